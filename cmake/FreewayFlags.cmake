@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: MIT
+#
+# The flags, as interface targets that the real targets link:
+#   freeway_common_flags       language, warnings, include paths
+#   freeway_library_flags      how code of the library is compiled
+#   freeway_shared_link_flags  how libfreeway.so is linked
+#   freeway_program_flags      programs: the command and the tests
+# A user's own CFLAGS and CXXFLAGS come before these.
+add_library(freeway_common_flags INTERFACE)
+target_compile_features(freeway_common_flags INTERFACE cxx_std_20)
+set(CMAKE_CXX_EXTENSIONS OFF)
+target_compile_options(freeway_common_flags INTERFACE
+  $<$<COMPILE_LANGUAGE:C,CXX>:-Wall -Wextra -Wshadow>
+  # A compiler that knows malloc removes calls whose result is unused: in the library that breaks calloc and realloc,
+  # in the tests it removes the very calls under test.
+  $<$<COMPILE_LANGUAGE:C,CXX>:-fno-builtin-malloc -fno-builtin-calloc -fno-builtin-realloc -fno-builtin-free>)
+if(FREEWAY_WERROR)
+  target_compile_options(freeway_common_flags INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-Werror>)
+endif()
+if(FREEWAY_SANITIZE)
+  target_compile_options(freeway_common_flags INTERFACE -fsanitize=${FREEWAY_SANITIZE} -fno-omit-frame-pointer)
+  target_link_options(freeway_common_flags INTERFACE -fsanitize=${FREEWAY_SANITIZE})
+endif()
+
+add_library(freeway_library_flags INTERFACE)
+target_link_libraries(freeway_library_flags INTERFACE freeway_common_flags)
+target_include_directories(freeway_library_flags INTERFACE
+  "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/include")
+target_compile_definitions(freeway_library_flags INTERFACE FREEWAY_CHECKS=${FREEWAY_CHECKS})
+target_compile_options(freeway_library_flags INTERFACE
+  # No run-time support is linked in, so none may be called.
+  $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions -fno-rtti -fno-threadsafe-statics>
+  $<$<COMPILE_LANGUAGE:C,CXX>:-fno-stack-protector>
+  # With lazily allocated thread-local storage the first access would call malloc.
+  $<$<COMPILE_LANGUAGE:C,CXX>:-ftls-model=initial-exec>
+  $<$<COMPILE_LANGUAGE:C,CXX>:-fvisibility=hidden -fno-plt -fno-semantic-interposition>
+  # Signal handlers and unwinders may look at any instruction.
+  $<$<COMPILE_LANGUAGE:C,CXX>:-fasynchronous-unwind-tables>
+  $<$<COMPILE_LANGUAGE:CXX>:-Wconversion -Wno-sign-conversion -Wundef -Wvla>)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  # Under FREEWAY_SANITIZE clang reports this for flags that only matter when linking.
+  target_compile_options(freeway_library_flags INTERFACE -Wno-unused-command-line-argument)
+endif()
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
+  target_compile_options(freeway_library_flags INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-fcf-protection=none>)
+else()
+  # Else GCC calls helpers in libgcc that look at the processor at run time.
+  target_compile_options(freeway_library_flags INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-mno-outline-atomics>)
+endif()
+if(FREEWAY_SANITIZE)
+  # Two allocators under the standard names do not get along with a sanitizer: only freeway_malloc and its like exist.
+  target_compile_definitions(freeway_library_flags INTERFACE FREEWAY_PREFIXED=1)
+else()
+  # Signal handlers run on small stacks, and any of our functions may run in one.
+  target_compile_options(freeway_library_flags INTERFACE
+    $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:C,CXX>>:-Wframe-larger-than=1280>)
+endif()
+
+add_library(freeway_shared_link_flags INTERFACE)
+target_link_options(freeway_shared_link_flags INTERFACE
+  # Thread-local state and rseq sections may be in use until the last instruction of the process.
+  -Wl,-z,nodelete
+  -Wl,-z,now -Wl,-z,relro -Wl,-Bsymbolic-functions
+  "-Wl,--version-script=${PROJECT_SOURCE_DIR}/src/abi/freeway.map")
+if(FREEWAY_SANITIZE)
+  target_link_libraries(freeway_shared_link_flags INTERFACE freeway_common_flags)
+else()
+  target_link_options(freeway_shared_link_flags INTERFACE -nodefaultlibs -Wl,--no-undefined)
+  # libgcc here is the static archive: plain functions such as 128-bit division, no run-time dependency.
+  target_link_libraries(freeway_shared_link_flags INTERFACE -lc -lgcc)
+endif()
+
+add_library(freeway_program_flags INTERFACE)
+target_link_libraries(freeway_program_flags INTERFACE freeway_common_flags)

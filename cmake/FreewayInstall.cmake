@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: MIT
+#
+# What is installed: the header, both libraries, the command, a CMake package (Freeway::freeway,
+# Freeway::freeway_static) and a pkg-config file.
+include(CMakePackageConfigHelpers)
+
+install(TARGETS freeway_shared freeway_static EXPORT FreewayTargets
+  LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}"
+  ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/freeway" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
+  FILES_MATCHING PATTERN "*.h")
+if(TARGET freeway_command)
+  install(TARGETS freeway_command RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+endif()
+
+set(freeway_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/Freeway")
+install(EXPORT FreewayTargets NAMESPACE Freeway:: DESTINATION "${freeway_package_dir}")
+configure_package_config_file(
+  "${PROJECT_SOURCE_DIR}/cmake/FreewayConfig.cmake.in" "${PROJECT_BINARY_DIR}/FreewayConfig.cmake"
+  INSTALL_DESTINATION "${freeway_package_dir}")
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/FreewayConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
+install(FILES "${PROJECT_BINARY_DIR}/FreewayConfig.cmake" "${PROJECT_BINARY_DIR}/FreewayConfigVersion.cmake"
+  DESTINATION "${freeway_package_dir}")
+
+# Directories relative to the .pc file's own place: the tree may be moved, or staged with DESTDIR.
+set(freeway_pc_dir "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+cmake_path(ABSOLUTE_PATH freeway_pc_dir BASE_DIRECTORY "${CMAKE_INSTALL_PREFIX}" NORMALIZE
+  OUTPUT_VARIABLE freeway_pc_absolute)
+cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX BASE_DIRECTORY "${freeway_pc_absolute}" OUTPUT_VARIABLE freeway_pc_up)
+foreach(kind LIB INCLUDE)
+  set(dir "${CMAKE_INSTALL_${kind}DIR}")
+  if(NOT IS_ABSOLUTE "${dir}")
+    string(PREPEND dir "\${prefix}/")
+  endif()
+  set(FREEWAY_PC_${kind}DIR "${dir}")
+endforeach()
+configure_file("${PROJECT_SOURCE_DIR}/cmake/freeway.pc.in" "${PROJECT_BINARY_DIR}/freeway.pc" @ONLY)
+install(FILES "${PROJECT_BINARY_DIR}/freeway.pc" DESTINATION "${freeway_pc_dir}")

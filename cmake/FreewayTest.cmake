@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: MIT
+#
+# The two functions with which tests are added.
+#
+#   freeway_add_test(<name> SOURCES a.cc ... [LABELS ...] [ARGS ...] [TIMEOUT seconds] [ENV K=V ...] [LIBS ...]
+#                    [NO_MODES] [INTERNAL] [PREFIXED] [NO_GTEST] [RUN_SERIAL])
+#     By default the program links libfreeway.so, so that malloc *is* Freeway in it, and GoogleTest's main. Two tests
+#     are registered: <name>.rseq (FREEWAY_RSEQ=1) and <name>.no-rseq (FREEWAY_RSEQ=0).
+#       NO_MODES  one test called <name>
+#       INTERNAL  src/ is on the include path, all assertions are on and libfreeway is not linked: tests of templates.
+#                 What they need compiled they name in SOURCES, or take all layers with LIBS freeway_core.
+#       PREFIXED  uses only freeway_malloc and its like, so it runs in sanitizer builds too
+#       NO_GTEST  the program has its own main and passes by exit status 0
+#
+#   freeway_add_script_test(<name> COMMAND program args ... [LABELS ...] [TIMEOUT seconds] [ENV K=V ...] [NO_MODES]
+#                           [RUN_SERIAL])
+#
+# Every test finds in its environment FREEWAY_LIB (libfreeway.so), FREEWAY_COMMAND (the command), FREEWAY_BUILD_DIR and
+# FREEWAY_SOURCE_DIR. A test without LABELS is `quick`; tests labelled `long` are left to `make test-long`.
+# Sanitizer builds have INTERNAL and PREFIXED tests only; cross builds have no script tests (the emulator would not be
+# applied to what a script starts) and no .rseq tests (it offers no rseq).
+
+if(CMAKE_CROSSCOMPILING OR FREEWAY_SANITIZE)
+  # The packaged library is for another machine, or lacks the sanitizer's instrumentation: build it from its sources.
+  set(freeway_gtest_sources /usr/src/googletest)
+  if(NOT EXISTS "${freeway_gtest_sources}/CMakeLists.txt")
+    message(FATAL_ERROR "No GoogleTest sources in ${freeway_gtest_sources}: install Debian's package googletest.")
+  endif()
+  set(BUILD_GMOCK OFF CACHE BOOL "" FORCE)
+  set(INSTALL_GTEST OFF CACHE BOOL "" FORCE)
+  add_subdirectory("${freeway_gtest_sources}" "${PROJECT_BINARY_DIR}/googletest" EXCLUDE_FROM_ALL SYSTEM)
+  if(FREEWAY_SANITIZE)
+    foreach(target gtest gtest_main)
+      target_compile_options(${target} PRIVATE -fsanitize=${FREEWAY_SANITIZE})
+    endforeach()
+  endif()
+else()
+  find_package(GTest REQUIRED)
+endif()
+find_package(Threads REQUIRED)
+
+# Registers `name`, once or once per mode.
+function(freeway_register_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 T "NO_MODES;RUN_SERIAL" "TIMEOUT" "COMMAND;LABELS;ENV")
+  if(NOT T_LABELS)
+    set(T_LABELS quick)
+  endif()
+  if(NOT T_TIMEOUT)
+    set(T_TIMEOUT 120)
+  endif()
+  set(environment "FREEWAY_BUILD_DIR=${PROJECT_BINARY_DIR}" "FREEWAY_SOURCE_DIR=${PROJECT_SOURCE_DIR}")
+  if(TARGET freeway_shared)
+    list(APPEND environment "FREEWAY_LIB=$<TARGET_FILE:freeway_shared>")
+  endif()
+  if(TARGET freeway_command)
+    list(APPEND environment "FREEWAY_COMMAND=$<TARGET_FILE:freeway_command>")
+  endif()
+  if(FREEWAY_SANITIZE)
+    list(APPEND environment "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1")
+  endif()
+  list(APPEND environment ${T_ENV})
+
+  if(T_NO_MODES)
+    set(modes plain)
+  elseif(CMAKE_CROSSCOMPILING)
+    set(modes no-rseq)
+  else()
+    set(modes rseq no-rseq)
+  endif()
+  foreach(mode ${modes})
+    set(test ${name})
+    set(mode_environment ${environment})
+    if(mode STREQUAL "rseq")
+      set(test ${name}.rseq)
+      list(APPEND mode_environment FREEWAY_RSEQ=1)
+    elseif(mode STREQUAL "no-rseq")
+      set(test ${name}.no-rseq)
+      list(APPEND mode_environment FREEWAY_RSEQ=0)
+    endif()
+    add_test(NAME ${test} COMMAND ${T_COMMAND})
+    set_tests_properties(${test} PROPERTIES
+      LABELS "${T_LABELS}" TIMEOUT ${T_TIMEOUT} ENVIRONMENT "${mode_environment}" RUN_SERIAL ${T_RUN_SERIAL})
+  endforeach()
+endfunction()
+
+# Hands the options that both functions share on to freeway_register_test.
+macro(freeway_forward_test_options)
+  set(forward)
+  foreach(flag NO_MODES RUN_SERIAL)
+    if(T_${flag})
+      list(APPEND forward ${flag})
+    endif()
+  endforeach()
+  foreach(option TIMEOUT LABELS ENV)
+    if(T_${option})
+      list(APPEND forward ${option} ${T_${option}})
+    endif()
+  endforeach()
+endmacro()
+
+function(freeway_add_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 T "NO_MODES;INTERNAL;PREFIXED;NO_GTEST;RUN_SERIAL" "TIMEOUT"
+    "SOURCES;LABELS;ARGS;ENV;LIBS")
+  if(T_UNPARSED_ARGUMENTS OR NOT T_SOURCES)
+    message(FATAL_ERROR "freeway_add_test(${name}): no SOURCES, or unknown arguments '${T_UNPARSED_ARGUMENTS}'")
+  endif()
+  if(FREEWAY_SANITIZE AND NOT T_INTERNAL AND NOT T_PREFIXED)
+    return()
+  endif()
+  if(NOT T_INTERNAL AND NOT TARGET freeway_shared)
+    message(WARNING "freeway_add_test(${name}): left out, there is no library yet")
+    return()
+  endif()
+
+  add_executable(${name} ${T_SOURCES})
+  target_link_libraries(${name} PRIVATE freeway_program_flags ${T_LIBS})
+  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/tests")
+  if(T_INTERNAL)
+    target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/src")
+    target_compile_definitions(${name} PRIVATE FREEWAY_CHECKS=2)
+  else()
+    # First of all libraries, so that its malloc is the one the loader finds.
+    target_link_libraries(${name} PRIVATE -Wl,--no-as-needed freeway_shared)
+  endif()
+  if(NOT T_NO_GTEST)
+    target_link_libraries(${name} PRIVATE GTest::gtest_main)
+  endif()
+  target_link_libraries(${name} PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
+
+  freeway_forward_test_options()
+  freeway_register_test(${name} COMMAND ${name} ${T_ARGS} ${forward})
+endfunction()
+
+function(freeway_add_script_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 T "NO_MODES;RUN_SERIAL" "TIMEOUT" "COMMAND;LABELS;ENV")
+  if(T_UNPARSED_ARGUMENTS OR NOT T_COMMAND)
+    message(FATAL_ERROR "freeway_add_script_test(${name}): no COMMAND, or unknown '${T_UNPARSED_ARGUMENTS}'")
+  endif()
+  if(CMAKE_CROSSCOMPILING OR FREEWAY_SANITIZE OR NOT TARGET freeway_shared)
+    return()
+  endif()
+  freeway_forward_test_options()
+  freeway_register_test(${name} COMMAND ${T_COMMAND} ${forward})
+endfunction()
