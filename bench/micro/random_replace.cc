@@ -3,11 +3,11 @@
 // random_replace: T threads, each with its own slots; each step frees the block in a random slot and puts one of a
 // random size there. The steady state of a long-running program.
 //
-// `--total-slots` and the operations are shared out over the threads, so that 256 threads on 2 CPUs do the same work on
-// the same memory as 2 threads do: the ratio of the two times is what oversubscription costs.
+// The steps are shared out over the threads, so with few slots (whose blocks fit into the CPU's cache, whoever runs) 256
+// threads on 2 CPUs do what 2 threads do: the ratio of the two times is what oversubscription costs.
 // The threads start together once all exist: else the first would be done before the last is made.
-// One operation is one free and one malloc. --threads (1), --steps (of all threads, 16000000), --slots (each thread,
-// 10000) or --total-slots, --min, --max (bytes, 16 and 1024), --shrink.
+// One operation is one free and one malloc. --threads (1), --steps (of all threads, 40000000), --slots (each thread,
+// 10000), --min, --max (bytes, 16 and 1024), --shrink.
 #include <barrier>
 #include <thread>
 
@@ -43,10 +43,8 @@ void replace(Lane& lane, unsigned id, std::size_t slots, long steps, std::uint64
 
 int main(int argc, char** argv) {
   const long threads = bench::number_argument(argc, argv, "threads", 1);
-  long slots = bench::number_argument(argc, argv, "slots", 10'000);
-  const long total_slots = bench::number_argument(argc, argv, "total-slots", slots * threads);
-  slots = total_slots / threads > 0 ? total_slots / threads : 1;
-  const long steps = bench::scaled(argc, argv, bench::number_argument(argc, argv, "steps", 16'000'000) / threads);
+  const long slots = bench::number_argument(argc, argv, "slots", 10'000);
+  const long steps = bench::scaled(argc, argv, bench::number_argument(argc, argv, "steps", 40'000'000) / threads);
   const auto min = static_cast<std::uint64_t>(bench::number_argument(argc, argv, "min", 16));
   const auto max = static_cast<std::uint64_t>(bench::number_argument(argc, argv, "max", 1024));
   bench::MappedArray<Lane> lanes(static_cast<std::size_t>(threads));
