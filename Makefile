@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: MIT
+#
+# The front door: each target installs what is missing (Debian packages, and Python tools in build/venv), then builds
+# and does its work. The build itself is CMake's: CMakeLists.txt, CMakePresets.json.
+#
+#   JOBS=n              parallel jobs (default: the number of CPUs)
+#   CMD="prog args"     what `make run` runs instead of the demonstration
+#   PREFIX=, DESTDIR=   where `make install` puts things (default /usr/local)
+#   WERROR=ON           warnings are errors
+#   CTEST_ARGS="-R x"   more arguments for ctest
+#   FREEWAY_NO_INSTALL=1  install no Debian packages
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := all
+MAKEFLAGS += --no-print-directory
+
+JOBS ?= $(shell nproc)
+WERROR ?= OFF
+PREFIX ?= /usr/local
+DESTDIR ?=
+CMD ?=
+CTEST_ARGS ?=
+PYTHON ?= python3
+VENV := build/venv
+export FREEWAY_PYTHON := $(CURDIR)/$(VENV)/bin/python
+
+install_packages := scripts/install-packages
+# $(call build,preset[,--target ...]): configures (cheap when nothing changed) and builds.
+build = cmake --preset $(1) -DFREEWAY_WERROR=$(WERROR) >build/$(1).configure.log 2>&1 \
+	|| { cat build/$(1).configure.log; exit 1; }; \
+	cmake --build --preset $(1) -j $(JOBS) $(2)
+products := --target freeway_shared freeway_static freeway_command
+# $(call test,preset): everything but what is labelled `long`; the last lines are ctest's own summary.
+test = ctest --preset $(1) -j $(JOBS) $(CTEST_ARGS)
+
+.PHONY: all run test test-long lint debug asan tsan aarch64 bench install clean help
+# Installing packages is a queue anyway; the parallel work is in the commands.
+.NOTPARALLEL:
+
+all: packages-build packages-test | build ## build the library and the command (build/release)
+	@$(call build,release,$(products))
+
+run: packages-build packages-test packages-run $(VENV)/.stamp | build ## run real programs under Freeway beside glibc; CMD="prog args" runs that instead
+	@$(call build,release,$(products))
+	@scripts/run-demo "$(CMD)"
+
+test: packages-build packages-test packages-programs $(VENV)/.stamp | build ## build and run every test except the long ones
+	@$(call build,release)
+	@$(call test,release)
+
+test-long: packages-build packages-test packages-programs $(VENV)/.stamp | build ## the minutes-long tests (label `long`)
+	@$(call build,release)
+	@ctest --test-dir build/release --output-on-failure --no-tests=error -L '^long$$' $(CTEST_ARGS)
+
+lint: packages-lint $(VENV)/.stamp ## check layers, memory-order labels, last touches, hygiene, and the scripts
+	@$(FREEWAY_PYTHON) -m tools.lint
+	@$(FREEWAY_PYTHON) -m pytest -q tools/lint
+	@$(VENV)/bin/ruff check .
+	@$(VENV)/bin/ruff format --check .
+	@$(FREEWAY_PYTHON) -m tools.lint --list-shell-scripts | xargs -r -d '\n' shellcheck
+
+debug: packages-build packages-test packages-programs $(VENV)/.stamp | build ## build and test with all assertions
+	@$(call build,debug)
+	@$(call test,debug)
+
+asan tsan: packages-build packages-test packages-sanitize | build ## build and test with a sanitizer (tests of internals and of the freeway_ functions)
+	@$(call build,$@)
+	@$(call test,$@)
+
+aarch64: packages-build packages-test packages-cross | build ## cross-compile for 64-bit Arm and test under qemu-user
+	@$(call build,aarch64)
+	@$(call test,aarch64)
+
+bench: packages-build packages-test packages-bench $(VENV)/.stamp | build ## measure against other allocators
+	@$(call build,release,$(products) freeway_bench)
+	@bench/run
+
+install: packages-build packages-test | build ## install under PREFIX (default /usr/local), staged in DESTDIR
+	@cmake --preset release -DCMAKE_INSTALL_PREFIX="$(abspath $(PREFIX))" >/dev/null
+	@cmake --build --preset release -j $(JOBS) $(products)
+	@DESTDIR="$(DESTDIR)" cmake --install build/release
+
+clean: ## remove everything that was built
+	rm -rf build
+
+help: ## this list
+	@awk -F ' ## ' '/^[a-z0-9 -]+:.* ## / { sub(/:.*/, "", $$1); printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+
+packages-%:
+	@$(install_packages) $*
+
+build:
+	@mkdir -p build
+
+$(VENV)/.stamp: scripts/requirements.txt | build
+	@$(install_packages) lint
+	@rm -rf $(VENV)
+	@$(PYTHON) -m venv $(VENV)
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r scripts/requirements.txt \
+		|| { echo "Could not install scripts/requirements.txt into $(VENV): is the network up?" >&2; exit 1; }
+	@touch $@
