@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * freeway.h: Freeway's own interface.
+ *
+ * Two uses. (1) Beside another malloc: every function of <stdlib.h>'s family has a `freeway_` twin here. A block must be
+ * freed by the allocator that made it. (2) With libfreeway.so preloaded or linked as *the* malloc: the twins and the
+ * standard names are the same functions, and the calls for statistics, trimming and auditing at the end of this file
+ * speak of the whole process.
+ *
+ * Unless a comment says otherwise a function here is lock-free, may be called from any thread and from any signal
+ * handler (it never takes a lock, not even the C library's), and may be called in the child of a threaded fork.
+ * Sizes are bytes. Blocks of 16 bytes or more, and all smaller ones too, are aligned to 16 bytes.
+ */
+#ifndef FREEWAY_FREEWAY_H
+#define FREEWAY_FREEWAY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define FREEWAY_VERSION_MAJOR 0
+#define FREEWAY_VERSION_MINOR 1
+#define FREEWAY_VERSION_PATCH 0
+
+#if defined(__cplusplus)
+#define FREEWAY_NOEXCEPT noexcept
+extern "C" {
+#else
+#define FREEWAY_NOEXCEPT
+#endif
+
+/* "0.1.0"; static storage. */
+const char* freeway_version(void) FREEWAY_NOEXCEPT;
+
+/* --- The malloc family. Each does what its namesake of ISO C, POSIX or glibc does. ------------------------------- */
+
+/* A block of `size` bytes (0: a unique pointer that may only be freed), or NULL with errno ENOMEM. */
+void* freeway_malloc(size_t size) FREEWAY_NOEXCEPT;
+/* Gives `block` back; NULL does nothing. errno is kept. A pointer that is not a live block is reported (README, "Bad
+ * input"). */
+void freeway_free(void* block) FREEWAY_NOEXCEPT;
+/* `count` * `size` zeroed bytes; NULL with ENOMEM also when the product overflows. */
+void* freeway_calloc(size_t count, size_t size) FREEWAY_NOEXCEPT;
+/* Resizes; contents are kept up to the smaller size. On failure NULL with ENOMEM and `block` is untouched.
+ * realloc(block, 0) frees `block` and returns NULL, as glibc does. */
+void* freeway_realloc(void* block, size_t size) FREEWAY_NOEXCEPT;
+/* realloc to `count` * `size` bytes; NULL with ENOMEM when the product overflows. */
+void* freeway_reallocarray(void* block, size_t count, size_t size) FREEWAY_NOEXCEPT;
+/* `alignment`: a power of two (else NULL with EINVAL). */
+void* freeway_aligned_alloc(size_t alignment, size_t size) FREEWAY_NOEXCEPT;
+/* `alignment`: any; rounded up to a power of two, as glibc does (over PTRDIFF_MAX: NULL with EINVAL). */
+void* freeway_memalign(size_t alignment, size_t size) FREEWAY_NOEXCEPT;
+/* `alignment`: a power of two multiple of sizeof(void*), else EINVAL. Returns 0, EINVAL or ENOMEM; errno and, on
+ * failure, *result are left alone. */
+int freeway_posix_memalign(void** result, size_t alignment, size_t size) FREEWAY_NOEXCEPT;
+/* Page-aligned; pvalloc also rounds the size up to whole pages. */
+void* freeway_valloc(size_t size) FREEWAY_NOEXCEPT;
+void* freeway_pvalloc(size_t size) FREEWAY_NOEXCEPT;
+/* Bytes that may be used at `block` (at least what was asked for); 0 for NULL. */
+size_t freeway_malloc_usable_size(void* block) FREEWAY_NOEXCEPT;
+/* C23: free with the size, or the alignment and size, that were asked for. */
+void freeway_free_sized(void* block, size_t size) FREEWAY_NOEXCEPT;
+void freeway_free_aligned_sized(void* block, size_t alignment, size_t size) FREEWAY_NOEXCEPT;
+
+/* --- Many blocks at once. ---------------------------------------------------------------------------------------- */
+
+/* Fills blocks[0 .. count) with blocks of `size` bytes each; returns how many were had (fewer only when memory is
+ * refused; errno is then ENOMEM). */
+size_t freeway_malloc_batch(size_t size, size_t count, void** blocks) FREEWAY_NOEXCEPT;
+/* Frees blocks[0 .. count); NULLs are skipped. Blocks of different sizes may be mixed. */
+void freeway_free_batch(size_t count, void** blocks) FREEWAY_NOEXCEPT;
+
+/* --- What the heap holds. ---------------------------------------------------------------------------------------- */
+
+/* All in bytes unless the name says otherwise. Read without stopping anybody: exact when nobody else allocates,
+ * otherwise each figure was true at some moment of the call. */
+typedef struct freeway_stats_t {
+  size_t live;             /* blocks in the program's hands, by block size */
+  size_t cached;           /* blocks in magazines: free, ready for malloc */
+  size_t free_in_superblocks; /* other free blocks in superblocks that are in use */
+  size_t mapped;           /* address space made usable: superblocks, large and huge blocks, free frames */
+  size_t dirty;            /* free frames that the kernel still backs with memory, at most */
+  size_t metadata;         /* descriptors, slabs and maps in use */
+  size_t huge;             /* blocks with a mapping of their own */
+  size_t superblocks;      /* count: superblocks in use */
+  size_t live_blocks;      /* count: blocks in the program's hands */
+  uint64_t slow_mallocs;   /* count: mallocs that left the fast path */
+  uint64_t slow_frees;     /* count: frees that left the fast path */
+  uint64_t refills;        /* count: batches moved from superblocks to a magazine */
+  uint64_t flushes;        /* count: batches moved from a magazine to superblocks */
+  uint64_t purges;         /* count: runs of frames or pages given back to the kernel */
+  uint64_t purged;         /* bytes given back to the kernel so far */
+} freeway_stats_t;
+
+/* Fills *stats. `size` is sizeof(freeway_stats_t) as the caller was compiled with; fields beyond it are not written. */
+void freeway_stats(freeway_stats_t* stats, size_t size) FREEWAY_NOEXCEPT;
+
+/* Gives memory that holds no live block back to the kernel: other CPUs' magazines, whole frames and pages under free
+ * blocks, keeping about `keep` bytes of free memory ready. Returns the bytes given back. Makes system calls
+ * (membarrier, madvise) for as long as there is something to give back. */
+size_t freeway_trim(size_t keep) FREEWAY_NOEXCEPT;
+
+/* The account of every frame of 64 KiB. Meaningful only while no other thread is inside the allocator. */
+typedef struct freeway_audit_t {
+  size_t frames_small;     /* frames of superblocks that a descriptor accounts for */
+  size_t frames_large;     /* frames of large blocks */
+  size_t frames_free;      /* frames that no one owns, below the highest frame ever used */
+  size_t frames_stranded;  /* frames that are marked used and belong to nothing: lost with a killed thread */
+  size_t superblocks_held; /* superblocks that a slab or a thread holds */
+  size_t superblocks_held_by_slabs; /* of these, by a slab; the difference is held by threads inside a call, or lost */
+  size_t superblocks_listed; /* superblocks in a partial list */
+  size_t superblocks_full; /* superblocks without a free block */
+  size_t blocks_live;      /* blocks whose bit is clear and that no magazine holds */
+  size_t blocks_cached;    /* blocks in magazines */
+  size_t errors;           /* broken invariants (0 in a correct process): each is also named on fd 2 */
+} freeway_audit_t;
+
+/* Walks all metadata, checks its invariants and fills *audit (`size` as above). Returns the number of errors. */
+size_t freeway_audit(freeway_audit_t* audit, size_t size) FREEWAY_NOEXCEPT;
+
+#if defined(__cplusplus)
+}
+#endif
+#endif

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+// atomic.h: an atomic word whose memory order is in the name of the call.
+//
+// A thin dress over the compiler's builtins: no default order, so that each order in Freeway was chosen by somebody and
+// can be found by its name. `cas_a` has success order a and failure order relaxed; `cas_a_b` names both. All are
+// strong; a failed one writes what it saw to `expected`. There is no seq_cst: no protocol here needs one.
+#pragma once
+
+#include "base/compiler.h"
+#include "base/integers.h"
+
+namespace freeway {
+
+template <class T>
+class Atomic {
+  static_assert(sizeof(T) <= 8, "one machine word at most");
+
+ public:
+  constexpr Atomic() : value_{} {}
+  constexpr explicit Atomic(T value) : value_(value) {}
+  Atomic(const Atomic&) = delete;
+  Atomic& operator=(const Atomic&) = delete;
+
+  T load_relaxed() const { return __atomic_load_n(&value_, __ATOMIC_RELAXED); }
+  T load_acquire() const { return __atomic_load_n(&value_, __ATOMIC_ACQUIRE); }
+  void store_relaxed(T value) { __atomic_store_n(&value_, value, __ATOMIC_RELAXED); }
+  void store_release(T value) { __atomic_store_n(&value_, value, __ATOMIC_RELEASE); }
+
+#define FREEWAY_RMW(name, order)                                                                         \
+  T exchange_##name(T value) { return __atomic_exchange_n(&value_, value, order); }                      \
+  T fetch_add_##name(T value) { return __atomic_fetch_add(&value_, value, order); }                      \
+  T fetch_sub_##name(T value) { return __atomic_fetch_sub(&value_, value, order); }                      \
+  T fetch_or_##name(T value) { return __atomic_fetch_or(&value_, value, order); }                        \
+  T fetch_and_##name(T value) { return __atomic_fetch_and(&value_, value, order); }                      \
+  bool cas_##name(T& expected, T desired) {                                                              \
+    return __atomic_compare_exchange_n(&value_, &expected, desired, false, order, __ATOMIC_RELAXED);     \
+  }
+  FREEWAY_RMW(relaxed, __ATOMIC_RELAXED)
+  FREEWAY_RMW(acquire, __ATOMIC_ACQUIRE)
+  FREEWAY_RMW(release, __ATOMIC_RELEASE)
+  FREEWAY_RMW(acq_rel, __ATOMIC_ACQ_REL)
+#undef FREEWAY_RMW
+
+  bool cas_relaxed_acquire(T& expected, T desired) {
+    return __atomic_compare_exchange_n(&value_, &expected, desired, false, __ATOMIC_RELAXED, __ATOMIC_ACQUIRE);
+  }
+  bool cas_acquire_acquire(T& expected, T desired) {
+    return __atomic_compare_exchange_n(&value_, &expected, desired, false, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE);
+  }
+  bool cas_acq_rel_acquire(T& expected, T desired) {
+    return __atomic_compare_exchange_n(&value_, &expected, desired, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+  }
+
+ private:
+  T value_;
+};
+
+// A field that is not atomic because whoever touches it owns what it belongs to. The model checker's Plain reports a
+// race when that is not so; this one costs nothing.
+template <class T>
+class Plain {
+ public:
+  constexpr Plain() : value_{} {}
+  constexpr explicit Plain(T value) : value_(value) {}
+  T get() const { return value_; }
+  void set(T value) { value_ = value; }
+
+ private:
+  T value_;
+};
+
+inline void fence_acquire() { __atomic_thread_fence(__ATOMIC_ACQUIRE); }
+
+}  // namespace freeway

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+// integers.h: integer helpers, all constexpr, none with a precondition that is not written beside it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace freeway {
+
+using u8 = std::uint8_t;
+using u16 = std::uint16_t;
+using u32 = std::uint32_t;
+using u64 = std::uint64_t;
+using i64 = std::int64_t;
+using uptr = std::uintptr_t;
+
+constexpr std::size_t kKiB = 1024;
+constexpr std::size_t kMiB = 1024 * kKiB;
+constexpr std::size_t kGiB = 1024 * kMiB;
+
+constexpr bool is_power_of_two(u64 x) { return x != 0 && (x & (x - 1)) == 0; }
+
+// `alignment` is a power of two; the sum must not overflow.
+constexpr u64 align_up(u64 x, u64 alignment) { return (x + alignment - 1) & ~(alignment - 1); }
+constexpr u64 align_down(u64 x, u64 alignment) { return x & ~(alignment - 1); }
+
+constexpr u64 ceil_div(u64 x, u64 divisor) { return (x + divisor - 1) / divisor; }
+
+// Floor of the logarithm; x > 0.
+constexpr unsigned log2_floor(u64 x) { return 63u - static_cast<unsigned>(__builtin_clzll(x)); }
+constexpr unsigned log2_ceil(u64 x) { return x <= 1 ? 0u : log2_floor(x - 1) + 1; }
+
+// The lowest n bits set, 0 <= n <= 64.
+constexpr u64 low_bits(unsigned n) { return n >= 64 ? ~u64{0} : (u64{1} << n) - 1; }
+
+constexpr unsigned lowest_bit(u64 x) { return static_cast<unsigned>(__builtin_ctzll(x)); }  // x != 0
+constexpr unsigned popcount(u64 x) { return static_cast<unsigned>(__builtin_popcountll(x)); }
+
+// The lowest n of the bits that are set in x (all of them if there are fewer).
+constexpr u64 lowest_set_bits(u64 x, unsigned n) {
+  if (popcount(x) <= n) return x;
+  u64 rest = x;
+  for (; n > 0; --n) rest &= rest - 1;
+  return x & ~rest;
+}
+
+constexpr u64 clamp(u64 x, u64 low, u64 high) { return x < low ? low : x > high ? high : x; }
+
+}  // namespace freeway

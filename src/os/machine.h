@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+// machine.h: the Env of the product: real atomics, the real kernel, steps that compile to nothing.
+//
+// Every concurrent template of Freeway takes an Env. Tests pass others: one that explores interleavings, one that stops
+// a thread at a step, one whose memory runs out.
+#pragma once
+
+#include "arch/atomic.h"
+#include "os/vm.h"
+
+namespace freeway {
+
+struct Machine {
+  template <class T>
+  using Atomic = freeway::Atomic<T>;
+  template <class T>
+  using Plain = freeway::Plain<T>;
+
+  static void fence_acquire() { freeway::fence_acquire(); }
+  static void step(const char*) {}
+  // Which planted fault is active: none, ever. Models override it.
+  static constexpr bool mutant(const char*) { return false; }
+
+  static uptr reserve(std::size_t bytes, std::size_t alignment) { return vm::reserve(bytes, alignment); }
+  static uptr map(std::size_t bytes, std::size_t alignment) { return vm::map(bytes, alignment); }
+  static bool commit(uptr address, std::size_t bytes) { return vm::commit(address, bytes); }
+  static bool purge(uptr address, std::size_t bytes) { return vm::purge(address, bytes); }
+  static bool move(uptr from, std::size_t old_bytes, uptr to, std::size_t new_bytes) {
+    return vm::move(from, old_bytes, to, new_bytes);
+  }
+  static bool resize(uptr address, std::size_t old_bytes, std::size_t new_bytes) {
+    return vm::resize(address, old_bytes, new_bytes);
+  }
+  static bool release(uptr address, std::size_t bytes) { return vm::release(address, bytes); }
+};
+
+}  // namespace freeway

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+// vm.h: Freeway's whole contract with the kernel about memory.
+//
+// Address space is reserved (no memory, not accessible), committed (accessible, zero until written), purged (accessible
+// and zero again, its memory given back) and released. All sizes are bytes and multiples of the page size; all functions
+// are signal-safe, keep errno, and report failure, which every caller must expect (ENOMEM at any moment).
+#pragma once
+
+#include "base/integers.h"
+
+namespace freeway::vm {
+
+// The kernel's page size in bytes (4, 16 or 64 KiB).
+std::size_t page_size();
+
+// `bytes` of address space aligned to `alignment` (a power of two >= 64 KiB), not accessible; 0 if refused.
+uptr reserve(std::size_t bytes, std::size_t alignment);
+// The same, accessible and zero.
+uptr map(std::size_t bytes, std::size_t alignment);
+
+// Makes reserved memory accessible. Idempotent: committing twice changes nothing.
+bool commit(uptr address, std::size_t bytes);
+// Gives the memory back to the kernel; it reads as zero afterwards. False: the contents are unchanged.
+bool purge(uptr address, std::size_t bytes);
+// Ends the mapping. False (at the mapping limit): it is still there.
+bool release(uptr address, std::size_t bytes);
+// Moves a mapping onto reserved address space (which it replaces). False: nothing changed.
+bool move(uptr from, std::size_t old_bytes, uptr to, std::size_t new_bytes);
+// Changes the size of a mapping where it is. False: nothing changed.
+bool resize(uptr address, std::size_t old_bytes, std::size_t new_bytes);
+// Asks for memory that reads as zero in a forked child. False: not offered (before Linux 4.14).
+bool wipe_on_fork(uptr address, std::size_t bytes);
+
+}  // namespace freeway::vm

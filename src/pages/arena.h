@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: MIT
+// Arena: a range of frames (64 KiB), handed out in runs.
+//
+// Words     per chunk of 64 frames: used (1 = owned by somebody) and dirty (1 = may hold something other than zeros)
+// Moves     take: CAS on used sets a run's bits      give, trim: dirty bits set, then fetch_and clears used bits
+//           purge: take a free dirty run, give its memory back, clear its dirty bits, clear its used bits
+// Invariant a dirty bit is changed only by the owner of its frame; a free frame with a clear dirty bit reads as zero
+// Who       any thread, any signal handler
+// Orders    [R1] giving a run publishes all that was done to it (also its dirty bits); [A1] taking it sees that
+// Search    from the lowest chunk that may have a free frame, in address order: full chunks stay full, empty ones can go.
+//           `hint_` may be wrong for a moment; it costs address order, nothing else
+// Longer    runs of more than 64 frames take chunk after chunk upwards and roll back when one is not free
+// Progress  lock-free       Lost if killed: the run in hand
+// Checked   tests/unit/chunk_word_test.cc, tests/unit/arena_test.cc
+#pragma once
+
+#include "base/check.h"
+#include "pages/chunk_word.h"
+#include "pages/committed_range.h"
+#include "size/size_classes.h"
+
+namespace freeway {
+
+template <class Env>
+struct Chunk {
+  typename Env::template Atomic<u64> used;
+  typename Env::template Atomic<u64> dirty;
+};
+
+// A run of frames in its owner's hands.
+struct Run {
+  uptr address = 0;        // 0: none
+  unsigned dirty = 0;      // how many of its frames may hold something; 0 = all of it reads as zero
+  bool refused = false;    // none because the kernel refused memory: looking elsewhere in this arena is no use
+  explicit operator bool() const { return address != 0; }
+};
+
+template <class Env>
+class Arena {
+ public:
+  // Once, before anyone else sees the arena. `chunks` points at `bytes` / 4 MiB zeroed chunks.
+  void init(uptr base, std::size_t bytes, Chunk<Env>* chunks) {
+    range_.init(base, bytes);
+    chunks_ = chunks;
+    count_ = bytes / kChunkSize;
+  }
+
+  uptr base() const { return range_.base(); }
+  std::size_t bytes() const { return range_.bytes(); }
+  bool contains(uptr address) const { return range_.contains(address); }
+  std::size_t committed() const { return range_.committed(); }
+  std::size_t chunk_count() const { return count_; }
+  u64 used_word(std::size_t chunk) const { return chunks_[chunk].used.load_relaxed(); }
+  u64 dirty_word(std::size_t chunk) const { return chunks_[chunk].dirty.load_relaxed(); }
+
+  // A run of `frames` frames whose address is a multiple of `alignment` frames (a power of two).
+  Run take(std::size_t frames, std::size_t alignment) {
+    return frames <= kChunkFrames && alignment <= kChunkFrames ? take_short(frames, alignment)
+                                                               : take_long(frames, alignment);
+  }
+
+  // Gives the frames [address, address + frames) back, all of them dirty now. They need not be a whole run (trim).
+  void give(uptr address, std::size_t frames) {
+    each_part(address, frames, [this](std::size_t chunk, u64 mask) {
+      if ((chunks_[chunk].dirty.load_relaxed() & mask) != mask) chunks_[chunk].dirty.fetch_or_relaxed(mask);
+      release_bits(chunk, mask);
+      return true;
+    });
+  }
+
+  // Takes the `frames` frames from `address` on if all are free (allocation at an address).
+  Run take_at(uptr address, std::size_t frames) {
+    if (!contains(address) || range_.bytes() - (address - base()) < frames * kFrameSize) return {};
+    return claim(address, frames);
+  }
+
+  // Gives the memory of free dirty frames back to the kernel, highest chunks first, until `target` frames or fewer are
+  // dirty and free by the count of `dirty()`; calls `purged(frames)` after each run.
+  template <class Dirty, class Purged>
+  void purge(Dirty&& dirty, std::size_t target, Purged&& purged) {
+    for (std::size_t chunk = used_chunks(); chunk-- > 0;) {
+      u64 tried = 0;
+      for (;;) {
+        if (dirty() <= target) return;
+        u64 used = chunks_[chunk].used.load_relaxed();
+        u64 candidates = chunks_[chunk].dirty.load_relaxed() & ~used & ~tried;
+        if (candidates == 0) break;
+        u64 run = chunk_word::lowest_run(candidates);
+        if (!chunks_[chunk].used.cas_acquire(used, used | run)) continue;  // [A1] pairs with [R1]
+        tried |= run;
+        // Only now are the run's dirty bits ours to read: it may have been purged, or used, since.
+        run_purge(chunk, run, purged);
+      }
+    }
+  }
+
+ private:
+  // Chunks that may ever have been used.
+  std::size_t used_chunks() const { return ceil_div(range_.committed(), kChunkSize); }
+  uptr address_of(std::size_t chunk, unsigned frame) const { return base() + chunk * kChunkSize + frame * kFrameSize; }
+
+  void release_bits(std::size_t chunk, u64 mask) {
+    chunks_[chunk].used.fetch_and_release(~mask);  // [R1] pairs with [A1]
+    std::size_t hint = hint_.load_relaxed();
+    while (chunk < hint && !hint_.cas_relaxed(hint, chunk)) {
+    }
+  }
+
+  // Calls f(chunk, mask) for each chunk that the frames lie in, upwards, until it returns false; where it stopped.
+  template <class F>
+  uptr each_part(uptr address, std::size_t frames, F&& f) {
+    while (frames > 0) {
+      std::size_t offset = address - base();
+      auto first = static_cast<unsigned>(offset % kChunkSize / kFrameSize);
+      auto here = static_cast<unsigned>(clamp(frames, 1, kChunkFrames - first));
+      if (!f(offset / kChunkSize, chunk_word::run_mask(first, here))) break;
+      address += here * kFrameSize;
+      frames -= here;
+    }
+    return address;
+  }
+
+  Run take_short(std::size_t frames, std::size_t alignment) {
+    const auto n = static_cast<unsigned>(frames);
+    const auto a = static_cast<unsigned>(alignment);
+    for (std::size_t chunk = hint_.load_relaxed(); chunk < count_; ++chunk) {
+      u64 used = chunks_[chunk].used.load_relaxed();
+      for (;;) {
+        unsigned first = chunk_word::find_run(used, n, a);
+        if (first == kChunkFrames) break;
+        u64 mask = chunk_word::run_mask(first, n);
+        if (!chunks_[chunk].used.cas_acquire(used, used | mask)) continue;  // [A1] pairs with [R1]
+        Env::step("arena.taken");
+        return made_usable(address_of(chunk, first), frames, popcount(chunks_[chunk].dirty.load_relaxed() & mask));
+      }
+      if (~used == 0) advance_hint(chunk);
+    }
+    return {};
+  }
+
+  void advance_hint(std::size_t full_chunk) {
+    std::size_t hint = full_chunk;
+    if (hint_.load_relaxed() != hint || !hint_.cas_relaxed(hint, full_chunk + 1)) return;
+    if (~chunks_[full_chunk].used.load_relaxed() == 0) return;
+    hint = full_chunk + 1;  // somebody freed a frame meanwhile
+    hint_.cas_relaxed(hint, full_chunk);
+  }
+
+  Run take_long(std::size_t frames, std::size_t alignment) {
+    std::size_t chunk = hint_.load_relaxed();
+    while (chunk < count_) {
+      uptr start = align_up(address_of(chunk, 0), alignment * kFrameSize);
+      chunk = (start - base()) / kChunkSize;
+      if (!contains(start) || range_.bytes() - (start - base()) < frames * kFrameSize) break;
+      std::size_t blocked = count_;
+      each_part(start, frames, [&](std::size_t c, u64 mask) {
+        if ((chunks_[c].used.load_relaxed() & mask) == 0) return true;
+        blocked = c;
+        return false;
+      });
+      if (blocked == count_) {
+        Run run = claim(start, frames);
+        if (run || run.refused) return run;
+      }
+      chunk = (blocked == count_ ? chunk : blocked) + 1;
+    }
+    return {};
+  }
+
+  Run claim(uptr start, std::size_t frames) {
+    unsigned dirty = 0;
+    uptr end = start + frames * kFrameSize;
+    uptr reached = each_part(start, frames, [&](std::size_t c, u64 mask) {
+      u64 used = chunks_[c].used.load_relaxed();
+      do {
+        if ((used & mask) != 0) return false;
+      } while (!chunks_[c].used.cas_acquire(used, used | mask));  // [A1] pairs with [R1]
+      dirty += popcount(chunks_[c].dirty.load_relaxed() & mask);
+      Env::step("arena.claimed");
+      return true;
+    });
+    if (reached == end) return made_usable(start, frames, dirty);
+    each_part(start, (reached - start) / kFrameSize, [this](std::size_t c, u64 mask) {
+      release_bits(c, mask);
+      return true;
+    });
+    return {};
+  }
+
+  // The run, once its memory is accessible; none, and its bits given back, where the kernel refuses.
+  Run made_usable(uptr start, std::size_t frames, unsigned dirty) {
+    if (range_.ensure(start - base() + frames * kFrameSize)) return {start, dirty};
+    each_part(start, frames, [this](std::size_t c, u64 mask) {
+      release_bits(c, mask);
+      return true;
+    });
+    return {0, 0, true};
+  }
+
+  template <class Purged>
+  void run_purge(std::size_t chunk, u64 run, Purged&& purged) {
+    const unsigned first = lowest_bit(run);
+    const unsigned frames = popcount(run);
+    u64 dirty = chunks_[chunk].dirty.load_relaxed() & run;
+    Env::step("arena.purge");
+    if (dirty != 0 && Env::purge(address_of(chunk, first), frames * kFrameSize)) {
+      chunks_[chunk].dirty.fetch_and_relaxed(~run);
+      purged(popcount(dirty));
+    }
+    release_bits(chunk, run);
+  }
+
+  CommittedRange<Env> range_;
+  Chunk<Env>* chunks_ = nullptr;
+  std::size_t count_ = 0;
+  typename Env::template Atomic<std::size_t> hint_;
+};
+
+}  // namespace freeway

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT
+// Frames: all arenas together: where runs of frames come from and go back to.
+//
+// The primary arena is one big reservation (64 GiB, halved where refused), whose frames the fast path of free finds by
+// subtraction. When it is full, or refuses a long run, further arenas are reserved, each found through a slot of a table.
+//
+// Word      slot: 0 -> arena (CAS), for ever
+// Orders    [R1] publishes the arena; [A1] sees it
+// Progress  lock-free       Lost if killed: an unpublished arena's address space
+// Checked   tests/unit/frames_test.cc
+#pragma once
+
+#include "pages/arena.h"
+#include "pages/metadata.h"
+#include "pages/purge_policy.h"
+
+namespace freeway {
+
+template <class Env>
+class Frames {
+ public:
+  using ChunkOf = Chunk<Env>;
+  static constexpr std::size_t kFurtherArenas = 256;
+  static constexpr std::size_t kFurtherBytes = kGiB;
+
+  // Once. `chunks` has one entry for each 4 MiB of the primary arena's `bytes`.
+  void init(uptr base, std::size_t bytes, ChunkOf* chunks, Metadata<Env>* metadata) {
+    primary_.init(base, bytes, chunks);
+    metadata_ = metadata;
+  }
+
+  Arena<Env>& primary() { return primary_; }
+  PurgePolicy<Env>& policy() { return policy_; }
+
+  // A run of `frames` frames at a multiple of `alignment` frames; none if memory is refused. `now`: see give().
+  Run take(std::size_t frames, std::size_t alignment) {
+    Run run = take_anywhere(frames, alignment);
+    if (!run && policy_.dirty() != 0) {  // the kernel may be out of memory, or out of patience with our limit
+      purge_to(0);
+      run = take_anywhere(frames, alignment);
+    }
+    if (run) policy_.on_take(frames, run.dirty);
+    return run;
+  }
+
+  Run take_at(uptr address, std::size_t frames) {
+    Arena<Env>* arena = arena_of(address);
+    Run run = arena == nullptr ? Run{} : arena->take_at(address, frames);
+    if (run) policy_.on_take(frames, run.dirty);
+    return run;
+  }
+
+  // Gives frames back; `now` is a monotonic time in ns, which the purge policy needs.
+  void give(uptr address, std::size_t frames, u64 now) {
+    Arena<Env>* arena = arena_of(address);
+    FREEWAY_CHECK(arena != nullptr);
+    policy_.on_give(frames);  // before others can take them: the count of dirty frames is never below the truth
+    arena->give(address, frames);
+    std::size_t target = policy_.target(now);
+    if (target != ~std::size_t{0}) purge_to(target);
+  }
+
+  // Gives back the memory of free dirty frames until `target` frames or fewer keep theirs.
+  void purge_to(std::size_t target) {
+    auto dirty = [this] { return policy_.dirty(); };
+    auto purged = [this](unsigned frames) { policy_.on_purge(frames); };
+    each_arena([&](Arena<Env>& arena) {
+      arena.purge(dirty, target, purged);
+      return policy_.dirty() > target;
+    });
+  }
+
+  Arena<Env>* arena_of(uptr address) {
+    if (primary_.contains(address)) return &primary_;
+    Arena<Env>* found = nullptr;
+    each_further([&](Arena<Env>& arena) {
+      if (arena.contains(address)) found = &arena;
+      return found == nullptr;
+    });
+    return found;
+  }
+
+  // Calls f(arena) for each arena until it returns false.
+  template <class F>
+  void each_arena(F&& f) {
+    if (f(primary_)) each_further(f);
+  }
+
+ private:
+  template <class F>
+  void each_further(F&& f) {
+    for (auto& slot : further_) {
+      Arena<Env>* arena = slot.load_acquire();  // [A1] pairs with [R1]
+      if (arena == nullptr || !f(*arena)) return;
+    }
+  }
+
+  Run take_anywhere(std::size_t frames, std::size_t alignment) {
+    Run run;
+    each_arena([&](Arena<Env>& arena) {
+      run = arena.take(frames, alignment);
+      return !run;
+    });
+    for (std::size_t tries = 0; !run && tries < 4; ++tries) {
+      Arena<Env>* arena = add_arena(frames, alignment);
+      if (arena == nullptr) return {};
+      run = arena->take(frames, alignment);
+      if (run.refused) return {};
+    }
+    return run;
+  }
+
+  // A further arena that is big enough for the run, published in the first empty slot; null if there is no memory.
+  Arena<Env>* add_arena(std::size_t frames, std::size_t alignment) {
+    const std::size_t needed = align_up((frames + (alignment > 1 ? alignment : 0)) * kFrameSize, kChunkSize);
+    for (std::size_t bytes = needed > kFurtherBytes ? needed : kFurtherBytes; bytes >= needed;
+         bytes = bytes / 2 >= needed ? align_up(bytes / 2, kChunkSize) : (bytes == needed ? 0 : needed)) {
+      uptr base = Env::reserve(bytes, kChunkSize);
+      if (base == 0) continue;
+      Arena<Env>* arena = make_arena(base, bytes);
+      if (arena == nullptr || !publish(arena)) {
+        Env::release(base, bytes);
+        return nullptr;
+      }
+      return arena;
+    }
+    return nullptr;
+  }
+
+  Arena<Env>* make_arena(uptr base, std::size_t bytes) {
+    constexpr std::size_t kUnit = Metadata<Env>::kUnit;
+    const std::size_t header = align_up(sizeof(Arena<Env>), kUnit);
+    u32 index = metadata_->take(static_cast<u32>(ceil_div(header + bytes / kChunkSize * sizeof(ChunkOf), kUnit)));
+    if (index == 0) return nullptr;
+    char* memory = static_cast<char*>(metadata_->at(index));
+    auto* arena = new (memory) Arena<Env>();
+    arena->init(base, bytes, reinterpret_cast<ChunkOf*>(memory + header));
+    return arena;
+  }
+
+  bool publish(Arena<Env>* arena) {
+    for (auto& slot : further_) {
+      Arena<Env>* none = nullptr;
+      Env::step("frames.publish");
+      if (slot.load_relaxed() == nullptr && slot.cas_release(none, arena)) return true;  // [R1] pairs with [A1]
+    }
+    return false;
+  }
+
+  Arena<Env> primary_;
+  PurgePolicy<Env> policy_;
+  Metadata<Env>* metadata_ = nullptr;
+  typename Env::template Atomic<Arena<Env>*> further_[kFurtherArenas];
+};
+
+}  // namespace freeway

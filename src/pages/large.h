@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT
+// LargeBlocks: blocks over 32 KiB. A run of frames each; from 256 MiB on, a mapping of their own ("huge").
+//
+// Word      the FrameInfo of the block's first frame: {kind, length in frames}
+// Moves     birth: 0 -> {kind, n} by the frames' owner      free, move: {kind, n} -> 0 (CAS): the winner owns the block
+//           resize: {kind, n} -> {kind, m} (CAS)
+// Duties    who takes the entry away gives the frames back, or puts an entry back. The entry goes *before* the memory: a
+//           mapping that someone else gets at the same address must not be described by ours
+// Double free  the second CAS fails: seen exactly, while the frames are not a new block's
+// Lost if killed: the block
+// Checked   tests/unit/large_test.cc, tests/abi
+#pragma once
+
+#include "pages/frames.h"
+#include "pages/page_map.h"
+
+namespace freeway {
+
+template <class Env>
+class LargeBlocks {
+ public:
+  static constexpr std::size_t kHugeFrames = 256 * kMiB / kFrameSize;
+
+  void init(Frames<Env>* frames, PageMap<Env>* map) {
+    frames_ = frames;
+    map_ = map;
+  }
+
+  struct Block {
+    uptr address = 0;  // 0: no memory
+    bool zero = false;  // all of it reads as zero
+  };
+
+  // A block of `bytes` > 0 (at most PTRDIFF_MAX) at a multiple of `alignment` (a power of two).
+  Block take(std::size_t bytes, std::size_t alignment) {
+    const std::size_t frames = ceil_div(bytes, kFrameSize);
+    if (frames > kMaxFrames || alignment > (std::size_t{1} << 46)) return {};
+    if (frames >= kHugeFrames) return take_huge(frames, alignment);
+    Run run = frames_->take(frames, clamp(alignment / kFrameSize, 1, alignment));
+    if (!run) return {};
+    Env::step("large.taken");
+    if (map_->set(run.address, 1, FrameInfo::large(frames), 0)) return {run.address, run.dirty == 0};
+    frames_->give(run.address, frames, 0);
+    return {};
+  }
+
+  // Frees the block whose entry is `info`; false if somebody else did it first.
+  bool give(uptr address, FrameInfo info, u64 now) {
+    if (!map_->claim(address, info)) return false;
+    Env::step("large.claimed");
+    if (info.kind() == FrameInfo::kHuge)
+      give_huge(address, info.value());
+    else
+      frames_->give(address, info.value(), now);
+    return true;
+  }
+
+  // Makes the block `bytes` long where it is. False: it is as it was.
+  bool resize(uptr address, FrameInfo info, std::size_t bytes, u64 now) {
+    const std::size_t old_frames = info.value();
+    const std::size_t frames = ceil_div(bytes, kFrameSize);
+    if (frames == old_frames) return true;
+    if (frames > kMaxFrames) return false;
+    if (info.kind() == FrameInfo::kHuge) return frames >= kHugeFrames && resize_huge(address, info, frames);
+    if (frames >= kHugeFrames) return false;
+    uptr old_end = address + old_frames * kFrameSize;
+    if (frames > old_frames && !frames_->take_at(old_end, frames - old_frames)) return false;
+    Env::step("large.extended");
+    if (!map_->replace(address, info, FrameInfo::large(frames))) {  // freed under our feet: the program's error
+      if (frames > old_frames) frames_->give(old_end, frames - old_frames, now);
+      return false;
+    }
+    if (frames < old_frames) frames_->give(address + frames * kFrameSize, old_frames - frames, now);
+    return true;
+  }
+
+  // Moves a huge block to a mapping of `bytes` (at least huge), copying nothing. 0: it is as it was.
+  uptr move_huge(uptr address, FrameInfo info, std::size_t bytes) {
+    const std::size_t frames = ceil_div(bytes, kFrameSize);
+    if (frames > kMaxFrames) return 0;
+    uptr target = Env::reserve(frames * kFrameSize, kFrameSize);
+    if (target == 0) return 0;
+    if (!map_->set(target, 1, FrameInfo::huge(frames), 0)) {
+      Env::release(target, frames * kFrameSize);
+      return 0;
+    }
+    if (map_->claim(address, info)) {
+      Env::step("large.moving");
+      if (Env::move(address, info.value() * kFrameSize, target, frames * kFrameSize)) {
+        huge_.fetch_add_relaxed(frames - info.value());
+        return target;
+      }
+      map_->set(address, 1, info, 0);
+    }
+    map_->clear(target, 1);
+    Env::release(target, frames * kFrameSize);
+    return 0;
+  }
+
+  std::size_t huge_bytes() const { return huge_.load_relaxed() * kFrameSize; }
+
+ private:
+  Block take_huge(std::size_t frames, std::size_t alignment) {
+    uptr address = Env::map(frames * kFrameSize, alignment < kFrameSize ? kFrameSize : alignment);
+    if (address == 0) return {};
+    Env::step("large.mapped");
+    if (!map_->set(address, 1, FrameInfo::huge(frames), 0)) {
+      Env::release(address, frames * kFrameSize);
+      return {};
+    }
+    huge_.fetch_add_relaxed(frames);
+    return {address, true};
+  }
+
+  void give_huge(uptr address, std::size_t frames) {
+    huge_.fetch_sub_relaxed(frames);
+    // At the mapping limit even munmap fails; then the memory goes and the address space stays.
+    if (!Env::release(address, frames * kFrameSize)) Env::purge(address, frames * kFrameSize);
+  }
+
+  bool resize_huge(uptr address, FrameInfo info, std::size_t frames) {
+    if (!map_->claim(address, info)) return false;
+    bool done = Env::resize(address, info.value() * kFrameSize, frames * kFrameSize);
+    if (done) huge_.fetch_add_relaxed(frames - info.value());
+    map_->set(address, 1, done ? FrameInfo::huge(frames) : info, 0);
+    return done;
+  }
+
+  Frames<Env>* frames_ = nullptr;
+  PageMap<Env>* map_ = nullptr;
+  typename Env::template Atomic<std::size_t> huge_;  // frames
+};
+
+}  // namespace freeway

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+// Metadata: type-stable memory for descriptors and the like, named by index.
+//
+// Units     64 bytes (a cache line); an index names a unit; index 0 names nothing
+// Word      cursor: the next unit that was never handed out; only grows
+// Moves     take: cursor += n (CAS), within one segment
+// Segments  64 MiB of indexes each; address space for a segment is reserved when its first unit is needed, less of it
+//           where the process may not have so much (RLIMIT_AS), and is never given back
+// Who       any thread, any signal handler
+// Orders    [R1] a segment is published after it was reserved; [A1] who takes from it sees that
+// Progress  lock-free       Lost if killed: the units in hand, and the address space of an unpublished segment
+// Checked   tests/unit/metadata_test.cc
+#pragma once
+
+#include "pages/committed_range.h"
+
+namespace freeway {
+
+template <class Env>
+class Metadata {
+ public:
+  static constexpr std::size_t kUnit = 64;
+  static constexpr unsigned kSegmentShift = 20;  // units a segment
+  static constexpr unsigned kSegments = 64;
+  static constexpr std::size_t kSegmentBytes = kUnit << kSegmentShift;
+  static constexpr std::size_t kMinSegmentBytes = kMiB;
+
+  // `segment_bytes`: how much address space to reserve at a time, kMinSegmentBytes … kSegmentBytes.
+  void init(std::size_t segment_bytes) { wanted_.store_relaxed(segment_bytes); }
+
+  // The index of `units` consecutive zeroed units, 0 if there is no memory.
+  u32 take(u32 units) {
+    u32 seen = cursor_.load_relaxed();
+    for (;;) {
+      u32 index = seen == 0 ? 1 : seen;
+      u32 number = index >> kSegmentShift;
+      if (number >= kSegments) return 0;
+      Segment& segment = segments_[number];
+      uptr packed = reserved(segment);
+      if (packed == 0) return 0;
+      std::size_t end = ((index & kUnitMask) + units) * kUnit;
+      u32 next = index + units;
+      if (end > size_of(packed)) {
+        next = (number + 1) << kSegmentShift;  // the rest of this segment stays unused
+        if (cursor_.cas_relaxed(seen, next)) seen = next;
+        continue;
+      }
+      if (!commit_up_to<Env>(segment.watermark, base_of(packed), size_of(packed), end, kStep)) return 0;
+      if (cursor_.cas_relaxed(seen, next)) return index;
+    }
+  }
+
+  void* at(u32 index) const {
+    uptr packed = segments_[index >> kSegmentShift].packed.load_relaxed();
+    return reinterpret_cast<void*>(base_of(packed) + (index & kUnitMask) * kUnit);
+  }
+
+  // Calls f(index) for the first unit of each piece that take() returned or is about to return (then it is still zero);
+  // f answers how many units the piece has, 0 = this one is unknown, go on by one.
+  template <class F>
+  void walk(F&& f) const {
+    u32 end = cursor_.load_relaxed();
+    for (u32 index = 1; index < end;) {
+      const Segment& segment = segments_[index >> kSegmentShift];
+      if ((index & kUnitMask) * kUnit >= segment.watermark.load_relaxed()) {
+        index = ((index >> kSegmentShift) + 1) << kSegmentShift;
+        continue;
+      }
+      u32 units = f(index);
+      index += units == 0 ? 1 : units;
+    }
+  }
+
+  std::size_t committed() const {
+    std::size_t bytes = 0;
+    for (const Segment& segment : segments_) bytes += segment.watermark.load_relaxed();
+    return bytes;
+  }
+
+ private:
+  static constexpr u32 kUnitMask = (u32{1} << kSegmentShift) - 1;
+  static constexpr std::size_t kAlignment = 64 * kKiB;
+  static constexpr std::size_t kStep = 64 * kKiB;
+
+  struct Segment {
+    // Address of the reservation | logarithm of its size in bytes (the address is a multiple of 64 KiB); 0 = none yet.
+    typename Env::template Atomic<uptr> packed;
+    typename Env::template Atomic<std::size_t> watermark;  // bytes that are accessible
+  };
+  static constexpr uptr base_of(uptr packed) { return align_down(packed, kAlignment); }
+  static constexpr std::size_t size_of(uptr packed) { return std::size_t{1} << (packed % kAlignment); }
+
+  // The segment's reservation, made by whoever comes first; 0 if address space is refused.
+  uptr reserved(Segment& segment) {
+    uptr packed = segment.packed.load_acquire();  // [A1] pairs with [R1]
+    for (std::size_t bytes = wanted_.load_relaxed(); packed == 0 && bytes >= kMinSegmentBytes; bytes /= 2) {
+      uptr base = Env::reserve(bytes, kAlignment);
+      if (base == 0) continue;
+      uptr fresh = base | log2_floor(bytes);
+      Env::step("metadata.segment");
+      if (segment.packed.cas_release(packed, fresh)) return fresh;  // [R1] pairs with [A1] [A2]
+      Env::release(base, bytes);
+      packed = segment.packed.load_acquire();  // [A2] pairs with [R1]
+    }
+    return packed;
+  }
+
+  typename Env::template Atomic<std::size_t> wanted_;  // bytes of address space to reserve at a time
+  typename Env::template Atomic<u32> cursor_;
+  Segment segments_[kSegments];
+};
+
+}  // namespace freeway

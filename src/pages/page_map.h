@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT
+// PageMap: what a frame of 64 KiB belongs to.
+//
+// Words     one FrameInfo a frame (32 bits; all frames of a superblock carry it, of a large or huge block only the
+//           first), and for frames of the primary arena one byte more: the size class, which the fast path of free reads
+// Moves     the frame's owner sets both before it hands out a block of it, and clears both before it gives it back.
+//           claim: info -> 0 (CAS) makes whoever wins the one who frees a large block, so a double free of one is seen
+// Who       lookups: anybody, for any address, ours or not: nothing foreign is ever followed
+// Orders    [R1] a leaf is published with its zeros; [A1] lookups see them. Entries themselves are relaxed: a block's
+//           address reaches another thread only through the program's own synchronisation, which carries them along
+// Outside   frames beyond the primary arena are found through a two-level map whose leaves (4 GiB each) are never freed
+// Progress  lock-free (publishing a leaf), wait-free (everything else)       Lost if killed: an unpublished leaf
+// Checked   tests/unit/page_map_test.cc
+#pragma once
+
+#include "size/size_classes.h"
+
+namespace freeway {
+
+// kind:2 | value:30.
+struct FrameInfo {
+  enum Kind : u32 { kNothing = 0, kSmall = 1, kLarge = 2, kHuge = 3 };
+  u32 bits = 0;
+
+  static constexpr u32 kValueMask = (u32{1} << 30) - 1;
+  static constexpr FrameInfo small(u32 descriptor) { return {(kSmall << 30) | descriptor}; }
+  static constexpr FrameInfo large(std::size_t frames) { return {(kLarge << 30) | static_cast<u32>(frames)}; }
+  static constexpr FrameInfo huge(std::size_t frames) { return {(kHuge << 30) | static_cast<u32>(frames)}; }
+
+  constexpr Kind kind() const { return static_cast<Kind>(bits >> 30); }
+  constexpr u32 value() const { return bits & kValueMask; }  // descriptor index, or length in frames
+};
+
+// The longest block a FrameInfo can describe, in frames (64 TiB).
+constexpr std::size_t kMaxFrames = FrameInfo::kValueMask;
+
+template <class Env>
+class PageMap {
+ public:
+  using Entry = typename Env::template Atomic<u32>;
+  using ClassByte = typename Env::template Atomic<u8>;
+  static constexpr unsigned kAddressBits = 48;
+  static constexpr unsigned kLeafBits = 16;  // frames a leaf: 4 GiB of addresses
+  static constexpr std::size_t kLeafBytes = sizeof(Entry) << kLeafBits;
+  static constexpr std::size_t kRoots = std::size_t{1} << (kAddressBits - kFrameShift - kLeafBits);
+
+  // Once. `classes` and `infos` have an entry for each frame of the primary arena.
+  void init(uptr primary, std::size_t frames, ClassByte* classes, Entry* infos) {
+    primary_ = primary;
+    frames_ = frames;
+    classes_ = classes;
+    infos_ = infos;
+  }
+
+  FrameInfo get(uptr address) const {
+    const Entry* entry = find(address);
+    return {entry == nullptr ? 0 : entry->load_relaxed()};
+  }
+
+  // For the owner of the frames only. False if a leaf was needed and there was no memory for it.
+  bool set(uptr address, std::size_t frames, FrameInfo info, unsigned size_class) {
+    for (std::size_t i = 0; i < frames; ++i) {
+      Entry* entry = make(address + i * kFrameSize);
+      if (entry == nullptr) {
+        clear(address, i);
+        return false;
+      }
+      std::size_t frame = (address - primary_) / kFrameSize + i;
+      entry->store_relaxed(info.bits);
+      if (frame < frames_) classes_[frame].store_relaxed(static_cast<u8>(size_class));
+    }
+    return true;
+  }
+  void clear(uptr address, std::size_t frames) {
+    for (std::size_t i = 0; i < frames; ++i) {
+      std::size_t frame = (address - primary_) / kFrameSize + i;
+      if (frame < frames_) classes_[frame].store_relaxed(0);
+      if (Entry* entry = find(address + i * kFrameSize)) entry->store_relaxed(0);
+    }
+  }
+
+  // Takes the entry of a large or huge block away if it is still `info`: the winner frees the block.
+  bool claim(uptr address, FrameInfo info) { return replace(address, info, FrameInfo{}); }
+  bool replace(uptr address, FrameInfo info, FrameInfo other) {
+    Entry* entry = find(address);
+    return entry != nullptr && entry->cas_relaxed(info.bits, other.bits);
+  }
+
+  std::size_t leaf_bytes() const { return leaves_.load_relaxed() * kLeafBytes; }
+
+ private:
+  const Entry* find(uptr address) const { return const_cast<PageMap*>(this)->find(address); }
+  Entry* find(uptr address) {
+    std::size_t frame = (address - primary_) / kFrameSize;
+    if (frame < frames_) return &infos_[frame];
+    if (address >> kAddressBits != 0) return nullptr;
+    Entry* leaf = root_[address >> (kFrameShift + kLeafBits)].load_acquire();  // [A1] pairs with [R1]
+    return leaf == nullptr ? nullptr : &leaf[(address >> kFrameShift) & low_bits(kLeafBits)];
+  }
+
+  Entry* make(uptr address) {
+    if (Entry* entry = find(address)) return entry;
+    if (address >> kAddressBits != 0) return nullptr;
+    auto& slot = root_[address >> (kFrameShift + kLeafBits)];
+    uptr fresh = Env::map(kLeafBytes, kFrameSize);
+    if (fresh == 0) return nullptr;
+    Entry* seen = nullptr;
+    Env::step("map.leaf");
+    if (slot.cas_release(seen, reinterpret_cast<Entry*>(fresh)))  // [R1] pairs with [A1]
+      leaves_.fetch_add_relaxed(1);
+    else
+      Env::release(fresh, kLeafBytes);
+    return find(address);
+  }
+
+  uptr primary_ = 0;
+  std::size_t frames_ = 0;
+  ClassByte* classes_ = nullptr;
+  Entry* infos_ = nullptr;
+  typename Env::template Atomic<std::size_t> leaves_;
+  typename Env::template Atomic<Entry*> root_[kRoots];
+};
+
+}  // namespace freeway

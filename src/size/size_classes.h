@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT
+// size_classes.h: the flagship's size classes, computed at compile time.
+//
+// Classes step by 16 bytes up to 128 and then by a quarter of each power of two (so at most 25 %, on average 10 %, is
+// lost inside a block) up to 32 KiB. Class 0 is no class: "not small, not ours, null". A class also fixes its
+// superblock: one *span* of 64 KiB, 256 KiB or 1 MiB, aligned to its size, cut into blocks of one size from its start.
+// Since spans are aligned, a block is aligned to the largest power of two that divides its size: that is how
+// aligned_alloc finds its class.
+#pragma once
+
+#include <array>
+
+#include "base/integers.h"
+
+namespace freeway {
+
+constexpr unsigned kFrameShift = 16;
+constexpr std::size_t kFrameSize = std::size_t{1} << kFrameShift;  // 64 KiB: the unit of the page map
+
+constexpr std::size_t kMinBlock = 16;
+constexpr std::size_t kMaxSmall = 32 * kKiB;  // the largest block in a superblock, bytes
+constexpr unsigned kClassCount = 41;          // classes 1 .. 40, and 0
+constexpr unsigned kMaxWords = 64;            // words of one bit a block in a superblock, at most
+
+struct SizeClass {
+  u32 size;         // bytes a block
+  u32 blocks;       // blocks in a span
+  u32 words;        // ceil(blocks / 64)
+  u32 span_frames;  // frames in a span: 1, 4 or 16
+  u32 magic;        // (offset * magic) >> 35 == offset / size for every offset in the span
+  u64 last_word;    // which bits of the last word are blocks
+
+  constexpr std::size_t span_bytes() const { return std::size_t{span_frames} << kFrameShift; }
+  constexpr u64 full_mask(unsigned word) const { return word + 1 == words ? last_word : ~u64{0}; }
+  // Index of the block that holds the byte at `offset` from the span's start.
+  constexpr u32 index_of(u64 offset) const { return static_cast<u32>((offset * magic) >> 35); }
+};
+
+namespace size_classes_detail {
+
+constexpr u32 size_of_class(unsigned c) {
+  if (c <= 8) return c * 16;
+  unsigned group = (c - 9) / 4;  // 0: 160 .. 256, 1: 320 .. 512, …
+  unsigned step = (c - 9) % 4 + 1;
+  return (128u << group) + step * (32u << group);
+}
+
+constexpr SizeClass make_class(unsigned c) {
+  SizeClass k{};
+  if (c == 0) return k;
+  k.size = size_of_class(c);
+  k.span_frames = k.size <= 2 * kKiB ? 1 : k.size <= 8 * kKiB ? 4 : 16;
+  k.blocks = static_cast<u32>((std::size_t{k.span_frames} << kFrameShift) / k.size);
+  k.words = static_cast<u32>(ceil_div(k.blocks, 64));
+  k.last_word = low_bits(k.blocks - (k.words - 1) * 64);
+  k.magic = static_cast<u32>(((u64{1} << 35) + k.size - 1) / k.size);
+  return k;
+}
+
+constexpr std::array<SizeClass, kClassCount> make_classes() {
+  std::array<SizeClass, kClassCount> classes{};
+  for (unsigned c = 0; c < kClassCount; ++c) classes[c] = make_class(c);
+  return classes;
+}
+
+}  // namespace size_classes_detail
+
+inline constexpr std::array<SizeClass, kClassCount> kSizeClasses = size_classes_detail::make_classes();
+static_assert(kSizeClasses[kClassCount - 1].size == kMaxSmall);
+
+// The smallest class whose blocks hold `bytes`, by arithmetic; 0 <= bytes <= kMaxSmall.
+constexpr unsigned class_of_size(std::size_t bytes) {
+  if (bytes <= 128) return bytes == 0 ? 1 : static_cast<unsigned>((bytes + 15) / 16);
+  unsigned log = log2_floor(bytes - 1);  // bytes in (2^log, 2^(log+1)]
+  unsigned quarter = static_cast<unsigned>((bytes - 1) >> (log - 2)) & 3;
+  return 9 + (log - 7) * 4 + quarter;
+}
+
+// The smallest class whose blocks hold `bytes` and are aligned to `alignment` (a power of two); 0 if no class does.
+constexpr unsigned class_of_aligned(std::size_t bytes, std::size_t alignment) {
+  if (bytes > kMaxSmall || alignment > kMaxSmall) return 0;
+  std::size_t rounded = align_up(bytes == 0 ? 1 : bytes, alignment);
+  if (rounded > kMaxSmall) return 0;
+  unsigned c = class_of_size(rounded);
+  while (c < kClassCount && kSizeClasses[c].size % alignment != 0) ++c;
+  return c < kClassCount ? c : 0;
+}
+
+// The two tables of the fast path: by the byte up to 1 KiB, by 128 bytes up to kMaxSmall.
+constexpr std::size_t kByteTableMax = 1024;
+constexpr std::size_t kStepTableShift = 7;
+
+constexpr std::array<u8, kByteTableMax + 1> make_byte_table() {
+  std::array<u8, kByteTableMax + 1> table{};
+  for (std::size_t n = 0; n <= kByteTableMax; ++n) table[n] = static_cast<u8>(class_of_size(n));
+  return table;
+}
+
+constexpr std::size_t kStepTableSize = (kMaxSmall >> kStepTableShift) + 1;
+
+constexpr std::array<u8, kStepTableSize> make_step_table() {
+  std::array<u8, kStepTableSize> table{};
+  for (std::size_t i = 0; i < kStepTableSize; ++i) table[i] = static_cast<u8>(class_of_size(i << kStepTableShift));
+  return table;
+}
+
+}  // namespace freeway

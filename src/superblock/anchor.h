@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+// anchor.h: the state of a superblock in one 64-bit word, as pure functions.
+//
+// Layout    U:1 | HELD:1 | class:8 | 0:2 | nz:20 (signed) | full:20 | 0:12, from the lowest bit up
+//           nz = how many of the superblock's W bitmap words are not 0; full = how many are all ones (a bit = a free block)
+// States    HELD            one thread or slab holds it, and only it clears bits
+//           U, not HELD     in no list and held by nobody: it had no free block when it was let go
+//           neither         in a partial list, or on its way there: somebody has the duty to push it
+//           EMPTY           not HELD and every word full (nz = full = W): the span belongs to whoever made it so
+//           (Michael 2004: ACTIVE, FULL, PARTIAL, EMPTY)
+// Moves     and their duties, returned as values:
+//           freed(k)   any thread, after its fetch_or changed words by k: adds k.
+//                      -> kEmpty: give the span back; then, if `claims_listing`, CAS U away and recycle the descriptor
+//                      -> kMayList: CAS U away and push it to the partial list
+//           adopted    the popper of a list: sets HELD.   -> EMPTY instead: a tombstone, recycle the descriptor
+//           let_go     the holder: subtracts what it owes and HELD; sets U when nothing is free.
+//                      -> kEmpty: give the span back and recycle; kList: push it; kNone: a freer will list it
+// Facts     I1 only the holder clears bits   I2 only let_go sets U   I3 while HELD is clear the word is the truth minus
+//           pluses that are still to come, never more
+//           `full` is never decoded alone: a negative nz borrows from it. The compare with EMPTY is exact.
+//           nz has 20 bits: it wraps only with half a million freers stopped inside one superblock
+// Checked   tests/unit/anchor_test.cc (exhaustive), tests/model/superblock_model.cc
+#pragma once
+
+#include "base/integers.h"
+
+namespace freeway::anchor {
+
+constexpr u64 kUnlisted = u64{1} << 0;  // U
+constexpr u64 kHeld = u64{1} << 1;
+constexpr unsigned kClassShift = 2;
+constexpr u64 kNonZero = u64{1} << 12;  // one word that is not 0
+constexpr u64 kFull = u64{1} << 32;     // one word that is all ones
+constexpr u64 kStateMask = low_bits(52) & ~kUnlisted;
+
+constexpr u64 empty_state(unsigned size_class, unsigned words) {
+  return (u64{size_class} << kClassShift) + words * (kNonZero + kFull);
+}
+constexpr bool is_empty(u64 a, unsigned size_class, unsigned words) {
+  return (a & kStateMask) == empty_state(size_class, words);
+}
+constexpr int non_zero_words(u64 a) { return static_cast<int>(static_cast<i64>(a << 32) >> 44); }
+constexpr unsigned class_of(u64 a) { return static_cast<unsigned>(a >> kClassShift) & 0xff; }
+constexpr bool is_held(u64 a) { return (a & kHeld) != 0; }
+constexpr bool is_unlisted(u64 a) { return (a & kUnlisted) != 0; }
+
+// What a new superblock's anchor is: all free, held by its maker.
+constexpr u64 born(unsigned size_class, unsigned words) { return empty_state(size_class, words) | kHeld; }
+
+// What setting the bits `mask` of a word that was `old` adds to the anchor; 0 means: leave the anchor alone.
+constexpr u64 plus(u64 old, u64 mask, u64 full_mask) {
+  return (old == 0 ? kNonZero : 0) + ((old | mask) == full_mask ? kFull : 0);
+}
+// What clearing the bits `mask`, all of them set in `old`, takes from the anchor when the holder lets go.
+constexpr u64 minus(u64 old, u64 mask, u64 full_mask) {
+  return (old == mask ? kNonZero : 0) + (old == full_mask ? kFull : 0);
+}
+
+enum class Duty { kNone, kEmpty, kMayList, kList };
+
+// The duty of a freer that saw the anchor become (or found it) `now`.
+constexpr Duty after_free(u64 now, unsigned size_class, unsigned words) {
+  if (is_empty(now, size_class, words)) return Duty::kEmpty;
+  return is_unlisted(now) && non_zero_words(now) > 0 ? Duty::kMayList : Duty::kNone;
+}
+
+struct LetGo {
+  u64 word;
+  Duty duty;
+};
+// The holder lets go of a superblock whose anchor is `a`, owing `owed`.
+constexpr LetGo let_go(u64 a, u64 owed, unsigned size_class, unsigned words) {
+  u64 next = a - owed - kHeld;
+  if (is_empty(next, size_class, words)) return {next, Duty::kEmpty};
+  if (non_zero_words(next) <= 0) return {next | kUnlisted, Duty::kNone};
+  return {next, Duty::kList};
+}
+
+}  // namespace freeway::anchor

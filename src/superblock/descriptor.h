@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+// Descriptor: what is known of a superblock, outside the memory it describes.
+//
+// One cache line, then one bit a block (1 = free). Type-stable: a descriptor's memory is never anything else, and its
+// class is constant for ever, so a thread that slept through the death and rebirth of its superblock still reads a
+// descriptor of the class it expects.
+//
+// Words     anchor: see anchor.h.   words[]: bits set by any freer, cleared only by the holder.
+//           link: the owner's (tagged_stack.h).   span: written at birth, read by whoever owns one of its blocks
+// Plain     owed, next_word: the holder's
+#pragma once
+
+#include "superblock/anchor.h"
+
+namespace freeway {
+
+template <class Env>
+struct Descriptor {
+  typename Env::template Atomic<u64> anchor;
+  typename Env::template Atomic<u64> span;  // address of the first block
+  typename Env::template Atomic<u32> link;
+  typename Env::template Atomic<u32> size_class;  // 0 until the descriptor is made, then constant
+  typename Env::template Plain<u64> owed;         // what take() cleared and let_go() will subtract from the anchor
+  typename Env::template Plain<u32> next_word;    // where take() goes on looking
+  alignas(64) typename Env::template Atomic<u64> words[1];  // really as many as the class says
+
+  // Bytes of a descriptor with `words` words.
+  static constexpr std::size_t bytes(unsigned words) {
+    return sizeof(Descriptor) - sizeof(Descriptor::words) - kTailPadding + align_up(words * sizeof(u64), 64);
+  }
+
+ private:
+  static constexpr std::size_t kTailPadding = 64 - sizeof(u64);
+};
+
+}  // namespace freeway

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: MIT
+// Superblocks: the protocol by which superblocks are made, held, freed into, listed and given back.
+//
+// Words     each descriptor's anchor and bitmap (anchor.h, descriptor.h); per class two partial lists and a pool of
+//           descriptors without a superblock (tagged_stack.h)
+// Who       free_group: any thread that owns the blocks.   take, let_go, purge: the holder.   hold: any thread
+// Invariant a descriptor is in at most one list or pool, or in one pair of hands; a descriptor in a list may be a
+//           *tombstone* (EMPTY: its span is gone already), which the next popper moves to the pool
+// Orders    [R1] a freer's bits publish the freed blocks; [A1] the holder that takes them sees that, and [A2] with [A3]
+//           so does whoever finds the superblock EMPTY
+//           [R2] let_go publishes the holder's view to the next; [A3] freers, [A4] adopters see it
+//           [A5] taking the listing upon oneself sees what let_go left
+//           (each weakening has a scenario that breaks it: tests/model)
+// Last touch  after the step that may hand the descriptor to others, only locals are used. The lint checks the mark.
+// Two lists per class, so that trimming can take superblocks off one and put them on the other, one by one
+// Progress  lock-free       Lost if killed: the superblock that the thread held or was listing, or the span in its hands;
+//           a freer killed between word and anchor leaves its superblock's counts too low, so that it is never EMPTY
+// Checked   tests/model/superblock_model.cc, tests/unit/superblocks_test.cc
+//
+// Backing is where spans and descriptors come from:
+//   size_class(c)            -> const SizeClass&
+//   descriptor(index)        -> Descriptor<Env>&
+//   make_descriptor(c)       -> index of a new descriptor with size_class set, 0 without memory
+//   take_span(c, index)      -> span whose frames are mapped to the descriptor `index`, 0 without memory
+//   give_span(span, c)       takes the frames' map entries away and gives them back
+#pragma once
+
+#include "base/check.h"
+#include "size/size_classes.h"
+#include "superblock/descriptor.h"
+#include "sync/tagged_stack.h"
+
+namespace freeway {
+
+template <class Env, class Backing>
+class Superblocks {
+ public:
+  static constexpr unsigned kTombstonesPerCall = 8;
+
+  explicit constexpr Superblocks(Backing& backing) : backing_(backing) {}
+
+  // Holds a superblock of class `c`: one from a partial list, else a new one. 0: no memory.
+  u32 hold(unsigned c) {
+    if (u32 d = adopt(c)) return d;
+    return make(c);
+  }
+
+  // Holds a superblock from the partial lists; 0 if none was found.
+  u32 adopt(unsigned c) {
+    const unsigned first = target_list();
+    if (u32 d = adopt_from(c, first)) return d;
+    return adopt_from(c, 1 - first);
+  }
+
+  // Takes up to `want` (1 … 64) free blocks of the held superblock `d`, upwards from where the last take stopped, and
+  // writes their addresses to `out`. Returns how many there were; 0 means that nothing is free.
+  unsigned take(u32 d, unsigned want, void** out) {
+    Descriptor<Env>& desc = backing_.descriptor(d);
+    const unsigned c = desc.size_class.load_relaxed();
+    const SizeClass& k = backing_.size_class(c);
+    const uptr span = desc.span.load_relaxed();
+    unsigned word = desc.next_word.get();
+    unsigned got = 0;
+    for (unsigned scanned = 0; scanned <= k.words; ++scanned) {  // the first word twice: bits may be left below
+      u64 chosen = lowest_set_bits(desc.words[word].load_relaxed(), want - got);
+      if (chosen != 0) chosen = take_bits(desc, k, word, chosen);
+      for (; chosen != 0; chosen &= chosen - 1)
+        out[got++] = reinterpret_cast<void*>(span + (u64{word} * 64 + lowest_bit(chosen)) * k.size);
+      if (got == want) break;
+      word = word + 1 == k.words ? 0 : word + 1;
+    }
+    desc.next_word.set(word);
+    return got;
+  }
+
+  // Takes one free block of the held superblock `d` at a place that `random` chooses; null if nothing is free.
+  void* take_random(u32 d, u64 random) {
+    Descriptor<Env>& desc = backing_.descriptor(d);
+    const SizeClass& k = backing_.size_class(desc.size_class.load_relaxed());
+    unsigned word = static_cast<unsigned>((random >> 32) % k.words);
+    const unsigned rotate = static_cast<unsigned>(random & 63);
+    for (unsigned scanned = 0; scanned < k.words; ++scanned) {
+      if (u64 bits = desc.words[word].load_relaxed()) {
+        u64 above = bits & ~low_bits(rotate);
+        u64 chosen = u64{1} << lowest_bit(above != 0 ? above : bits);
+        if (take_bits(desc, k, word, chosen) != 0)
+          return reinterpret_cast<void*>(desc.span.load_relaxed() + (u64{word} * 64 + lowest_bit(chosen)) * k.size);
+      }
+      word = word + 1 == k.words ? 0 : word + 1;
+    }
+    return nullptr;
+  }
+
+  // Lets the held superblock `d` go: to a partial list, to nobody (nothing free), or, all free, out of existence.
+  void let_go(u32 d) {
+    Descriptor<Env>& desc = backing_.descriptor(d);
+    const unsigned c = desc.size_class.load_relaxed();
+    const SizeClass& k = backing_.size_class(c);
+    const uptr span = desc.span.load_relaxed();
+    const u64 owed = Env::mutant("owed forgotten") ? 0 : desc.owed.get();
+    desc.owed.set(0);
+    u64 seen = desc.anchor.load_relaxed();
+    anchor::LetGo next;
+    do {
+      next = anchor::let_go(seen, owed, c, k.words);
+      Env::step("superblock.let_go");
+    } while (!desc.anchor.cas_acq_rel(seen, next.word));  // [R2] [A2] pairs with [A3] [A4] [A5] [R1]
+    // LAST TOUCH: desc
+    if (next.duty == anchor::Duty::kEmpty) {
+      Env::step("superblock.emptied");
+      backing_.give_span(span, c);
+      recycle(c, d);
+    } else if (next.duty == anchor::Duty::kList) {
+      Env::step("superblock.listing");
+      list(c, d);
+    }
+  }
+
+  // Frees the blocks `mask` of word `word` of superblock `d`, whose span is `span` and class `c`; the caller owns them.
+  // Returns those that were free already: double frees, of which nothing was changed.
+  u64 free_group(unsigned c, u32 d, uptr span, unsigned word, u64 mask) {
+    Descriptor<Env>& desc = backing_.descriptor(d);
+    const SizeClass& k = backing_.size_class(c);
+    const u64 old = desc.words[word].fetch_or_release(mask);  // [R1] pairs with [A1] [A2] [A3]
+    const u64 twice = old & mask;
+    // A block that was free already is not the caller's: without another one of `mask`, even looking at the anchor again
+    // would be looking at somebody else's superblock.
+    const u64 change = twice == mask ? 0 : anchor::plus(old, mask & ~twice, k.full_mask(word));
+    if (change == 0) return twice;
+    Env::fence_acquire();  // [A2] pairs with [R1]
+    Env::step("superblock.freed");
+    u64 now = desc.anchor.fetch_add_acq_rel(change) + change;  // [A3] pairs with [R1] [R2]
+    for (;;) {
+      const anchor::Duty duty = anchor::after_free(now, c, k.words);
+      if (duty == anchor::Duty::kNone && !Env::mutant("list without U")) return twice;
+      if (duty == anchor::Duty::kEmpty) {
+        Env::step("superblock.emptied");
+        settle_empty(c, d, span, now);
+        return twice;
+      }
+      Env::step("superblock.claiming");
+      if (desc.anchor.cas_acquire(now, now & ~anchor::kUnlisted)) {  // [A5] pairs with [R2]
+        // LAST TOUCH: desc
+        list(c, d);
+        return twice;
+      }
+    }
+  }
+
+  // Gives back the memory of pages on which the held superblock `d` has only free blocks. `page`: bytes a page.
+  // Returns the bytes given back.
+  std::size_t purge(u32 d, std::size_t page) {
+    Descriptor<Env>& desc = backing_.descriptor(d);
+    const SizeClass& k = backing_.size_class(desc.size_class.load_relaxed());
+    const uptr span = desc.span.load_relaxed();
+    std::size_t purged = 0;
+    for (unsigned first = 0; first < k.blocks;) {
+      const unsigned end = free_run(desc, k, first);
+      // Whole pages within blocks first … end - 1; the span's unused tail belongs to its last block.
+      const u64 limit = end == k.blocks ? k.span_bytes() : u64{end} * k.size;
+      const u64 from = align_up(u64{first} * k.size, page);
+      if (end > first && align_down(limit, page) > from)
+        purged += purge_blocks(desc, k, span, first, end, from, align_down(limit, page));
+      first = end + 1;
+    }
+    return purged;
+  }
+
+  // Trimming: takes superblocks one by one off the list that new ones do not go to, calls f(d) with each held, and lets
+  // it go to the other list. `flip` makes the lists change roles.
+  template <class F>
+  void each_listed(unsigned c, F&& f) {
+    const unsigned from = 1 - target_list();
+    while (u32 d = adopt_from(c, from)) {
+      f(d);
+      let_go(d);
+    }
+  }
+  void flip_lists() { target_.fetch_add_relaxed(1); }
+
+  // For audits, while nobody else moves: calls f(index) for the descriptors in a list or pool of class c.
+  template <class F>
+  void each_in_lists(unsigned c, F&& f) {
+    for (auto& stack : classes_[c].lists)
+      for (u32 d = stack.peek(); d != 0; d = backing_.descriptor(d).link.load_relaxed()) f(d, false);
+    for (u32 d = classes_[c].pool.peek(); d != 0; d = backing_.descriptor(d).link.load_relaxed()) f(d, true);
+  }
+
+ private:
+  struct alignas(64) PerClass {
+    TaggedStack<Env> lists[2];
+    TaggedStack<Env> pool;
+  };
+
+  auto links() {
+    return [this](u32 index) -> auto& { return backing_.descriptor(index).link; };
+  }
+  unsigned target_list() const { return target_.load_relaxed() & 1; }
+
+  void list(unsigned c, u32 d) { classes_[c].lists[target_list()].push(d, links()); }
+  void recycle(unsigned c, u32 d) { classes_[c].pool.push(d, links()); }
+
+  // The duty of the freer whose step made the anchor `now` = EMPTY: the span is his, the descriptor only if he gets U;
+  // without U it is a tombstone in a list (or somebody is about to put it there).
+  void settle_empty(unsigned c, u32 d, uptr span, u64 now) {
+    backing_.give_span(span, c);
+    if (!anchor::is_unlisted(now)) return;
+    if (backing_.descriptor(d).anchor.cas_acquire(now, now & ~anchor::kUnlisted)) {  // [A5] pairs with [R2]
+      // LAST TOUCH: backing_
+      recycle(c, d);
+    }
+  }
+
+  u32 adopt_from(unsigned c, unsigned which) {
+    const SizeClass& k = backing_.size_class(c);
+    for (unsigned tombstones = 0; tombstones < kTombstonesPerCall;) {
+      const u32 d = classes_[c].lists[which].pop(links());
+      if (d == 0) return 0;
+      Env::step("superblock.popped");
+      Descriptor<Env>& desc = backing_.descriptor(d);
+      u64 seen = desc.anchor.load_relaxed();
+      for (;;) {
+        if (anchor::is_empty(seen, c, k.words) && !Env::mutant("no tombstone test")) {
+          recycle(c, d);
+          ++tombstones;
+          break;
+        }
+        if (desc.anchor.cas_acquire_acquire(seen, seen | anchor::kHeld)) {  // [A4] pairs with [R2] [R1]
+          desc.owed.set(0);
+          desc.next_word.set(0);
+          return d;
+        }
+      }
+    }
+    return 0;
+  }
+
+  // A new superblock, held.
+  u32 make(unsigned c) {
+    const SizeClass& k = backing_.size_class(c);
+    u32 d = classes_[c].pool.pop(links());
+    if (d == 0) d = backing_.make_descriptor(c);
+    if (d == 0) return 0;
+    Env::step("superblock.descriptor");
+    const uptr span = backing_.take_span(c, d);
+    if (span == 0) {
+      recycle(c, d);
+      return 0;
+    }
+    Descriptor<Env>& desc = backing_.descriptor(d);
+    desc.span.store_relaxed(span);
+    desc.owed.set(0);
+    desc.next_word.set(0);
+    for (unsigned word = 0; word < k.words; ++word) desc.words[word].store_relaxed(k.full_mask(word));
+    desc.anchor.store_relaxed(anchor::born(c, k.words));
+    return d;
+  }
+
+  // Holder only. Returns the bits that it got (all of them, unless the program freed a block that it did not own).
+  u64 take_bits(Descriptor<Env>& desc, const SizeClass& k, unsigned word, u64 mask) {
+    const u64 old = desc.words[word].fetch_and_acquire(~mask);  // [A1] pairs with [R1]
+    const u64 got = old & mask;
+    if (got != 0) desc.owed.set(desc.owed.get() + anchor::minus(old, got, k.full_mask(word)));
+    return got;
+  }
+  // Holder only: the inverse, for blocks that never left its hands.
+  void put_bits(Descriptor<Env>& desc, const SizeClass& k, unsigned word, u64 mask) {
+    const u64 old = desc.words[word].fetch_or_release(mask);  // [R1] pairs with [A1]
+    desc.owed.set(desc.owed.get() - anchor::plus(old, mask, k.full_mask(word)));
+  }
+
+  // The end of the run of free blocks that starts at block `first` (== first if that one is not free).
+  static unsigned free_run(const Descriptor<Env>& desc, const SizeClass& k, unsigned first) {
+    unsigned end = first;
+    while (end < k.blocks) {
+      const u64 taken = ~(desc.words[end / 64].load_relaxed() >> (end % 64));
+      const unsigned length = taken == 0 ? 64 : lowest_bit(taken);
+      const unsigned here = static_cast<unsigned>(clamp(length, 0, 64 - end % 64));
+      end += here;
+      if (here == 0 || end % 64 != 0) break;
+    }
+    return end < k.blocks ? end : k.blocks;
+  }
+
+  std::size_t purge_blocks(Descriptor<Env>& desc, const SizeClass& k, uptr span, unsigned first, unsigned end, u64 from,
+                           u64 to) {
+    bool all = true;
+    u64 got[kMaxWords / 2];  // blocks are taken at most half a bitmap at a time
+    if ((end - 1) / 64 - first / 64 >= kMaxWords / 2) end = (first / 64 + kMaxWords / 2) * 64;
+    if (u64{end} * k.size < to && end != k.blocks) to = align_down(u64{end} * k.size, 4 * kKiB);
+    each_word(first, end, [&](unsigned word, u64 mask) {
+      u64& mine = got[word - first / 64];
+      mine = take_bits(desc, k, word, mask);
+      all &= mine == mask;
+    });
+    Env::step("superblock.purging");
+    const bool done = all && to > from && Env::purge(span + from, to - from);
+    each_word(first, end, [&](unsigned word, u64) {
+      if (got[word - first / 64] != 0) put_bits(desc, k, word, got[word - first / 64]);
+    });
+    return done ? to - from : 0;
+  }
+
+  template <class F>
+  static void each_word(unsigned first, unsigned end, F&& f) {
+    while (first < end) {
+      const unsigned word = first / 64;
+      const unsigned stop = (word + 1) * 64 < end ? (word + 1) * 64 : end;
+      f(word, low_bits(stop - first) << (first % 64));
+      first = stop;
+    }
+  }
+
+  Backing& backing_;
+  typename Env::template Atomic<unsigned> target_;
+  PerClass classes_[kClassCount];
+};
+
+}  // namespace freeway
