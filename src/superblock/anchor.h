@@ -9,9 +9,10 @@
 //           EMPTY           not HELD and every word full (nz = full = W): the span belongs to whoever made it so
 //           (Michael 2004: ACTIVE, FULL, PARTIAL, EMPTY)
 // Moves     and their duties, returned as values:
-//           freed(k)   any thread, after its fetch_or changed words by k: adds k.
-//                      -> kEmpty: give the span back; then, if `claims_listing`, CAS U away and recycle the descriptor
-//                      -> kMayList: CAS U away and push it to the partial list
+//           freed      any thread, after its fetch_or changed words: adds plus(…).
+//                      -> is_empty: give the span back; then take U away (CAS) and recycle the descriptor; U was not
+//                         there: it is a tombstone, its popper recycles it
+//                      -> wants_listing: take U away (CAS) and push it to a partial list
 //           adopted    the popper of a list: sets HELD.   -> EMPTY instead: a tombstone, recycle the descriptor
 //           let_go     the holder: subtracts what it owes and HELD; sets U when nothing is free.
 //                      -> kEmpty: give the span back and recycle; kList: push it; kNone: a freer will list it
@@ -56,13 +57,10 @@ constexpr u64 minus(u64 old, u64 mask, u64 full_mask) {
   return (old == mask ? kNonZero : 0) + (old == full_mask ? kFull : 0);
 }
 
-enum class Duty { kNone, kEmpty, kMayList, kList };
+// Somebody must take U away, and then list the superblock.
+constexpr bool wants_listing(u64 a) { return is_unlisted(a) && non_zero_words(a) > 0; }
 
-// The duty of a freer that saw the anchor become (or found it) `now`.
-constexpr Duty after_free(u64 now, unsigned size_class, unsigned words) {
-  if (is_empty(now, size_class, words)) return Duty::kEmpty;
-  return is_unlisted(now) && non_zero_words(now) > 0 ? Duty::kMayList : Duty::kNone;
-}
+enum class Duty { kNone, kEmpty, kList };
 
 struct LetGo {
   u64 word;

@@ -130,21 +130,22 @@ class Superblocks {
     Env::fence_acquire();  // [A2] pairs with [R1]
     Env::step("superblock.freed");
     u64 now = desc.anchor.fetch_add_acq_rel(change) + change;  // [A3] pairs with [R1] [R2]
-    for (;;) {
-      const anchor::Duty duty = anchor::after_free(now, c, k.words);
-      if (duty == anchor::Duty::kNone && !Env::mutant("list without U")) return twice;
-      if (duty == anchor::Duty::kEmpty) {
-        Env::step("superblock.emptied");
-        settle_empty(c, d, span, now);
-        return twice;
-      }
+    if (anchor::is_empty(now, c, k.words)) {
+      Env::step("superblock.emptied");
+      settle_empty(c, d, span, now);
+      return twice;
+    }
+    // EMPTY was ours to see in our own step only. What is seen from here on may be EMPTY by somebody else's (then a
+    // tombstone is listed), or the superblock's next life (which needs listing just the same).
+    while (anchor::wants_listing(now) || Env::mutant("list without U")) {
       Env::step("superblock.claiming");
       if (desc.anchor.cas_acquire(now, now & ~anchor::kUnlisted)) {  // [A5] pairs with [R2]
         // LAST TOUCH: desc
         list(c, d);
-        return twice;
+        break;
       }
     }
+    return twice;
   }
 
   // Gives back the memory of pages on which the held superblock `d` has only free blocks. `page`: bytes a page.
@@ -285,16 +286,14 @@ class Superblocks {
   std::size_t purge_blocks(Descriptor<Env>& desc, const SizeClass& k, uptr span, unsigned first, unsigned end, u64 from,
                            u64 to) {
     bool all = true;
-    u64 got[kMaxWords / 2];  // blocks are taken at most half a bitmap at a time
-    if ((end - 1) / 64 - first / 64 >= kMaxWords / 2) end = (first / 64 + kMaxWords / 2) * 64;
-    if (u64{end} * k.size < to && end != k.blocks) to = align_down(u64{end} * k.size, 4 * kKiB);
+    u64 got[kMaxWords];
     each_word(first, end, [&](unsigned word, u64 mask) {
       u64& mine = got[word - first / 64];
       mine = take_bits(desc, k, word, mask);
       all &= mine == mask;
     });
     Env::step("superblock.purging");
-    const bool done = all && to > from && Env::purge(span + from, to - from);
+    const bool done = all && Env::purge(span + from, to - from);
     each_word(first, end, [&](unsigned word, u64) {
       if (got[word - first / 64] != 0) put_bits(desc, k, word, got[word - first / 64]);
     });
