@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: MIT
+//
+// bad_input_test.cc: pointers that malloc never gave, or not like this: foreign, misaligned, interior. Each is named on
+// fd 2 in one line and the process aborts; nothing is followed, nothing is written through. (Double frees: double_free_test.cc.)
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <string>
+
+#include "abi_test.h"
+#include "scenario.h"
+
+namespace freeway::test {
+namespace {
+
+enum Call : long { kFree, kRealloc, kUsableSize, kFreeSized, kDelete, kReallocarray, kCalls };
+constexpr const char* kCallNames[] = {"free", "realloc", "malloc_usable_size", "free_sized", "delete", "reallocarray"};
+
+// The word that a report uses for the call: the frees are one kind.
+std::string verb(long call) {
+  if (call == kRealloc || call == kReallocarray) return "realloc";
+  return call == kUsableSize ? "malloc_usable_size" : "free";
+}
+
+void misuse(long call, void* pointer) {
+  announce(pointer);
+  switch (call) {
+    case kFree: free(hide(pointer)); break;
+    case kRealloc: hide(realloc(hide(pointer), 50)); break;
+    case kUsableSize: hide(malloc_usable_size(hide(pointer))); break;
+    case kFreeSized: free_sized(hide(pointer), 50); break;
+    case kDelete: ::operator delete(hide(pointer)); break;
+    case kReallocarray: hide(reallocarray(hide(pointer), 10, 5)); break;
+  }
+  dprintf(1, "survived\n");
+}
+
+alignas(64) char static_memory[256];
+
+void* foreign_pointer(long place) {
+  const auto address = [](uintptr_t value) { return reinterpret_cast<void*>(value); };
+  const auto mapped = [](int protection) {
+    void* pages = mmap(nullptr, 1 << 20, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    require(pages != MAP_FAILED, "mmap");
+    return static_cast<void*>(static_cast<char*>(pages) + 65536);
+  };
+  const auto live = reinterpret_cast<uintptr_t>(hide(malloc(100)));
+  switch (place) {
+    case 0: return static_memory;
+    case 1: return static_memory + 64;
+    case 2: return reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(__builtin_frame_address(0)) & ~uintptr_t{15}) - 256);
+    case 3: return mapped(PROT_READ | PROT_WRITE);
+    case 4: return mapped(PROT_NONE);
+    case 5: return address(0x10);  // the null page
+    case 6: return address(0xff0);
+    case 7: return address(0x10000);
+    case 8: return address(0x7ffffffff000);      // the end of user space
+    case 9: return address(0x800000000000);      // not canonical
+    case 10: return address(0xffff800000000000);  // the kernel's half
+    case 11: return address(~uintptr_t{15});
+    case 12: return address(live | uintptr_t{1} << 56);  // a live block under a tag
+    case 13: return address(live | uintptr_t{0xff} << 56);
+    case 14: return address(live | uintptr_t{1} << 48);
+    case 15: return address(live ^ uintptr_t{1} << 63);
+    case 16: return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(&foreign_pointer) & ~uintptr_t{15});  // code
+    case 17: return address(0x7fffffff0000000);
+    default: return nullptr;
+  }
+}
+constexpr long kPlaces = 18;
+
+FREEWAY_SCENARIO(Foreign) { misuse(argument / 100, foreign_pointer(argument % 100)); }
+
+class EveryCall : public testing::TestWithParam<long> {};
+INSTANTIATE_TEST_SUITE_P(, EveryCall, testing::Range(0L, long{kCalls}),
+                         [](const auto& test) { return std::string(kCallNames[test.param]); });
+
+TEST_P(EveryCall, OfAForeignPointerNamesItAndAborts) {
+  for (long place = 0; place < kPlaces; ++place) {
+    const Outcome outcome = run_scenario("Foreign", GetParam() * 100 + place);
+    EXPECT_TRUE(outcome.aborted()) << "place " << place << ", exit " << outcome.exit_status << ", signal " << outcome.signal << "\n"
+                                   << outcome.err;
+    expect_report(outcome, {(verb(GetParam()) + " of a foreign pointer").c_str()});
+    if (HasFailure()) FAIL() << "place " << place;
+  }
+}
+
+// A live block among a few hundred others of its size, so that its neighbourhood is in use.
+char* live_block(size_t size) {
+  char* chosen = nullptr;
+  const int count = size > kMiB ? 1 : 200;
+  for (int i = 0; i < count; ++i) {
+    auto* block = static_cast<char*>(hide(malloc(size)));
+    require(block != nullptr, "malloc");
+    block[0] = 1;
+    if (i == count / 2) chosen = block;
+  }
+  return chosen;
+}
+
+constexpr size_t kBlockSizes[] = {16, 24, 64, 200, 1024, 3000, 32768, 40000, 1000000, 6000000, 2 * kLargestLarge};
+constexpr long kBlockSizeCount = sizeof kBlockSizes / sizeof kBlockSizes[0];
+constexpr size_t kMisalignments[] = {1, 2, 4, 8, 9, 15};
+
+FREEWAY_SCENARIO(Misaligned) {
+  misuse(argument / 10000, live_block(kBlockSizes[argument / 100 % 100]) + kMisalignments[argument % 100]);
+}
+
+TEST_P(EveryCall, OfAMisalignedPointerNamesItAndAborts) {
+  const std::string kind = verb(GetParam()) + " of a misaligned pointer";
+  for (long size = 0; size < kBlockSizeCount; ++size) {
+    const Outcome outcome = run_scenario("Misaligned", GetParam() * 10000 + size * 100 + size % 6);
+    EXPECT_TRUE(outcome.aborted()) << kBlockSizes[size] << "\n" << outcome.err;
+    expect_report(outcome, {kind.c_str()});
+    if (HasFailure()) FAIL() << "size " << kBlockSizes[size] << " + " << kMisalignments[size % 6];
+  }
+}
+
+// An aligned pointer into the middle of a live block.
+void* interior_pointer(long which) {
+  struct Case {
+    size_t size, offset;
+  };
+  constexpr Case kCases[] = {{32, 16},         {64, 16},        {64, 48},       {200, 64},       {1024, 512},        {3000, 16},
+                             {3000, 2048},     {32768, 4096},   {32768, 32752}, {40000, 16},     {40000, 32768},     {200000, 65536},
+                             {200000, 131072 + 16}, {6000000, 65536}, {6000000, 4194304}, {6000000, 16},
+                             {2 * kLargestLarge, 16}, {2 * kLargestLarge, 65536}, {2 * kLargestLarge, kLargestLarge}};
+  if (which >= long(sizeof kCases / sizeof kCases[0])) return nullptr;
+  return live_block(kCases[which].size) + kCases[which].offset;
+}
+constexpr long kFirstLargeInterior = 9;
+constexpr long kInteriors = 19;
+
+FREEWAY_SCENARIO(Interior) { misuse(argument / 100, interior_pointer(argument % 100)); }
+
+TEST_P(EveryCall, OfAnInteriorPointerOfALargeBlockNamesItAndAborts) {
+  const std::string kind = verb(GetParam()) + " of an interior pointer";
+  for (long which = kFirstLargeInterior; which < kInteriors; ++which) {
+    const Outcome outcome = run_scenario("Interior", GetParam() * 100 + which);
+    EXPECT_TRUE(outcome.aborted()) << outcome.err;
+    expect_report(outcome, {kind.c_str()});
+    if (HasFailure()) FAIL() << "case " << which;
+  }
+}
+
+TEST_P(EveryCall, OfAnInteriorPointerOfASmallBlockAbortsAtOnceWhenHardened) {
+  const std::string kind = verb(GetParam()) + " of an interior pointer";
+  for (long which = 0; which < kFirstLargeInterior; ++which) {
+    const Outcome outcome = run_scenario("Interior", GetParam() * 100 + which, {"FREEWAY_HARDEN=1"});
+    EXPECT_TRUE(outcome.aborted()) << outcome.err;
+    expect_report(outcome, {kind.c_str()});
+    EXPECT_EQ(outcome.out.find("survived"), std::string::npos);
+    if (HasFailure()) FAIL() << "case " << which;
+  }
+}
+
+// Not hardened, a free of an interior pointer is seen when the batch it is in goes back: push it there with other frees.
+FREEWAY_SCENARIO(InteriorThenManyFrees) {
+  constexpr int kOthers = 20000;
+  static void* others[kOthers];
+  const auto size = static_cast<size_t>(argument);
+  for (void*& each : others) each = hide(malloc(size));
+  char* block = static_cast<char*>(hide(malloc(size)));
+  announce(block + 16);
+  free(hide(static_cast<void*>(block + 16)));
+  for (void* each : others) free(each);
+  dprintf(1, "survived\n");
+}
+
+TEST(Free, OfAnInteriorPointerOfASmallBlockIsSeenWhenItsBatchGoesBack) {
+  for (const long size : {32, 64, 200, 1024, 3000}) {
+    const Outcome outcome = run_scenario("InteriorThenManyFrees", size);
+    EXPECT_TRUE(outcome.aborted()) << size << "\n" << outcome.out << outcome.err;
+    // The caller is the free that made the batch go back, which is in this program too.
+    expect_report(outcome, {"free of an interior pointer"});
+  }
+}
+
+// Memory that was never handed out though it lies among blocks: the far end of the heap's own superblock.
+FREEWAY_SCENARIO(NeverHandedOut) {
+  char* block = static_cast<char*>(hide(malloc(2048)));
+  block[0] = 1;
+  const uintptr_t base = reinterpret_cast<uintptr_t>(block) & ~uintptr_t{0xffff};
+  misuse(kFree, reinterpret_cast<void*>(base + 30 * 2048 == reinterpret_cast<uintptr_t>(block) ? base + 29 * 2048 : base + 30 * 2048));
+}
+
+TEST(Free, OfABlockThatWasNeverHandedOutIsSeenAtOnceWhenHardened) {
+  const Outcome outcome = run_scenario("NeverHandedOut", 0, {"FREEWAY_HARDEN=1"});
+  EXPECT_TRUE(outcome.aborted()) << outcome.err;
+  expect_report(outcome, {"double free", "free of a foreign pointer", "free of an interior pointer"});
+}
+
+FREEWAY_SCENARIO(ReportedErrorsLeaveTheHeapUsable) {
+  static char memory[64];
+  char* small = live_block(64);
+  char* large = live_block(200000);
+  char* huge = live_block(2 * kLargestLarge);
+  fill(small, 64, 1);
+  fill(large, 200000, 2);
+  free(hide(static_cast<void*>(memory + 16)));
+  free(hide(static_cast<void*>(small + 16)));
+  free(hide(static_cast<void*>(small + 1)));
+  free(hide(static_cast<void*>(large + 65536)));
+  free(hide(static_cast<void*>(huge + 65536)));
+  require(hide(realloc(hide(static_cast<void*>(memory + 16)), 100)) == nullptr, "realloc of a foreign pointer gave a block");
+  require(hide(malloc_usable_size(hide(static_cast<void*>(memory + 16)))) == 0, "a foreign pointer has a size");
+  for (int round = 0; round < 20; ++round) {
+    static void* blocks[2000];
+    for (void*& each : blocks) memset(each = hide(malloc(64)), round, 64);
+    for (void* each : blocks) free(each);
+  }
+  require(holds(small, 64, 1) && holds(large, 200000, 2), "a live block was overwritten");
+  free(small);
+  free(large);
+  free(huge);
+  dprintf(1, "survived\n");
+}
+
+TEST(OnErrorReport, GoesOnAndLeavesTheHeapUsable) {
+  const Outcome outcome =
+      run_scenario("ReportedErrorsLeaveTheHeapUsable", 0, {"FREEWAY_ON_ERROR=report", "FREEWAY_HARDEN=1"});
+  EXPECT_TRUE(outcome.succeeded()) << outcome.exit_status << " " << outcome.signal << "\n" << outcome.err;
+  EXPECT_NE(outcome.out.find("survived"), std::string::npos);
+  EXPECT_EQ(outcome.reports().size(), 7u) << outcome.err;
+}
+
+}  // namespace
+}  // namespace freeway::test

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: MIT
+//
+// double_free_test.cc: the second free of a block. Of a large block it is seen at once; of a small one exactly at the second
+// free under FREEWAY_HARDEN=1, else at latest when the block's batch goes back to its superblock.
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+#include "abi_test.h"
+#include "scenario.h"
+
+namespace freeway::test {
+namespace {
+
+constexpr int kOthers = 20000;  // more than any magazine of the class holds
+void* others[kOthers];
+
+void allocate_others(size_t size) {
+  for (void*& each : others) {
+    each = hide(malloc(size));
+    require(each != nullptr, "malloc");
+  }
+}
+void free_others() {
+  for (void* each : others) free(each);
+}
+
+FREEWAY_SCENARIO(LargeTwice) {
+  const auto size = static_cast<size_t>(argument);
+  // Neighbours on both sides stay alive, so that the frames are not taken for something else.
+  void* before = hide(malloc(size));
+  void* block = hide(malloc(size));
+  void* after = hide(malloc(size));
+  require(before != nullptr && after != nullptr && block != nullptr, "malloc");
+  announce(block);
+  free(block);
+  dprintf(1, "first\n");
+  free(hide(block));
+  dprintf(1, "survived\n");
+}
+
+TEST(DoubleFree, OfALargeBlockIsSeenAtOnce) {
+  for (const long size : {32769L, 100000L, 5000000L, 2 * long(kLargestLarge)}) {
+    const Outcome outcome = run_scenario("LargeTwice", size);
+    EXPECT_TRUE(outcome.aborted()) << size << "\n" << outcome.err;
+    EXPECT_NE(outcome.out.find("first"), std::string::npos) << "the first free was taken for a double one";
+    // The frames belong to nothing any more, so the second free may also be called one of a foreign pointer.
+    expect_report(outcome, {"double free", "free of a foreign pointer"});
+  }
+}
+
+FREEWAY_SCENARIO(SmallTwice) {
+  const auto size = static_cast<size_t>(argument);
+  void* block = hide(malloc(size));
+  void* other = hide(malloc(size));
+  announce(block);
+  free(block);
+  free(other);
+  dprintf(1, "first\n");
+  free(hide(block));
+  dprintf(1, "survived\n");
+}
+
+TEST(DoubleFree, OfASmallBlockIsSeenExactlyAtTheSecondFreeWhenHardened) {
+  for (const long size : {1, 16, 32, 100, 1000, 1024, 2048, 4096, 10000, 32768}) {
+    const Outcome outcome = run_scenario("SmallTwice", size, {"FREEWAY_HARDEN=1"});
+    EXPECT_TRUE(outcome.aborted()) << size << "\n" << outcome.err;
+    EXPECT_NE(outcome.out.find("first"), std::string::npos);
+    EXPECT_EQ(outcome.out.find("survived"), std::string::npos);
+    expect_report(outcome, {"double free"});
+  }
+}
+
+// Every class, one process: report mode goes on after each.
+FREEWAY_SCENARIO(EveryClassTwice) {
+  int classes = 0;
+  for (size_t size = 1, last = 0; size <= kLargestSmall; ++size) {
+    void* block = hide(malloc(size));
+    const size_t usable = malloc_usable_size(block);
+    free(block);
+    if (usable == last) continue;
+    last = usable;
+    ++classes;
+    free(hide(block));
+  }
+  dprintf(1, "%d classes\n", classes);
+}
+
+TEST(DoubleFree, IsSeenInEverySizeClassWhenHardened) {
+  const Outcome outcome = run_scenario("EveryClassTwice", 0, {"FREEWAY_HARDEN=1", "FREEWAY_ON_ERROR=report"});
+  ASSERT_TRUE(outcome.succeeded()) << outcome.err;
+  int classes = 0;
+  ASSERT_EQ(sscanf(outcome.out.c_str(), "%d classes", &classes), 1);
+  EXPECT_GE(classes, 20);
+  EXPECT_EQ(outcome.reports().size(), size_t(classes)) << outcome.err;
+  for (const std::string& line : outcome.reports()) {
+    Report report;
+    EXPECT_TRUE(parse_report(line, &report)) << line;
+    EXPECT_EQ(report.kind, "double free") << line;
+  }
+}
+
+FREEWAY_SCENARIO(EveryCallAfterFree) {
+  void* block = hide(malloc(200));
+  void* other = hide(malloc(200));
+  require(other != nullptr, "malloc");
+  announce(block);
+  free(block);
+  dprintf(1, "first\n");
+  switch (argument) {
+    case 0: free_sized(hide(block), 200); break;
+    case 1: free_aligned_sized(hide(block), 16, 200); break;
+    case 2: ::operator delete(hide(block)); break;
+    case 3: ::operator delete[](hide(block), size_t{200}); break;
+    case 4: hide(realloc(hide(block), 5000)); break;
+  }
+  dprintf(1, "survived\n");
+}
+
+TEST(DoubleFree, ThroughEveryCallThatFreesIsSeenWhenHardened) {
+  for (long call = 0; call <= 4; ++call) {
+    const Outcome outcome = run_scenario("EveryCallAfterFree", call, {"FREEWAY_HARDEN=1"});
+    EXPECT_TRUE(outcome.aborted()) << call << "\n" << outcome.err;
+    EXPECT_EQ(outcome.out.find("survived"), std::string::npos);
+    expect_report(outcome, {"double free"});
+  }
+}
+
+// `argument` % 10: what lies between the two frees; / 10: the size.
+FREEWAY_SCENARIO(SmallTwiceThenManyFrees) {
+  const auto size = static_cast<size_t>(argument / 10);
+  allocate_others(size);
+  void* block = hide(malloc(size));
+  announce(block);
+  if (argument % 10 == 1) {  // the first free is far away when the second comes
+    free(block);
+    for (int i = 0; i < kOthers / 2; ++i) free(others[i]);
+    free(hide(block));
+    for (int i = kOthers / 2; i < kOthers; ++i) free(others[i]);
+  } else if (argument % 10 == 2) {  // a few others between: both may be in one batch
+    free(block);
+    for (int i = 0; i < 5; ++i) free(others[i]);
+    free(hide(block));
+    for (int i = 5; i < kOthers; ++i) free(others[i]);
+  } else {  // side by side
+    free(block);
+    free(hide(block));
+    free_others();
+  }
+  dprintf(1, "survived\n");
+}
+
+TEST(DoubleFree, OfASmallBlockIsSeenAtLatestWhenItsBatchGoesBack) {
+  for (const long size : {16, 48, 200, 1024, 4000}) {
+    for (const long between : {0, 1, 2}) {
+      const Outcome outcome = run_scenario("SmallTwiceThenManyFrees", size * 10 + between);
+      EXPECT_TRUE(outcome.aborted()) << size << " " << between << "\n" << outcome.out << outcome.err;
+      EXPECT_EQ(outcome.out.find("survived"), std::string::npos) << size << " " << between;
+      expect_report(outcome, {"double free"});
+    }
+  }
+}
+
+FREEWAY_SCENARIO(ReportedDoubleFreeDoesNotHandOutTwice) {
+  static void* blocks[64];
+  for (void*& each : blocks) each = hide(malloc(64));
+  for (int i = 0; i < 64; i += 2) {
+    free(hide(blocks[i]));
+    free(hide(blocks[i]));
+  }
+  std::set<void*> seen;
+  for (int i = 1; i < 64; i += 2) seen.insert(blocks[i]);
+  for (int i = 0; i < 5000; ++i) require(seen.insert(hide(malloc(64))).second, "a block was handed out twice");
+  dprintf(1, "survived\n");
+}
+
+TEST(DoubleFree, ReportedOneIsNotHandedOutTwice) {
+  const Outcome outcome =
+      run_scenario("ReportedDoubleFreeDoesNotHandOutTwice", 0, {"FREEWAY_HARDEN=1", "FREEWAY_ON_ERROR=report"});
+  EXPECT_TRUE(outcome.succeeded()) << outcome.err;
+  EXPECT_EQ(outcome.reports().size(), 32u) << outcome.err;
+}
+
+FREEWAY_SCENARIO(HardenedHeapIsAHeap) {
+  static void* blocks[5000];
+  std::set<void*> seen;
+  for (int round = 0; round < 20; ++round) {
+    for (int i = 0; i < 5000; ++i) {
+      const auto size = static_cast<size_t>(1 + (i * 7919 + round * 31) % 4000);
+      blocks[i] = hide(malloc(size));
+      require(blocks[i] != nullptr, "malloc");
+      fill(blocks[i], size, unsigned(i));
+    }
+    for (int i = 0; i < 5000; ++i) {
+      const auto size = static_cast<size_t>(1 + (i * 7919 + round * 31) % 4000);
+      require(holds(blocks[i], size, unsigned(i)), "contents");
+      free(blocks[i]);
+    }
+  }
+}
+
+TEST(Harden, CorrectProgramsRunWithoutAWord) {
+  const Outcome outcome = run_scenario("HardenedHeapIsAHeap", 0, {"FREEWAY_HARDEN=1"});
+  EXPECT_TRUE(outcome.succeeded()) << outcome.signal << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+}
+
+FREEWAY_SCENARIO(PrintsOrderOfBlocks) {
+  // How often the next block lies right behind the one before.
+  int in_order = 0;
+  char* last = static_cast<char*>(hide(malloc(64)));
+  for (int i = 0; i < 500; ++i) {
+    char* next = static_cast<char*>(hide(malloc(64)));
+    if (next == last + 64) ++in_order;
+    last = next;
+  }
+  dprintf(1, "%d", in_order);
+}
+
+TEST(Harden, HandsBlocksOutInRandomOrder) {
+  const int hardened = atoi(run_scenario("PrintsOrderOfBlocks", 0, {"FREEWAY_HARDEN=1"}).out.c_str());
+  EXPECT_LE(hardened, 100) << "of 500 blocks so many lay right behind the one before";
+}
+
+}  // namespace
+}  // namespace freeway::test
