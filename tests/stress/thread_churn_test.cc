@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT
+//
+// thread_churn_test.cc: 20,000 short threads. Threads come and go without the allocator keeping anything for them: memory
+// after 20,000 is what it was after 2,000.
+#include <gtest/gtest.h>
+#include <pthread.h>
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "stress_test.h"
+
+namespace freeway::test {
+namespace {
+
+constexpr unsigned kWave = 8;  // alive at once
+constexpr unsigned kWarmUp = 2000;
+constexpr unsigned kThreads = 20000;
+
+ParcelStack left_behind;  // freed by whichever thread comes next
+
+// Frees at thread exit, after the thread's function has returned.
+struct ThreadsOwn {
+  Parcel* parcel = make_parcel(300, 1);
+  std::string text = std::string(2000, 'x');
+  ~ThreadsOwn() {
+    free(parcel);
+    free(malloc(5000));
+  }
+};
+thread_local ThreadsOwn threads_own;
+
+void live_briefly(uint64_t seed) {
+  Random random(seed);
+  threads_own.text[0] = 'y';
+  Parcel* own = nullptr;
+  for (int i = 0; i < 30; ++i) {
+    Parcel* parcel = make_parcel(program_like_size(random), uint32_t(i));
+    if (parcel == nullptr) abort();
+    if (random.chance(50)) {
+      parcel->next = own;
+      own = parcel;
+    } else {
+      left_behind.post(parcel);
+    }
+  }
+  if (free_chain(left_behind.take_all()) < 0 || free_chain(own) < 0) abort();
+}
+
+TEST(ThreadChurn, MemoryAfterTwentyThousandThreadsIsThatAfterTwoThousand) {
+  const uint64_t seed = test_seed();
+  size_t after_warm_up = 0;
+  for (unsigned started = 0; started < kThreads; started += kWave) {
+    if (started == kWarmUp) after_warm_up = anonymous_rss();
+    std::vector<std::thread> wave;
+    for (unsigned i = 0; i < kWave; ++i) wave.emplace_back(live_briefly, seed + started + i);
+    for (std::thread& thread : wave) thread.join();
+  }
+  const size_t at_end = anonymous_rss();
+  printf("RSS after %u threads: %zu KiB, after %u: %zu KiB\n", kWarmUp, after_warm_up / kKiB, kThreads, at_end / kKiB);
+  // A kilobyte lost with each thread would be 17 MiB.
+  EXPECT_LE(at_end, after_warm_up + after_warm_up / 4 + 2 * kMiB);
+  EXPECT_GE(free_chain(left_behind.take_all()), 0);
+}
+
+// Destructors of pthread keys run late, several rounds of them, and may allocate and free.
+pthread_key_t key;
+std::atomic<int> destructor_calls{0};
+
+void allocate_again(void* value) {
+  ++destructor_calls;
+  auto* parcel = static_cast<Parcel*>(value);
+  if (!is_intact(parcel)) abort();
+  const uint32_t round = parcel->stamp;
+  free(parcel);
+  if (round < 3) pthread_setspecific(key, make_parcel(1000, round + 1));
+}
+
+TEST(ThreadChurn, KeyDestructorsMayAllocateAndFree) {
+  ASSERT_EQ(pthread_key_create(&key, allocate_again), 0);
+  for (int i = 0; i < 200; ++i) {
+    std::thread([] {
+      threads_own.text[0] = 'z';
+      pthread_setspecific(key, make_parcel(100, 1));
+    }).join();
+  }
+  EXPECT_EQ(destructor_calls, 3 * 200);
+  pthread_key_delete(key);
+}
+
+}  // namespace
+}  // namespace freeway::test
