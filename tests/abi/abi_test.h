@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// abi_test.h: what the tests of the exported functions share: the sizes at which an allocator changes its ways, patterns
-// that tell one block from another, and `hide`, which keeps the compiler from reasoning about malloc.
+// abi_test.h: what the tests of the exported functions share: the sizes at which an allocator changes its ways,
+// patterns that tell one block from another, and `hide`, which keeps the compiler from reasoning about malloc.
 #ifndef FREEWAY_TESTS_ABI_ABI_TEST_H
 #define FREEWAY_TESTS_ABI_ABI_TEST_H
 
@@ -26,26 +26,38 @@ namespace freeway::test {
 
 inline constexpr size_t kKiB = size_t{1} << 10;
 inline constexpr size_t kMiB = size_t{1} << 20;
-inline constexpr size_t kLargestSmall = 32 * kKiB;  // one byte more is a large block: whole frames
+inline constexpr size_t kLargestSmall = 32 * kKiB;   // one byte more is a large block: whole frames
 inline constexpr size_t kLargestLarge = 256 * kMiB;  // beyond it a block has a mapping of its own
 
-// Every size at or beside a place where something changes: the fundamental alignment, powers of two, the end of the byte
-// table (1 KiB), pages, the end of the small classes, frames of 64 KiB, chunks of 4 MiB.
+// Every size at or beside a place where something changes: the fundamental alignment, powers of two, the end of the
+// byte table (1 KiB), pages, the end of the small classes, frames of 64 KiB, chunks of 4 MiB.
 inline constexpr size_t kInterestingSizes[] = {
-    0,     1,     2,     3,     7,     8,     9,     15,     16,     17,     23,      24,      25,      31,      32,
-    33,    47,    48,    49,    63,    64,    65,    80,     96,     100,    127,     128,     129,     160,     191,
-    192,   193,   255,   256,   257,   320,   384,   448,    511,    512,    513,     640,     1000,    1023,    1024,
-    1025,  1280,  1500,  1536,  1792,  2000,  2047,  2048,   2049,   3000,   4095,    4096,    4097,    5000,    6144,
-    8191,  8192,  8193,  10000, 12288, 16383, 16384, 16385,  20000,  24576,  32767,   32768,   32769,   50000,   65535,
-    65536, 65537, 98304, 100000, 131071, 131072, 131073, 262144, 500000, 1048575, 1048576, 1048577, 3000000, 4194303,
-    4194304, 4194305, 5000000};
+    0,       1,       2,       3,       7,       8,       9,       15,     16,     17,     23,     24,
+    25,      31,      32,      33,      47,      48,      49,      63,     64,     65,     80,     96,
+    100,     127,     128,     129,     160,     191,     192,     193,    255,    256,    257,    320,
+    384,     448,     511,     512,     513,     640,     1000,    1023,   1024,   1025,   1280,   1500,
+    1536,    1792,    2000,    2047,    2048,    2049,    3000,    4095,   4096,   4097,   5000,   6144,
+    8191,    8192,    8193,    10000,   12288,   16383,   16384,   16385,  20000,  24576,  32767,  32768,
+    32769,   50000,   65535,   65536,   65537,   98304,   100000,  131071, 131072, 131073, 262144, 500000,
+    1048575, 1048576, 1048577, 3000000, 4194303, 4194304, 4194305, 5000000};
 
 // Products and sums of block sizes wrap somewhere above PTRDIFF_MAX: no request of these can ever be met.
-inline constexpr size_t kImpossibleSizes[] = {
-    size_t{PTRDIFF_MAX} - 1, size_t{PTRDIFF_MAX},     size_t{PTRDIFF_MAX} + 1, size_t{PTRDIFF_MAX} + 2, SIZE_MAX / 4 * 3,
-    SIZE_MAX - 4 * kMiB,     SIZE_MAX - 64 * kKiB + 1, SIZE_MAX - 64 * kKiB,    SIZE_MAX - 4096,         SIZE_MAX - 4095,
-    SIZE_MAX - 64,           SIZE_MAX - 16,           SIZE_MAX - 15,           SIZE_MAX - 8,            SIZE_MAX - 1,
-    SIZE_MAX};
+inline constexpr size_t kImpossibleSizes[] = {size_t{PTRDIFF_MAX} - 1,
+                                              size_t{PTRDIFF_MAX},
+                                              size_t{PTRDIFF_MAX} + 1,
+                                              size_t{PTRDIFF_MAX} + 2,
+                                              SIZE_MAX / 4 * 3,
+                                              SIZE_MAX - 4 * kMiB,
+                                              SIZE_MAX - 64 * kKiB + 1,
+                                              SIZE_MAX - 64 * kKiB,
+                                              SIZE_MAX - 4096,
+                                              SIZE_MAX - 4095,
+                                              SIZE_MAX - 64,
+                                              SIZE_MAX - 16,
+                                              SIZE_MAX - 15,
+                                              SIZE_MAX - 8,
+                                              SIZE_MAX - 1,
+                                              SIZE_MAX};
 
 // Returns `value`, about which the compiler then knows nothing: it can neither drop a malloc whose block is unused, nor
 // fold what malloc "must" return, nor warn about the misuse that a test is there to try.
@@ -105,8 +117,8 @@ inline bool is_zero(const void* block, size_t size) {
   return true;
 }
 
-// The number after `key` in /proc/self/`file`, in the file's unit; 0 if there is none. Uses no malloc, so that it does not move what
-// it measures.
+// The number after `key` in /proc/self/`file`, in the file's unit; 0 if there is none. Uses no malloc, so that it does
+// not move what it measures.
 inline size_t proc_value(const char* file, const char* key) {
   char path[64];
   char text[8192];

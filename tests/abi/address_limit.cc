@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// address_limit.cc: a process with RLIMIT_AS of 400 MB fills it with blocks of 3 kB, then of 100 kB, then of 3 MB, three rounds: every
-// fill gets over 90 % of the limit, whatever had the memory before. A program of its own, without GoogleTest, so that the limit
-// is spent on blocks: it sets the limit and starts itself again.
+// address_limit.cc: a process with RLIMIT_AS of 400 MB fills it with blocks of 3 kB, then of 100 kB, then of 3 MB,
+// three rounds: every fill gets over 90 % of the limit, whatever had the memory before. A program of its own, without
+// GoogleTest, so that the limit is spent on blocks: it sets the limit and starts itself again.
 #include <malloc.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -30,8 +30,9 @@ struct Link {
   _exit(1);
 }
 
-// Fills the limit with blocks of `size`, stamps all, checks all, frees all. Returns the bytes that the blocks could hold.
-// A block is counted by its usable size: frames are 64 KiB, so one of 100 kB has two of them and may be used to their end.
+// Fills the limit with blocks of `size`, stamps all, checks all, frees all. Returns the bytes that the blocks could
+// hold. A block is counted by its usable size: frames are 64 KiB, so one of 100 kB has two of them and may be used to
+// their end.
 size_t fill_and_free(size_t size) {
   Link* chain = nullptr;
   unsigned count = 0;
@@ -72,8 +73,8 @@ int main(int argc, char**) {
     for (const size_t size : kSizes) {
       const size_t got = fill_and_free(size);
       const bool enough = got > kLimit / 100 * kLeastPercent;
-      printf("round %d, blocks of %7zu bytes: %5.1f %% of the limit%s\n", round, size, 100.0 * static_cast<double>(got) / kLimit,
-             enough ? "" : "  TOO LITTLE");
+      printf("round %d, blocks of %7zu bytes: %5.1f %% of the limit%s\n", round, size,
+             100.0 * static_cast<double>(got) / kLimit, enough ? "" : "  TOO LITTLE");
       passed = passed && enough;
     }
   }

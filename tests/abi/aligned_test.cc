@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// aligned_test.cc: aligned_alloc (ISO C), posix_memalign (POSIX), memalign, valloc and pvalloc (glibc): every power of two
-// up to 1 GiB, what each does with other alignments, and how each says no.
+// aligned_test.cc: aligned_alloc (ISO C), posix_memalign (POSIX), memalign, valloc and pvalloc (glibc): every power of
+// two up to 1 GiB, what each does with other alignments, and how each says no.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -32,8 +32,8 @@ INSTANTIATE_TEST_SUITE_P(, Aligned, testing::ValuesIn(kAlignedFunctions),
 TEST_P(Aligned, EveryPowerOfTwoUpToAGibibyte) {
   const size_t smallest = GetParam().allocate == by_posix_memalign ? sizeof(void*) : 1;
   for (size_t alignment = smallest; alignment <= size_t{1} << 30; alignment *= 2) {
-    for (const size_t size : {size_t{0}, size_t{1}, size_t{24}, size_t{100}, alignment - 1, alignment, alignment + 1, size_t{5000},
-                              size_t{70000}}) {
+    for (const size_t size : {size_t{0}, size_t{1}, size_t{24}, size_t{100}, alignment - 1, alignment, alignment + 1,
+                              size_t{5000}, size_t{70000}}) {
       if (size > 64 * kMiB && size != alignment) continue;
       void* block = hide(GetParam().allocate(hide(alignment), hide(size)));
       ASSERT_NE(block, nullptr) << alignment << " " << size;
@@ -89,8 +89,8 @@ TEST_P(Aligned, AlignmentsBeyondTheAddressSpaceAreRefused) {
 }
 
 TEST(AlignedAlloc, OtherThanPowersOfTwoAreInvalid) {
-  for (const size_t alignment : {size_t{0}, size_t{3}, size_t{5}, size_t{24}, size_t{48}, size_t{100}, size_t{4095}, size_t{4097},
-                                 size_t{PTRDIFF_MAX}, SIZE_MAX, SIZE_MAX - 1}) {
+  for (const size_t alignment : {size_t{0}, size_t{3}, size_t{5}, size_t{24}, size_t{48}, size_t{100}, size_t{4095},
+                                 size_t{4097}, size_t{PTRDIFF_MAX}, SIZE_MAX, SIZE_MAX - 1}) {
     errno = 0;
     EXPECT_EQ(hide(aligned_alloc(hide(alignment), 100)), nullptr) << alignment;
     EXPECT_EQ(errno, EINVAL) << alignment;
@@ -105,8 +105,9 @@ TEST(AlignedAlloc, SizesNeedNotBeMultiplesOfTheAlignment) {  // C17 DR 460 and g
 }
 
 TEST(PosixMemalign, InvalidAlignmentsLeaveResultAndErrnoAlone) {
-  for (const size_t alignment : {size_t{0}, size_t{1}, size_t{2}, size_t{3}, size_t{4}, size_t{7}, size_t{9}, size_t{12}, size_t{24},
-                                 size_t{48}, size_t{100}, size_t{4095}, size_t{4104}, SIZE_MAX, SIZE_MAX - 7}) {
+  for (const size_t alignment :
+       {size_t{0}, size_t{1}, size_t{2}, size_t{3}, size_t{4}, size_t{7}, size_t{9}, size_t{12}, size_t{24}, size_t{48},
+        size_t{100}, size_t{4095}, size_t{4104}, SIZE_MAX, SIZE_MAX - 7}) {
     int marker = 0;
     void* result = &marker;
     errno = 4242;
@@ -117,7 +118,8 @@ TEST(PosixMemalign, InvalidAlignmentsLeaveResultAndErrnoAlone) {
 }
 
 TEST(PosixMemalign, NoMemoryLeavesResultAndErrnoAlone) {
-  for (const size_t alignment : {size_t{8}, size_t{64}, size_t{4096}, size_t{1} << 21, size_t{1} << 46, size_t{1} << 62}) {
+  for (const size_t alignment :
+       {size_t{8}, size_t{64}, size_t{4096}, size_t{1} << 21, size_t{1} << 46, size_t{1} << 62}) {
     for (const size_t size : kImpossibleSizes) {
       int marker = 0;
       void* result = &marker;
@@ -144,8 +146,9 @@ TEST(Memalign, OtherAlignmentsAreRoundedUpToAPowerOfTwo) {
   struct Case {
     size_t asked, given;
   };
-  for (const Case& each : {Case{0, 1}, Case{1, 1}, Case{3, 4}, Case{17, 32}, Case{24, 32}, Case{48, 64}, Case{100, 128}, Case{1000, 1024},
-                           Case{4095, 4096}, Case{4097, 8192}, Case{65537, 131072}, Case{1000000, 1 << 20}}) {
+  for (const Case& each :
+       {Case{0, 1}, Case{1, 1}, Case{3, 4}, Case{17, 32}, Case{24, 32}, Case{48, 64}, Case{100, 128}, Case{1000, 1024},
+        Case{4095, 4096}, Case{4097, 8192}, Case{65537, 131072}, Case{1000000, 1 << 20}}) {
     void* block = hide(memalign(hide(each.asked), 40));
     ASSERT_NE(block, nullptr) << each.asked;
     EXPECT_TRUE(is_aligned(block, each.given)) << each.asked;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // bad_input_test.cc: pointers that malloc never gave, or not like this: foreign, misaligned, interior. Each is named on
-// fd 2 in one line and the process aborts; nothing is followed, nothing is written through. (Double frees: double_free_test.cc.)
+// fd 2 in one line and the process aborts; nothing is followed, nothing is written through. (Double frees:
+// double_free_test.cc.)
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -25,12 +26,24 @@ std::string verb(long call) {
 void misuse(long call, void* pointer) {
   announce(pointer);
   switch (call) {
-    case kFree: free(hide(pointer)); break;
-    case kRealloc: hide(realloc(hide(pointer), 50)); break;
-    case kUsableSize: hide(malloc_usable_size(hide(pointer))); break;
-    case kFreeSized: free_sized(hide(pointer), 50); break;
-    case kDelete: ::operator delete(hide(pointer)); break;
-    case kReallocarray: hide(reallocarray(hide(pointer), 10, 5)); break;
+    case kFree:
+      free(hide(pointer));
+      break;
+    case kRealloc:
+      hide(realloc(hide(pointer), 50));
+      break;
+    case kUsableSize:
+      hide(malloc_usable_size(hide(pointer)));
+      break;
+    case kFreeSized:
+      free_sized(hide(pointer), 50);
+      break;
+    case kDelete:
+      ::operator delete(hide(pointer));
+      break;
+    case kReallocarray:
+      hide(reallocarray(hide(pointer), 10, 5));
+      break;
   }
   dprintf(1, "survived\n");
 }
@@ -46,25 +59,44 @@ void* foreign_pointer(long place) {
   };
   const auto live = reinterpret_cast<uintptr_t>(hide(malloc(100)));
   switch (place) {
-    case 0: return static_memory;
-    case 1: return static_memory + 64;
-    case 2: return reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(__builtin_frame_address(0)) & ~uintptr_t{15}) - 256);
-    case 3: return mapped(PROT_READ | PROT_WRITE);
-    case 4: return mapped(PROT_NONE);
-    case 5: return address(0x10);  // the null page
-    case 6: return address(0xff0);
-    case 7: return address(0x10000);
-    case 8: return address(0x7ffffffff000);      // the end of user space
-    case 9: return address(0x800000000000);      // not canonical
-    case 10: return address(0xffff800000000000);  // the kernel's half
-    case 11: return address(~uintptr_t{15});
-    case 12: return address(live | uintptr_t{1} << 56);  // a live block under a tag
-    case 13: return address(live | uintptr_t{0xff} << 56);
-    case 14: return address(live | uintptr_t{1} << 48);
-    case 15: return address(live ^ uintptr_t{1} << 63);
-    case 16: return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(&foreign_pointer) & ~uintptr_t{15});  // code
-    case 17: return address(0x7fffffff0000000);
-    default: return nullptr;
+    case 0:
+      return static_memory;
+    case 1:
+      return static_memory + 64;
+    case 2:
+      return reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(__builtin_frame_address(0)) & ~uintptr_t{15}) - 256);
+    case 3:
+      return mapped(PROT_READ | PROT_WRITE);
+    case 4:
+      return mapped(PROT_NONE);
+    case 5:
+      return address(0x10);  // the null page
+    case 6:
+      return address(0xff0);
+    case 7:
+      return address(0x10000);
+    case 8:
+      return address(0x7ffffffff000);  // the end of user space
+    case 9:
+      return address(0x800000000000);  // not canonical
+    case 10:
+      return address(0xffff800000000000);  // the kernel's half
+    case 11:
+      return address(~uintptr_t{15});
+    case 12:
+      return address(live | uintptr_t{1} << 56);  // a live block under a tag
+    case 13:
+      return address(live | uintptr_t{0xff} << 56);
+    case 14:
+      return address(live | uintptr_t{1} << 48);
+    case 15:
+      return address(live ^ uintptr_t{1} << 63);
+    case 16:
+      return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(&foreign_pointer) & ~uintptr_t{15});  // code
+    case 17:
+      return address(0x7fffffff0000000);
+    default:
+      return nullptr;
   }
 }
 constexpr long kPlaces = 18;
@@ -78,7 +110,8 @@ INSTANTIATE_TEST_SUITE_P(, EveryCall, testing::Range(0L, long{kCalls}),
 TEST_P(EveryCall, OfAForeignPointerNamesItAndAborts) {
   for (long place = 0; place < kPlaces; ++place) {
     const Outcome outcome = run_scenario("Foreign", GetParam() * 100 + place);
-    EXPECT_TRUE(outcome.aborted()) << "place " << place << ", exit " << outcome.exit_status << ", signal " << outcome.signal << "\n"
+    EXPECT_TRUE(outcome.aborted()) << "place " << place << ", exit " << outcome.exit_status << ", signal "
+                                   << outcome.signal << "\n"
                                    << outcome.err;
     expect_report(outcome, {(verb(GetParam()) + " of a foreign pointer").c_str()});
     if (HasFailure()) FAIL() << "place " << place;
@@ -121,10 +154,25 @@ void* interior_pointer(long which) {
   struct Case {
     size_t size, offset;
   };
-  constexpr Case kCases[] = {{32, 16},         {64, 16},        {64, 48},       {200, 64},       {1024, 512},        {3000, 16},
-                             {3000, 2048},     {32768, 4096},   {32768, 32752}, {40000, 16},     {40000, 32768},     {200000, 65536},
-                             {200000, 131072 + 16}, {6000000, 65536}, {6000000, 4194304}, {6000000, 16},
-                             {2 * kLargestLarge, 16}, {2 * kLargestLarge, 65536}, {2 * kLargestLarge, kLargestLarge}};
+  constexpr Case kCases[] = {{32, 16},
+                             {64, 16},
+                             {64, 48},
+                             {200, 64},
+                             {1024, 512},
+                             {3000, 16},
+                             {3000, 2048},
+                             {32768, 4096},
+                             {32768, 32752},
+                             {40000, 16},
+                             {40000, 32768},
+                             {200000, 65536},
+                             {200000, 131072 + 16},
+                             {6000000, 65536},
+                             {6000000, 4194304},
+                             {6000000, 16},
+                             {2 * kLargestLarge, 16},
+                             {2 * kLargestLarge, 65536},
+                             {2 * kLargestLarge, kLargestLarge}};
   if (which >= long(sizeof kCases / sizeof kCases[0])) return nullptr;
   return live_block(kCases[which].size) + kCases[which].offset;
 }
@@ -154,7 +202,8 @@ TEST_P(EveryCall, OfAnInteriorPointerOfASmallBlockAbortsAtOnceWhenHardened) {
   }
 }
 
-// Not hardened, a free of an interior pointer is seen when the batch it is in goes back: push it there with other frees.
+// Not hardened, a free of an interior pointer is seen when the batch it is in goes back: push it there with other
+// frees.
 FREEWAY_SCENARIO(InteriorThenManyFrees) {
   constexpr int kOthers = 20000;
   static void* others[kOthers];
@@ -181,7 +230,8 @@ FREEWAY_SCENARIO(NeverHandedOut) {
   char* block = static_cast<char*>(hide(malloc(2048)));
   block[0] = 1;
   const uintptr_t base = reinterpret_cast<uintptr_t>(block) & ~uintptr_t{0xffff};
-  misuse(kFree, reinterpret_cast<void*>(base + 30 * 2048 == reinterpret_cast<uintptr_t>(block) ? base + 29 * 2048 : base + 30 * 2048));
+  misuse(kFree, reinterpret_cast<void*>(base + 30 * 2048 == reinterpret_cast<uintptr_t>(block) ? base + 29 * 2048
+                                                                                               : base + 30 * 2048));
 }
 
 TEST(Free, OfABlockThatWasNeverHandedOutIsSeenAtOnceWhenHardened) {
@@ -202,7 +252,8 @@ FREEWAY_SCENARIO(ReportedErrorsLeaveTheHeapUsable) {
   free(hide(static_cast<void*>(small + 1)));
   free(hide(static_cast<void*>(large + 65536)));
   free(hide(static_cast<void*>(huge + 65536)));
-  require(hide(realloc(hide(static_cast<void*>(memory + 16)), 100)) == nullptr, "realloc of a foreign pointer gave a block");
+  require(hide(realloc(hide(static_cast<void*>(memory + 16)), 100)) == nullptr,
+          "realloc of a foreign pointer gave a block");
   require(hide(malloc_usable_size(hide(static_cast<void*>(memory + 16)))) == 0, "a foreign pointer has a size");
   for (int round = 0; round < 20; ++round) {
     static void* blocks[2000];

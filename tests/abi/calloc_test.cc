@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// calloc_test.cc: calloc gives zeroes whoever had the memory before, refuses products that overflow, and does not write to
-// memory that the kernel hands out zeroed.
+// calloc_test.cc: calloc gives zeroes whoever had the memory before, refuses products that overflow, and does not write
+// to memory that the kernel hands out zeroed.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -44,7 +44,8 @@ TEST(Calloc, IsZeroWhenDirtyMemoryCameFromAnotherKindOfBlock) {
   // Frames go from superblocks to large blocks and back.
   for (int round = 0; round < 3; ++round) {
     for (const size_t dirty : {size_t{64}, size_t{3000}, size_t{32768}, size_t{70000}, size_t{2000000}}) {
-      for (const size_t clean : {size_t{48}, size_t{1000}, size_t{20000}, size_t{65536}, size_t{1000000}, size_t{9000000}}) {
+      for (const size_t clean :
+           {size_t{48}, size_t{1000}, size_t{20000}, size_t{65536}, size_t{1000000}, size_t{9000000}}) {
         std::vector<void*> blocks(blocks_within(dirty, 8 * kMiB));
         for (void*& block : blocks) {
           block = hide(malloc(hide(dirty)));
@@ -87,14 +88,19 @@ TEST(Calloc, OverflowingProductsAreRefusedWithEnomem) {
   struct Product {
     size_t count, size;
   };
-  const Product products[] = {
-      {SIZE_MAX, SIZE_MAX},        {SIZE_MAX, 2},
-      {2, SIZE_MAX},               {SIZE_MAX / 2 + 1, 2},
-      {size_t{1} << 32, size_t{1} << 32}, {(size_t{1} << 32) + 1, (size_t{1} << 32) + 1},
-      {SIZE_MAX / 16 + 2, 16},     {SIZE_MAX / 3 + 1, 3},
-      {size_t{PTRDIFF_MAX}, 1},    {1, size_t{PTRDIFF_MAX} + 1},
-      {PTRDIFF_MAX / 8 + 1, 8},    {SIZE_MAX, 1},
-      {1, SIZE_MAX}};
+  const Product products[] = {{SIZE_MAX, SIZE_MAX},
+                              {SIZE_MAX, 2},
+                              {2, SIZE_MAX},
+                              {SIZE_MAX / 2 + 1, 2},
+                              {size_t{1} << 32, size_t{1} << 32},
+                              {(size_t{1} << 32) + 1, (size_t{1} << 32) + 1},
+                              {SIZE_MAX / 16 + 2, 16},
+                              {SIZE_MAX / 3 + 1, 3},
+                              {size_t{PTRDIFF_MAX}, 1},
+                              {1, size_t{PTRDIFF_MAX} + 1},
+                              {PTRDIFF_MAX / 8 + 1, 8},
+                              {SIZE_MAX, 1},
+                              {1, SIZE_MAX}};
   for (const Product& product : products) {
     errno = 0;
     EXPECT_EQ(hide(calloc(hide(product.count), hide(product.size))), nullptr) << product.count << " x " << product.size;

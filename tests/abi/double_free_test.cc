@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// double_free_test.cc: the second free of a block. Of a large block it is seen at once; of a small one exactly at the second
-// free under FREEWAY_HARDEN=1, else at latest when the block's batch goes back to its superblock.
+// double_free_test.cc: the second free of a block. Of a large block it is seen at once; of a small one exactly at the
+// second free under FREEWAY_HARDEN=1, else at latest when the block's batch goes back to its superblock.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -109,11 +109,21 @@ FREEWAY_SCENARIO(EveryCallAfterFree) {
   free(block);
   dprintf(1, "first\n");
   switch (argument) {
-    case 0: free_sized(hide(block), 200); break;
-    case 1: free_aligned_sized(hide(block), 16, 200); break;
-    case 2: ::operator delete(hide(block)); break;
-    case 3: ::operator delete[](hide(block), size_t{200}); break;
-    case 4: hide(realloc(hide(block), 5000)); break;
+    case 0:
+      free_sized(hide(block), 200);
+      break;
+    case 1:
+      free_aligned_sized(hide(block), 16, 200);
+      break;
+    case 2:
+      ::operator delete(hide(block));
+      break;
+    case 3:
+      ::operator delete[](hide(block), size_t{200});
+      break;
+    case 4:
+      hide(realloc(hide(block), 5000));
+      break;
   }
   dprintf(1, "survived\n");
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// extension_test.cc: freeway.h. With the library as the malloc the twins are the standard functions; batches, statistics,
-// trimming and the audit are checked against what the test itself did.
+// extension_test.cc: freeway.h. With the library as the malloc the twins are the standard functions; batches,
+// statistics, trimming and the audit are checked against what the test itself did.
 #include <freeway/freeway.h>
 #include <gtest/gtest.h>
 
@@ -140,7 +140,8 @@ freeway_stats_t stats_now() {
 
 TEST(Stats, CountLiveBlocksAndBytesExactly) {
   static void* blocks[2000];
-  for (const size_t size : {size_t{1}, size_t{16}, size_t{100}, size_t{1000}, size_t{5000}, size_t{32768}, size_t{40000}}) {
+  for (const size_t size :
+       {size_t{1}, size_t{16}, size_t{100}, size_t{1000}, size_t{5000}, size_t{32768}, size_t{40000}}) {
     const freeway_stats_t before = stats_now();
     size_t usable = 0;
     for (void*& block : blocks) usable += malloc_usable_size(block = hide(malloc(size)));

@@ -88,7 +88,8 @@ TEST(Malloc, RefusalLeavesNothingBroken) {
 }
 
 TEST(Malloc, HugeBlocksCanBeHadAndUsedAtBothEnds) {
-  for (const size_t size : {kLargestLarge - 1, kLargestLarge, kLargestLarge + 1, kLargestLarge + 4097, 3 * kLargestLarge}) {
+  for (const size_t size :
+       {kLargestLarge - 1, kLargestLarge, kLargestLarge + 1, kLargestLarge + 4097, 3 * kLargestLarge}) {
     auto* block = static_cast<unsigned char*>(hide(malloc(hide(size))));
     ASSERT_NE(block, nullptr) << size;
     EXPECT_TRUE(is_aligned(block, kFundamentalAlignment));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// memory_refused_test.cc: when the kernel refuses memory, each function says so in its own way, nothing is lost, and all works
-// again once memory is back. Each scenario is a process that limits itself: RLIMIT_AS before it starts anew, which bounds what may be
-// reserved, or RLIMIT_DATA while it runs, which bounds what may be made writable.
+// memory_refused_test.cc: when the kernel refuses memory, each function says so in its own way, nothing is lost, and
+// all works again once memory is back. Each scenario is a process that limits itself: RLIMIT_AS before it starts anew,
+// which bounds what may be reserved, or RLIMIT_DATA while it runs, which bounds what may be made writable.
 #include <freeway/freeway.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -89,7 +89,8 @@ void require_everything_works() {
 // Takes every block of every size that can still be had.
 void exhaust(Link*& chain) {
   for (size_t size = kMiB; size >= 2 * sizeof(Link); size /= 2)
-    for (const size_t each : {size * 2 - size / 8, size * 2 - size / 4, size + size / 2, size + size / 4, size}) fill_up(chain, each);
+    for (const size_t each : {size * 2 - size / 8, size * 2 - size / 4, size + size / 2, size + size / 4, size})
+      fill_up(chain, each);
 }
 
 FREEWAY_SCENARIO(EveryFunctionRefuses) {
@@ -97,7 +98,8 @@ FREEWAY_SCENARIO(EveryFunctionRefuses) {
   refuse_beyond(64 * kMiB);
   require(fill_up(chain, kMiB) >= 40, "less than 40 of 64 MiB could be had");
   exhaust(chain);
-  for (const size_t size : {size_t{32}, size_t{512}, size_t{3000}, size_t{32768}, size_t{100000}, 10 * kMiB, 2 * kLargestLarge}) {
+  for (const size_t size :
+       {size_t{32}, size_t{512}, size_t{3000}, size_t{32768}, size_t{100000}, 10 * kMiB, 2 * kLargestLarge}) {
     errno = 0;
     require(hide(malloc(size)) == nullptr && errno == ENOMEM, "malloc");
     errno = 0;
@@ -220,15 +222,16 @@ FREEWAY_SCENARIO(StartsUnderAnAddressSpaceLimit) {
   getrlimit(RLIMIT_AS, &limit);
   limit.rlim_cur = size_t(argument) * kMiB;
   require(setrlimit(RLIMIT_AS, &limit) == 0, "setrlimit");
-  execl("/proc/self/exe", "limited", "--scenario=LivesWithinAnAddressSpaceLimit", std::to_string(argument).c_str(), nullptr);
+  execl("/proc/self/exe", "limited", "--scenario=LivesWithinAnAddressSpaceLimit", std::to_string(argument).c_str(),
+        nullptr);
   require(false, "exec");
 }
 
 TEST(MemoryRefused, AnAddressSpaceLimitFromTheStartIsLivedWithinAndOutgrown) {
   for (const long megabytes : {60, 100, 300, 1000}) {
     const Outcome outcome = run_scenario("StartsUnderAnAddressSpaceLimit", megabytes);
-    EXPECT_TRUE(outcome.succeeded()) << megabytes << " MiB: " << outcome.exit_status << " " << outcome.signal << " " << outcome.out
-                                     << outcome.err;
+    EXPECT_TRUE(outcome.succeeded()) << megabytes << " MiB: " << outcome.exit_status << " " << outcome.signal << " "
+                                     << outcome.out << outcome.err;
   }
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// new_handler_test.cc: what operator new does when memory is refused ([new.delete.single], 17.6.3.2): it calls the installed
-// handler again and again until memory can be had, the handler throws, or there is no handler any more (bad_alloc); the
-// nothrow forms turn every exception into null.
+// new_handler_test.cc: what operator new does when memory is refused ([new.delete.single], 17.6.3.2): it calls the
+// installed handler again and again until memory can be had, the handler throws, or there is no handler any more
+// (bad_alloc); the nothrow forms turn every exception into null.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 

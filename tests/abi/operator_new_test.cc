@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// operator_new_test.cc: the allocation and deallocation functions of C++ ([new.delete]) in all 22 forms: blocks are aligned, apart and
-// usable; what cannot be had throws bad_alloc or, in the nothrow forms, gives null; any delete takes any new's block.
+// operator_new_test.cc: the allocation and deallocation functions of C++ ([new.delete]) in all 20 forms: blocks are
+// aligned, apart and usable; what cannot be had throws bad_alloc or, in the nothrow forms, gives null; any delete takes
+// any new's block.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -120,9 +121,15 @@ TEST(OperatorDelete, BlocksComeBackForReuse) {
     void* block = hide(::operator new(3000));
     memset(block, 1, 3000);
     switch (round % 4) {
-      case 0: ::operator delete(block); break;
-      case 1: ::operator delete(block, size_t{3000}); break;
-      case 2: ::operator delete(block, std::nothrow); break;
+      case 0:
+        ::operator delete(block);
+        break;
+      case 1:
+        ::operator delete(block, size_t{3000});
+        break;
+      case 2:
+        ::operator delete(block, std::nothrow);
+        break;
       default:
         ::operator delete(block);
         block = hide(::operator new(3000, std::align_val_t{128}));
@@ -167,7 +174,8 @@ TEST(NewExpression, ConstructorThatThrowsGivesItsMemoryBack) {
 
 TEST(NewExpression, ContainersWork) {
   std::vector<std::string> lines;
-  for (int i = 0; i < 20000; ++i) lines.push_back(std::string(static_cast<size_t>(i % 200), static_cast<char>('a' + i % 26)));
+  for (int i = 0; i < 20000; ++i)
+    lines.push_back(std::string(static_cast<size_t>(i % 200), static_cast<char>('a' + i % 26)));
   for (int i = 0; i < 20000; ++i)
     ASSERT_EQ(lines[size_t(i)], std::string(static_cast<size_t>(i % 200), static_cast<char>('a' + i % 26)));
 }

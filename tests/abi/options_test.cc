@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// options_test.cc: options in the environment: a wrong value gets one line and the default is used; right ones get none; what
-// they promise to print is printed.
+// options_test.cc: options in the environment: a wrong value gets one line and the default is used; right ones get
+// none; what they promise to print is printed.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -36,8 +36,9 @@ TEST(Options, NothingIsPrintedByDefault) {
 }
 
 TEST(Options, RightValuesGetNoWord) {
-  for (const char* option : {"FREEWAY_RSEQ=0", "FREEWAY_RSEQ=1", "FREEWAY_ON_ERROR=abort", "FREEWAY_ON_ERROR=report",
-                             "FREEWAY_HARDEN=0", "FREEWAY_HARDEN=1", "FREEWAY_STATS=0", "FREEWAY_VERBOSE=0", "FREEWAY_HELP=0"}) {
+  for (const char* option :
+       {"FREEWAY_RSEQ=0", "FREEWAY_RSEQ=1", "FREEWAY_ON_ERROR=abort", "FREEWAY_ON_ERROR=report", "FREEWAY_HARDEN=0",
+        "FREEWAY_HARDEN=1", "FREEWAY_STATS=0", "FREEWAY_VERBOSE=0", "FREEWAY_HELP=0"}) {
     const Outcome outcome = run_scenario("UsesTheHeap", 0, {option});
     EXPECT_TRUE(outcome.succeeded()) << option;
     EXPECT_EQ(outcome.err, "") << option;
@@ -45,8 +46,8 @@ TEST(Options, RightValuesGetNoWord) {
 }
 
 TEST(Options, AWrongValueGetsOneLineThatNamesItAndTheDefaultIsUsed) {
-  for (const char* option : {"FREEWAY_RSEQ=maybe", "FREEWAY_ON_ERROR=explode", "FREEWAY_HARDEN=2", "FREEWAY_HARDEN=yes please",
-                             "FREEWAY_VERBOSE=loud", "FREEWAY_STATS=xml"}) {
+  for (const char* option : {"FREEWAY_RSEQ=maybe", "FREEWAY_ON_ERROR=explode", "FREEWAY_HARDEN=2",
+                             "FREEWAY_HARDEN=yes please", "FREEWAY_VERBOSE=loud", "FREEWAY_STATS=xml"}) {
     const std::string text = option;
     const std::string name = text.substr(0, text.find('=')), value = text.substr(text.find('=') + 1);
     const Outcome outcome = run_scenario("UsesTheHeap", 0, {option});
@@ -81,7 +82,8 @@ TEST(Options, HelpListsThemAll) {
   const Outcome outcome = run_scenario("UsesTheHeap", 0, {"FREEWAY_HELP=1"});
   EXPECT_TRUE(outcome.succeeded());
   EXPECT_EQ(outcome.out, "");
-  for (const char* name : {"FREEWAY_RSEQ", "FREEWAY_ON_ERROR", "FREEWAY_HARDEN", "FREEWAY_STATS", "FREEWAY_VERBOSE", "FREEWAY_HELP"})
+  for (const char* name :
+       {"FREEWAY_RSEQ", "FREEWAY_ON_ERROR", "FREEWAY_HARDEN", "FREEWAY_STATS", "FREEWAY_VERBOSE", "FREEWAY_HELP"})
     EXPECT_NE(outcome.err.find(name), std::string::npos) << outcome.err;
 }
 

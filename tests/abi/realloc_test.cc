@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// realloc_test.cc: realloc and reallocarray in every direction between small, medium, large and huge blocks; the contents
-// are kept up to the smaller size, a failed call changes nothing.
+// realloc_test.cc: realloc and reallocarray in every direction between small, medium, large and huge blocks; the
+// contents are kept up to the smaller size, a failed call changes nothing.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -11,9 +11,9 @@
 namespace freeway::test {
 namespace {
 
-constexpr size_t kSteps[] = {1,     8,     16,    17,    40,    100,    128,     500,     1000,    1024,    1025,   2048,
-                             2049,  5000,  16384, 32767, 32768, 32769,  50000,   65536,   65537,   131072,  200000, 1048576,
-                             3000000, 4194304, 4194305, 9000000};
+constexpr size_t kSteps[] = {1,     8,      16,     17,      40,      100,     128,     500,    1000,  1024,
+                             1025,  2048,   2049,   5000,    16384,   32767,   32768,   32769,  50000, 65536,
+                             65537, 131072, 200000, 1048576, 3000000, 4194304, 4194305, 9000000};
 
 TEST(Realloc, KeepsContentsBetweenAnyTwoSizes) {
   for (const size_t from : kSteps) {
@@ -49,8 +49,8 @@ TEST(Realloc, GrowingByteByByteKeepsContents) {
 }
 
 TEST(Realloc, KeepsContentsToAndFromHugeBlocks) {
-  const size_t sizes[] = {100,           70000,         20 * kMiB,           kLargestLarge - 5, kLargestLarge + 5,
-                          300 * kMiB,    300 * kMiB + 1, 700 * kMiB};
+  const size_t sizes[] = {100,        70000,          20 * kMiB, kLargestLarge - 5, kLargestLarge + 5,
+                          300 * kMiB, 300 * kMiB + 1, 700 * kMiB};
   for (const size_t from : sizes) {
     for (const size_t to : sizes) {
       void* block = hide(malloc(hide(from)));

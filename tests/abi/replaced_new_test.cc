@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // replaced_new_test.cc: a program that replaces only `operator new(size_t)` and `operator delete(void*)`, as C++ allows
-// ([replacement.functions]). The other forms are required to call these two ([new.delete.single], [new.delete.array]), so none may
-// go past them: a sized delete that did would give Freeway a pointer into the program's own pool.
+// ([replacement.functions]). The other forms are required to call these two ([new.delete.single], [new.delete.array]),
+// so none may go past them: a sized delete that did would give Freeway a pointer into the program's own pool.
 #include <gtest/gtest.h>
 
 #include <new>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// scenario.h: runs a piece of a test in a process of its own, started afresh so that options in its environment take effect
-// from its first malloc on. A scenario is a function with a name in the same program:
+// scenario.h: runs a piece of a test in a process of its own, started afresh so that options in its environment take
+// effect from its first malloc on. A scenario is a function with a name in the same program:
 //
 //   FREEWAY_SCENARIO(FreesTwice) { void* p = malloc(argument); free(p); free(p); }
 //   ...
@@ -27,8 +27,8 @@ struct Scenario {
   Scenario(const char* scenario_name, Body scenario_body);
 };
 
-#define FREEWAY_SCENARIO(name)                                             \
-  static void scenario_##name(long argument);                              \
+#define FREEWAY_SCENARIO(name)                                                \
+  static void scenario_##name(long argument);                                 \
   static ::freeway::test::Scenario registered_##name{#name, scenario_##name}; \
   static void scenario_##name([[maybe_unused]] long argument)
 
@@ -45,8 +45,8 @@ struct Outcome {
   std::vector<std::string> reports() const;
 };
 
-// Runs the scenario to its end with the options ("NAME=value") added to this process's environment, and any other FREEWAY_
-// option but FREEWAY_RSEQ taken out. Killed after two minutes.
+// Runs the scenario to its end with the options ("NAME=value") added to this process's environment, and any other
+// FREEWAY_ option but FREEWAY_RSEQ taken out. Killed after two minutes.
 Outcome run_scenario(const std::string& name, long argument = 0, std::initializer_list<const char*> options = {});
 
 // In a scenario: ends the process with status 3 and a message when something else than what is tested went wrong.
@@ -64,8 +64,8 @@ struct Report {
 // False if `line` has not that form.
 bool parse_report(const std::string& line, Report* report);
 
-// Checks (with GoogleTest's EXPECT) that `outcome` has exactly one report, that its kind is among `kinds`, its pointer is the
-// announced one and its caller lies in the announced code.
+// Checks (with GoogleTest's EXPECT) that `outcome` has exactly one report, that its kind is among `kinds`, its pointer
+// is the announced one and its caller lies in the announced code.
 void expect_report(const Outcome& outcome, std::initializer_list<const char*> kinds);
 
 }  // namespace freeway::test

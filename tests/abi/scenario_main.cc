@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// scenario_main.cc: main of the test programs with scenarios, and the code that starts and reads them. Output goes to files in
-// memory, not pipes: a child that writes a lot and then aborts can neither block nor lose anything.
+// scenario_main.cc: main of the test programs with scenarios, and the code that starts and reads them. Output goes to
+// files in memory, not pipes: a child that writes a lot and then aborts can neither block nor lose anything.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -131,7 +131,9 @@ void expect_report(const Outcome& outcome, std::initializer_list<const char*> ki
   ASSERT_TRUE(parse_report(lines[0], &report)) << lines[0];
   EXPECT_TRUE(std::find(kinds.begin(), kinds.end(), report.kind) != kinds.end()) << lines[0];
   uintptr_t pointer = 0, code_start = 0, code_end = 0;
-  ASSERT_EQ(sscanf(outcome.out.c_str(), "pointer %" SCNxPTR " code %" SCNxPTR " %" SCNxPTR, &pointer, &code_start, &code_end), 3)
+  ASSERT_EQ(
+      sscanf(outcome.out.c_str(), "pointer %" SCNxPTR " code %" SCNxPTR " %" SCNxPTR, &pointer, &code_start, &code_end),
+      3)
       << all();
   EXPECT_EQ(strtoull(report.pointer.c_str(), nullptr, 16), pointer) << lines[0];
   const uintptr_t caller = strtoull(report.caller.c_str(), nullptr, 16);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// sized_free_test.cc: C23's free_sized and free_aligned_sized (7.24.3.4, 7.24.3.5): like free where the sizes are those that
-// were asked for; the blocks come back for reuse and errno is kept.
+// sized_free_test.cc: C23's free_sized and free_aligned_sized (7.24.3.4, 7.24.3.5): like free where the sizes are those
+// that were asked for; the blocks come back for reuse and errno is kept.
 #include <gtest/gtest.h>
 
 #include <vector>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// statistics_test.cc: glibc's windows into the heap: mallinfo, mallinfo2, malloc_info, malloc_stats, malloc_trim, mallopt. They must
-// not only exist: what they say is compared with what the test has just done.
+// statistics_test.cc: glibc's windows into the heap: mallinfo, mallinfo2, malloc_info, malloc_stats, malloc_trim,
+// mallopt. They must not only exist: what they say is compared with what the test has just done.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -22,7 +22,8 @@ size_t bytes_in_use() {
 }
 
 TEST(Mallinfo2, BytesInUseFollowMallocAndFree) {
-  for (const size_t size : {size_t{16}, size_t{100}, size_t{1000}, size_t{5000}, size_t{32768}, size_t{100000}, size_t{5000000}}) {
+  for (const size_t size :
+       {size_t{16}, size_t{100}, size_t{1000}, size_t{5000}, size_t{32768}, size_t{100000}, size_t{5000000}}) {
     const size_t count = 16 * kMiB / size;
     std::vector<void*> blocks(count);
     const size_t before = bytes_in_use();

@@ -17,7 +17,9 @@ inline std::string xml_fault(const std::string& text) {
   std::vector<std::string> open;
   size_t at = 0;
   bool root_closed = false;
-  const auto is_name = [](char c) { return isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-' || c == ':'; };
+  const auto is_name = [](char c) {
+    return isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-' || c == ':';
+  };
   const auto skip_space = [&] {
     while (at < text.size() && isspace(static_cast<unsigned char>(text[at]))) ++at;
   };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// heaps.h: the allocators that a trace can be run on: the standard names, and their freeway_ twins (the only ones in sanitizer builds,
-// and later the way to the other engines).
+// heaps.h: the allocators that a trace can be run on: the standard names, and their freeway_ twins (the only ones in
+// sanitizer builds, and later the way to the other engines).
 #ifndef FREEWAY_TESTS_DIFFERENTIAL_HEAPS_H
 #define FREEWAY_TESTS_DIFFERENTIAL_HEAPS_H
 
@@ -19,7 +19,9 @@ struct StandardHeap {
   static void* realloc(void* block, size_t size) { return ::realloc(block, size); }
   static void* aligned_alloc(size_t alignment, size_t size) { return ::aligned_alloc(alignment, size); }
   static void* memalign(size_t alignment, size_t size) { return ::memalign(alignment, size); }
-  static int posix_memalign(void** result, size_t alignment, size_t size) { return ::posix_memalign(result, alignment, size); }
+  static int posix_memalign(void** result, size_t alignment, size_t size) {
+    return ::posix_memalign(result, alignment, size);
+  }
   static size_t usable_size(void* block) { return ::malloc_usable_size(block); }
   static void free(void* block) { ::free(block); }
   static void trim() { ::malloc_trim(0); }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 //
-// live_set.h: the oracle's knowledge of which bytes are in use: disjoint intervals in ordered maps. `add` refuses an interval that
-// overlaps one that is there, which is how a block that was handed out twice is found, whatever was written to it.
+// live_set.h: the oracle's knowledge of which bytes are in use: disjoint intervals in ordered maps. `add` refuses an
+// interval that overlaps one that is there, which is how a block that was handed out twice is found, whatever was
+// written to it.
 //
-// Any thread may call. The address space is cut into regions of 1 MiB, dealt to shards with a lock each, so that the threads of a test do
-// not queue behind its oracle more than behind the allocator under test. The maps' nodes come from mappings of their own, not from the
-// malloc under test: corruption there must not reach the oracle.
+// Any thread may call. The address space is cut into regions of 1 MiB, dealt to shards with a lock each, so that the
+// threads of a test do not queue behind its oracle more than behind the allocator under test. The maps' nodes come from
+// mappings of their own, not from the malloc under test: corruption there must not reach the oracle.
 #ifndef FREEWAY_TESTS_DIFFERENTIAL_LIVE_SET_H
 #define FREEWAY_TESTS_DIFFERENTIAL_LIVE_SET_H
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// many_threads_test.cc: random traces of many threads at once against one shared oracle. Blocks are handed from thread to thread through
-// mailboxes, so that many are freed and resized where they were not allocated.
+// many_threads_test.cc: random traces of many threads at once against one shared oracle. Blocks are handed from thread
+// to thread through mailboxes, so that many are freed and resized where they were not allocated.
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -30,7 +30,8 @@ void run_random_traces(uint64_t traces, typename TraceMachine<Heap>::Limits limi
     RandomTrace steps(seed + trace * 1000003, limits.huge);
     TraceMachine<Heap> machine(live, uint32_t(trace << 24), limits);
     for (uint64_t i = trace_length(); i > 0; --i)
-      if (!machine.run(steps.next())) FAIL() << machine.fault() << " in trace " << trace << " of FREEWAY_TEST_SEED=" << seed;
+      if (!machine.run(steps.next()))
+        FAIL() << machine.fault() << " in trace " << trace << " of FREEWAY_TEST_SEED=" << seed;
     ASSERT_TRUE(machine.finish()) << machine.fault() << " in trace " << trace << " of FREEWAY_TEST_SEED=" << seed;
     EXPECT_TRUE(live.empty());
     expect_sound_heap();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// random.h: random numbers that a failed test can be repeated with. A test takes its seed from FREEWAY_TEST_SEED, or from the clock,
-// and prints it.
+// random.h: random numbers that a failed test can be repeated with. A test takes its seed from FREEWAY_TEST_SEED, or
+// from the clock, and prints it.
 #ifndef FREEWAY_TESTS_DIFFERENTIAL_RANDOM_H
 #define FREEWAY_TESTS_DIFFERENTIAL_RANDOM_H
 

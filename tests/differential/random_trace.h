@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// random_trace.h: makes random traces that look like programs: in phases, each with its own mix of calls and sizes. Phases that mostly allocate
-// alternate with phases that mostly free; else the heap would stay in one state and its transitions untried.
+// random_trace.h: makes random traces that look like programs: in phases, each with its own mix of calls and sizes.
+// Phases that mostly allocate alternate with phases that mostly free; else the heap would stay in one state and its
+// transitions untried.
 #ifndef FREEWAY_TESTS_DIFFERENTIAL_RANDOM_TRACE_H
 #define FREEWAY_TESTS_DIFFERENTIAL_RANDOM_TRACE_H
 

@@ -2,15 +2,17 @@
 //
 // trace.h: a trace of malloc calls as bytes, and a machine that runs it on an allocator while checking every promise.
 //
-// A trace is a sequence of steps of 8 bytes. *Any* bytes are a trace, so the same machine replays random traces and a fuzzer's input.
+// A trace is a sequence of steps of 8 bytes. *Any* bytes are a trace, so the same machine replays random traces and a
+// fuzzer's input.
 //   byte 0     what to do (Action, modulo their number)
 //   byte 1     which sizes (size_of), and which alignment
 //   bytes 2-3  which slot (modulo their number)
 //   bytes 4-7  a number, from which the size is made
 //
-// What is checked, of every block: it lies apart from all other live ones over its whole usable size (LiveSet); it is aligned; its usable size is at
-// least what was asked for and does not change; calloc's is zero; its contents (a pattern over the whole usable size) are
-// unchanged when it is freed, resized or looked at; realloc keeps them up to the smaller size.
+// What is checked, of every block: it lies apart from all other live ones over its whole usable size (LiveSet); it is
+// aligned; its usable size is at least what was asked for and does not change; calloc's is zero; its contents (a
+// pattern over the whole usable size) are unchanged when it is freed, resized or looked at; realloc keeps them up to
+// the smaller size.
 #ifndef FREEWAY_TESTS_DIFFERENTIAL_TRACE_H
 #define FREEWAY_TESTS_DIFFERENTIAL_TRACE_H
 
@@ -46,14 +48,22 @@ inline size_t size_of(uint8_t shape, uint32_t number) {
     return size_t{(number >> 5) & ((uint32_t{1} << length) - 1)};
   };
   switch (shape % kShapes) {
-    case kTiny: return number % 65;
-    case kByteTable: return number % 1100;
-    case kSmall: return scaled(15);
-    case kBesideClasses: return (number % 2100) * 16 + (number >> 16) % 3 - (number % 2100 == 0 ? 0 : 1);
-    case kBesidePowers: return (size_t{1} << (1 + number % 21)) + (number >> 8) % 3 - 1;
-    case kLarge: return 32 * 1024 + scaled(18);
-    case kVeryLarge: return scaled(23);
-    default: return (number & 63) == 0 ? (size_t{256} << 20) + (number >> 6) % (64u << 20) : scaled(20);
+    case kTiny:
+      return number % 65;
+    case kByteTable:
+      return number % 1100;
+    case kSmall:
+      return scaled(15);
+    case kBesideClasses:
+      return (number % 2100) * 16 + (number >> 16) % 3 - (number % 2100 == 0 ? 0 : 1);
+    case kBesidePowers:
+      return (size_t{1} << (1 + number % 21)) + (number >> 8) % 3 - 1;
+    case kLarge:
+      return 32 * 1024 + scaled(18);
+    case kVeryLarge:
+      return scaled(23);
+    default:
+      return (number & 63) == 0 ? (size_t{256} << 20) + (number >> 6) % (64u << 20) : scaled(20);
   }
 }
 
@@ -65,7 +75,8 @@ struct Block {
   uint32_t stamp = 0;
 };
 
-// Patterns. Up to 64 KiB every byte is written and looked at; of bigger blocks the first and last 4 KiB, and 64 bytes at each frame.
+// Patterns. Up to 64 KiB every byte is written and looked at; of bigger blocks the first and last 4 KiB, and 64 bytes
+// at each frame.
 namespace pattern {
 
 inline constexpr size_t kWhole = 64 << 10;
@@ -95,8 +106,8 @@ inline size_t compare(const unsigned char* start, size_t from, size_t to, uint32
   return to;
 }
 
-// Calls action(from, to) for each part of a block of `size` bytes that carries the pattern; stops when it returns false. The parts do
-// not depend on anything but size and start at multiples of 8.
+// Calls action(from, to) for each part of a block of `size` bytes that carries the pattern; stops when it returns
+// false. The parts do not depend on anything but size and start at multiples of 8.
 template <class Part>
 bool each_part(size_t size, Part part) {
   if (size <= kWhole) return part(size_t{0}, size);
@@ -125,19 +136,25 @@ class TraceMachine {
     Block& slot = slots_[step.slot % slots_.size()];
     ++steps_;
     switch (static_cast<Action>(step.action % uint8_t(Action::kActions))) {
-      case Action::kMalloc: return vacate(slot) && fill_slot(slot, asked_size(step), 16, kPlain);
-      case Action::kCalloc: return vacate(slot) && fill_slot(slot, asked_size(step), 16, kZeroed);
+      case Action::kMalloc:
+        return vacate(slot) && fill_slot(slot, asked_size(step), 16, kPlain);
+      case Action::kCalloc:
+        return vacate(slot) && fill_slot(slot, asked_size(step), 16, kZeroed);
       case Action::kAligned: {
         const size_t alignment = size_t{1} << ((step.number >> 24) % (step.shape >= 250 ? 23 : 14));
         return vacate(slot) && fill_slot(slot, asked_size(step), alignment, Way(kAlignedAlloc + step.shape % 3));
       }
-      case Action::kRealloc: return resize(slot, asked_size(step));
-      case Action::kFree: return vacate(slot);
-      case Action::kCheck: return slot.start == nullptr || intact(slot, "looked at");
+      case Action::kRealloc:
+        return resize(slot, asked_size(step));
+      case Action::kFree:
+        return vacate(slot);
+      case Action::kCheck:
+        return slot.start == nullptr || intact(slot, "looked at");
       case Action::kTrim:
         if (step.number % 64 == 0) Heap::trim();
         return true;
-      default: return true;
+      default:
+        return true;
     }
   }
 
@@ -148,7 +165,8 @@ class TraceMachine {
     return true;
   }
 
-  // For handing blocks to another thread's machine: takes the block out of a slot; puts one into a slot, freeing what was there.
+  // For handing blocks to another thread's machine: takes the block out of a slot; puts one into a slot, freeing what
+  // was there.
   Block take(size_t slot) {
     Block block = slots_[slot % slots_.size()];
     slots_[slot % slots_.size()] = {};
@@ -188,10 +206,18 @@ class TraceMachine {
   bool fill_slot(Block& slot, size_t size, size_t alignment, Way way) {
     void* pointer = nullptr;
     switch (way) {
-      case kPlain: pointer = Heap::malloc(size); break;
-      case kZeroed: pointer = stamp_ % 2 == 0 ? Heap::calloc(1, size) : Heap::calloc(size, 1); break;
-      case kAlignedAlloc: pointer = Heap::aligned_alloc(alignment, size); break;
-      case kMemalign: pointer = Heap::memalign(alignment, size); break;
+      case kPlain:
+        pointer = Heap::malloc(size);
+        break;
+      case kZeroed:
+        pointer = stamp_ % 2 == 0 ? Heap::calloc(1, size) : Heap::calloc(size, 1);
+        break;
+      case kAlignedAlloc:
+        pointer = Heap::aligned_alloc(alignment, size);
+        break;
+      case kMemalign:
+        pointer = Heap::memalign(alignment, size);
+        break;
       case kPosixMemalign:
         if (alignment < sizeof(void*)) alignment = sizeof(void*);
         if (Heap::posix_memalign(&pointer, alignment, size) != 0) pointer = nullptr;
@@ -199,7 +225,8 @@ class TraceMachine {
     }
     slot = {static_cast<unsigned char*>(pointer), size, 0, stamp_++};
     if (pointer == nullptr) return broken("refused", slot);
-    if (reinterpret_cast<uintptr_t>(pointer) % (alignment < 16 ? 16 : alignment) != 0) return broken("not aligned", slot, alignment);
+    if (reinterpret_cast<uintptr_t>(pointer) % (alignment < 16 ? 16 : alignment) != 0)
+      return broken("not aligned", slot, alignment);
     if (!enter(slot)) return false;
     if (way == kZeroed && !zeroed(slot)) return false;
     return write(slot);
@@ -234,7 +261,8 @@ class TraceMachine {
     });
   }
   bool intact(const Block& slot, const char* when) {
-    if (Heap::usable_size(slot.start) != slot.usable) return broken("its usable size changed", slot, Heap::usable_size(slot.start));
+    if (Heap::usable_size(slot.start) != slot.usable)
+      return broken("its usable size changed", slot, Heap::usable_size(slot.start));
     const bool same = pattern::each_part(slot.usable, [&](size_t from, size_t to) {
       const size_t at = pattern::compare(slot.start, from, to, slot.stamp);
       return at == to || broken("contents changed", slot, at);

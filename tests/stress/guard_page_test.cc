@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// guard_page_test.cc: programs make guard pages of malloc's memory: posix_memalign, then mprotect(PROT_NONE). Whoever touches
-// such a page dies, so the allocator may not: not when it refills the same classes for other threads, not when it flushes, trims or purges.
+// guard_page_test.cc: programs make guard pages of malloc's memory: posix_memalign, then mprotect(PROT_NONE). Whoever
+// touches such a page dies, so the allocator may not: not when it refills the same classes for other threads, not when
+// it flushes, trims or purges.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -25,7 +26,8 @@ struct Guarded {
 
 bool protect(const Guarded& block, int protection) {
   if (block.whole || block.size < 3 * kPage) return mprotect(block.start, block.size, protection) == 0;
-  return mprotect(block.start, kPage, protection) == 0 && mprotect(block.start + block.size - kPage, kPage, protection) == 0;
+  return mprotect(block.start, kPage, protection) == 0 &&
+         mprotect(block.start + block.size - kPage, kPage, protection) == 0;
 }
 
 bool make_guarded(Guarded& slot, Random& random) {
@@ -41,7 +43,8 @@ bool make_guarded(Guarded& slot, Random& random) {
 
 bool release_guarded(Guarded& slot) {
   if (slot.start == nullptr) return true;
-  const bool sound = protect(slot, PROT_READ | PROT_WRITE) && pattern::compare(slot.start, 0, slot.size, slot.stamp) == slot.size;
+  const bool sound =
+      protect(slot, PROT_READ | PROT_WRITE) && pattern::compare(slot.start, 0, slot.size, slot.stamp) == slot.size;
   free(slot.start);
   slot.start = nullptr;
   return sound;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// language_test.cc: what a C++ run-time does with malloc behind the program's back: exceptions, also handed between threads, and libraries
-// that are loaded, allocate in constructors, keep thread-local objects, and are unloaded again.
+// language_test.cc: what a C++ run-time does with malloc behind the program's back: exceptions, also handed between
+// threads, and libraries that are loaded, allocate in constructors, keep thread-local objects, and are unloaded again.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// lifetime.cc: malloc at the ends of a process's life: in .preinit_array before any constructor, in constructors, in thread-local objects'
-// destructors, in atexit handlers and destructors after main has returned. A program of its own; it passes by reaching its last line.
+// lifetime.cc: malloc at the ends of a process's life: in .preinit_array before any constructor, in constructors, in
+// thread-local objects' destructors, in atexit handlers and destructors after main has returned. A program of its own;
+// it passes by reaching its last line.
 #include <malloc.h>
 #include <pthread.h>
 #include <unistd.h>
@@ -104,8 +105,7 @@ int main() {
   check(stages_done == 2, "malloc was not usable before main");
   before_constructors.verify_and_free();
   atexit(at_exit);
-  for (int i = 0; i < 50; ++i)
-    std::thread([] { of_thread.lines.emplace_back(1000, 'u'); }).join();
+  for (int i = 0; i < 50; ++i) std::thread([] { of_thread.lines.emplace_back(1000, 'u'); }).join();
   of_thread.lines.emplace_back(1000, 'm');  // main's own: destroyed after main
   ++stages_done;
   // Threads that are still in malloc when main returns: the end of the process may neither hang nor crash on them.

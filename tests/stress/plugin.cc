@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// plugin.cc: the library that language_test.cc loads and unloads: it allocates when it is loaded, keeps thread-local objects with
-// destructors, and frees when it is unloaded.
+// plugin.cc: the library that language_test.cc loads and unloads: it allocates when it is loaded, keeps thread-local
+// objects with destructors, and frees when it is unloaded.
 #include <cstdlib>
 #include <map>
 #include <string>
@@ -28,6 +28,8 @@ extern "C" __attribute__((visibility("default"))) void* plugin_allocate(size_t s
 }
 
 // A thread-local object with a destructor keeps the library loaded until its thread ends, so this is for short threads.
-extern "C" __attribute__((visibility("default"))) void plugin_use_thread_object() { of_thread.lines.push_back(table[2]); }
+extern "C" __attribute__((visibility("default"))) void plugin_use_thread_object() {
+  of_thread.lines.push_back(table[2]);
+}
 
 extern "C" __attribute__((visibility("default"))) int plugin_live_objects() { return live_objects; }

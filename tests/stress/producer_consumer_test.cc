@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// producer_consumer_test.cc: pairs of threads with a bounded ring between them, one only allocating, the other only freeing. Memory stays
-// bounded by what is in the rings, however much goes through.
+// producer_consumer_test.cc: pairs of threads with a bounded ring between them, one only allocating, the other only
+// freeing. Memory stays bounded by what is in the rings, however much goes through.
 #include <gtest/gtest.h>
 
 #include <memory>

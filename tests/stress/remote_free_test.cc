@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// remote_free_test.cc: more threads than processors send each other blocks through lock-free mailboxes; whoever gets one checks
-// every byte and frees it. Nothing may be lost: what was made equals what was freed.
+// remote_free_test.cc: more threads than processors send each other blocks through lock-free mailboxes; whoever gets
+// one checks every byte and frees it. Nothing may be lost: what was made equals what was freed.
 #include <freeway/freeway.h>
 #include <gtest/gtest.h>
 

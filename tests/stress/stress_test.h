@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// stress_test.h: what the stress tests share: blocks that carry their own description, so that whoever gets one, in whichever thread, can check every
-// byte of it before freeing it.
+// stress_test.h: what the stress tests share: blocks that carry their own description, so that whoever gets one, in
+// whichever thread, can check every byte of it before freeing it.
 #ifndef FREEWAY_TESTS_STRESS_STRESS_TEST_H
 #define FREEWAY_TESTS_STRESS_STRESS_TEST_H
 
@@ -34,11 +34,12 @@ inline Parcel* make_parcel(size_t size, uint32_t stamp) {
 }
 
 inline bool is_intact(const Parcel* parcel) {
-  return pattern::compare(reinterpret_cast<const unsigned char*>(parcel), sizeof(Parcel), parcel->size, parcel->stamp) == parcel->size;
+  return pattern::compare(reinterpret_cast<const unsigned char*>(parcel), sizeof(Parcel), parcel->size,
+                          parcel->stamp) == parcel->size;
 }
 
-// A lock-free mailbox for parcels: any thread posts, one thread empties it whole. The links lie in the parcels, which belong to the mailbox as long
-// as they are in it; since everything is taken at once there is no ABA.
+// A lock-free mailbox for parcels: any thread posts, one thread empties it whole. The links lie in the parcels, which
+// belong to the mailbox as long as they are in it; since everything is taken at once there is no ABA.
 class ParcelStack {
  public:
   void post(Parcel* parcel) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// thread_churn_test.cc: 20,000 short threads. Threads come and go without the allocator keeping anything for them: memory
-// after 20,000 is what it was after 2,000.
+// thread_churn_test.cc: 20,000 short threads. Threads come and go without the allocator keeping anything for them:
+// memory after 20,000 is what it was after 2,000.
 #include <gtest/gtest.h>
 #include <pthread.h>
 

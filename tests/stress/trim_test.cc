@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// trim_test.cc: after a random 90 % of the blocks were freed, malloc_trim leaves hardly more memory resident than the pages on which
-// live blocks lie. The test computes that bound from the blocks' own addresses; its books lie in mappings made before.
+// trim_test.cc: after a random 90 % of the blocks were freed, malloc_trim leaves hardly more memory resident than the
+// pages on which live blocks lie. The test computes that bound from the blocks' own addresses; its books lie in
+// mappings made before.
 #include <freeway/freeway.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -76,11 +77,13 @@ void free_most_and_trim(size_t least, size_t most) {
   const auto distinct = static_cast<size_t>(std::unique(pages.begin(), pages.begin() + touched) - pages.begin());
   const size_t bound = distinct * kPage;
   const size_t after = anonymous_rss() - before;
-  printf("%5zu..%6zu bytes: full %zu KiB, live blocks lie on %zu KiB, resident after trim %zu KiB\n", least, most, full / kKiB,
-         bound / kKiB, after / kKiB);
-  EXPECT_LE(after, bound + bound / 25 + 3 * kMiB) << "4 % and the metadata of " << full / kMiB << " MiB; FREEWAY_TEST_SEED=" << seed;
+  printf("%5zu..%6zu bytes: full %zu KiB, live blocks lie on %zu KiB, resident after trim %zu KiB\n", least, most,
+         full / kKiB, bound / kKiB, after / kKiB);
+  EXPECT_LE(after, bound + bound / 25 + 3 * kMiB)
+      << "4 % and the metadata of " << full / kMiB << " MiB; FREEWAY_TEST_SEED=" << seed;
   for (size_t i = 0; i < kept; ++i) {
-    ASSERT_EQ(pattern::compare(held[i].start, 0, held[i].size, held[i].stamp), held[i].size) << "FREEWAY_TEST_SEED=" << seed;
+    ASSERT_EQ(pattern::compare(held[i].start, 0, held[i].size, held[i].stamp), held[i].size)
+        << "FREEWAY_TEST_SEED=" << seed;
     free(held[i].start);
   }
 }

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: MIT
+"""Counts the instructions of the fast paths of malloc and free in libfreeway.so.
+
+The fast path is the one on which no conditional branch is taken, from the function's first instruction to its first
+return (unconditional jumps are followed): the code is laid out so. It is read from the disassembly because instructions
+in restartable sequences cannot be counted by stepping through them: each step restarts the sequence. Each count may not
+exceed the golden one in fast_path.json, and the pair not the limit there; the path may contain no call and no locked
+instruction. What is below the golden number passes; --update writes the new numbers.
+
+The library is $FREEWAY_LIB or --library. Needs objdump (binutils). --show prints the paths.
+"""
+
+import argparse
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+GOLDEN = Path(__file__).resolve().with_name("fast_path.json")
+LONGEST_PATH = 500
+
+
+@dataclass(frozen=True)
+class Instruction:
+    address: int
+    mnemonic: str
+    operands: str
+
+    @property
+    def is_return(self) -> bool:
+        return self.mnemonic in ("ret", "retq") or self.mnemonic.startswith("repz ret")
+
+    @property
+    def is_jump(self) -> bool:
+        return self.mnemonic in ("jmp", "jmpq", "b")
+
+    @property
+    def is_call(self) -> bool:
+        return self.mnemonic.startswith("call") or self.mnemonic in ("bl", "blr", "syscall", "svc")
+
+    @property
+    def is_locked(self) -> bool:
+        locked_x86 = self.mnemonic.startswith("lock") or (self.mnemonic == "xchg" and "(" in self.operands)
+        return locked_x86 or re.match(r"(ld|st)(a|l|al)?x|cas|swp|ld(add|clr|set|eor)", self.mnemonic) is not None
+
+
+def disassemble(library: Path) -> dict[int, Instruction]:
+    """Every instruction of the library by its address."""
+    command = ["objdump", "-d", "--no-show-raw-insn", str(library)]
+    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    found: dict[int, Instruction] = {}
+    for line in text.splitlines():
+        match = re.match(r"\s*([0-9a-f]+):\t(\S+)\s*(.*)", line)
+        if match is None:
+            continue
+        mnemonic, operands = match[2], match[3]
+        # "lock", "notrack", "bnd" and the like are printed as words of their own before the mnemonic.
+        if mnemonic in ("bnd", "notrack", "data16", "cs", "repz"):
+            rest = operands.split(None, 1)
+            mnemonic, operands = rest[0], rest[1] if len(rest) > 1 else ""
+        found[int(match[1], 16)] = Instruction(int(match[1], 16), mnemonic, operands)
+    return found
+
+
+def entry_of(library: Path, function: str) -> int:
+    command = ["readelf", "-W", "--dyn-syms", str(library)]
+    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    for line in text.splitlines():
+        fields = line.split()
+        if len(fields) == 8 and fields[7].split("@")[0] == function and fields[6] != "UND":
+            return int(fields[1], 16)
+    raise SystemExit(f"{library} does not export {function}")
+
+
+def fast_path(code: dict[int, Instruction], entry: int, function: str) -> list[Instruction]:
+    following = dict(zip(sorted(code), sorted(code)[1:], strict=False))
+    path: list[Instruction] = []
+    at = entry
+    while len(path) < LONGEST_PATH:
+        instruction = code[at]
+        path.append(instruction)
+        if instruction.is_return:
+            return path
+        if instruction.is_jump:
+            target = re.match(r"([0-9a-f]+)\b", instruction.operands)
+            if target is None:
+                raise SystemExit(f"{function}: the fast path jumps to an unknown place: {instruction}")
+            at = int(target[1], 16)
+        else:
+            at = following[at]
+    raise SystemExit(f"{function}: no return after {LONGEST_PATH} instructions")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--library", type=Path, default=os.environ.get("FREEWAY_LIB"))
+    parser.add_argument("--update", action="store_true")
+    parser.add_argument("--show", action="store_true")
+    arguments = parser.parse_args()
+    if arguments.library is None:
+        parser.error("neither --library nor FREEWAY_LIB is given")
+    library = Path(arguments.library)
+
+    golden = json.loads(GOLDEN.read_text())
+    machine = platform.machine()
+    if machine not in golden:
+        print(f"no golden numbers for {machine}: nothing is compared")
+        return 0
+    expected = golden[machine]
+    code = disassemble(library)
+    faults: list[str] = []
+    counts: dict[str, int] = {}
+    for function in ("malloc", "free"):
+        path = fast_path(code, entry_of(library, function), function)
+        counts[function] = len(path)
+        if arguments.show:
+            print(f"{function}:")
+            for instruction in path:
+                print(f"  {instruction.address:8x}  {instruction.mnemonic:8} {instruction.operands}")
+        faults += [f"{function}: a call on the fast path: {each}" for each in path if each.is_call]
+        faults += [f"{function}: a locked instruction on the fast path: {each}" for each in path if each.is_locked]
+        if not arguments.update and len(path) > expected[function]:
+            faults.append(f"{function}: {len(path)} instructions, golden {expected[function]} (see --show)")
+    pair = counts["malloc"] + counts["free"]
+    if pair > expected["pair_limit"]:
+        faults.append(f"malloc and free: {pair} instructions together, limit {expected['pair_limit']}")
+    if arguments.update:
+        expected.update(counts)
+        GOLDEN.write_text(json.dumps(golden, indent=2) + "\n")
+    for fault in faults:
+        print(fault)
+    print(f"malloc {counts['malloc']}, free {counts['free']}, pair {pair} instructions")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
