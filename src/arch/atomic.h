@@ -41,8 +41,8 @@ class Atomic {
   FREEWAY_RMW(acq_rel, __ATOMIC_ACQ_REL)
 #undef FREEWAY_RMW
 
-  bool cas_relaxed_acquire(T& expected, T desired) {
-    return __atomic_compare_exchange_n(&value_, &expected, desired, false, __ATOMIC_RELAXED, __ATOMIC_ACQUIRE);
+  bool cas_relaxed_acquire(T& expected, T desired) {  // GCC wants success to be no weaker than failure
+    return __atomic_compare_exchange_n(&value_, &expected, desired, false, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE);
   }
   bool cas_acquire_acquire(T& expected, T desired) {
     return __atomic_compare_exchange_n(&value_, &expected, desired, false, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE);

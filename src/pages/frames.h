@@ -11,8 +11,9 @@
 #pragma once
 
 #include "pages/arena.h"
-#include "pages/metadata.h"
 #include "pages/purge_policy.h"
+
+#include <new>
 
 namespace freeway {
 
@@ -24,15 +25,12 @@ class Frames {
   static constexpr std::size_t kFurtherBytes = kGiB;
 
   // Once. `chunks` has one entry for each 4 MiB of the primary arena's `bytes`.
-  void init(uptr base, std::size_t bytes, ChunkOf* chunks, Metadata<Env>* metadata) {
-    primary_.init(base, bytes, chunks);
-    metadata_ = metadata;
-  }
+  void init(uptr base, std::size_t bytes, ChunkOf* chunks) { primary_.init(base, bytes, chunks); }
 
   Arena<Env>& primary() { return primary_; }
   PurgePolicy<Env>& policy() { return policy_; }
 
-  // A run of `frames` frames at a multiple of `alignment` frames; none if memory is refused. `now`: see give().
+  // A run of `frames` frames at a multiple of `alignment` frames; none if memory is refused.
   Run take(std::size_t frames, std::size_t alignment) {
     Run run = take_anywhere(frames, alignment);
     if (!run && policy_.dirty() != 0) {  // the kernel may be out of memory, or out of patience with our limit
@@ -118,23 +116,23 @@ class Frames {
       uptr base = Env::reserve(bytes, kChunkSize);
       if (base == 0) continue;
       Arena<Env>* arena = make_arena(base, bytes);
-      if (arena == nullptr || !publish(arena)) {
-        Env::release(base, bytes);
-        return nullptr;
-      }
-      return arena;
+      if (arena != nullptr && publish(arena)) return arena;
+      if (arena != nullptr) Env::release(reinterpret_cast<uptr>(arena), header_bytes(bytes));
+      Env::release(base, bytes);
+      return nullptr;
     }
     return nullptr;
   }
 
+  static std::size_t header_bytes(std::size_t bytes) {
+    return align_up(align_up(sizeof(Arena<Env>), 64) + bytes / kChunkSize * sizeof(ChunkOf), kFrameSize);
+  }
+
   Arena<Env>* make_arena(uptr base, std::size_t bytes) {
-    constexpr std::size_t kUnit = Metadata<Env>::kUnit;
-    const std::size_t header = align_up(sizeof(Arena<Env>), kUnit);
-    u32 index = metadata_->take(static_cast<u32>(ceil_div(header + bytes / kChunkSize * sizeof(ChunkOf), kUnit)));
-    if (index == 0) return nullptr;
-    char* memory = static_cast<char*>(metadata_->at(index));
-    auto* arena = new (memory) Arena<Env>();
-    arena->init(base, bytes, reinterpret_cast<ChunkOf*>(memory + header));
+    const uptr memory = Env::map(header_bytes(bytes), kFrameSize);
+    if (memory == 0) return nullptr;
+    auto* arena = new (reinterpret_cast<void*>(memory)) Arena<Env>();
+    arena->init(base, bytes, reinterpret_cast<ChunkOf*>(memory + align_up(sizeof(Arena<Env>), 64)));
     return arena;
   }
 
@@ -149,7 +147,6 @@ class Frames {
 
   Arena<Env> primary_;
   PurgePolicy<Env> policy_;
-  Metadata<Env>* metadata_ = nullptr;
   typename Env::template Atomic<Arena<Env>*> further_[kFurtherArenas];
 };
 

@@ -37,7 +37,8 @@ class Superblocks {
  public:
   static constexpr unsigned kTombstonesPerCall = 8;
 
-  explicit constexpr Superblocks(Backing& backing) : backing_(backing) {}
+  // Once (or again with the same), before anything else.
+  void init(Backing* backing) { backing_ = backing; }
 
   // Holds a superblock of class `c`: one from a partial list, else a new one. 0: no memory.
   u32 hold(unsigned c) {
@@ -55,9 +56,9 @@ class Superblocks {
   // Takes up to `want` (1 … 64) free blocks of the held superblock `d`, upwards from where the last take stopped, and
   // writes their addresses to `out`. Returns how many there were; 0 means that nothing is free.
   unsigned take(u32 d, unsigned want, void** out) {
-    Descriptor<Env>& desc = backing_.descriptor(d);
+    Descriptor<Env>& desc = backing_->descriptor(d);
     const unsigned c = desc.size_class.load_relaxed();
-    const SizeClass& k = backing_.size_class(c);
+    const SizeClass& k = backing_->size_class(c);
     const uptr span = desc.span.load_relaxed();
     unsigned word = desc.next_word.get();
     unsigned got = 0;
@@ -75,8 +76,8 @@ class Superblocks {
 
   // Takes one free block of the held superblock `d` at a place that `random` chooses; null if nothing is free.
   void* take_random(u32 d, u64 random) {
-    Descriptor<Env>& desc = backing_.descriptor(d);
-    const SizeClass& k = backing_.size_class(desc.size_class.load_relaxed());
+    Descriptor<Env>& desc = backing_->descriptor(d);
+    const SizeClass& k = backing_->size_class(desc.size_class.load_relaxed());
     unsigned word = static_cast<unsigned>((random >> 32) % k.words);
     const unsigned rotate = static_cast<unsigned>(random & 63);
     for (unsigned scanned = 0; scanned < k.words; ++scanned) {
@@ -93,9 +94,9 @@ class Superblocks {
 
   // Lets the held superblock `d` go: to a partial list, to nobody (nothing free), or, all free, out of existence.
   void let_go(u32 d) {
-    Descriptor<Env>& desc = backing_.descriptor(d);
+    Descriptor<Env>& desc = backing_->descriptor(d);
     const unsigned c = desc.size_class.load_relaxed();
-    const SizeClass& k = backing_.size_class(c);
+    const SizeClass& k = backing_->size_class(c);
     const uptr span = desc.span.load_relaxed();
     const u64 owed = Env::mutant("owed forgotten") ? 0 : desc.owed.get();
     desc.owed.set(0);
@@ -108,7 +109,7 @@ class Superblocks {
     // LAST TOUCH: desc
     if (next.duty == anchor::Duty::kEmpty) {
       Env::step("superblock.emptied");
-      backing_.give_span(span, c);
+      backing_->give_span(span, c);
       recycle(c, d);
     } else if (next.duty == anchor::Duty::kList) {
       Env::step("superblock.listing");
@@ -119,8 +120,8 @@ class Superblocks {
   // Frees the blocks `mask` of word `word` of superblock `d`, whose span is `span` and class `c`; the caller owns them.
   // Returns those that were free already: double frees, of which nothing was changed.
   u64 free_group(unsigned c, u32 d, uptr span, unsigned word, u64 mask) {
-    Descriptor<Env>& desc = backing_.descriptor(d);
-    const SizeClass& k = backing_.size_class(c);
+    Descriptor<Env>& desc = backing_->descriptor(d);
+    const SizeClass& k = backing_->size_class(c);
     const u64 old = desc.words[word].fetch_or_release(mask);  // [R1] pairs with [A1] [A2] [A3]
     const u64 twice = old & mask;
     // A block that was free already is not the caller's: without another one of `mask`, even looking at the anchor again
@@ -151,8 +152,8 @@ class Superblocks {
   // Gives back the memory of pages on which the held superblock `d` has only free blocks. `page`: bytes a page.
   // Returns the bytes given back.
   std::size_t purge(u32 d, std::size_t page) {
-    Descriptor<Env>& desc = backing_.descriptor(d);
-    const SizeClass& k = backing_.size_class(desc.size_class.load_relaxed());
+    Descriptor<Env>& desc = backing_->descriptor(d);
+    const SizeClass& k = backing_->size_class(desc.size_class.load_relaxed());
     const uptr span = desc.span.load_relaxed();
     std::size_t purged = 0;
     for (unsigned first = 0; first < k.blocks;) {
@@ -168,11 +169,14 @@ class Superblocks {
   }
 
   // Trimming: takes superblocks one by one off the list that new ones do not go to, calls f(d) with each held, and lets
-  // it go to the other list. `flip` makes the lists change roles.
+  // it go to the other list; `most` of them, since two trims at once would pass them to and fro. `flip_lists` makes the
+  // lists change roles.
   template <class F>
-  void each_listed(unsigned c, F&& f) {
+  void each_listed(unsigned c, std::size_t most, F&& f) {
     const unsigned from = 1 - target_list();
-    while (u32 d = adopt_from(c, from)) {
+    for (; most > 0; --most) {
+      const u32 d = adopt_from(c, from);
+      if (d == 0) return;
       f(d);
       let_go(d);
     }
@@ -183,8 +187,8 @@ class Superblocks {
   template <class F>
   void each_in_lists(unsigned c, F&& f) {
     for (auto& stack : classes_[c].lists)
-      for (u32 d = stack.peek(); d != 0; d = backing_.descriptor(d).link.load_relaxed()) f(d, false);
-    for (u32 d = classes_[c].pool.peek(); d != 0; d = backing_.descriptor(d).link.load_relaxed()) f(d, true);
+      for (u32 d = stack.peek(); d != 0; d = backing_->descriptor(d).link.load_relaxed()) f(d, false);
+    for (u32 d = classes_[c].pool.peek(); d != 0; d = backing_->descriptor(d).link.load_relaxed()) f(d, true);
   }
 
  private:
@@ -194,7 +198,7 @@ class Superblocks {
   };
 
   auto links() {
-    return [this](u32 index) -> auto& { return backing_.descriptor(index).link; };
+    return [this](u32 index) -> auto& { return backing_->descriptor(index).link; };
   }
   unsigned target_list() const { return target_.load_relaxed() & 1; }
 
@@ -204,21 +208,21 @@ class Superblocks {
   // The duty of the freer whose step made the anchor `now` = EMPTY: the span is his, the descriptor only if he gets U;
   // without U it is a tombstone in a list (or somebody is about to put it there).
   void settle_empty(unsigned c, u32 d, uptr span, u64 now) {
-    backing_.give_span(span, c);
+    backing_->give_span(span, c);
     if (!anchor::is_unlisted(now)) return;
-    if (backing_.descriptor(d).anchor.cas_acquire(now, now & ~anchor::kUnlisted)) {  // [A5] pairs with [R2]
+    if (backing_->descriptor(d).anchor.cas_acquire(now, now & ~anchor::kUnlisted)) {  // [A5] pairs with [R2]
       // LAST TOUCH: backing_
       recycle(c, d);
     }
   }
 
   u32 adopt_from(unsigned c, unsigned which) {
-    const SizeClass& k = backing_.size_class(c);
+    const SizeClass& k = backing_->size_class(c);
     for (unsigned tombstones = 0; tombstones < kTombstonesPerCall;) {
       const u32 d = classes_[c].lists[which].pop(links());
       if (d == 0) return 0;
       Env::step("superblock.popped");
-      Descriptor<Env>& desc = backing_.descriptor(d);
+      Descriptor<Env>& desc = backing_->descriptor(d);
       u64 seen = desc.anchor.load_relaxed();
       for (;;) {
         if (anchor::is_empty(seen, c, k.words) && !Env::mutant("no tombstone test")) {
@@ -238,17 +242,17 @@ class Superblocks {
 
   // A new superblock, held.
   u32 make(unsigned c) {
-    const SizeClass& k = backing_.size_class(c);
+    const SizeClass& k = backing_->size_class(c);
     u32 d = classes_[c].pool.pop(links());
-    if (d == 0) d = backing_.make_descriptor(c);
+    if (d == 0) d = backing_->make_descriptor(c);
     if (d == 0) return 0;
     Env::step("superblock.descriptor");
-    const uptr span = backing_.take_span(c, d);
+    const uptr span = backing_->take_span(c, d);
     if (span == 0) {
       recycle(c, d);
       return 0;
     }
-    Descriptor<Env>& desc = backing_.descriptor(d);
+    Descriptor<Env>& desc = backing_->descriptor(d);
     desc.span.store_relaxed(span);
     desc.owed.set(0);
     desc.next_word.set(0);
@@ -310,7 +314,7 @@ class Superblocks {
     }
   }
 
-  Backing& backing_;
+  Backing* backing_ = nullptr;
   typename Env::template Atomic<unsigned> target_;
   PerClass classes_[kClassCount];
 };

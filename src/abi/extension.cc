@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT
+// extension.cc: what the heap holds: glibc's mallinfo family and Freeway's own calls.
+#include <errno.h>
+#include <malloc.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/freeway/account.h"
+#include "engine/freeway/summary.h"
+#include "freeway/freeway.h"
+
+using freeway::process_heap;
+
+#define FREEWAY_STRING2(x) #x
+#define FREEWAY_STRING(x) FREEWAY_STRING2(x)
+
+extern "C" {
+
+FREEWAY_EXPORT const char* freeway_version() noexcept {
+  return FREEWAY_STRING(FREEWAY_VERSION_MAJOR) "." FREEWAY_STRING(FREEWAY_VERSION_MINOR) "." FREEWAY_STRING(
+      FREEWAY_VERSION_PATCH);
+}
+
+FREEWAY_EXPORT void freeway_stats(freeway_stats_t* stats, std::size_t size) noexcept {
+  freeway_stats_t mine;
+  freeway::fill_stats(process_heap, mine);
+  memcpy(stats, &mine, size < sizeof(mine) ? size : sizeof(mine));
+}
+
+FREEWAY_EXPORT std::size_t freeway_trim(std::size_t keep) noexcept { return process_heap.trim(keep); }
+
+FREEWAY_EXPORT std::size_t freeway_audit(freeway_audit_t* audit, std::size_t size) noexcept {
+  freeway_audit_t mine;
+  freeway::fill_audit(process_heap, mine);
+  memcpy(audit, &mine, size < sizeof(mine) ? size : sizeof(mine));
+  return mine.errors;
+}
+
+// 1 if memory was given back. Signal-safe; makes system calls.
+FREEWAY_EXPORT int freeway_malloc_trim(std::size_t pad) noexcept { return process_heap.trim(pad) != 0 ? 1 : 0; }
+
+// glibc's parameters are accepted and change nothing: none of them has a meaning here. As there, 0 for a value that
+// glibc would not take, 1 otherwise, also for parameters it does not know.
+FREEWAY_EXPORT int freeway_mallopt(int parameter, int value) noexcept {
+  constexpr int kMaxFast = 80 * static_cast<int>(sizeof(std::size_t)) / 4;
+  constexpr int kMaxMmapThreshold = 32 * 1024 * 1024;
+  if (parameter == M_MXFAST) return value >= 0 && value <= kMaxFast;
+  if (parameter == M_MMAP_THRESHOLD) return value >= 0 && value <= kMaxMmapThreshold;
+  return 1;
+}
+
+// arena: bytes in superblocks, large blocks and dirty frames; hblkhd: huge blocks; uordblks: live; fordblks: free but
+// kept (magazines, superblocks, dirty frames); keepcost: what malloc_trim can give back for certain (dirty frames).
+FREEWAY_EXPORT struct mallinfo2 freeway_mallinfo2() noexcept {
+  freeway_stats_t stats;
+  freeway::fill_stats(process_heap, stats);
+  struct mallinfo2 info = {};
+  info.arena = stats.mapped - stats.huge;
+  info.ordblks = stats.superblocks;
+  info.hblkhd = stats.huge;
+  info.smblks = 0;
+  info.fsmblks = stats.cached;
+  info.uordblks = stats.live;
+  info.fordblks = stats.cached + stats.free_in_superblocks + stats.dirty;
+  info.keepcost = stats.dirty;
+  return info;
+}
+
+// The same in ints, which wrap beyond 2 GiB: the old interface.
+FREEWAY_EXPORT struct mallinfo freeway_mallinfo() noexcept {
+  const struct mallinfo2 wide = freeway_mallinfo2();
+  struct mallinfo info = {};
+  info.arena = static_cast<int>(wide.arena);
+  info.ordblks = static_cast<int>(wide.ordblks);
+  info.hblkhd = static_cast<int>(wide.hblkhd);
+  info.fsmblks = static_cast<int>(wide.fsmblks);
+  info.uordblks = static_cast<int>(wide.uordblks);
+  info.fordblks = static_cast<int>(wide.fordblks);
+  info.keepcost = static_cast<int>(wide.keepcost);
+  return info;
+}
+
+FREEWAY_EXPORT void freeway_malloc_stats() noexcept { freeway::write_summary(process_heap, 2); }
+
+// XML to `stream`. Takes stdio's lock: not signal-safe. EINVAL for options other than 0, EIO when writing fails.
+FREEWAY_EXPORT int freeway_malloc_info(int options, FILE* stream) noexcept {
+  if (options != 0) return EINVAL;
+  freeway_stats_t stats;
+  freeway::fill_stats(process_heap, stats);
+  int written = fprintf(stream,
+                        "<malloc version=\"freeway-%s\">\n<heap nr=\"0\">\n<sizes>\n", freeway_version());
+  for (unsigned c = 1; c < freeway::kClassCount && written >= 0; ++c) {
+    const freeway::ClassAccount a = freeway::account_of(process_heap, c);
+    if (a.superblocks == 0) continue;
+    written = fprintf(stream,
+                      "<size from=\"%u\" to=\"%u\" total=\"%zu\" count=\"%zu\" live=\"%zu\" cached=\"%zu\"/>\n",
+                      c == 1 ? 0 : freeway::kSizeClasses[c - 1].size + 1, freeway::kSizeClasses[c].size,
+                      static_cast<std::size_t>(a.mapped_bytes), static_cast<std::size_t>(a.superblocks),
+                      static_cast<std::size_t>(a.live_bytes), static_cast<std::size_t>(a.cached_bytes));
+  }
+  if (written >= 0)
+    written = fprintf(stream,
+                      "</sizes>\n</heap>\n<total type=\"live\" count=\"%zu\" size=\"%zu\"/>\n"
+                      "<total type=\"rest\" count=\"%zu\" size=\"%zu\"/>\n<system type=\"current\" size=\"%zu\"/>\n"
+                      "<aspace type=\"total\" size=\"%zu\"/>\n</malloc>\n",
+                      stats.live_blocks, stats.live, stats.superblocks,
+                      stats.cached + stats.free_in_superblocks + stats.dirty, stats.mapped, stats.mapped);
+  return written < 0 ? EIO : 0;
+}
+
+#ifndef FREEWAY_PREFIXED
+FREEWAY_EXPORT int malloc_trim(std::size_t) noexcept __attribute__((alias("freeway_malloc_trim")));
+FREEWAY_EXPORT int mallopt(int, int) noexcept __attribute__((alias("freeway_mallopt")));
+FREEWAY_EXPORT struct mallinfo2 mallinfo2() noexcept __attribute__((alias("freeway_mallinfo2")));
+FREEWAY_EXPORT struct mallinfo mallinfo() noexcept __attribute__((alias("freeway_mallinfo")));
+FREEWAY_EXPORT void malloc_stats() noexcept __attribute__((alias("freeway_malloc_stats")));
+FREEWAY_EXPORT int malloc_info(int, FILE*) noexcept __attribute__((alias("freeway_malloc_info")));
+#endif
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT
+// malloc.cc: the C family: freeway_… functions, and (unless FREEWAY_PREFIXED) the standard names as aliases of them.
+//
+// malloc, free and vfork themselves are assembly (arch/*/fast_path.S). errno: free and posix_memalign leave it alone;
+// everything else sets ENOMEM or EINVAL when it fails.
+#include <errno.h>
+#include <stdint.h>
+
+#include "engine/freeway/heap.h"
+#include "freeway/freeway.h"
+
+using freeway::process_heap;
+
+#ifdef FREEWAY_PREFIXED
+#define FREEWAY_ALIAS(type, name, arguments) static_assert(true)
+#else
+#define FREEWAY_ALIAS(type, name, arguments) \
+  FREEWAY_EXPORT type name arguments noexcept __attribute__((alias("freeway_" #name)))
+#endif
+#define FREEWAY_CALLER __builtin_return_address(0)
+
+namespace {
+
+bool multiply_overflows(std::size_t a, std::size_t b, std::size_t* product) {
+  return __builtin_mul_overflow(a, b, product);
+}
+
+void* fail(int error) {
+  errno = error;
+  return nullptr;
+}
+
+constexpr std::size_t kMaxAlignment = std::size_t{1} << 62;
+
+}  // namespace
+
+extern "C" {
+
+FREEWAY_EXPORT void* freeway_calloc(std::size_t count, std::size_t size) noexcept {
+  std::size_t bytes;
+  if (multiply_overflows(count, size, &bytes)) return fail(ENOMEM);
+  return process_heap.allocate_zeroed(bytes);
+}
+
+FREEWAY_EXPORT void* freeway_realloc(void* block, std::size_t size) noexcept {
+  return process_heap.reallocate(block, size, FREEWAY_CALLER);
+}
+
+FREEWAY_EXPORT void* freeway_reallocarray(void* block, std::size_t count, std::size_t size) noexcept {
+  std::size_t bytes;
+  if (multiply_overflows(count, size, &bytes)) return fail(ENOMEM);
+  return process_heap.reallocate(block, bytes, FREEWAY_CALLER);
+}
+
+FREEWAY_EXPORT void* freeway_aligned_alloc(std::size_t alignment, std::size_t size) noexcept {
+  if (!freeway::is_power_of_two(alignment)) return fail(EINVAL);
+  return process_heap.allocate_aligned(size, alignment);
+}
+
+FREEWAY_EXPORT void* freeway_memalign(std::size_t alignment, std::size_t size) noexcept {
+  if (alignment > kMaxAlignment) return fail(EINVAL);
+  return process_heap.allocate_aligned(size, std::size_t{1} << freeway::log2_ceil(alignment));
+}
+
+FREEWAY_EXPORT int freeway_posix_memalign(void** result, std::size_t alignment, std::size_t size) noexcept {
+  if (!freeway::is_power_of_two(alignment) || alignment % sizeof(void*) != 0) return EINVAL;
+  const int before = errno;
+  void* block = process_heap.allocate_aligned(size, alignment);
+  errno = before;
+  if (block == nullptr) return ENOMEM;
+  *result = block;
+  return 0;
+}
+
+FREEWAY_EXPORT void* freeway_valloc(std::size_t size) noexcept {
+  return process_heap.allocate_aligned(size, freeway::vm::page_size());
+}
+
+FREEWAY_EXPORT void* freeway_pvalloc(std::size_t size) noexcept {
+  const std::size_t page = freeway::vm::page_size();
+  if (size > PTRDIFF_MAX) return fail(ENOMEM);
+  return process_heap.allocate_aligned(freeway::align_up(size == 0 ? 1 : size, page), page);
+}
+
+FREEWAY_EXPORT std::size_t freeway_malloc_usable_size(void* block) noexcept {
+  return process_heap.usable_size(block, FREEWAY_CALLER);
+}
+
+FREEWAY_EXPORT void freeway_free_sized(void* block, std::size_t) noexcept { freeway_free(block); }
+FREEWAY_EXPORT void freeway_free_aligned_sized(void* block, std::size_t, std::size_t) noexcept { freeway_free(block); }
+
+FREEWAY_EXPORT std::size_t freeway_malloc_batch(std::size_t size, std::size_t count, void** blocks) noexcept {
+  return process_heap.allocate_batch(size, count, blocks);
+}
+
+FREEWAY_EXPORT void freeway_free_batch(std::size_t count, void** blocks) noexcept {
+  for (std::size_t i = 0; i < count; ++i) freeway_free(blocks[i]);
+}
+
+FREEWAY_ALIAS(void*, calloc, (std::size_t, std::size_t));
+FREEWAY_ALIAS(void*, realloc, (void*, std::size_t));
+FREEWAY_ALIAS(void*, reallocarray, (void*, std::size_t, std::size_t));
+FREEWAY_ALIAS(void*, aligned_alloc, (std::size_t, std::size_t));
+FREEWAY_ALIAS(void*, memalign, (std::size_t, std::size_t));
+FREEWAY_ALIAS(int, posix_memalign, (void**, std::size_t, std::size_t));
+FREEWAY_ALIAS(void*, valloc, (std::size_t));
+FREEWAY_ALIAS(void*, pvalloc, (std::size_t));
+FREEWAY_ALIAS(std::size_t, malloc_usable_size, (void*));
+FREEWAY_ALIAS(void, free_sized, (void*, std::size_t));
+FREEWAY_ALIAS(void, free_aligned_sized, (void*, std::size_t, std::size_t));
+
+}  // extern "C"

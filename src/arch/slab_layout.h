@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT
+// slab_layout.h: where the assembly finds what it reads. For the preprocessor, so that .S files can use it; cache/hot.h
+// and cache/slab.h assert that the structures agree. All values are bytes from the start of `freeway_hot`, or of a slab.
+#pragma once
+
+// freeway_hot. The first two are struct rseq_cs of malloc's and free's section, so that one register is both the base of
+// everything and what rseq_cs is set to.
+#define HOT_MALLOC_SECTION 0
+#define HOT_FREE_SECTION 32
+#define HOT_RSEQ 64         // struct rseq - thread pointer, where mm_cid is the index; else the decoy
+#define HOT_CPU_RSEQ 72     // the same, where cpu_id is the index; else the decoy
+#define HOT_ARENA 80        // address of the primary arena
+#define HOT_FRAMES 88       // frames it has; 0 sends every free to the slow path
+#define HOT_BYTE_LIMIT 96   // malloc sizes below this use the byte table (1025); 0 sends every malloc to the slow path
+#define HOT_STEP_LIMIT 104  // sizes below this use the step table (32769); 0 likewise
+#define HOT_ANY_RSEQ 112    // struct rseq - thread pointer in either mode; else the decoy
+#define HOT_ANY_ID 120      // the index field - thread pointer in either mode
+#define HOT_NULL_SLAB 128   // address of the null slab
+#define HOT_RSEQ_BYTES 136  // length with which libc registered its struct rseq
+#define HOT_BYTE_TABLE 192
+#define HOT_STEP_TABLE 1217
+#define HOT_SLAB_OF 1536
+#define HOT_IDS 8192        // entries of slab_of: as many CPUs as Linux can have
+#define HOT_FRAME_CLASS (HOT_SLAB_OF + 8 * HOT_IDS)
+
+// struct rseq of the kernel.
+#define RSEQ_CPU_ID 4    // negative: this thread is not registered
+#define RSEQ_SECTION 8   // rseq_cs
+#define RSEQ_MM_CID 24
+
+// What the section functions answer when the thread has no slab (not registered, or none was made for its CPU yet).
+#define RSEQ_NO_SLAB (-1)

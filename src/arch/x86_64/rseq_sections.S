@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: MIT
+// rseq_sections.S: the restartable sections behind rseq.h (x86-64).
+//
+// In all of them: arguments stay in their registers (a restart reads them again); r9 = slab, rax, r10, r11 are scratch.
+
+#include "arch/slab_layout.h"
+#include "section.inc"
+
+    .intel_syntax noprefix
+    .text
+
+// [1] rseq_cs = this section  [2] not registered -> no slab  [3] slab = slab_of[id]; the null slab -> no slab
+.macro SECTION_BEGIN name
+    SECTION_DESCRIPTOR \name
+    .p2align 4
+    .globl  freeway_rseq_\name
+    .hidden freeway_rseq_\name
+    .type   freeway_rseq_\name, @function
+freeway_rseq_\name:
+    .cfi_startproc
+    mov     r10, [rip + freeway_hot + HOT_ANY_RSEQ]
+    lea     r11, [rip + freeway_section_\name]
+    mov     fs:[r10 + RSEQ_SECTION], r11                // [1]
+.Lstart_\name:
+    cmp     dword ptr fs:[r10 + RSEQ_CPU_ID], 0         // [2]
+    js      .Lno_slab
+    mov     r9, [rip + freeway_hot + HOT_ANY_ID]        // [3]
+    mov     r9d, fs:[r9]
+    lea     rax, [rip + freeway_hot]
+    mov     r9, [rax + r9*8 + HOT_SLAB_OF]
+    cmp     r9, [rax + HOT_NULL_SLAB]
+    je      .Lno_slab
+.endm
+
+.macro SECTION_END name
+    SECTION_ABORT \name, freeway_rseq_\name
+    .cfi_endproc
+    .size   freeway_rseq_\name, . - freeway_rseq_\name
+.endm
+
+.Lno_slab:
+    mov     rax, RSEQ_NO_SLAB
+    ret
+
+    // rdi = class
+    SECTION_BEGIN pop
+    mov     r11, [r9 + rdi*8]
+    mov     rax, [r11 - 8]                              // [4] the top block; 0: empty
+    test    rax, rax
+    je      1f
+    sub     qword ptr [r9 + rdi*8], 8                   // [5] commit
+.Lpost_pop:
+1:  ret
+    SECTION_END pop
+
+    // rdi = class, rsi = block
+    SECTION_BEGIN push
+    mov     r11, [r9 + rdi*8]
+    xor     eax, eax
+    cmp     qword ptr [r11], 0                          // [4] 0: full
+    je      1f
+    mov     [r11], rsi                                  // [5]
+    add     qword ptr [r9 + rdi*8], 8                   // [6] commit
+.Lpost_push:
+    mov     eax, 1
+1:  ret
+    SECTION_END push
+
+    // rdi = class, rsi = out, rdx = count
+    SECTION_BEGIN pop_batch
+    mov     r11, [r9 + rdi*8]
+    xor     eax, eax
+1:  cmp     rax, rdx                                    // [4] out[i] = top[-1 - i], until 0
+    je      2f
+    mov     r10, [r11 - 8]
+    test    r10, r10
+    je      2f
+    mov     [rsi + rax*8], r10
+    sub     r11, 8
+    inc     rax
+    jmp     1b
+2:  mov     [r9 + rdi*8], r11                           // [5] commit
+.Lpost_pop_batch:
+    ret
+    SECTION_END pop_batch
+
+    // rdi = class, rsi = blocks, rdx = count
+    SECTION_BEGIN push_batch
+    mov     r11, [r9 + rdi*8]
+    mov     rax, rdx
+1:  test    rax, rax                                    // [4] top[i] = blocks[count - 1 - i], until 0
+    je      2f
+    cmp     qword ptr [r11], 0
+    je      2f
+    mov     r10, [rsi + rax*8 - 8]
+    mov     [r11], r10
+    add     r11, 8
+    dec     rax
+    jmp     1b
+2:  mov     [r9 + rdi*8], r11                           // [5] commit
+.Lpost_push_batch:
+    neg     rax
+    add     rax, rdx
+    ret
+    SECTION_END push_batch
+
+    // rdi = offset, rsi = value
+    SECTION_BEGIN exchange
+    mov     rax, [r9 + rdi]
+    mov     [r9 + rdi], rsi                             // [4] commit
+.Lpost_exchange:
+    ret
+    SECTION_END exchange
+
+    // rdi = offset, rsi = expected, rdx = value
+    SECTION_BEGIN replace
+    mov     rax, [r9 + rdi]
+    cmp     rax, rsi                                    // [4]
+    jne     1f
+    mov     [r9 + rdi], rdx                             // [5] commit
+.Lpost_replace:
+1:  ret
+    SECTION_END replace
+
+    // rdi = class, rsi = area, rdx = bytes, rcx = closed
+    SECTION_BEGIN open
+    xor     eax, eax
+    cmp     [r9 + rdi*8], rcx                           // [4] somebody opened it already
+    jne     2f
+    lea     r11, [r9 + rsi]
+    lea     r10, [r11 + rdx]
+    mov     rax, r11
+1:  mov     qword ptr [rax], 1                          // [5] an unfilled slot is not 0
+    add     rax, 8
+    cmp     rax, r10
+    jb      1b
+    mov     [r9 + rdi*8], r11                           // [6] commit
+.Lpost_open:
+    mov     eax, 1
+2:  ret
+    SECTION_END open
+
+    // rdi = class, rsi = old area, rdx = old bytes, rcx = distance, r8 = new bytes
+    SECTION_BEGIN move
+    mov     rax, [r9 + rdi*8]
+    lea     r11, [r9 + rsi]
+    mov     r10, rax
+    sub     r10, r11                                    // [4] bytes filled; more than old bytes: it lies elsewhere
+    cmp     r10, rdx
+    ja      4f
+1:  cmp     r11, rax                                    // [5] copy what is filled
+    jae     2f
+    mov     r10, [r11]
+    mov     [r11 + rcx], r10
+    add     r11, 8
+    jmp     1b
+2:  lea     r10, [r9 + rsi]                             // [6] 1 in every other slot
+    add     r10, r8
+3:  cmp     r11, r10
+    jae     5f
+    mov     qword ptr [r11 + rcx], 1
+    add     r11, 8
+    jmp     3b
+5:  add     rax, rcx
+    mov     [r9 + rdi*8], rax                           // [7] commit
+.Lpost_move:
+    mov     eax, 1
+    ret
+4:  xor     eax, eax
+    ret
+    SECTION_END move
+
+    // rdi = where the capacity is, rsi = expected capacity, rdx = end, rcx = bytes
+    SECTION_BEGIN grow
+    xor     eax, eax
+    cmp     [r9 + rdi], rsi                             // [4]
+    jne     3f
+    mov     eax, 2
+    lea     r11, [r9 + rdx]
+    cmp     qword ptr [r11], 0                          // [5] no sentinel here any more
+    jne     3f
+    lea     r10, [r11 + rcx]
+    mov     qword ptr [r10], 0                          // [6] the new sentinel
+    lea     rax, [r11 + 8]
+1:  cmp     rax, r10                                    // [7] 1 in every slot between
+    jae     2f
+    mov     qword ptr [rax], 1
+    add     rax, 8
+    jmp     1b
+2:  mov     qword ptr [r11], 1                          // [8] commit
+.Lpost_grow:
+    mov     eax, 1
+3:  ret
+    SECTION_END grow
+
+    .section .note.GNU-stack, "", @progbits

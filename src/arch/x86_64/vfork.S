@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT
+// vfork.S: vfork, for a process whose threads use restartable sections (x86-64).
+//
+// The child of vfork runs on its parent's memory, thread-local storage included, without being registered for rseq: it
+// would read the CPU index of its sleeping parent and enter another CPU's slab. So the parent unregisters first (the
+// kernel then writes cpu_id = -1, which sends the child to the slow path), and registers again when it goes on. Where
+// unregistering is refused the child gets a copy of the memory instead (fork).
+//
+// r8 = struct rseq - thread pointer, r9 = return address, then the child's pid: the kernel keeps both registers.
+
+#include "arch/slab_layout.h"
+
+    .intel_syntax noprefix
+    .text
+
+#define SYS_rseq 334
+#define SYS_vfork 58
+#define SYS_fork 57
+#define RSEQ_FLAG_UNREGISTER 1
+#define RSEQ_SIGNATURE 0x53053053
+
+.macro RSEQ_CALL flags
+    mov     rdi, fs:[0]
+    add     rdi, r8
+    mov     rsi, [rip + freeway_hot + HOT_RSEQ_BYTES]
+    mov     edx, \flags
+    mov     r10d, RSEQ_SIGNATURE
+    mov     eax, SYS_rseq
+    syscall
+.endm
+
+    .p2align 4
+    .globl  freeway_vfork
+    .hidden freeway_vfork
+    .type   freeway_vfork, @function
+#ifndef FREEWAY_PREFIXED
+    .globl  vfork
+    .type   vfork, @function
+vfork:
+#endif
+freeway_vfork:
+    .cfi_startproc
+    mov     r8, [rip + freeway_hot + HOT_ANY_RSEQ]
+    test    r8, r8
+    je      .Lplain                                     // before initialisation
+    cmp     dword ptr fs:[r8 + RSEQ_CPU_ID], 0
+    js      .Lplain                                     // not registered: the child is as slow as we are
+    RSEQ_CALL RSEQ_FLAG_UNREGISTER
+    test    eax, eax
+    jne     .Lcopy
+    pop     r9
+    .cfi_adjust_cfa_offset -8
+    .cfi_register rip, r9
+    mov     eax, SYS_vfork
+    syscall
+    push    r9
+    .cfi_adjust_cfa_offset 8
+    .cfi_offset rip, -8
+    test    eax, eax
+    je      .Lchild
+    mov     r9, rax
+    RSEQ_CALL 0                                         // refused: this thread goes on without a slab
+    mov     rax, r9
+.Lparent:
+    test    rax, rax
+    js      .Lfailed
+.Lchild:
+    ret
+
+.Lcopy:
+    mov     eax, SYS_fork
+    syscall
+    jmp     .Lparent
+
+.Lplain:
+    pop     r9
+    .cfi_adjust_cfa_offset -8
+    .cfi_register rip, r9
+    mov     eax, SYS_vfork
+    syscall
+    push    r9
+    .cfi_adjust_cfa_offset 8
+    .cfi_offset rip, -8
+    jmp     .Lparent
+
+.Lfailed:
+    mov     rdi, rax
+    jmp     freeway_vfork_failed                        // sets errno, returns -1
+    .cfi_endproc
+    .size   freeway_vfork, . - freeway_vfork
+#ifndef FREEWAY_PREFIXED
+    .size   vfork, . - vfork
+#endif
+
+    .section .note.GNU-stack, "", @progbits

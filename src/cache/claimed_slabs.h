@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT
+// ClaimedSlabs: a few spare slabs for threads that have no CPU's slab: no rseq, a vfork child, a slab being drained.
+//
+// Word      busy: 0 = free, else the fork epoch of who claimed it
+// Moves     claim: exchange to the own epoch; what came back says whether it was free    release: -> 0
+// Invariant between claim and release the slab is the claimer's. An epoch that is not the process's own is of a thread
+//           that stayed behind in the parent at a fork: the slab is consistent at every instruction (slab.h), so it is
+//           taken over
+// Who       any thread, any signal handler (a handler takes another slab than the one its thread holds)
+// Orders    [R1] release publishes the slab; [A1] claim sees it
+// Progress  wait-free: kTries exchanges, then the caller does without a slab
+// Lost if killed: the slab that was claimed, with what is in it
+// Checked   tests/unit/claimed_slabs_test.cc, tests/stall, tests/fork
+#pragma once
+
+#include "cache/slab.h"
+
+namespace freeway {
+
+// A slab that the caller has claimed: the access (see rseq_slabs.h) to it.
+class ClaimedSlab {
+ public:
+  explicit ClaimedSlab(Slab& slab) : slab_(slab) {}
+  u64 pop(unsigned c) const { return slab_ops::pop(slab_, c); }
+  bool push(unsigned c, u64 block) const { return slab_ops::push(slab_, c, block) == 1; }
+  unsigned pop_batch(unsigned c, void** out, unsigned count) const {
+    return slab_ops::pop_batch(slab_, c, out, count);
+  }
+  unsigned push_batch(unsigned c, void* const* blocks, unsigned count) const {
+    return slab_ops::push_batch(slab_, c, blocks, count);
+  }
+  u32 take_current(unsigned c) const {
+    return static_cast<u32>(slab_ops::exchange(slab_, offset_of_current(c), 0));
+  }
+  bool put_current(unsigned c, u32 d) const { return slab_ops::replace(slab_, offset_of_current(c), 0, d) == 0; }
+  bool open(unsigned c, u64 area, u64 bytes, u64 closed) const {
+    return slab_ops::open(slab_, c, area, bytes, closed) == 1;
+  }
+  bool move(unsigned c, u64 old_area, u64 old_bytes, u64 distance, u64 new_bytes) const {
+    return slab_ops::move(slab_, c, old_area, old_bytes, distance, new_bytes) == 1;
+  }
+  u64 grow(u64 capacity_at, u64 expected, u64 end, u64 bytes) const {
+    return slab_ops::grow(slab_, capacity_at, expected, end, bytes);
+  }
+  bool replace(u64 offset, u64 expected, u64 value) const {
+    return slab_ops::replace(slab_, offset, expected, value) == expected;
+  }
+
+ private:
+  Slab& slab_;
+};
+
+template <class Env>
+class ClaimedSlabs {
+ public:
+  static constexpr unsigned kSlabs = 32;
+  static constexpr unsigned kTries = 4;
+
+  // How many of them are used; more threads than that share, or do without.
+  void init(unsigned count) { count_.store_relaxed(static_cast<u32>(clamp(count, 1, kSlabs))); }
+
+  // The number of a slab that is now the caller's, or kSlabs. `hash`: where to begin. `epoch`: process::fork_epoch().
+  unsigned claim(u64 hash, u32 epoch) {
+    const u32 count = count_.load_relaxed();
+    for (unsigned i = 0; i < kTries && i < count; ++i) {
+      const unsigned n = static_cast<unsigned>((hash + i) % count);
+      if (take(n, epoch)) return n;
+    }
+    return kSlabs;
+  }
+  // Claims slab `n`, or not.
+  bool take(unsigned n, u32 epoch) {
+    Holder& holder = holders_[n];
+    u32 seen = holder.busy.load_relaxed();
+    if (seen == epoch) return false;
+    seen = holder.busy.exchange_acquire(epoch);  // [A1] pairs with [R1]
+    Env::step("claimed.taken");
+    return seen != epoch;
+  }
+  void release(unsigned n) {
+    Env::step("claimed.release");
+    holders_[n].busy.store_release(0);  // [R1] pairs with [A1]
+  }
+
+  // The slab itself; null until its claimer has made it. Only the claimer sets it.
+  Slab* slab(unsigned n) const { return holders_[n].slab.load_relaxed(); }
+  void set_slab(unsigned n, Slab* slab) { holders_[n].slab.store_relaxed(slab); }
+
+ private:
+  struct alignas(64) Holder {
+    typename Env::template Atomic<u32> busy;
+    typename Env::template Atomic<Slab*> slab;
+  };
+  typename Env::template Atomic<u32> count_;
+  Holder holders_[kSlabs];
+};
+
+}  // namespace freeway

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+// hot.h: everything that the fast path reads, behind one base register.
+//
+// All of it is zero until the heap is initialised; with zero limits every call takes the slow path, which initialises.
+//
+// Words     limits, offsets, tables: written by initialisation only, by everybody who takes part in it with the same
+//           values; the limits last. slab_of[id]: null slab -> slab (CAS, by whoever made it) -> null slab (CAS, by a
+//           drainer) -> slab. frame_class: see page_map.h
+// Orders    initialisation happens in the process's first allocation, which creating a second thread comes after. (A thread
+//           made by hand before any allocation would need more; there the limits read as zero or as set, and the tables
+//           and offsets under them have one value only.)
+#pragma once
+
+#include <cstddef>
+
+#include "arch/atomic.h"
+#include "arch/slab_layout.h"
+#include "size/size_classes.h"
+
+namespace freeway {
+
+struct Slab;
+
+constexpr std::size_t kPrimaryBytes = 64 * kGiB;
+constexpr std::size_t kPrimaryFrames = kPrimaryBytes / kFrameSize;
+
+struct SectionDescriptor {
+  u32 version, flags;
+  u64 start, length, abort;
+};
+
+struct Hot {
+  SectionDescriptor malloc_section;
+  SectionDescriptor free_section;
+  u64 rseq;
+  u64 cpu_rseq;
+  Atomic<u64> arena;
+  Atomic<u64> frames;
+  Atomic<u64> byte_limit;
+  Atomic<u64> step_limit;
+  u64 any_rseq;
+  u64 any_id;
+  u64 null_slab;
+  u64 rseq_bytes;
+  alignas(64) u8 byte_table[kByteTableMax + 1];
+  u8 step_table[kStepTableSize];
+  alignas(64) Atomic<Slab*> slab_of[HOT_IDS];
+  Atomic<u8> frame_class[kPrimaryFrames];
+};
+
+#define FREEWAY_AT(field, offset) static_assert(offsetof(Hot, field) == (offset))
+FREEWAY_AT(malloc_section, HOT_MALLOC_SECTION);
+FREEWAY_AT(free_section, HOT_FREE_SECTION);
+FREEWAY_AT(rseq, HOT_RSEQ);
+FREEWAY_AT(cpu_rseq, HOT_CPU_RSEQ);
+FREEWAY_AT(arena, HOT_ARENA);
+FREEWAY_AT(frames, HOT_FRAMES);
+FREEWAY_AT(byte_limit, HOT_BYTE_LIMIT);
+FREEWAY_AT(step_limit, HOT_STEP_LIMIT);
+FREEWAY_AT(any_rseq, HOT_ANY_RSEQ);
+FREEWAY_AT(any_id, HOT_ANY_ID);
+FREEWAY_AT(null_slab, HOT_NULL_SLAB);
+FREEWAY_AT(rseq_bytes, HOT_RSEQ_BYTES);
+FREEWAY_AT(byte_table, HOT_BYTE_TABLE);
+FREEWAY_AT(step_table, HOT_STEP_TABLE);
+FREEWAY_AT(slab_of, HOT_SLAB_OF);
+FREEWAY_AT(frame_class, HOT_FRAME_CLASS);
+#undef FREEWAY_AT
+
+}  // namespace freeway
+
+extern "C" FREEWAY_HIDDEN freeway::Hot freeway_hot;

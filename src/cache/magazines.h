@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: MIT
+// Magazines: what happens when a magazine is empty or full: batches move between it and the superblocks.
+//
+// Written against an access (RseqSlabs or ClaimedSlab): between two of its calls the thread may move to another CPU or be
+// interrupted by a handler that does the same; what it holds meanwhile (a superblock, a batch) is its own and in no slab.
+//
+//   refill   take the slab's current superblock (else hold one), take a batch of blocks from it, put it back (else let it
+//            go), push the batch; what does not fit goes back to its superblock
+//   stash    push; else open the magazine, or grow it if the class swings, or pop a batch and flush it; then push again
+//   flush    group a batch by bitmap word, free each group with one atomic OR
+//
+// Swing     a class that is refilled and flushed by turns has a magazine that is too small for what the program does. It
+//           grows by up to 256 blocks each time, within kGrowthBudget bytes of blocks per slab
+// Lost if killed: the batch and the superblock in hand
+// Checked   tests/unit/magazines_test.cc, tests/stress
+//
+// Heap provides: superblocks(), place_of(c, block) -> Place (descriptor 0 and a report if it is not a block), closed()
+#pragma once
+
+#include "base/compiler.h"
+#include "cache/groups.h"
+#include "cache/slab.h"
+#include "superblock/superblocks.h"
+
+namespace freeway {
+
+template <class Heap>
+class Magazines {
+ public:
+  static constexpr u64 kGrowthBudget = 4 * kMiB;
+  static constexpr u32 kGrowthStep = 256;
+
+  // Once (or again with the same), before anything else.
+  void init(Heap* owner) { heap_ = owner; }
+
+  // A block of class `c`, and a batch more for the magazine; null without memory. `home` is the slab of some CPU the
+  // thread was just on: for hints and counters.
+  template <class Access>
+  void* refill(const Access& access, Slab& home, unsigned c) {
+    if (u64 block = access.pop(c)) return reinterpret_cast<void*>(block);
+    ++home.counters[c].refills;
+    void* first = nullptr;
+    for (unsigned left = batch_size(home, c); left > 0;) {
+      void* blocks[kBatchMax];
+      const unsigned wanted = left < kBatchMax ? left : kBatchMax;
+      const unsigned got = cut(access, c, wanted, blocks);
+      if (got == 0) break;
+      const unsigned used = first == nullptr ? 1 : 0;
+      if (used != 0) first = blocks[0];
+      if (!load(access, c, blocks + used, got - used) || got < wanted) break;
+      left -= got;
+    }
+    return first;
+  }
+
+  // Puts a freed block of class `c` into the magazine, making room; false if there is no slab to put it in.
+  template <class Access>
+  bool stash(const Access& access, Slab& home, unsigned c, void* block) {
+    const u64 word = reinterpret_cast<u64>(block);
+    for (unsigned tries = 0; tries < 4; ++tries) {
+      if (access.push(c, word)) return true;
+      if (open(access, c) || grow(access, home, c)) continue;
+      if (!unload(access, home, c)) break;
+    }
+    return access.push(c, word);
+  }
+
+  // Frees `count` (at most kBatchMax) blocks of class `c` to their superblocks. Not inlined: a frame of its own is gone
+  // again before a handler's stack is needed for anything else.
+  FREEWAY_NOINLINE void flush(unsigned c, void* const* blocks, unsigned count) {
+    Group groups[kBatchMax];
+    const unsigned made =
+        make_groups(count, groups, [&](unsigned i) { return heap_->place_of(c, blocks[i]); });
+    for (unsigned i = 0; i < made; ++i) heap_->free_group(c, groups[i], blocks[groups[i].block]);
+  }
+
+  // Empties a slab that the caller has to himself, and closes its magazines.
+  void empty(Slab& slab) {
+    for (unsigned c = 1; c < kClassCount; ++c) {
+      void* blocks[kBatchMax];
+      while (unsigned n = slab_ops::pop_batch(slab, c, blocks, kBatchMax)) flush(c, blocks, n);
+      slab.top[c].store_relaxed(heap_->closed());
+      slab.capacity[c].store_relaxed(kMagazines[c].small);
+      if (u64 d = slab_ops::exchange(slab, offset_of_current(c), 0)) heap_->superblocks().let_go(static_cast<u32>(d));
+    }
+    slab.grown_bytes.store_relaxed(0);
+  }
+
+ private:
+  // Blocks that move at a time: half a small magazine, an eighth of a grown one.
+  static unsigned batch_size(const Slab& home, unsigned c) {
+    const u64 capacity = home.capacity[c].load_relaxed();
+    return static_cast<unsigned>(capacity <= 2 * kBatchMax ? clamp(capacity / 2, 1, kBatchMax)
+                                                           : clamp(capacity / 8, kBatchMax, 256));
+  }
+
+  // Up to `wanted` blocks from the slab's current superblock, or another; 0 without memory.
+  template <class Access>
+  unsigned cut(const Access& access, unsigned c, unsigned wanted, void** blocks) {
+    auto& superblocks = heap_->superblocks();
+    u32 d = access.take_current(c);
+    for (;;) {
+      if (d == 0) d = superblocks.hold(c);
+      if (d == 0) return 0;
+      if (const unsigned got = superblocks.take(d, wanted, blocks)) {
+        if (!access.put_current(c, d)) superblocks.let_go(d);
+        return got;
+      }
+      superblocks.let_go(d);
+      d = 0;
+    }
+  }
+
+  // Pushes blocks so that the lowest is popped first; what does not fit is freed. False if it did not all fit.
+  template <class Access>
+  bool load(const Access& access, unsigned c, void* const* blocks, unsigned count) {
+    unsigned left = count - access.push_batch(c, blocks, count);
+    if (left > 0 && open(access, c)) left -= access.push_batch(c, blocks, left);
+    if (left > 0) flush(c, blocks, left);
+    return left == 0;
+  }
+
+  template <class Access>
+  bool unload(const Access& access, Slab& home, unsigned c) {
+    ++home.counters[c].flushes;
+    home.refills_seen[c].store_relaxed(static_cast<u32>(home.counters[c].refills));
+    bool any = false;
+    for (unsigned left = batch_size(home, c); left > 0;) {
+      void* blocks[kBatchMax];
+      const unsigned wanted = left < kBatchMax ? left : kBatchMax;
+      const unsigned got = access.pop_batch(c, blocks, wanted);
+      if (got == 0) break;
+      flush(c, blocks, got);
+      any = true;
+      left -= got;
+    }
+    return any;
+  }
+
+  template <class Access>
+  bool open(const Access& access, unsigned c) {
+    return access.open(c, offset_of_small(c), u64{kMagazines[c].small} * 8, heap_->closed());
+  }
+
+  // Gives a swinging class a larger magazine; true if it has one more room than before.
+  template <class Access>
+  bool grow(const Access& access, Slab& home, unsigned c) {
+    const MagazineShape& shape = kMagazines[c];
+    const u64 capacity = home.capacity[c].load_relaxed();
+    const u64 step = clamp(shape.big - capacity, 0, kGrowthStep);
+    const u64 bytes = step * kSizeClasses[c].size;
+    if (capacity >= shape.big || home.refills_seen[c].load_relaxed() == static_cast<u32>(home.counters[c].refills) ||
+        home.grown_bytes.load_relaxed() + bytes > kGrowthBudget)
+      return false;
+    home.refills_seen[c].store_relaxed(static_cast<u32>(home.counters[c].refills));
+    bool grown;
+    if (capacity == shape.small)
+      grown = access.move(c, offset_of_small(c), u64{shape.small} * 8, offset_of_big(c) - offset_of_small(c),
+                          (capacity + step) * 8);
+    else
+      grown = access.grow(offset_of_capacity(c), capacity, offset_of_big(c) + capacity * 8, step * 8) != 0;
+    // The capacity follows the sentinel; if the thread stops in between, the next one to grow finds none and moves it.
+    if (grown && access.replace(offset_of_capacity(c), capacity, capacity + step))
+      home.grown_bytes.fetch_add_relaxed(bytes);
+    return grown;
+  }
+
+  Heap* heap_ = nullptr;
+};
+
+}  // namespace freeway

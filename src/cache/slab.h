@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: MIT
+// Slab: one CPU's cache of free blocks, a magazine per size class, and the superblock each class is being cut from.
+//
+// Words     top[c]: address past the uppermost block of class c's magazine; `closed` while the class has none
+//           current[c]: descriptor index of the superblock that the slab holds for class c, 0 = none
+//           capacity[c]: slots of the magazine; a hint, the sentinels say the truth
+// Moves     pop, push: one store of top[c] (push first fills the slot)     current: exchange, replace
+// Magazine  slots between two zeros; unfilled slots are not 0. A class's first magazine lies in `small`, a grown one in
+//           `big`. Growing inside `big` moves the upper zero by one store
+// Invariant a slab is consistent at every instruction: each mutation is one store. Whoever may enter it (a thread of its
+//           CPU in a restartable section; the holder of a claimed slab; a drainer that took it out) may stop anywhere
+//           and another may enter
+// Blocks    in a magazine are in somebody's hands as far as their superblock knows: their bits are clear
+// Checked   tests/unit/slab_test.cc, tests/rseq
+#pragma once
+
+#include <cstddef>
+
+#include "arch/atomic.h"
+#include "arch/slab_layout.h"
+#include "size/size_classes.h"
+
+namespace freeway {
+
+// How many blocks a class's magazine has room for.
+struct MagazineShape {
+  u32 small;    // slots of its first magazine
+  u32 big;      // slots of its largest one; == small: it never grows
+  u32 small_at;  // slot index in Slab::small of its first slot
+  u32 big_at;    // slot index in Slab::big
+};
+
+namespace slab_detail {
+
+constexpr std::size_t kSmallBytes = 64 * kKiB;  // blocks that a first magazine may hold, in bytes
+constexpr std::size_t kBigBytes = 512 * kKiB;
+constexpr u32 kSmallSlots = 128;
+constexpr u32 kBigSlots = 2048;
+
+constexpr u32 small_slots(unsigned c) { return static_cast<u32>(clamp(kSmallBytes / kSizeClasses[c].size, 4, kSmallSlots)); }
+constexpr u32 big_slots(unsigned c) {
+  u32 slots = static_cast<u32>(clamp(kBigBytes / kSizeClasses[c].size, 4, kBigSlots));
+  return slots < 4 * small_slots(c) ? small_slots(c) : slots;
+}
+
+constexpr std::array<MagazineShape, kClassCount> make_shapes() {
+  std::array<MagazineShape, kClassCount> shapes{};
+  u32 small = 1, big = 1;  // slot 0 is the zero below the first magazine; each one's upper zero is the next one's lower
+  for (unsigned c = 1; c < kClassCount; ++c) {
+    shapes[c] = {small_slots(c), big_slots(c), small, big};
+    small += shapes[c].small + 1;
+    if (shapes[c].big != shapes[c].small) big += shapes[c].big + 1;
+  }
+  shapes[0] = {0, 0, small, big};  // the totals
+  return shapes;
+}
+
+}  // namespace slab_detail
+
+inline constexpr std::array<MagazineShape, kClassCount> kMagazines = slab_detail::make_shapes();
+
+// Counts of what left the fast path. Plain adds: they may lose one when the CPU changes in between.
+struct ClassCounters {
+  u64 slow_mallocs, slow_frees, refills, flushes;
+};
+
+struct Slab {
+  static constexpr unsigned kClasses = 64;  // room for kClassCount, at a round distance
+
+  Atomic<u64> top[kClasses];
+  Atomic<u64> current[kClasses];
+  Atomic<u64> capacity[kClasses];
+  Atomic<u64> grown_bytes;           // block bytes by which magazines outgrew their first size
+  Atomic<u32> refills_seen[kClasses];  // refills up to the last flush: whether the class swings
+  ClassCounters counters[kClassCount];
+  Atomic<u64> small[kMagazines[0].small_at];
+  Atomic<u64> big[kMagazines[0].big_at];
+};
+static_assert(offsetof(Slab, top) == 0);
+
+inline constexpr u64 offset_of_current(unsigned c) { return offsetof(Slab, current) + c * 8; }
+inline constexpr u64 offset_of_capacity(unsigned c) { return offsetof(Slab, capacity) + c * 8; }
+inline constexpr u64 offset_of_small(unsigned c) { return offsetof(Slab, small) + u64{kMagazines[c].small_at} * 8; }
+inline constexpr u64 offset_of_big(unsigned c) { return offsetof(Slab, big) + u64{kMagazines[c].big_at} * 8; }
+
+// The operations of arch/rseq.h on a slab that the caller has to himself (claimed, or taken out by a drainer). Each
+// commits with one store, so that a fork's child can go on with a slab whose user it does not have.
+namespace slab_ops {
+
+inline Atomic<u64>* slot(u64 address) { return reinterpret_cast<Atomic<u64>*>(address); }
+inline Atomic<u64>& word(Slab& slab, u64 offset) { return *slot(reinterpret_cast<u64>(&slab) + offset); }
+
+inline u64 pop(Slab& slab, unsigned c) {
+  u64 top = slab.top[c].load_relaxed();
+  u64 block = slot(top - 8)->load_relaxed();
+  if (block != 0) slab.top[c].store_relaxed(top - 8);
+  return block;
+}
+
+inline u64 push(Slab& slab, unsigned c, u64 block) {
+  u64 top = slab.top[c].load_relaxed();
+  if (slot(top)->load_relaxed() == 0) return 0;
+  slot(top)->store_relaxed(block);
+  slab.top[c].store_release(top + 8);  // [R1] pairs with [A1]
+  return 1;
+}
+
+inline unsigned pop_batch(Slab& slab, unsigned c, void** out, unsigned count) {
+  u64 top = slab.top[c].load_acquire();  // [A1] pairs with [R1] (in a forked child: the slots behind the top are there)
+  unsigned n = 0;
+  for (; n < count; ++n) {
+    u64 block = slot(top - 8)->load_relaxed();
+    if (block == 0) break;
+    out[n] = reinterpret_cast<void*>(block);
+    top -= 8;
+  }
+  slab.top[c].store_relaxed(top);
+  return n;
+}
+
+inline unsigned push_batch(Slab& slab, unsigned c, void* const* blocks, unsigned count) {
+  u64 top = slab.top[c].load_relaxed();
+  unsigned left = count;
+  for (; left > 0 && slot(top)->load_relaxed() != 0; --left, top += 8)
+    slot(top)->store_relaxed(reinterpret_cast<u64>(blocks[left - 1]));
+  slab.top[c].store_release(top);  // [R1] pairs with [A1]
+  return count - left;
+}
+
+inline u64 exchange(Slab& slab, u64 offset, u64 value) {
+  u64 old = word(slab, offset).load_relaxed();
+  word(slab, offset).store_relaxed(value);
+  return old;
+}
+
+inline u64 replace(Slab& slab, u64 offset, u64 expected, u64 value) {
+  u64 old = word(slab, offset).load_relaxed();
+  if (old == expected) word(slab, offset).store_relaxed(value);
+  return old;
+}
+
+inline void fill(u64 from, u64 to) {
+  for (; from < to; from += 8) slot(from)->store_relaxed(1);
+}
+
+inline u64 open(Slab& slab, unsigned c, u64 area, u64 bytes, u64 closed) {
+  if (slab.top[c].load_relaxed() != closed) return 0;
+  u64 first = reinterpret_cast<u64>(&slab) + area;
+  fill(first, first + bytes);
+  slab.top[c].store_release(first);  // [R1] pairs with [A1]
+  return 1;
+}
+
+inline u64 move(Slab& slab, unsigned c, u64 old_area, u64 old_bytes, u64 distance, u64 new_bytes) {
+  u64 top = slab.top[c].load_relaxed();
+  u64 old = reinterpret_cast<u64>(&slab) + old_area;
+  if (top - old > old_bytes) return 0;
+  for (u64 at = old; at < top; at += 8) slot(at + distance)->store_relaxed(slot(at)->load_relaxed());
+  fill(top + distance, old + distance + new_bytes);
+  slab.top[c].store_release(top + distance);  // [R1] pairs with [A1]
+  return 1;
+}
+
+inline u64 grow(Slab& slab, u64 capacity_at, u64 expected, u64 end, u64 bytes) {
+  if (word(slab, capacity_at).load_relaxed() != expected) return 0;
+  u64 at = reinterpret_cast<u64>(&slab) + end;
+  if (slot(at)->load_relaxed() != 0) return 2;
+  slot(at + bytes)->store_relaxed(0);
+  fill(at + 8, at + bytes);
+  slot(at)->store_release(1);  // [R1] pairs with [A1]
+  return 1;
+}
+
+}  // namespace slab_ops
+}  // namespace freeway

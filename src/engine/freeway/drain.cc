@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+// drain.cc: taking caches apart: for malloc_trim, and when memory is refused.
+//
+// Another CPU's slab is taken out (its slab_of entry leads to the null slab), all restartable sections that may have
+// read the old entry are interrupted (membarrier), then it is this thread's alone, is emptied, and put back. Meanwhile
+// that CPU's threads use the claimed slabs. Where the kernel refuses membarrier the slabs stay as they are, but for the
+// current CPU's, which is emptied batch by batch in sections.
+#include "engine/freeway/heap.h"
+#include "os/process.h"
+
+namespace freeway {
+
+// Empties what caches can be had. False if other CPUs' slabs could not be.
+bool Heap::drain() {
+  const u32 epoch = process::fork_epoch();
+  auto* null_slab = reinterpret_cast<Slab*>(freeway_hot.null_slab);
+  bool complete = true;
+  if (uses_rseq()) {
+    // One slab at a time: a thread that stops here strands one.
+    for (u32 id = 0; id < ids_; ++id) {
+      Slab* slab = slabs_[id].load_acquire();  // [A2] pairs with small.cc:[R2]
+      if (slab == nullptr || !seize(id)) continue;
+      freeway_hot.slab_of[id].store_release(null_slab);  // [R2] pairs with small.cc:[A2]
+      const bool mine = process::interrupt_sections();
+      if (mine) magazines_.empty(*slab);
+      freeway_hot.slab_of[id].store_release(slab);  // [R2] pairs with small.cc:[A2]
+      unseize(id);
+      complete &= mine;
+      if (!mine) break;
+    }
+    if (!complete) drain_own();
+  }
+  for (unsigned n = 0; n < claimed_.kSlabs; ++n) {
+    Slab* slab = claimed_.slab(n);
+    if (slab == nullptr || !claimed_.take(n, epoch)) continue;
+    magazines_.empty(*slab);
+    claimed_.release(n);
+  }
+  return complete;
+}
+
+// Empties the slab of the CPU that each section happens to run on.
+void Heap::drain_own() {
+  const RseqSlabs access;
+  for (unsigned c = 1; c < kClassCount; ++c) {
+    void* blocks[kBatchMax];
+    for (u32 tries = 0; tries < kMagazines[c].big / kBatchMax + 2; ++tries) {
+      const unsigned n = access.pop_batch(c, blocks, kBatchMax);
+      if (n == 0) break;
+      magazines_.flush(c, blocks, n);
+    }
+    if (const u32 d = access.take_current(c)) superblocks_.let_go(d);
+  }
+}
+
+// Memory was refused: gives back all that can be.
+void Heap::scavenge() {
+  drain();
+  frames_.purge_to(0);
+}
+
+std::size_t Heap::trim(std::size_t keep) {
+  if (!start()) return 0;
+  const u64 before = frames_.policy().purged_frames();
+  drain();
+  std::size_t pages = 0;
+  const std::size_t page = vm::page_size();
+  superblocks_.flip_lists();
+  const std::size_t most = frames_.policy().live();  // no class has more superblocks than there are frames
+  for (unsigned c = 1; c < kClassCount; ++c)
+    superblocks_.each_listed(c, most, [&](u32 d) { pages += superblocks_.purge(d, page); });
+  frames_.purge_to(keep / kFrameSize);
+  return pages + (frames_.policy().purged_frames() - before) * kFrameSize;
+}
+
+}  // namespace freeway

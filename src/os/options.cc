@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT
+#include "os/options.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "os/process.h"
+#include "os/report.h"
+
+namespace freeway {
+namespace {
+
+struct Description {
+  const char* name;  // after FREEWAY_
+  const char* values;
+  const char* meaning;
+};
+
+constexpr Description kDescriptions[] = {
+    {"RSEQ", "1|0", "per-CPU caches in restartable sections; 0: claimed caches, as on kernels without rseq (1)"},
+    {"ON_ERROR", "abort|report", "after a bad free was named on fd 2: abort, or go on and leak the block (abort)"},
+    {"HARDEN", "0|1", "no caches: every double free is caught where it happens; random block order (0)"},
+    {"STATS", "0|1|json:PATH", "at exit, what each layer did, on fd 2 or as JSON in PATH (0)"},
+    {"VERBOSE", "0|1", "at start, which paths this process uses, on fd 2 (0)"},
+    {"HELP", "0|1", "at start, this list on fd 2 (0)"},
+};
+
+const char* value_of(const char* name) {
+  if (environ == nullptr) return nullptr;
+  const std::size_t length = strlen(name);
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const char* s = *entry;
+    if (strncmp(s, "FREEWAY_", 8) == 0 && strncmp(s + 8, name, length) == 0 && s[8 + length] == '=')
+      return s + 8 + length + 1;
+  }
+  return nullptr;
+}
+
+bool equal(const char* a, const char* b) { return strcmp(a, b) == 0; }
+
+class Reader {
+ public:
+  explicit Reader(bool speak) : speak_(speak) {}
+
+  // One of two words; `fallback` if the option is absent or neither.
+  bool choice(const char* name, const char* no, const char* yes, bool fallback) const {
+    const char* value = value_of(name);
+    if (value == nullptr || *value == 0) return fallback;
+    if (equal(value, yes)) return true;
+    if (equal(value, no)) return false;
+    complain(name, value);
+    return fallback;
+  }
+
+  void complain(const char* name, const char* value) const {
+    if (!speak_) return;
+    Line line;
+    line.text("freeway: FREEWAY_").text(name).text("=").text(value).text(" is not understood (");
+    for (const Description& d : kDescriptions)
+      if (equal(d.name, name)) line.text(d.values);
+    line.text("); the default is used").write();
+  }
+
+ private:
+  bool speak_;
+};
+
+}  // namespace
+
+bool options_available() { return environ != nullptr; }
+
+Options read_options(bool speak) {
+  Options options;
+  options.use_rseq = true;
+  if (process::is_privileged()) return options;
+  Reader reader(speak);
+  options.use_rseq = reader.choice("RSEQ", "0", "1", true);
+  options.report_only = reader.choice("ON_ERROR", "abort", "report", false);
+  options.harden = reader.choice("HARDEN", "0", "1", false);
+  options.verbose = reader.choice("VERBOSE", "0", "1", false);
+  if (const char* stats = value_of("STATS"); stats != nullptr && strncmp(stats, "json:", 5) == 0 && stats[5] != 0)
+    options.stats_json = stats + 5;
+  else
+    options.stats = reader.choice("STATS", "0", "1", false);
+  if (speak && reader.choice("HELP", "0", "1", false)) write_option_help(2);
+  return options;
+}
+
+void write_option_help(int fd) {
+  Line().text("Freeway's options, set in the environment (default in parentheses):").write(fd);
+  for (const Description& d : kDescriptions) {
+    Line line;
+    line.text("  FREEWAY_").text(d.name).text("=").text(d.values);
+    while (line.size() < 30) line.text(" ");
+    line.text(" ").text(d.meaning).write(fd);
+  }
+}
+
+}  // namespace freeway

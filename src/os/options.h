@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+// options.h: what FREEWAY_… in the environment asks for.
+//
+// Read once, when the C library has set `environ` (the first allocations of a process may come before that). Ignored in
+// setuid programs. A value that is not understood gets one line on fd 2, and the default is used.
+#pragma once
+
+#include "base/integers.h"
+
+namespace freeway {
+
+struct Options {
+  bool use_rseq = false;      // FREEWAY_RSEQ (read_options: true where nothing is said)
+  bool report_only = false;   // FREEWAY_ON_ERROR=report
+  bool harden = false;        // FREEWAY_HARDEN
+  bool verbose = false;       // FREEWAY_VERBOSE
+  bool stats = false;         // FREEWAY_STATS=1
+  const char* stats_json = nullptr;  // FREEWAY_STATS=json:PATH (points into the environment)
+};
+
+// Whether the environment can be read yet.
+bool options_available();
+// Reads it. With `speak`, complaints and FREEWAY_HELP are written to fd 2.
+Options read_options(bool speak);
+// The list of all options, to `fd`.
+void write_option_help(int fd);
+
+}  // namespace freeway

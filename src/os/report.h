@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+// report.h: text to file descriptor 2 (or another), without stdio, allocation or locks. A full pipe may block the writer.
+#pragma once
+
+#include "base/integers.h"
+
+namespace freeway {
+
+// A line that is put together on the stack and written at once. What does not fit is cut off.
+class Line {
+ public:
+  Line& text(const char* s);
+  Line& text(const char* s, std::size_t width);      // padded on the right
+  Line& number(u64 value, std::size_t width = 0);    // decimal, padded on the left
+  Line& hex(u64 value);                              // 0x…
+  Line& bytes(u64 value, std::size_t width = 0);     // 12.3 MiB, padded on the left
+  Line& ratio(u64 part, u64 whole, std::size_t width = 0);  // part / whole with two decimals
+  // Writes the line and a newline to `fd`, and empties it. errno is kept.
+  void write(int fd = 2);
+  const char* data() const { return buffer_; }
+  std::size_t size() const { return used_; }
+
+ private:
+  void put(char c) {
+    if (used_ < sizeof(buffer_) - 1) buffer_[used_++] = c;
+  }
+  void pad(std::size_t from, std::size_t width);
+  char buffer_[240];
+  std::size_t used_ = 0;
+};
+
+// Writes all of it, whatever write() says in between (up to an error).
+void write_all(int fd, const char* data, std::size_t bytes);
+[[noreturn]] void die();  // abort(), which may be caught, then a trap
+
+}  // namespace freeway
