@@ -78,8 +78,8 @@ namespace {
 // Word      epoch_page: 0 -> page (CAS), once. The page's word: 0 (fresh, or wiped by a fork) -> next epoch (CAS)
 //           last_epoch: in ordinary memory, so a child goes on counting where its parent was
 // Lost if killed: a number
-Atomic<Atomic<u32>*> epoch_page;
-Atomic<u32> last_epoch;
+constinit Atomic<Atomic<u32>*> epoch_page;
+constinit Atomic<u32> last_epoch;
 constexpr uptr kNoSupport = 1;
 
 Atomic<u32>* make_epoch_page() {

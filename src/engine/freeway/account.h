@@ -2,7 +2,7 @@
 // account.h: what the heap holds (statistics), and whether it adds up (audit).
 #pragma once
 
-#include "engine/freeway/owner.h"
+#include "engine/freeway/heap.h"
 #include "freeway/freeway.h"
 
 namespace freeway {

@@ -16,7 +16,7 @@
 #include "os/report.h"
 
 extern "C" {
-FREEWAY_HIDDEN freeway::Hot freeway_hot;
+constinit FREEWAY_HIDDEN freeway::Hot freeway_hot = {};
 extern FREEWAY_HIDDEN const freeway::SectionDescriptor freeway_section_malloc;
 extern FREEWAY_HIDDEN const freeway::SectionDescriptor freeway_section_free;
 }

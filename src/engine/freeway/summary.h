@@ -2,7 +2,7 @@
 // summary.h: what each layer did, for people and as JSON.
 #pragma once
 
-#include "engine/freeway/owner.h"
+#include "engine/freeway/heap.h"
 
 namespace freeway {
 
