@@ -178,7 +178,7 @@ def prove_preload(
             text = file.read_text(errors="replace")
             bindings = pattern.findall(text)
             seen |= {Path(name).name for name in re.findall(r"binding file (\S+) \[", text)}
-            # A program that takes malloc's address has an entry of its own for it (no .so), bound to the library in turn.
+            # A program that takes malloc's address has an entry for it (a file without .so), bound to ours in turn.
             forwarders = {file for file, target in bindings if target == ours and ".so" not in Path(file).name}
             strangers = {target for _, target in bindings if target != ours} - forwarders
             check(not strangers, f"{argv[0]}: malloc or free is bound to {sorted(strangers)} instead of {ours}")
@@ -210,7 +210,7 @@ def main(*tests: Callable[[Path], None]) -> None:
             verdict, skips = f"skipped: {reason}", skips + 1
         except Failed as reason:
             verdict, failures = f"FAILED: {reason}", failures + 1
-        except Exception:  # noqa: BLE001  (a broken test must count as a failure, with its trace)
+        except Exception:  # a broken test counts as a failure
             verdict, failures = f"FAILED: {traceback.format_exc()}", failures + 1
         print(f"{test.__name__} ({time.monotonic() - began:.1f} s): {verdict}", flush=True)
     sys.exit(1 if failures else SKIPPED if skips and skips == len(tests) else 0)

@@ -147,9 +147,7 @@ def redis(folder: Path) -> None:
     for program in ("redis-server", "redis-cli", "redis-benchmark"):
         prove_preload([need(program, "redis-server" if program == "redis-server" else "redis-tools"), "--version"])
     scale = 10 if "long" in sys.argv[1:] else 1
-    plain, preloaded = (
-        life(folder / str(preload), preload, 3000 * scale, 20_000 * scale) for preload in (False, True)
-    )
+    plain, preloaded = (life(folder / str(preload), preload, 3000 * scale, 20_000 * scale) for preload in (False, True))
     require_same("the digest of the same data set", plain, preloaded)
 
 
