@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: MIT
+"""Tests of the `freeway` command ($FREEWAY_COMMAND with $FREEWAY_LIB), run as its users run it.
+
+What `run` preloads is proven by what only the library can say (its summary, its complaints), what it puts into the
+environment by env(1). $STATIC_PROGRAM is a statically linked program."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+COMMAND = Path(os.environ["FREEWAY_COMMAND"])
+LIBRARY = Path(os.environ["FREEWAY_LIB"])
+STATIC_PROGRAM = os.environ["STATIC_PROGRAM"]
+HEADER = Path(__file__).resolve().parents[2] / "include" / "freeway" / "freeway.h"
+OWN_FAILURE, NOT_EXECUTABLE, NOT_FOUND = 125, 126, 127
+NAME_WIDTH = 14  # of the names in doctor's list
+SUMMARY = "freeway: what the heap did"
+
+
+def freeway(
+    *arguments: str, command: Path = COMMAND, env: dict[str, str] | None = None, cwd: str | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Runs the command in an environment without Freeway's variables, but for the library's place and `env`."""
+    variables = {k: v for k, v in os.environ.items() if not k.startswith("FREEWAY_") and k != "LD_PRELOAD"}
+    variables |= {"FREEWAY_LIB": str(LIBRARY)} if env is None else env
+    return subprocess.run(
+        [str(command), *arguments], env=variables, cwd=cwd, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def environment_under(*options: str, env: dict[str, str] | None = None, cwd: str | None = None) -> dict[str, str]:
+    """The environment that a program run with `options` sees."""
+    out = freeway("run", *options, "--", "env", "-0", env=env, cwd=cwd).stdout
+    return dict(entry.split("=", 1) for entry in out.split("\0") if "=" in entry)
+
+
+class InAFolder(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory(prefix="freeway-command-")
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def executable(self, name: str, content: bytes) -> Path:
+        path = self.folder / name
+        path.write_bytes(content)
+        path.chmod(0o755)
+        return path
+
+
+class Usage(unittest.TestCase):
+    def test_version_is_that_of_the_header(self) -> None:
+        parts = re.findall(r"#define FREEWAY_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", HEADER.read_text())
+        self.assertEqual(freeway("--version").stdout, f"freeway {'.'.join(parts)}\n")
+
+    def test_help_names_every_subcommand_and_option(self) -> None:
+        out = freeway("--help").stdout
+        for word in ("run", "doctor", "options", "--version", "--stats", "--no-rseq", "--harden", "--on-error"):
+            self.assertIn(word, out)
+
+    def test_what_is_not_understood_is_named(self) -> None:
+        for arguments in (["fly"], ["run", "--fly", "--", "true"], ["doctor", "fly"], ["run", "--statsfly", "true"]):
+            outcome = freeway(*arguments)
+            self.assertEqual(outcome.returncode, OWN_FAILURE, arguments)
+            self.assertIn("fly" if "doctor" not in arguments else "doctor", outcome.stderr)
+            self.assertIn("freeway --help", outcome.stderr)
+
+    def test_nothing_to_do_is_a_failure(self) -> None:
+        for arguments in ([], ["run"], ["run", "--stats"], ["run", "--"]):
+            self.assertEqual(freeway(*arguments).returncode, OWN_FAILURE, arguments)
+
+
+class Run(InAFolder):
+    def test_program_gets_its_arguments_and_gives_its_status(self) -> None:
+        outcome = freeway("run", "--", "sh", "-c", 'printf "%s|" "$@"; exit 7', "name", "a b", "--stats", "")
+        self.assertEqual((outcome.returncode, outcome.stdout, outcome.stderr), (7, "a b|--stats||", ""))
+
+    def test_options_end_at_the_program_without_two_dashes_too(self) -> None:
+        self.assertEqual(freeway("run", "echo", "--stats").stdout, "--stats\n")
+
+    def test_program_that_is_killed_is_seen_as_killed(self) -> None:
+        self.assertEqual(freeway("run", "sh", "-c", "kill -9 $$").returncode, -signal.SIGKILL)
+
+    def test_program_that_is_not_there(self) -> None:
+        for name in ("no-such-program", "/no/such/program"):
+            outcome = freeway("run", "--", name)
+            self.assertEqual(outcome.returncode, NOT_FOUND)
+            self.assertIn(name, outcome.stderr)
+
+    def test_file_that_is_no_program(self) -> None:
+        text = self.folder / "text"
+        text.write_text("no program\n")
+        for name in (str(text), str(self.folder)):
+            self.assertEqual(freeway("run", "--", name).returncode, NOT_EXECUTABLE, name)
+
+    def test_script_without_a_first_line_is_run_by_the_shell(self) -> None:
+        script = self.executable("script", b"echo from the shell\n")
+        self.assertEqual(freeway("run", str(script)).stdout, "from the shell\n")
+
+    def test_program_runs_under_the_library(self) -> None:
+        outcome = freeway("run", "--stats", "--", "true")
+        self.assertEqual(outcome.returncode, 0)
+        self.assertIn(SUMMARY, outcome.stderr)
+
+    def test_each_option_reaches_the_library(self) -> None:
+        self.assertIn("(claimed)", freeway("run", "--no-rseq", "--stats", "true").stderr)
+        self.assertIn("(hardened)", freeway("run", "--harden", "--stats", "true").stderr)
+        self.assertIn("claimed slabs", freeway("run", "--no-rseq", "--verbose", "true").stderr)
+        self.assertEqual(environment_under("--on-error=report")["FREEWAY_ON_ERROR"], "report")
+
+    def test_value_that_is_wrong_is_named_by_the_library(self) -> None:
+        outcome = freeway("run", "--on-error=explode", "--", "true")
+        self.assertEqual(outcome.returncode, 0)
+        self.assertIn("FREEWAY_ON_ERROR=explode is not understood", outcome.stderr)
+
+    def test_statistics_file_is_where_the_caller_meant_it(self) -> None:
+        freeway("run", "--stats=json:here.json", "--", "perl", "-e", "chdir '/'", cwd=str(self.folder))
+        self.assertIn("live", json.loads((self.folder / "here.json").read_text()))
+
+    def test_preload_that_is_set_already_stays_in_front(self) -> None:
+        other = "libSegFault-that-is-not-there.so"
+        env = {"FREEWAY_LIB": str(LIBRARY), "LD_PRELOAD": other}
+        self.assertEqual(environment_under(env=env)["LD_PRELOAD"], f"{other}:{LIBRARY}")
+        self.assertEqual(environment_under()["LD_PRELOAD"], str(LIBRARY))
+
+
+class WhereTheLibraryIs(InAFolder):
+    def installed(self, command: str, library: str | None) -> Path:
+        """The command (and the library) copied to these places below the folder."""
+        for source, place in ((COMMAND, command), (LIBRARY, library)):
+            if place is not None:
+                (self.folder / place).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(source, self.folder / place)
+        return self.folder / command
+
+    def test_beside_the_command_or_in_lib_beside_bin(self) -> None:
+        for number, library in enumerate(("bin/libfreeway.so.0", "lib/libfreeway.so.0")):
+            command = self.installed(f"{number}/bin/freeway", f"{number}/{library}")
+            outcome = freeway("run", "--", "env", command=command, env={})
+            self.assertIn(f"LD_PRELOAD={self.folder / str(number) / library}\n", outcome.stdout)
+
+    def test_nowhere(self) -> None:
+        outcome = freeway("run", "true", command=self.installed("bin/freeway", None), env={})
+        if Path("/usr/local/lib/libfreeway.so.0").exists():
+            self.skipTest("it is installed where installing puts it")
+        self.assertEqual(outcome.returncode, OWN_FAILURE)
+        self.assertIn("FREEWAY_LIB", outcome.stderr)
+        self.assertIn(f"{self.folder}/lib/libfreeway.so.0", outcome.stderr)
+
+    def test_variable_that_names_nothing(self) -> None:
+        outcome = freeway("run", "true", env={"FREEWAY_LIB": "/no/such/library"})
+        self.assertEqual(outcome.returncode, OWN_FAILURE)
+        self.assertIn("/no/such/library", outcome.stderr)
+
+    def test_path_that_cannot_be_preloaded(self) -> None:
+        command = self.installed("a folder/freeway", "a folder/libfreeway.so.0")
+        outcome = freeway("run", "true", command=command, env={})
+        self.assertEqual(outcome.returncode, OWN_FAILURE)
+        self.assertIn("space or colon", outcome.stderr)
+
+
+class WhatCannotBePreloaded(InAFolder):
+    def assert_refused(self, program: str, why: str) -> None:
+        outcome = freeway("run", "--", program)
+        self.assertEqual(outcome.returncode, OWN_FAILURE, outcome.stderr)
+        self.assertIn(why, outcome.stderr)
+
+    def test_static_program(self) -> None:
+        self.assert_refused(STATIC_PROGRAM, "statically linked")
+
+    def test_script_of_a_static_interpreter(self) -> None:
+        script = self.executable("script", f"#! {STATIC_PROGRAM} -x\n".encode())
+        self.assert_refused(str(script), f"{STATIC_PROGRAM} is statically linked")
+
+    def test_setuid_program(self) -> None:
+        if os.getuid() != 0:
+            self.assert_refused("/bin/su", "setuid")
+            return
+        program = self.executable("setuid", Path("/bin/true").read_bytes())
+        os.chown(program, 65534, 65534)
+        self.assertEqual(freeway("run", "--", str(program)).returncode, 0)
+        program.chmod(0o4755)
+        self.assert_refused(str(program), "setuid")
+        program.chmod(0o2755)
+        self.assert_refused(str(program), "setgid")
+
+    def test_program_with_another_loader(self) -> None:
+        true = Path("/bin/true").read_bytes()
+        loader = re.search(rb"/lib\S*/(ld-linux[-\w]*\.so\.\d)\0", true)
+        assert loader is not None
+        other = b"/lib/ld-other.so.1".ljust(len(loader[0]), b"\0")
+        self.assert_refused(
+            str(self.executable("other", true.replace(loader[0], other))), "its loader is ld-other.so.1"
+        )
+
+    def test_program_of_another_word_size(self) -> None:
+        true = bytearray(Path("/bin/true").read_bytes())
+        true[4] = 1  # EI_CLASS: 32 bits
+        self.assert_refused(str(self.executable("narrow", bytes(true))), "another C library or processor")
+
+
+class Options(unittest.TestCase):
+    def test_list_is_the_library_s_own(self) -> None:
+        env = {**os.environ, "LD_PRELOAD": str(LIBRARY), "FREEWAY_HELP": "1"}
+        for variable in ("FREEWAY_STATS", "FREEWAY_VERBOSE"):
+            env.pop(variable, None)
+        own = subprocess.run(["true"], env=env, capture_output=True, text=True, timeout=60, check=True).stderr
+        self.assertIn("FREEWAY_HARDEN", own)
+        self.assertEqual(freeway("options").stdout, own)
+
+    def test_library_that_does_not_load(self) -> None:
+        outcome = freeway("options", env={"FREEWAY_LIB": str(Path(__file__).resolve())})
+        self.assertEqual(outcome.returncode, OWN_FAILURE)
+        self.assertIn("freeway doctor", outcome.stderr)
+
+
+class Doctor(InAFolder):
+    def facts(self, env: dict[str, str] | None = None) -> dict[str, str]:
+        """What doctor said: value by name."""
+        outcome = freeway("doctor", env=env)
+        self.assertEqual(outcome.returncode, 0, outcome.stdout)
+        return {line[:NAME_WIDTH].rstrip(): line[NAME_WIDTH + 1 :] for line in outcome.stdout.splitlines()}
+
+    def test_path_is_what_the_library_says_when_it_starts(self) -> None:
+        for mode in ("0", "1"):
+            env = {"FREEWAY_LIB": str(LIBRARY), "FREEWAY_RSEQ": mode}
+            said = freeway("run", "--verbose", "true", env=env).stderr
+            self.assertEqual(f"freeway: {self.facts(env)['path']}\n", said)
+
+    def test_other_options_do_not_disturb_it(self) -> None:
+        env = {"FREEWAY_LIB": str(LIBRARY), "FREEWAY_HARDEN": "1", "FREEWAY_STATS": "1", "FREEWAY_HELP": "1"}
+        self.assertEqual(self.facts(env)["path"], self.facts()["path"])
+
+    def test_facts_are_those_of_the_machine(self) -> None:
+        facts = self.facts()
+        self.assertIn(os.uname().release, facts["kernel"])
+        self.assertEqual(facts["page size"], f"{os.sysconf('SC_PAGESIZE') // 1024} KiB")
+        self.assertTrue(facts["overcommit"].startswith(Path("/proc/sys/vm/overcommit_memory").read_text().strip()))
+        self.assertIn(Path("/proc/sys/vm/max_map_count").read_text().strip(), facts["mappings"])
+        self.assertIn(f"{len(os.sched_getaffinity(0))} of ", facts["CPUs"])
+
+    def test_address_space_limit_is_seen(self) -> None:
+        # A limit that is no round number: the library reserves in parts of it.
+        script = f"ulimit -v 2000000; FREEWAY_LIB='{LIBRARY}' exec '{COMMAND}' doctor"
+        outcome = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(outcome.returncode, 0, outcome.stdout)
+        self.assertIn("RLIMIT_AS is 2000000 KiB", outcome.stdout)
+
+    def test_rseq_that_the_c_library_was_told_not_to_register(self) -> None:
+        if "registered by" not in self.facts()["rseq"]:
+            self.skipTest("there is no rseq here anyway")
+        facts = self.facts({"FREEWAY_LIB": str(LIBRARY), "GLIBC_TUNABLES": "glibc.pthread.rseq=0"})
+        self.assertEqual((facts["rseq"], facts["path"]), ("not registered", "claimed slabs"))
+
+    def test_library_that_does_not_load(self) -> None:
+        outcome = freeway("doctor", env={"FREEWAY_LIB": str(Path(__file__).resolve())})
+        self.assertEqual(outcome.returncode, 1)
+        self.assertIn("does not work here", outcome.stdout)
+
+    def test_other_malloc_in_front(self) -> None:
+        compiler = shutil.which("cc") or shutil.which("c++")
+        assert compiler is not None
+        source = self.folder / "other.c"
+        source.write_text(
+            "extern void *__libc_malloc(unsigned long);\nvoid *malloc(unsigned long n) { return __libc_malloc(n); }\n"
+        )
+        other = self.folder / "libother.so"
+        subprocess.run([compiler, "-fno-builtin", "-shared", "-fPIC", "-x", "c", source, "-o", other], check=True)
+        outcome = freeway("doctor", env={"FREEWAY_LIB": str(LIBRARY), "LD_PRELOAD": str(other)})
+        self.assertEqual(outcome.returncode, 1, outcome.stdout)
+        self.assertIn("malloc is another library's", outcome.stdout)
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main(verbosity=2))

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT
+// doctor.cc: facts about the machine (facts.h), and what the library itself says when this command runs under it.
+#include "doctor.h"
+
+#include <cstdio>
+#include <sstream>
+#include <string>
+
+#include "child.h"
+#include "facts.h"
+#include "library.h"
+#include "report.h"
+
+namespace freeway_command {
+namespace {
+
+constexpr int kNameWidth = 14;
+
+void print(const Fact& fact) {
+  std::printf("%-*s %s\n", kNameWidth, fact.name.c_str(), fact.value.c_str());
+  if (!fact.consequence.empty()) std::printf("%-*s -> %s\n", kNameWidth, "", fact.consequence.c_str());
+}
+
+// What follows "freeway: " in the last line of `text` that starts so.
+std::string last_said(const std::string& text) {
+  constexpr std::string_view kPrefix = "freeway: ";
+  std::string found;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);)
+    if (line.starts_with(kPrefix)) found = line.substr(kPrefix.size());
+  return found;
+}
+
+std::string without_last_newline(std::string text) {
+  while (text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
+// Loads the library into a child; prints what came of it.
+int examine_library(const Library& library) {
+  // Of the library's options only FREEWAY_RSEQ matters to the path; the others would add text of their own.
+  const Said said = run_probe(library, {"FREEWAY_VERBOSE=1", "FREEWAY_HARDEN", "FREEWAY_STATS", "FREEWAY_HELP"});
+  if (said.status != kOk) {
+    print({"library", library.path.native(),
+           "does not work here (status " + std::to_string(said.status) + "): " + without_last_newline(said.errors)});
+    return kUnwell;
+  }
+  const std::string version = without_last_newline(said.output);
+  print({"library", library.path.native() + ", version " + version,
+         version == command_version() ? "" : "this command is version " + command_version()});
+  print({"path", last_said(said.errors), {}});
+  return kOk;
+}
+
+}  // namespace
+
+int doctor() {
+  const Library library = find_library();
+  int status = kUnwell;
+  if (library.path.empty())
+    print({"library", "not found", library.fault});
+  else
+    status = examine_library(library);
+  for (const Fact& fact : gather_facts()) print(fact);
+  std::puts(status == kOk ? "\nFreeway works here: a program ran under it, and its heap added up."
+                          : "\nFreeway does not work here.");
+  return status;
+}
+
+int options() {
+  const Library library = find_library();
+  if (library.path.empty()) return fail(kOwnFailure, library.fault);
+  const Said said = run_probe(library, {"FREEWAY_HELP=1", "FREEWAY_VERBOSE", "FREEWAY_STATS"});
+  if (said.status != kOk)
+    return fail(kOwnFailure, "the library does not work here; see `freeway doctor`\n" + without_last_newline(said.errors));
+  std::fputs(said.errors.c_str(), stdout);
+  return kOk;
+}
+
+}  // namespace freeway_command

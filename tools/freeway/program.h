@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+// program.h: finding a program, and whether a library can be preloaded into it.
+#pragma once
+
+#include <string>
+
+namespace freeway_command {
+
+struct Program {
+  std::string path;  // what to execute
+  int status = 0;    // 0, or kNotFound or kNotExecutable: then `path` is what was looked for
+};
+
+// Finds `name` as a shell does: by path if it has a slash, else in PATH.
+Program find_program(const std::string& name);
+
+// Why nothing can be preloaded into the program at `path`, as a sentence; empty if it can be, or nobody knows. Scripts
+// are judged by their interpreter.
+std::string obstacle(const std::string& path);
+
+}  // namespace freeway_command

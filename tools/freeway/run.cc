@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+// run.cc: `freeway run [options] [--] program args…`.
+//
+// Each option is an environment variable of the library, which alone judges its value: a wrong one gets the library's own
+// complaint. After exec nothing of this command is left; the program's exit status is its own.
+#include "run.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "library.h"
+#include "program.h"
+#include "report.h"
+
+namespace freeway_command {
+namespace {
+
+struct RunOption {
+  std::string_view flag;  // ending in '=': the rest of the argument is the value
+  const char* variable;
+  const char* value;    // of a flag without '='
+  const char* shown;    // how the help writes it
+  const char* meaning;
+};
+
+constexpr RunOption kRunOptions[] = {
+    {"--stats", "FREEWAY_STATS", "1", "--stats", "at exit, print what each layer of the heap did"},
+    {"--stats=", "FREEWAY_STATS", nullptr, "--stats=json:PATH", "the same as JSON, in PATH"},
+    {"--no-rseq", "FREEWAY_RSEQ", "0", "--no-rseq", "claimed caches instead of per-CPU ones"},
+    {"--harden", "FREEWAY_HARDEN", "1", "--harden", "no caches: catch every double free where it happens"},
+    {"--on-error=", "FREEWAY_ON_ERROR", nullptr, "--on-error=report", "name a bad free and go on instead of aborting"},
+    {"--verbose", "FREEWAY_VERBOSE", "1", "--verbose", "at start, say which paths are used"},
+};
+
+// The program may change its directory before the file is written.
+std::string absolute_json(const std::string& value) {
+  constexpr std::string_view kJson = "json:";
+  if (!value.starts_with(kJson) || value.size() == kJson.size()) return value;
+  return std::string(kJson) + std::filesystem::absolute(value.substr(kJson.size())).native();
+}
+
+// Puts the option `argument` into the environment; false if there is no such option.
+bool apply(std::string_view argument) {
+  for (const RunOption& option : kRunOptions) {
+    const bool takes_value = option.value == nullptr;
+    if (takes_value ? !argument.starts_with(option.flag) : argument != option.flag) continue;
+    const std::string value = takes_value ? absolute_json(std::string(argument.substr(option.flag.size()))) : option.value;
+    setenv(option.variable, value.c_str(), 1);
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void print_run_options() {
+  for (const RunOption& option : kRunOptions) std::printf("  %-20s %s\n", option.shown, option.meaning);
+}
+
+int run(char** argv) {
+  for (; *argv != nullptr && **argv == '-'; ++argv) {
+    if (std::strcmp(*argv, "--") == 0) {
+      ++argv;
+      break;
+    }
+    if (!apply(*argv)) return fail(kOwnFailure, std::string("run: unknown option ") + *argv + " (see `freeway --help`)");
+  }
+  if (*argv == nullptr) return fail(kOwnFailure, "run: which program? (freeway run [options] -- program args...)");
+
+  const Program program = find_program(*argv);
+  if (program.status == kNotFound) return fail(kNotFound, "program not found: " + program.path);
+  if (program.status == kNotExecutable) return fail(kNotExecutable, "not an executable file: " + program.path);
+  const Library library = find_library();
+  if (library.path.empty()) return fail(kOwnFailure, library.fault);
+  if (const std::string why = obstacle(program.path); !why.empty()) return fail(kOwnFailure, why);
+
+  const char* previous = std::getenv("LD_PRELOAD");
+  setenv("LD_PRELOAD", preload_with(previous != nullptr ? previous : "", library).c_str(), 1);
+  execvp(program.path.c_str(), argv);
+  return fail(errno == ENOENT ? kNotFound : kNotExecutable,
+              "cannot execute " + program.path + ": " + std::strerror(errno));
+}
+
+}  // namespace freeway_command
