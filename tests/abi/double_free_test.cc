@@ -22,10 +22,6 @@ void allocate_others(size_t size) {
     require(each != nullptr, "malloc");
   }
 }
-void free_others() {
-  for (void* each : others) free(each);
-}
-
 FREEWAY_SCENARIO(LargeTwice) {
   const auto size = static_cast<size_t>(argument);
   // Neighbours on both sides stay alive, so that the frames are not taken for something else.
@@ -133,41 +129,59 @@ TEST(DoubleFree, ThroughEveryCallThatFreesIsSeenWhenHardened) {
     const Outcome outcome = run_scenario("EveryCallAfterFree", call, {"FREEWAY_HARDEN=1"});
     EXPECT_TRUE(outcome.aborted()) << call << "\n" << outcome.err;
     EXPECT_EQ(outcome.out.find("survived"), std::string::npos);
-    expect_report(outcome, {"double free"});
+    expect_report(outcome, {call == 4 ? "realloc of a freed pointer" : "double free"});
   }
 }
 
-// `argument` % 10: what lies between the two frees; / 10: the size.
+// `argument` % 10: what lies between the two frees; / 10: the size. Blocks go back to their superblocks from the top of
+// a full magazine, so the magazine is filled first.
 FREEWAY_SCENARIO(SmallTwiceThenManyFrees) {
   const auto size = static_cast<size_t>(argument / 10);
+  const long between = argument % 10;
   allocate_others(size);
   void* block = hide(malloc(size));
   announce(block);
-  if (argument % 10 == 1) {  // the first free is far away when the second comes
-    free(block);
-    for (int i = 0; i < kOthers / 2; ++i) free(others[i]);
-    free(hide(block));
-    for (int i = kOthers / 2; i < kOthers; ++i) free(others[i]);
-  } else if (argument % 10 == 2) {  // a few others between: both may be in one batch
-    free(block);
-    for (int i = 0; i < 5; ++i) free(others[i]);
-    free(hide(block));
-    for (int i = 5; i < kOthers; ++i) free(others[i]);
-  } else {  // side by side
-    free(block);
-    free(hide(block));
-    free_others();
-  }
+  int freed = 0;
+  while (freed < kOthers / 2) free(others[freed++]);
+  free(block);
+  for (long i = 0; i < between; ++i) free(others[freed++]);
+  free(hide(block));
+  while (freed < kOthers) free(others[freed++]);
   dprintf(1, "survived\n");
 }
 
 TEST(DoubleFree, OfASmallBlockIsSeenAtLatestWhenItsBatchGoesBack) {
   for (const long size : {16, 48, 200, 1024, 4000}) {
-    for (const long between : {0, 1, 2}) {
+    for (const long between : {0, 1, 5}) {
       const Outcome outcome = run_scenario("SmallTwiceThenManyFrees", size * 10 + between);
       EXPECT_TRUE(outcome.aborted()) << size << " " << between << "\n" << outcome.out << outcome.err;
       EXPECT_EQ(outcome.out.find("survived"), std::string::npos) << size << " " << between;
-      expect_report(outcome, {"double free"});
+      expect_report(outcome, {"double free"}, When::kBatchReturned);
+    }
+  }
+}
+
+// Trimming sends everything back, so it finds what no flush has reached: `argument` / 100 the size, % 100 the number of
+// frees in between.
+FREEWAY_SCENARIO(SmallTwiceThenTrim) {
+  const auto size = static_cast<size_t>(argument / 100);
+  void* block = hide(malloc(size));
+  void* between[100];
+  for (void*& each : between) each = hide(malloc(size));
+  announce(block);
+  free(block);
+  for (long i = 0; i < argument % 100; ++i) free(between[i]);
+  free(hide(block));
+  malloc_trim(0);
+  dprintf(1, "survived\n");
+}
+
+TEST(DoubleFree, OfASmallBlockIsSeenByTrimming) {
+  for (const long size : {1, 16, 48, 200, 1024, 4000, 32768}) {
+    for (const long between : {0, 1, 99}) {
+      const Outcome outcome = run_scenario("SmallTwiceThenTrim", size * 100 + between);
+      EXPECT_TRUE(outcome.aborted()) << size << " " << between << "\n" << outcome.out << outcome.err;
+      expect_report(outcome, {"double free"}, When::kBatchReturned);
     }
   }
 }

@@ -122,7 +122,11 @@ TEST(Options, StatsToAFileThatCannotBeWrittenIsOneLine) {
 TEST(Options, VerboseSaysWhichPathIsUsed) {
   const Outcome outcome = run_scenario("UsesTheHeap", 0, {"FREEWAY_VERBOSE=1"});
   EXPECT_TRUE(outcome.succeeded());
-  EXPECT_NE(outcome.err.find("rseq"), std::string::npos) << outcome.err;
+  const bool rseq = outcome.err.find("restartable") != std::string::npos;
+  const bool claimed = outcome.err.find("claimed") != std::string::npos;
+  EXPECT_TRUE(rseq != claimed) << outcome.err;
+  const Outcome forced = run_scenario("UsesTheHeap", 0, {"FREEWAY_VERBOSE=1", "FREEWAY_RSEQ=0"});
+  EXPECT_NE(forced.err.find("claimed"), std::string::npos) << forced.err;
 }
 
 FREEWAY_SCENARIO(HasNoEnvironment) {

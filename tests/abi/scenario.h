@@ -55,7 +55,8 @@ void require(bool condition, const char* what);
 // In a scenario: writes `pointer` and the range of the program's own code to stdout, for expect_report.
 void announce(const void* pointer);
 
-// One parsed line "freeway: <kind> of <pointer> by <caller>".
+// One parsed line "freeway: <kind> of <pointer> by <caller>"; the caller is "" where the fault was found only when the
+// block's batch went back.
 struct Report {
   std::string kind;
   std::string pointer;
@@ -64,9 +65,11 @@ struct Report {
 // False if `line` has not that form.
 bool parse_report(const std::string& line, Report* report);
 
+enum class When { kAtOnce, kBatchReturned };
+
 // Checks (with GoogleTest's EXPECT) that `outcome` has exactly one report, that its kind is among `kinds`, its pointer
-// is the announced one and its caller lies in the announced code.
-void expect_report(const Outcome& outcome, std::initializer_list<const char*> kinds);
+// is the announced one and its caller, which may be missing when the batch was returned, lies in the announced code.
+void expect_report(const Outcome& outcome, std::initializer_list<const char*> kinds, When when = When::kAtOnce);
 
 }  // namespace freeway::test
 

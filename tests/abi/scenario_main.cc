@@ -115,15 +115,15 @@ void announce(const void* pointer) {
 
 bool parse_report(const std::string& line, Report* report) {
   static const std::regex form(
-      "^freeway: (double free|(?:free|realloc|malloc_usable_size) of an? (?:foreign|misaligned|interior) pointer)"
-      "(?: of)? (0x[0-9a-f]+) by (0x[0-9a-f]+).*$");
+      "^freeway: (double free|(?:free|realloc|malloc_usable_size) of an? (?:foreign|misaligned|interior|freed) pointer)"
+      "(?: of)? (0x[0-9a-f]+)(?: by (0x[0-9a-f]+)| \\(freed earlier.*\\))$");
   std::smatch match;
   if (!std::regex_match(line, match, form)) return false;
   *report = {match[1], match[2], match[3]};
   return true;
 }
 
-void expect_report(const Outcome& outcome, std::initializer_list<const char*> kinds) {
+void expect_report(const Outcome& outcome, std::initializer_list<const char*> kinds, When when) {
   const auto all = [&] { return "stdout:\n" + outcome.out + "stderr:\n" + outcome.err; };
   const std::vector<std::string> lines = outcome.reports();
   ASSERT_EQ(lines.size(), 1u) << all();
@@ -136,6 +136,10 @@ void expect_report(const Outcome& outcome, std::initializer_list<const char*> ki
       3)
       << all();
   EXPECT_EQ(strtoull(report.pointer.c_str(), nullptr, 16), pointer) << lines[0];
+  if (report.caller.empty()) {
+    EXPECT_EQ(when, When::kBatchReturned) << "no caller, though it was seen at once: " << lines[0];
+    return;
+  }
   const uintptr_t caller = strtoull(report.caller.c_str(), nullptr, 16);
   EXPECT_TRUE(caller >= code_start && caller < code_end) << "the caller is not in this program: " << lines[0];
 }

@@ -13,7 +13,7 @@ from pathlib import Path
 HEADER = Path(__file__).resolve().parent.parent.parent / "include" / "freeway" / "freeway.h"
 PROGRAMS = (
     ["/bin/echo"],
-    ["/bin/sh", "-c", "echo $((1 + 1))"],
+    ["/bin/ls", "/"],
     [sys.executable, "-c", "print(sum(len(str(i)) for i in range(100000)))"],
 )
 
