@@ -41,7 +41,7 @@ def gxx(folder: Path) -> None:
     tiny = folder / "tiny.cc"
     tiny.write_text("int main() {}\n")
     prove_preload([compiler, str(tiny), "-o", str(folder / "tiny")], ["cc1plus", "as", "ld"], cwd=folder)
-    compare(folder, compiler, "-O2", "-g")
+    compare(folder, compiler, "-O1", "-g")
     if "long" in sys.argv[2:]:
         compare(folder, compiler, "-O3", "-flto=2")
         compare(folder, compiler, "-O0", "-fsanitize=undefined")
@@ -51,7 +51,7 @@ def clangxx(folder: Path) -> None:
     """clang++ and the linker."""
     compiler = need("clang++", "clang")
     prove_preload([compiler, "--version"])
-    compare(folder, compiler, "-O2", "-g")
+    compare(folder, compiler, "-O1", "-g")
     if "long" in sys.argv[2:]:
         compare(folder, compiler, "-O3", "-fno-inline")
 

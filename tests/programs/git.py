@@ -68,7 +68,7 @@ def story(folder: Path, preload: bool, stream: str) -> str:
 
 def git(folder: Path) -> None:
     """The same story without and with the preload."""
-    commits = 3000 if "long" in sys.argv[1:] else 500
+    commits = 3000 if "long" in sys.argv[1:] else 300
     prove_preload([need("git", "git"), "--version"])
     stream = history(commits)
     plain, preloaded = (story(folder / str(preload), preload, stream) for preload in (False, True))
