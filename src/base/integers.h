@@ -34,13 +34,19 @@ constexpr unsigned log2_ceil(u64 x) { return x <= 1 ? 0u : log2_floor(x - 1) + 1
 constexpr u64 low_bits(unsigned n) { return n >= 64 ? ~u64{0} : (u64{1} << n) - 1; }
 
 constexpr unsigned lowest_bit(u64 x) { return static_cast<unsigned>(__builtin_ctzll(x)); }  // x != 0
-constexpr unsigned popcount(u64 x) { return static_cast<unsigned>(__builtin_popcountll(x)); }
+// How many bits are set. Written out: without -mpopcnt the builtin is a call into libgcc.
+constexpr unsigned popcount(u64 x) {
+  x -= (x >> 1) & 0x5555555555555555;
+  x = (x & 0x3333333333333333) + ((x >> 2) & 0x3333333333333333);
+  x = (x + (x >> 4)) & 0x0f0f0f0f0f0f0f0f;
+  return static_cast<unsigned>((x * 0x0101010101010101) >> 56);
+}
 
 // The lowest n of the bits that are set in x (all of them if there are fewer).
 constexpr u64 lowest_set_bits(u64 x, unsigned n) {
-  if (popcount(x) <= n) return x;
+  if (n >= 64) return x;
   u64 rest = x;
-  for (; n > 0; --n) rest &= rest - 1;
+  for (; n > 0 && rest != 0; --n) rest &= rest - 1;
   return x & ~rest;
 }
 

@@ -14,7 +14,8 @@
 // Lost if killed: the batch and the superblock in hand
 // Checked   tests/unit/magazines_test.cc, tests/stress
 //
-// Heap provides: superblocks(), place_of(c, block) -> Place (descriptor 0 and a report if it is not a block), closed()
+// Heap provides: superblocks(), closed(), place_of(c, k, block) -> Place (descriptor 0 and a report if it is no block),
+// free_group(c, k, group, block)
 #pragma once
 
 #include "base/compiler.h"
@@ -69,9 +70,11 @@ class Magazines {
   // again before a handler's stack is needed for anything else.
   FREEWAY_NOINLINE void flush(unsigned c, void* const* blocks, unsigned count) {
     Group groups[kBatchMax];
+    const SizeClass k = kSizeClasses[c];
+    Heap& owner = *heap_;
     const unsigned made =
-        make_groups(count, groups, [&](unsigned i) { return heap_->place_of(c, blocks[i]); });
-    for (unsigned i = 0; i < made; ++i) heap_->free_group(c, groups[i], blocks[groups[i].block]);
+        make_groups(count, groups, [&](unsigned i) { return owner.place_of(c, k, blocks[i]); });
+    for (unsigned i = 0; i < made; ++i) owner.free_group(c, k, groups[i], blocks[groups[i].block]);
   }
 
   // Empties a slab that the caller has to himself, and closes its magazines.

@@ -54,8 +54,13 @@ class Frames {
     FREEWAY_CHECK(arena != nullptr);
     policy_.on_give(frames);  // before others can take them: the count of dirty frames is never below the truth
     arena->give(address, frames);
-    std::size_t target = policy_.target(now);
-    if (target != ~std::size_t{0}) purge_to(target);
+    tick(now);
+  }
+
+  // Purges what the policy does not let stay; for slow paths to call now and then.
+  void tick(u64 now) {
+    const std::size_t target = policy_.target(now);
+    if (target < policy_.dirty()) purge_to(target);
   }
 
   // Gives back the memory of free dirty frames until `target` frames or fewer keep theirs.

@@ -57,6 +57,12 @@ class PageMap {
     return {entry == nullptr ? 0 : entry->load_relaxed()};
   }
 
+  // Whether the frame is one of a superblock of class `c` in the primary arena, by the byte that the fast path reads.
+  bool is_primary_of(uptr address, unsigned c) const {
+    const std::size_t frame = (address - primary_) / kFrameSize;
+    return frame < frames_ && classes_[frame].load_relaxed() == c;
+  }
+
   // For the owner of the frames only. False if a leaf was needed and there was no memory for it.
   bool set(uptr address, std::size_t frames, FrameInfo info, unsigned size_class) {
     for (std::size_t i = 0; i < frames; ++i) {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
 // PurgePolicy: how many free dirty frames may stay backed by memory.
 //
-// Up to a cap they stay, since the next run will want them; beyond it they are given back at once, since an idle process
-// makes no calls in which to do it later. The cap is max(4 MiB, live / 8) plus what was *regretted*: frames that had to
-// be faulted in again soon after they were given back. A program that allocates and frees the same 64 MiB over and over
-// therefore pays for that a few times only. What it stops reusing is forgotten by a quarter each kTickNs; regret counts
-// for 128 MiB at most.
+// As many as were needed a moment ago: the recent peak of live frames, less what is live now; at least max(4 MiB,
+// live / 8). The peak is forgotten by a quarter of its distance to the present every kTickNs, so a program that goes
+// through the same phase again finds its memory, and one that does not gives it back within a second or two, a step at a
+// time, whenever one of its threads is on a slow path. (A process that makes no calls at all keeps what it had; it may
+// call malloc_trim.) Giving back at once costs a program of phases a page fault per page and phase: measured, blocks of
+// 1 KiB in phases of a million took 4 times as long.
 //
-// Words     counters, all relaxed: they steer, nothing depends on them
+// Words     counters and the peak, all relaxed: they steer, nothing depends on them
 // Checked   tests/unit/purge_policy_test.cc
 #pragma once
 
@@ -19,12 +20,23 @@ namespace freeway {
 namespace purge_policy {
 
 constexpr std::size_t kFloorFrames = 4 * kMiB / kFrameSize;
-constexpr std::size_t kMostRegret = 128 * kMiB / kFrameSize;
+constexpr std::size_t kStepFrames = 16 * kMiB / kFrameSize;  // given back in one call, about a millisecond
 constexpr u64 kTickNs = 250'000'000;
+constexpr u64 kMostTicks = 32;
 
-constexpr std::size_t cap(std::size_t live_frames, std::size_t regretted) {
-  std::size_t by_size = live_frames / 8;
-  return (by_size > kFloorFrames ? by_size : kFloorFrames) + regretted;
+// The peak after `ticks` ticks without a new one.
+constexpr std::size_t decayed(std::size_t peak, std::size_t live, u64 ticks) {
+  if (peak <= live) return live;
+  std::size_t above = peak - live;
+  for (u64 i = clamp(ticks, 0, kMostTicks); i > 0 && above > 0; --i) above -= ceil_div(above, 4);
+  return live + above;
+}
+
+// Dirty frames that may stay.
+constexpr std::size_t allowed(std::size_t peak, std::size_t live) {
+  const std::size_t by_size = live / 8 > kFloorFrames ? live / 8 : kFloorFrames;
+  const std::size_t by_peak = peak > live ? peak - live : 0;
+  return by_peak > by_size ? by_peak : by_size;
 }
 
 }  // namespace purge_policy
@@ -38,14 +50,9 @@ class PurgePolicy {
   u64 purges() const { return purges_.load_relaxed(); }
 
   void on_take(std::size_t frames, std::size_t dirty_frames) {
-    live_.fetch_add_relaxed(frames);
+    const std::size_t live = live_.fetch_add_relaxed(frames) + frames;
     if (dirty_frames != 0) dirty_.fetch_sub_relaxed(dirty_frames);
-    std::size_t fresh = frames - dirty_frames;
-    std::size_t lost = lost_.load_relaxed();
-    if (fresh == 0 || lost == 0) return;
-    std::size_t regret = fresh < lost ? fresh : lost;
-    lost_.store_relaxed(lost - regret);
-    regretted_.store_relaxed(clamp(regretted_.load_relaxed() + regret, 0, purge_policy::kMostRegret));
+    if (live > peak_.load_relaxed()) peak_.store_relaxed(live);
   }
 
   void on_give(std::size_t frames) {
@@ -55,25 +62,25 @@ class PurgePolicy {
 
   void on_purge(std::size_t frames) {
     dirty_.fetch_sub_relaxed(frames);
-    lost_.store_relaxed(lost_.load_relaxed() + frames);
     purged_total_.fetch_add_relaxed(frames);
     purges_.fetch_add_relaxed(1);
   }
 
-  // How many dirty frames should be left now (`now` in ns); more than there are = nothing to purge.
+  // Down to how many dirty frames to purge now (`now` in ns); not below dirty() = nothing to do.
   std::size_t target(u64 now) {
     u64 last = last_tick_.load_relaxed();
-    if (now - last >= purge_policy::kTickNs && last_tick_.cas_relaxed(last, now)) {
-      regretted_.store_relaxed(regretted_.load_relaxed() * 3 / 4);
-      lost_.store_relaxed(lost_.load_relaxed() / 2);
-    }
-    std::size_t cap = purge_policy::cap(live(), regretted_.load_relaxed());
-    return dirty() > cap ? cap / 4 * 3 : ~std::size_t{0};
+    const u64 ticks = (now - last) / purge_policy::kTickNs;
+    if (ticks > 0 && last_tick_.cas_relaxed(last, now))
+      peak_.store_relaxed(purge_policy::decayed(peak_.load_relaxed(), live(), ticks));
+    const std::size_t dirty_now = dirty();
+    const std::size_t allowed = purge_policy::allowed(peak_.load_relaxed(), live());
+    const std::size_t step = dirty_now < purge_policy::kStepFrames ? 0 : dirty_now - purge_policy::kStepFrames;
+    return dirty_now <= allowed ? dirty_now : allowed > step ? allowed : step;
   }
 
  private:
   using Counter = typename Env::template Atomic<std::size_t>;
-  Counter live_, dirty_, lost_, regretted_;
+  Counter live_, dirty_, peak_;
   typename Env::template Atomic<u64> last_tick_, purged_total_, purges_;
 };
 

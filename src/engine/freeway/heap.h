@@ -63,10 +63,10 @@ class Heap {  // all zero until start(): it takes no room in the file
   const Options& options() const { return options_; }
   // The `top` of a class without a magazine: empty and full at once.
   u64 closed() const { return reinterpret_cast<u64>(&zeros_[1]); }
-  // Where the freed block of class `c` lies; reports it if it is no block.
-  Place place_of(unsigned c, void* block);
+  // Where the freed block of class `c`, whose shape is `k`, lies; reports it if it is no block.
+  FREEWAY_INLINE Place place_of(unsigned c, const SizeClass& k, void* block);
   // Frees the group's blocks to their superblock; reports double frees. `block` is one of them.
-  void free_group(unsigned c, const Group& group, void* block);
+  FREEWAY_INLINE void free_group(unsigned c, const SizeClass& k, const Group& group, void* block);
 
   // --- For accounting (account.cc). ---------------------------------------------------------------------------------
   template <class F>
@@ -107,6 +107,8 @@ class Heap {  // all zero until start(): it takes no room in the file
   void scavenge();
   // bad_pointer.cc
   Fault classify(const void* pointer);
+  FREEWAY_NOINLINE Place place_elsewhere(unsigned c, void* block, u32 index);
+  FREEWAY_NOINLINE void report_twice(const SizeClass& k, uptr span, unsigned word, u64 twice);
   void report(Fault fault, const char* function, const void* pointer, const void* caller);
 
   Backing backing_;
@@ -141,6 +143,21 @@ extern FREEWAY_HIDDEN Heap process_heap;
 
 inline Descriptor<Machine>& Backing::descriptor(u32 index) const {
   return *static_cast<Descriptor<Machine>*>(heap_->metadata_.at(index));
+}
+
+inline Place Heap::place_of(unsigned c, const SizeClass& k, void* block) {
+  const auto address = reinterpret_cast<uptr>(block);
+  const u64 offset = address & (k.span_bytes() - 1);
+  const u32 index = k.index_of(offset);
+  if (FREEWAY_LIKELY(index * u64{k.size} == offset && index < k.blocks && map_.is_primary_of(address, c)))
+    return {map_.get(address).value(), index};
+  return place_elsewhere(c, block, index);
+}
+
+inline void Heap::free_group(unsigned c, const SizeClass& k, const Group& group, void* block) {
+  const uptr span = align_down(reinterpret_cast<uptr>(block), k.span_bytes());
+  const u64 twice = superblocks_.free_group(c, group.descriptor, span, group.word, group.mask);
+  if (FREEWAY_UNLIKELY(twice != 0)) report_twice(k, span, group.word, twice);
 }
 
 template <class F>

@@ -80,15 +80,19 @@ bool Heap::with_claimed_slab(F&& f) {
 
 // --- malloc ------------------------------------------------------------------------------------------------------------
 
+namespace {
+constexpr u64 kTickMask = 63;  // every 64th slow malloc of a class looks at the clock
+}
+
 void* Heap::small_slow(unsigned c) {
   if (options_.harden) return small_random(c);
   void* block = nullptr;
   if (Slab* slab = own_slab()) {
-    ++slab->counters[c].slow_mallocs;
+    if ((++slab->counters[c].slow_mallocs & kTickMask) == 0) frames_.tick(process::coarse_time_ns());
     block = magazines_.refill(RseqSlabs(), *slab, c);
   } else {
     with_claimed_slab([&](const ClaimedSlab& access, Slab& home) {
-      ++home.counters[c].slow_mallocs;
+      if ((++home.counters[c].slow_mallocs & kTickMask) == 0) frames_.tick(process::coarse_time_ns());
       block = magazines_.refill(access, home, c);
     });
   }
@@ -128,26 +132,22 @@ void* Heap::small_random(unsigned c) {
 
 // --- free --------------------------------------------------------------------------------------------------------------
 
-Place Heap::place_of(unsigned c, void* block) {
+// place_of for what is not in the primary arena, or no block at all.
+Place Heap::place_elsewhere(unsigned c, void* block, u32 index) {
   const auto address = reinterpret_cast<uptr>(block);
   const SizeClass& k = kSizeClasses[c];
   const FrameInfo info = map_.get(address);
-  const u64 offset = address & (k.span_bytes() - 1);
-  const u32 index = k.index_of(offset);
-  if (FREEWAY_LIKELY(info.kind() == FrameInfo::kSmall && index * u64{k.size} == offset && index < k.blocks &&
-                     backing_.descriptor(info.value()).size_class.load_relaxed() == c))
+  if (info.kind() == FrameInfo::kSmall && backing_.descriptor(info.value()).size_class.load_relaxed() == c &&
+      index < k.blocks && index * u64{k.size} == (address & (k.span_bytes() - 1)))
     return {info.value(), index};
   report(classify(block), "free", block, nullptr);
   return {0, 0};
 }
 
-void Heap::free_group(unsigned c, const Group& group, void* block) {
-  const SizeClass& k = kSizeClasses[c];
-  const uptr span = align_down(reinterpret_cast<uptr>(block), k.span_bytes());
-  u64 twice = superblocks_.free_group(c, group.descriptor, span, group.word, group.mask);
-  for (; FREEWAY_UNLIKELY(twice != 0); twice &= twice - 1)
-    report(Fault::kDoubleFree, "free",
-           reinterpret_cast<void*>(span + (group.word * u64{64} + lowest_bit(twice)) * k.size), nullptr);
+void Heap::report_twice(const SizeClass& k, uptr span, unsigned word, u64 twice) {
+  for (; twice != 0; twice &= twice - 1)
+    report(Fault::kDoubleFree, "free", reinterpret_cast<void*>(span + (word * u64{64} + lowest_bit(twice)) * k.size),
+           nullptr);
 }
 
 void Heap::free_small_slow(void* block, FrameInfo info, const void* caller) {
