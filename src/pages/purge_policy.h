@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // PurgePolicy: how many free dirty frames may stay backed by memory.
 //
-// As many as were needed a moment ago: the recent peak of live frames, less what is live now; at least max(4 MiB,
-// live / 8). The peak is forgotten by a quarter of its distance to the present every kTickNs, so a program that goes
+// As many as were needed a moment ago: the recent peak of live frames and an eighth more, less what is live now; at least
+// 4 MiB. The peak is forgotten by a quarter of its distance to the present every kTickNs, so a program that goes
 // through the same phase again finds its memory, and one that does not gives it back within a second or two, a step at a
 // time, whenever one of its threads is on a slow path. (A process that makes no calls at all keeps what it had; it may
 // call malloc_trim.) Giving back at once costs a program of phases a page fault per page and phase: measured, blocks of
@@ -34,9 +34,9 @@ constexpr std::size_t decayed(std::size_t peak, std::size_t live, u64 ticks) {
 
 // Dirty frames that may stay.
 constexpr std::size_t allowed(std::size_t peak, std::size_t live) {
-  const std::size_t by_size = live / 8 > kFloorFrames ? live / 8 : kFloorFrames;
-  const std::size_t by_peak = peak > live ? peak - live : 0;
-  return by_peak > by_size ? by_peak : by_size;
+  const std::size_t top = peak > live ? peak : live;
+  const std::size_t dirty = top + top / 8 - live;
+  return dirty > kFloorFrames ? dirty : kFloorFrames;
 }
 
 }  // namespace purge_policy
