@@ -17,6 +17,7 @@
 #define HOT_ANY_ID 120      // the index field - thread pointer in either mode
 #define HOT_NULL_SLAB 128   // address of the null slab
 #define HOT_RSEQ_BYTES 136  // length with which libc registered its struct rseq
+#define HOT_ALONE 144       // address of libc's __libc_single_threaded, or of a 0
 #define HOT_BYTE_TABLE 192
 #define HOT_STEP_TABLE 1217
 #define HOT_SLAB_OF 1536

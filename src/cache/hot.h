@@ -42,6 +42,7 @@ struct Hot {
   u64 any_id;
   u64 null_slab;
   u64 rseq_bytes;
+  const char* alone;
   alignas(64) u8 byte_table[kByteTableMax + 1];
   u8 step_table[kStepTableSize];
   alignas(64) Atomic<Slab*> slab_of[HOT_IDS];
@@ -61,6 +62,7 @@ FREEWAY_AT(any_rseq, HOT_ANY_RSEQ);
 FREEWAY_AT(any_id, HOT_ANY_ID);
 FREEWAY_AT(null_slab, HOT_NULL_SLAB);
 FREEWAY_AT(rseq_bytes, HOT_RSEQ_BYTES);
+FREEWAY_AT(alone, HOT_ALONE);
 FREEWAY_AT(byte_table, HOT_BYTE_TABLE);
 FREEWAY_AT(step_table, HOT_STEP_TABLE);
 FREEWAY_AT(slab_of, HOT_SLAB_OF);

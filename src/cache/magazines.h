@@ -74,7 +74,7 @@ class Magazines {
     Heap& owner = *heap_;
     const unsigned made =
         make_groups(count, groups, [&](unsigned i) { return owner.place_of(c, k, blocks[i]); });
-    for (unsigned i = 0; i < made; ++i) owner.free_group(c, k, groups[i], blocks[groups[i].block]);
+    free_groups(c, groups, made, blocks);
   }
 
   // Empties a slab that the caller has to himself, and closes its magazines.
@@ -90,6 +90,11 @@ class Magazines {
   }
 
  private:
+  // Apart from flush, whose frame is as large as a frame here may be.
+  FREEWAY_NOINLINE void free_groups(unsigned c, const Group* groups, unsigned count, void* const* blocks) {
+    for (unsigned i = 0; i < count; ++i) heap_->free_group(c, kSizeClasses[c], groups[i], blocks[groups[i].block]);
+  }
+
   // Blocks that move at a time: half a small magazine, an eighth of a grown one.
   static unsigned batch_size(const Slab& home, unsigned c) {
     const u64 capacity = home.capacity[c].load_relaxed();

@@ -5,6 +5,7 @@
 // a thread at a step, one whose memory runs out.
 #pragma once
 
+#include "arch/alone.h"
 #include "arch/atomic.h"
 #include "os/vm.h"
 
@@ -20,6 +21,10 @@ struct Machine {
   static void step(const char*) {}
   // Which planted fault is active: none, ever. Models override it.
   static constexpr bool mutant(const char*) { return false; }
+
+  // While the process has one thread, bitmap words need no atomic instruction (arch/alone.h).
+  static bool set_bits_alone(Atomic<u64>& word, u64 mask, u64& old) { return alone::set_bits(word, mask, old); }
+  static bool clear_bits_alone(Atomic<u64>& word, u64 mask, u64& old) { return alone::clear_bits(word, mask, old); }
 
   static uptr reserve(std::size_t bytes, std::size_t alignment) { return vm::reserve(bytes, alignment); }
   static uptr map(std::size_t bytes, std::size_t alignment) { return vm::map(bytes, alignment); }

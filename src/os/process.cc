@@ -20,6 +20,7 @@
 extern "C" {
 extern const unsigned int __rseq_size __attribute__((weak));
 extern const std::ptrdiff_t __rseq_offset __attribute__((weak));
+extern char __libc_single_threaded __attribute__((weak));  // since glibc 2.32
 }
 
 namespace freeway::process {
@@ -58,6 +59,11 @@ bool can_interrupt_sections() {
 }
 
 bool interrupt_sections() { return raw_syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ, 0, 0) == 0; }
+
+const char* single_threaded_flag() {
+  static constexpr char kNever = 0;
+  return &__libc_single_threaded == nullptr ? &kNever : &__libc_single_threaded;
+}
 
 u64 address_space_limit() {
   u64 limit[2] = {~u64{0}, ~u64{0}};

@@ -25,6 +25,9 @@ unsigned usable_cpus();
 bool can_interrupt_sections();
 bool interrupt_sections();
 
+// libc's flag that the process has had one thread only so far; points at a 0 where libc has none.
+const char* single_threaded_flag();
+
 // RLIMIT_AS in bytes, ~0 if unlimited.
 u64 address_space_limit();
 // Monotonic time in ns, to the precision of a kernel tick.

@@ -122,7 +122,7 @@ class Superblocks {
   u64 free_group(unsigned c, u32 d, uptr span, unsigned word, u64 mask) {
     Descriptor<Env>& desc = backing_->descriptor(d);
     const SizeClass& k = backing_->size_class(c);
-    const u64 old = desc.words[word].fetch_or_release(mask);  // [R1] pairs with [A1] [A2] [A3]
+    const u64 old = set_bits(desc.words[word], mask);
     const u64 twice = old & mask;
     // A block that was free already is not the caller's: without another one of `mask`, even looking at the anchor again
     // would be looking at somebody else's superblock.
@@ -261,16 +261,35 @@ class Superblocks {
     return d;
   }
 
+  using Word = typename Env::template Atomic<u64>;
+
+  // A bitmap word's two changes. Where the Env knows that nobody else can be at the word (a single-threaded process), it
+  // does them without an atomic instruction.
+  static u64 set_bits(Word& word, u64 mask) {
+    if constexpr (requires(u64 old) { Env::set_bits_alone(word, mask, old); }) {
+      u64 old;
+      if (Env::set_bits_alone(word, mask, old)) return old;
+    }
+    return word.fetch_or_release(mask);  // [R1] pairs with [A1] [A2] [A3]
+  }
+  static u64 clear_bits(Word& word, u64 mask) {
+    if constexpr (requires(u64 old) { Env::clear_bits_alone(word, mask, old); }) {
+      u64 old;
+      if (Env::clear_bits_alone(word, mask, old)) return old;
+    }
+    return word.fetch_and_acquire(~mask);  // [A1] pairs with [R1]
+  }
+
   // Holder only. Returns the bits that it got (all of them, unless the program freed a block that it did not own).
   u64 take_bits(Descriptor<Env>& desc, const SizeClass& k, unsigned word, u64 mask) {
-    const u64 old = desc.words[word].fetch_and_acquire(~mask);  // [A1] pairs with [R1]
+    const u64 old = clear_bits(desc.words[word], mask);
     const u64 got = old & mask;
     if (got != 0) desc.owed.set(desc.owed.get() + anchor::minus(old, got, k.full_mask(word)));
     return got;
   }
   // Holder only: the inverse, for blocks that never left its hands.
   void put_bits(Descriptor<Env>& desc, const SizeClass& k, unsigned word, u64 mask) {
-    const u64 old = desc.words[word].fetch_or_release(mask);  // [R1] pairs with [A1]
+    const u64 old = set_bits(desc.words[word], mask);
     desc.owed.set(desc.owed.get() - anchor::plus(old, mask, k.full_mask(word)));
   }
 

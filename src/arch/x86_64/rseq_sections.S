@@ -193,4 +193,47 @@ freeway_rseq_\name:
 3:  ret
     SECTION_END grow
 
+    // Not on a slab: see alone.h. rdi = word, rsi = mask; rax = what the word was, rdx = whether it was done.
+    // [1] rseq_cs  [2] not registered, or not alone -> not done  [3] old  [4] new  [5] commit
+.macro ALONE name, operation
+    SECTION_DESCRIPTOR \name
+    .p2align 4
+    .globl  freeway_alone_\name
+    .hidden freeway_alone_\name
+    .type   freeway_alone_\name, @function
+freeway_alone_\name:
+    .cfi_startproc
+    mov     r10, [rip + freeway_hot + HOT_ANY_RSEQ]
+    lea     r11, [rip + freeway_section_\name]
+    mov     r9, [rip + freeway_hot + HOT_ALONE]
+    mov     fs:[r10 + RSEQ_SECTION], r11                // [1]
+.Lstart_\name:
+    cmp     dword ptr fs:[r10 + RSEQ_CPU_ID], 0         // [2]
+    js      1f
+    cmp     byte ptr [r9], 0
+    je      1f
+    mov     rax, [rdi]                                  // [3]
+    mov     r11, rsi
+    \operation                                         // [4]
+    mov     [rdi], r11                                  // [5] commit
+.Lpost_\name:
+    mov     edx, 1
+    ret
+1:  xor     edx, edx
+    ret
+    SECTION_ABORT \name, freeway_alone_\name
+    .cfi_endproc
+    .size   freeway_alone_\name, . - freeway_alone_\name
+.endm
+
+.macro OR_OLD
+    or      r11, rax
+.endm
+.macro AND_NOT_OLD
+    not     r11
+    and     r11, rax
+.endm
+    ALONE set_bits, OR_OLD
+    ALONE clear_bits, AND_NOT_OLD
+
     .section .note.GNU-stack, "", @progbits

@@ -115,6 +115,7 @@ void Heap::decide_mode() {
   freeway_hot.any_rseq = on ? area : nowhere;
   freeway_hot.any_id = freeway_hot.any_rseq + (rseq.has_mm_cid ? RSEQ_MM_CID : RSEQ_CPU_ID);
   freeway_hot.rseq_bytes = rseq.bytes;
+  freeway_hot.alone = process::single_threaded_flag();
   if (on) process::can_interrupt_sections();
 
   ready_.store_release(1);  // [R3] pairs with [A3]
