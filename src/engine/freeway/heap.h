@@ -94,7 +94,7 @@ class Heap {  // all zero until start(): it takes no room in the file
   Slab* own_slab();
   Slab* make_slab();
   bool seize(u32 id);
-  void unseize(u32 id) { exclusive_[id].store_release(0); }  // [R1] pairs with [A1]
+  void unseize(u32 id) { exclusive_[id].store_release(0); }  // [R1] pairs with small.cc:[A1]
   template <class F>
   bool with_claimed_slab(F&& f);
   // sized.cc
@@ -163,7 +163,7 @@ inline void Heap::free_group(unsigned c, const SizeClass& k, const Group& group,
 template <class F>
 void Heap::each_slab(F&& f) {
   for (u32 id = 0; id < ids_; ++id)
-    if (Slab* slab = slabs_[id].load_acquire()) f(*slab);  // [A2] pairs with [R2]
+    if (Slab* slab = slabs_[id].load_acquire()) f(*slab);  // [A2] pairs with small.cc:[R2]
   for (unsigned n = 0; n < claimed_.kSlabs; ++n)
     if (Slab* slab = claimed_.slab(n)) f(*slab);
 }
