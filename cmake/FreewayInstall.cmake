@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 #
-# What is installed: the header, both libraries, the command, a CMake package (Freeway::freeway,
+# What is installed: the header, both libraries, the command and its page, a CMake package (Freeway::freeway,
 # Freeway::freeway_static) and a pkg-config file.
 include(CMakePackageConfigHelpers)
 
@@ -11,6 +11,7 @@ install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/freeway" DESTINATION "${CMAKE_I
   FILES_MATCHING PATTERN "*.h")
 if(TARGET freeway_command)
   install(TARGETS freeway_command RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+  install(FILES "${PROJECT_SOURCE_DIR}/docs/man/freeway.1" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
 endif()
 
 set(freeway_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/Freeway")

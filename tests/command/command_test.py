@@ -20,7 +20,8 @@ from pathlib import Path
 COMMAND = Path(os.environ["FREEWAY_COMMAND"])
 LIBRARY = Path(os.environ["FREEWAY_LIB"])
 STATIC_PROGRAM = os.environ["STATIC_PROGRAM"]
-HEADER = Path(__file__).resolve().parents[2] / "include" / "freeway" / "freeway.h"
+ROOT = Path(__file__).resolve().parents[2]
+HEADER = ROOT / "include/freeway/freeway.h"
 OWN_FAILURE, NOT_EXECUTABLE, NOT_FOUND = 125, 126, 127
 NAME_WIDTH = 14  # of the names in doctor's list
 SUMMARY = "freeway: what the heap did"
@@ -76,6 +77,22 @@ class Usage(unittest.TestCase):
     def test_nothing_to_do_is_a_failure(self) -> None:
         for arguments in ([], ["run"], ["run", "--stats"], ["run", "--"]):
             self.assertEqual(freeway(*arguments).returncode, OWN_FAILURE, arguments)
+
+
+class Documentation(unittest.TestCase):
+    def test_manual_page_has_every_option_of_the_help(self) -> None:
+        page = (ROOT / "docs/man/freeway.1").read_text().replace("Fl -", "--")
+        for option in set(re.findall(r"--[a-z][-a-z]*", freeway("--help").stdout)):
+            self.assertIn(option, page)
+
+    def test_readme_has_every_variable_of_the_library_with_its_values(self) -> None:
+        readme = (ROOT / "README.md").read_text()
+        variables = re.findall(r"(FREEWAY_\w+)=(\S+)", freeway("options").stdout)
+        self.assertTrue(variables)
+        for name, values in variables:
+            row = re.search(rf"^\| `{name}` \| ([^|]*) \|", readme, flags=re.MULTILINE)
+            assert row is not None, name
+            self.assertEqual(sorted(row[1].strip().split(", ")), sorted(values.split("|")), name)
 
 
 class Run(InAFolder):
