@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: MIT
+//
+// Tests of pages/large.h: blocks of frames and huge blocks: sizes, zeros, growing and shrinking where they are, moving,
+// double frees, and each of the kernel's refusals in turn.
+#include "pages/large.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "differential/random.h"
+#include "unit/test_env.h"
+
+namespace freeway {
+namespace {
+
+using test::Call;
+using test::kernel;
+using test::Random;
+using test::TestEnv;
+
+using Large = LargeBlocks<TestEnv>;
+constexpr std::size_t kChunks = 8;
+constexpr std::size_t kHuge = 256 * kMiB;
+constexpr u64 kNow = 1'000'000'000;
+
+class LargeTest : public testing::Test {
+ protected:
+  void SetUp() override { make(); }
+  void TearDown() override { kernel().reset(); }
+
+  void make() {
+    kernel().reset();
+    make_layers();
+  }
+  void make_layers() {
+    world_ = std::make_unique<World>();
+    world_->chunks = std::vector<Chunk<TestEnv>>(kChunks);
+    world_->classes = std::vector<PageMap<TestEnv>::ClassByte>(kChunks * kChunkFrames);
+    world_->infos = std::vector<PageMap<TestEnv>::Entry>(kChunks * kChunkFrames);
+    const uptr base = kernel().reserve(kChunks * kChunkSize, kChunkSize);
+    frames().init(base, kChunks * kChunkSize, world_->chunks.data());
+    map().init(base, kChunks * kChunkFrames, world_->classes.data(), world_->infos.data());
+    large().init(&frames(), &map());
+  }
+  Large& large() { return world_->large; }
+  Frames<TestEnv>& frames() { return world_->frames; }
+  PageMap<TestEnv>& map() { return world_->map; }
+  FrameInfo info(uptr block) { return map().get(block); }
+  std::size_t size(uptr block) { return info(block).value() * kFrameSize; }
+  bool give(uptr block) { return large().give(block, info(block), kNow); }
+  bool resize(uptr block, std::size_t bytes) { return large().resize(block, info(block), bytes, kNow); }
+
+  static void write(uptr block, std::size_t bytes) {
+    for (std::size_t at = 0; at < bytes; at += kFrameSize) *reinterpret_cast<u64*>(block + at) = block + at;
+  }
+  static void rewrite_moved(uptr block, uptr old, std::size_t bytes) {
+    for (std::size_t at = 0; at < bytes; at += kFrameSize)
+      ASSERT_EQ(*reinterpret_cast<u64*>(block + at), old + at) << "contents after " << at << " bytes";
+  }
+
+ private:
+  struct World {
+    std::vector<Chunk<TestEnv>> chunks;
+    std::vector<PageMap<TestEnv>::ClassByte> classes;
+    std::vector<PageMap<TestEnv>::Entry> infos;
+    Frames<TestEnv> frames;
+    PageMap<TestEnv> map;
+    Large large;
+  };
+  std::unique_ptr<World> world_;
+};
+
+TEST_F(LargeTest, ABlockHasTheFramesThatItNeedsAndNoMore) {
+  for (std::size_t bytes : {std::size_t{1}, kFrameSize - 1, kFrameSize, kFrameSize + 1, 3 * kMiB, 5 * kMiB + 1}) {
+    const auto block = large().take(bytes, 1);
+    ASSERT_NE(block.address, 0u);
+    EXPECT_TRUE(block.zero);
+    EXPECT_EQ(info(block.address).kind(), FrameInfo::kLarge);
+    EXPECT_EQ(size(block.address), ceil_div(bytes, kFrameSize) * kFrameSize);
+    EXPECT_EQ(frames().policy().live(), ceil_div(bytes, kFrameSize));
+    EXPECT_TRUE(give(block.address));
+    EXPECT_EQ(frames().policy().live(), 0u);
+    frames().purge_to(0);
+  }
+}
+
+TEST_F(LargeTest, AlignmentIsKeptForSmallAndHugeBlocks) {
+  for (std::size_t alignment = 1; alignment <= 4 * kGiB; alignment *= 4)
+    for (std::size_t bytes : {std::size_t{100}, 5 * kMiB, kHuge}) {
+      const auto block = large().take(bytes, alignment);
+      ASSERT_NE(block.address, 0u) << bytes << " aligned to " << alignment;
+      EXPECT_EQ(block.address % alignment, 0u);
+      EXPECT_EQ(block.address % kFrameSize, 0u);
+      EXPECT_TRUE(give(block.address));
+    }
+}
+
+TEST_F(LargeTest, WhatNoAddressSpaceHoldsIsRefusedWithoutAskingTheKernel) {
+  const auto before = kernel().calls(Call::kMap) + kernel().calls(Call::kReserve);
+  EXPECT_EQ(large().take(PTRDIFF_MAX, 1).address, 0u);
+  EXPECT_EQ(large().take((kMaxFrames + 1) * kFrameSize, 1).address, 0u);
+  EXPECT_EQ(large().take(1, std::size_t{1} << 47).address, 0u);
+  EXPECT_EQ(large().take(kHuge, std::size_t{1} << 62).address, 0u);
+  EXPECT_EQ(kernel().calls(Call::kMap) + kernel().calls(Call::kReserve), before);
+}
+
+TEST_F(LargeTest, OnlyMemoryThatIsZeroIsSaidToBe) {
+  Random random(test::test_seed());
+  std::vector<uptr> blocks;
+  for (int i = 0; i < 2000; ++i) {
+    if (blocks.size() < 10 && random.chance(60)) {
+      const std::size_t bytes = 1 + random.below(2 * kMiB);
+      const auto block = large().take(bytes, 1);
+      if (block.address == 0) continue;
+      if (block.zero) {
+        ASSERT_TRUE(test::is_zero(block.address, size(block.address)));
+      }
+      memset(reinterpret_cast<void*>(block.address), 0xff, size(block.address));
+      blocks.push_back(block.address);
+    } else if (!blocks.empty()) {
+      const std::size_t which = random.below(blocks.size());
+      ASSERT_TRUE(give(blocks[which]));
+      blocks.erase(blocks.begin() + static_cast<long>(which));
+    }
+    if (random.chance(5)) frames().purge_to(random.below(30));
+  }
+}
+
+TEST_F(LargeTest, ADoubleFreeIsSeenAndChangesNothing) {
+  for (std::size_t bytes : {100 * kKiB, kHuge}) {
+    const uptr block = large().take(bytes, 1).address;
+    const FrameInfo was = info(block);
+    EXPECT_TRUE(large().give(block, was, kNow));
+    const auto before = kernel().ranges();
+    EXPECT_FALSE(large().give(block, was, kNow));
+    EXPECT_EQ(kernel().ranges(), before);
+    EXPECT_EQ(frames().policy().live(), 0u);
+  }
+}
+
+TEST_F(LargeTest, OfTwoThreadsThatFreeABlockOneDoes) {
+  const uptr block = large().take(100 * kKiB, 1).address;
+  const FrameInfo was = info(block);
+  TestEnv::at_step("large.claimed", [&] { EXPECT_FALSE(large().give(block, was, kNow)); });
+  EXPECT_TRUE(large().give(block, was, kNow));
+}
+
+TEST_F(LargeTest, ABlockShrinksAndGrowsWhereItIs) {
+  const uptr block = large().take(10 * kFrameSize, 1).address;
+  write(block, 10 * kFrameSize);
+  EXPECT_TRUE(resize(block, 10 * kFrameSize - 5)) << "the same frames";
+  EXPECT_EQ(size(block), 10 * kFrameSize);
+  EXPECT_TRUE(resize(block, 3 * kFrameSize));
+  EXPECT_EQ(size(block), 3 * kFrameSize);
+  EXPECT_EQ(frames().policy().live(), 3u);
+  EXPECT_TRUE(resize(block, 200 * kFrameSize));
+  EXPECT_EQ(size(block), 200 * kFrameSize);
+  EXPECT_EQ(frames().policy().live(), 200u);
+  rewrite_moved(block, block, 3 * kFrameSize);
+  write(block, 200 * kFrameSize);
+  EXPECT_TRUE(give(block));
+  EXPECT_EQ(frames().policy().live(), 0u);
+}
+
+TEST_F(LargeTest, ABlockWithANeighbourDoesNotGrow) {
+  const uptr block = large().take(2 * kFrameSize, 1).address;
+  const uptr neighbour = large().take(kFrameSize, 1).address;
+  ASSERT_EQ(neighbour, block + 2 * kFrameSize);
+  EXPECT_FALSE(resize(block, 3 * kFrameSize));
+  EXPECT_EQ(size(block), 2 * kFrameSize);
+  EXPECT_EQ(frames().policy().live(), 3u);
+  EXPECT_TRUE(give(neighbour));
+  EXPECT_TRUE(resize(block, 3 * kFrameSize));
+}
+
+// Two reservations often lie side by side; a block at the end of one arena must not grow into the other, since its
+// frames are given back to one arena only.
+TEST_F(LargeTest, DISABLED_ABlockDoesNotGrowIntoTheArenaBehindItsOwn) {
+  kernel().reset();
+  kernel().pack(4 * kGiB);
+  make_layers();
+  const std::size_t primary = kChunks * kChunkFrames;
+  const uptr block = large().take(primary * kFrameSize, 1).address;
+  ASSERT_EQ(block, frames().primary().base());
+  // The arenas behind it; one of them begins where the primary ends, or the test says nothing.
+  const uptr other = large().take(kFrameSize, 1).address;
+  ASSERT_EQ(other, block + primary * kFrameSize);
+  ASSERT_TRUE(give(other));
+  EXPECT_FALSE(resize(block, (primary + 1) * kFrameSize));
+  EXPECT_EQ(size(block), primary * kFrameSize);
+  EXPECT_TRUE(give(block));
+  EXPECT_EQ(frames().policy().live(), 0u);
+}
+
+TEST_F(LargeTest, ABlockThatIsFreedWhileItGrowsGivesTheNewFramesBack) {
+  const uptr block = large().take(2 * kFrameSize, 1).address;
+  const FrameInfo was = info(block);
+  TestEnv::at_step("large.extended", [&] { EXPECT_TRUE(large().give(block, was, kNow)); });
+  EXPECT_FALSE(large().resize(block, was, 9 * kFrameSize, kNow));
+  EXPECT_EQ(frames().policy().live(), 0u);
+}
+
+TEST_F(LargeTest, AHugeBlockIsAMappingOfItsOwn) {
+  const auto block = large().take(kHuge + 1, 1);
+  ASSERT_NE(block.address, 0u);
+  EXPECT_TRUE(block.zero);
+  EXPECT_EQ(info(block.address).kind(), FrameInfo::kHuge);
+  EXPECT_EQ(size(block.address), kHuge + kFrameSize);
+  EXPECT_EQ(large().huge_bytes(), kHuge + kFrameSize);
+  EXPECT_EQ(frames().policy().live(), 0u);
+  const std::size_t with = kernel().mapped_bytes();
+  EXPECT_TRUE(give(block.address));
+  EXPECT_EQ(kernel().mapped_bytes(), with - kHuge - kFrameSize);
+  EXPECT_EQ(large().huge_bytes(), 0u);
+}
+
+TEST_F(LargeTest, AHugeBlockShrinksAndGrowsInPlaceWhereTheKernelLetsIt) {
+  const uptr block = large().take(2 * kHuge, 1).address;
+  write(block, kHuge);
+  EXPECT_TRUE(resize(block, kHuge));
+  EXPECT_EQ(size(block), kHuge);
+  EXPECT_EQ(large().huge_bytes(), kHuge);
+  rewrite_moved(block, block, kHuge);
+  kernel().refuse(Call::kResize);
+  EXPECT_FALSE(resize(block, kHuge + kFrameSize));
+  EXPECT_EQ(size(block), kHuge) << "it is as it was";
+  EXPECT_EQ(large().huge_bytes(), kHuge);
+  EXPECT_FALSE(resize(block, kHuge - kFrameSize)) << "it would no longer be huge";
+  EXPECT_EQ(info(block).kind(), FrameInfo::kHuge);
+  EXPECT_TRUE(give(block));
+}
+
+TEST_F(LargeTest, ALargeBlockDoesNotGrowIntoAHugeOne) {
+  const uptr block = large().take(kMiB, 1).address;
+  EXPECT_FALSE(resize(block, kHuge));
+  EXPECT_EQ(size(block), kMiB);
+  EXPECT_FALSE(resize(block, PTRDIFF_MAX));
+}
+
+TEST_F(LargeTest, AHugeBlockMovesWithItsContents) {
+  const uptr block = large().take(kHuge, 1).address;
+  write(block, kHuge);
+  const std::size_t before = kernel().mapped_bytes();
+  const uptr moved = large().move_huge(block, info(block), 2 * kHuge);
+  ASSERT_NE(moved, 0u);
+  rewrite_moved(moved, block, kHuge);
+  EXPECT_TRUE(test::is_zero(moved + kHuge, kFrameSize));
+  EXPECT_EQ(size(moved), 2 * kHuge);
+  EXPECT_EQ(info(block).kind(), FrameInfo::kNothing);
+  EXPECT_EQ(large().huge_bytes(), 2 * kHuge);
+  EXPECT_LE(kernel().mapped_bytes(), before + kHuge + PageMap<TestEnv>::kLeafBytes);
+  EXPECT_TRUE(give(moved));
+  EXPECT_EQ(large().huge_bytes(), 0u);
+}
+
+TEST_F(LargeTest, AMoveThatIsRefusedAtAnyCallLeavesTheBlockAsItWas) {
+  int refusals = 0;
+  for (std::uint64_t nth = 1;; ++nth) {
+    make();
+    const uptr block = large().take(kHuge, 1).address;
+    write(block, kHuge);
+    const FrameInfo was = info(block);
+    const auto before = kernel().ranges();
+    const std::size_t leaves = map().leaf_bytes();
+    kernel().refuse_any(nth);
+    const uptr moved = large().move_huge(block, was, 2 * kHuge);
+    kernel().refuse_nothing();
+    if (kernel().refused() == 0) break;
+    ++refusals;
+    ASSERT_EQ(moved, 0u) << "call " << nth;
+    EXPECT_TRUE(kernel().ranges() == before || map().leaf_bytes() > leaves) << "call " << nth;
+    EXPECT_EQ(info(block).bits, was.bits);
+    EXPECT_EQ(large().huge_bytes(), kHuge);
+    rewrite_moved(block, block, kHuge);
+    EXPECT_TRUE(give(block));
+  }
+  EXPECT_GE(refusals, 2) << "reserve and move";
+}
+
+TEST_F(LargeTest, AMoveOfABlockThatIsFreedMeanwhileLosesNothing) {
+  const uptr block = large().take(kHuge, 1).address;
+  const FrameInfo was = info(block);
+  const auto without = [&] {
+    auto ranges = kernel().ranges();
+    ranges.erase(block);
+    return ranges;
+  }();
+  EXPECT_TRUE(large().give(block, was, kNow));
+  EXPECT_EQ(large().move_huge(block, was, 2 * kHuge), 0u);
+  EXPECT_EQ(kernel().ranges(), without);
+}
+
+TEST_F(LargeTest, AHugeBlockThatCannotBeUnmappedGivesItsMemoryBack) {
+  const uptr block = large().take(kHuge, 1).address;
+  write(block, kHuge);
+  kernel().refuse(Call::kRelease);
+  EXPECT_TRUE(give(block));
+  EXPECT_EQ(kernel().calls(Call::kPurge), 1u);
+  EXPECT_TRUE(test::is_zero(block, kMiB));
+  EXPECT_EQ(info(block).kind(), FrameInfo::kNothing);
+}
+
+TEST_F(LargeTest, AnyRefusedCallOfTakingLosesNothing) {
+  for (std::size_t bytes : {std::size_t{70000}, 40 * kMiB, kHuge}) {
+    for (std::uint64_t nth = 1;; ++nth) {
+      make();
+      const auto before = kernel().ranges();
+      kernel().refuse_any(nth);
+      const auto block = large().take(bytes, 1);
+      kernel().refuse_nothing();
+      if (kernel().refused() == 0) break;
+      if (block.address == 0) {
+        EXPECT_EQ(frames().policy().live(), 0u) << bytes << " call " << nth;
+        EXPECT_EQ(large().huge_bytes(), 0u);
+        if (bytes >= kHuge) {
+          EXPECT_EQ(kernel().ranges(), before);
+        }
+      }
+      const auto again = large().take(bytes, 1);
+      ASSERT_NE(again.address, 0u);
+      EXPECT_TRUE(give(again.address));
+    }
+  }
+}
+
+TEST_F(LargeTest, AThreadThatStopsLosesItsBlockAndNoMore) {
+  for (const char* step : {"large.taken", "large.claimed", "large.extended", "large.mapped", "large.moving"}) {
+    make();
+    ASSERT_TRUE(test::ended_at(step, [&] {
+      const uptr block = large().take(3 * kFrameSize, 1).address;
+      resize(block, 5 * kFrameSize);
+      give(block);
+      const uptr huge = large().take(kHuge, 1).address;
+      large().move_huge(huge, info(huge), 2 * kHuge);
+    })) << step;
+    EXPECT_LE(frames().policy().live(), 5u) << step;
+    EXPECT_LE(kernel().mapped_bytes(), kChunks * kChunkSize + 3 * kHuge + 2 * PageMap<TestEnv>::kLeafBytes) << step;
+    for (std::size_t bytes : {kFrameSize, 300 * kFrameSize, kHuge}) {
+      const uptr block = large().take(bytes, 1).address;
+      ASSERT_NE(block, 0u) << step;
+      EXPECT_TRUE(give(block)) << step;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace freeway
