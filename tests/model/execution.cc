@@ -40,8 +40,10 @@ void Execution::thread_entry(int thread) {
 
 void Execution::main_entry(int stage) {
   Execution* self = active_execution;
-  if (stage == 0) self->program_.construct(self->object_);
-  else self->program_.finish(self->object_);
+  if (stage == 0)
+    self->program_.construct(self->object_);
+  else
+    self->program_.finish(self->object_);
   self->fibers_[kMainThread].leave();
 }
 
@@ -87,8 +89,10 @@ void Execution::outcomes(int thread, std::vector<Timestamp>& choices) const {
     for (Timestamp i = 0; i < static_cast<Timestamp>(op.operand); ++i) choices.push_back(i);
     return;
   }
-  if (options_.memory == MemoryModel::kSequential) choices.push_back(usual_outcome(thread));
-  else memory_.outcomes(thread, op, choices);
+  if (options_.memory == MemoryModel::kSequential)
+    choices.push_back(usual_outcome(thread));
+  else
+    memory_.outcomes(thread, op, choices);
 }
 
 Timestamp Execution::usual_outcome(int thread) const {
@@ -106,7 +110,8 @@ const Operation& Execution::step(int thread, Timestamp choice, int index) {
     if (trace_) trace_operation(thread, op, choice);
   }
   int count = ++operations_[static_cast<std::size_t>(thread)];
-  if (count > max_operations_[static_cast<std::size_t>(thread)]) max_operations_[static_cast<std::size_t>(thread)] = count;
+  if (count > max_operations_[static_cast<std::size_t>(thread)])
+    max_operations_[static_cast<std::size_t>(thread)] = count;
   static Operation executed;  // the thread's own record dies as it goes on
   executed = op;
   resume(thread);
@@ -174,7 +179,7 @@ std::uint64_t Execution::perform(Operation& op) {
 void Execution::access_plain(int field, bool write) {
   if (running_ == kMainThread) return;  // nobody else runs
   const char* race = write ? memory_.plain_write(running_, field) : memory_.plain_read(running_, field);
-  if (trace_) trace_line(running_, (write ? "writes " : "reads ") + memory_.plain(field).name);
+  if (trace_) trace_access(running_, memory_.plain(field).name, write);
   if (race) check(false, (std::string(race) + ": " + memory_.plain(field).name).c_str());
 }
 
@@ -224,7 +229,8 @@ bool mutant_active(const char* name) { return active_execution->mutant(name); }
 void model_check(bool condition, const char* what) { active_execution->check(condition, what); }
 void model_observe(std::uint64_t value) { active_execution->observe(value); }
 int model_choose(int alternatives) {
-  Operation op{Kind::kChoose, kRelaxed, kRelaxed, 8, -1, static_cast<std::uint64_t>(alternatives), 0, {"", 0}, 0, false};
+  Operation op{Kind::kChoose, kRelaxed, kRelaxed, 8, -1, static_cast<std::uint64_t>(alternatives), 0,
+               {"", 0},       0,        false};
   return static_cast<int>(active_execution->perform(op));
 }
 int model_stalled() { return active_execution->stalled(); }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // execution.h: one run of a program, driven transition by transition from outside.
 //
-// Every thread is a fiber that stops before each of its atomic operations and announces it. Whoever drives the execution
-// picks a thread and an outcome; step() carries the operation out and lets the thread go on to its next one. The
-// constructor and finish() run on a fiber too, but without stopping.
+// Every thread is a fiber that stops before each of its atomic operations and announces it. Whoever drives the
+// execution picks a thread and an outcome; step() carries the operation out and lets the thread go on to its next
+// one. The constructor and finish() run on a fiber too, but without stopping.
 #pragma once
 
 #include <array>
@@ -78,6 +78,7 @@ class Execution {
   void weaken(Operation& op);
   void remember_site(Site site, int orders);
   void trace_operation(int thread, const Operation& op, Timestamp choice);
+  void trace_access(int thread, const std::string& name, bool write);
   void trace_line(int thread, const std::string& text);
 
   const ProgramType& program_;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // explorer.h: runs a small concurrent program in all its executions and reports the first that goes wrong.
 //
-// A program is a class: its constructor sets things up, `thread(id)` is run by kThreads model threads, `finish()` looks
-// at the end state. Its shared words are ModelEnv's Atomic and Plain (model_env.h), so templates over Env run unchanged.
+// A program is a class: its constructor sets things up, `thread(id)` is run by kThreads model threads, `finish()`
+// looks at the end state. Its shared words are ModelEnv's Atomic and Plain (model_env.h), so templates over Env run
+// unchanged.
 //
 //     struct Program {
 //       static constexpr int kThreads = 2;
@@ -13,9 +14,9 @@
 //     Result result = explore<Program>();
 //     EXPECT_TRUE(result.ok()) << result.report();
 //
-// The program is built anew, in the same zeroed memory, for each execution; all it does must follow from the choices made
-// here. Only atomic operations are choice points: (which thread, which of the values that it may read; memory.h).
-// No destructor runs: no member may own heap memory.
+// The program is built anew, in the same zeroed memory, for each execution; all it does must follow from the choices
+// made here. Only atomic operations are choice points: (which thread, which of the values that it may read;
+// memory.h). No destructor runs: no member may own heap memory.
 //
 // Reductions (docs in search.h): kDpor and kSleep see each distinguishable execution at least once, kFull all of them.
 #pragma once
@@ -53,8 +54,9 @@ struct BitLoss {
 struct Options {
   Reduction reduction = Reduction::kDpor;
   MemoryModel memory = MemoryModel::kWeak;
-  // Bounds; -1: none. A bounded search sees the executions with at most so many switches away from a thread that could go
-  // on, and so many reads of values that are not the newest; it is made without reduction, which would not keep that.
+  // Bounds; -1: none. A bounded search sees the executions with at most so many switches away from a thread that
+  // could go on, and so many reads of values that are not the newest; it is made without reduction, which would not
+  // keep that.
   int preemptions = -1;
   int stale_reads = -1;
   // This thread stops for ever after this many atomic operations.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // explorer_litmus_test.cc: what the explorer's memory may and may not show, by the litmus tests of the literature.
 //
-// Each test states the exact set of outcomes. The registers that a program observes are digits of one decimal number, so
-// that a set reads like the tables in papers. Every program is searched three ways, which must agree.
+// Each test states the exact set of outcomes. The registers that a program observes are digits of one decimal number,
+// so that a set reads like the tables in papers. Every program is searched three ways, which must agree.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -163,9 +163,7 @@ struct ReadReadCoherence {
   void finish() { model_observe(first * 10 + second); }
 };
 
-TEST(Litmus, ReadsOfOneWordNeverGoBack) {
-  EXPECT_EQ(weak<ReadReadCoherence>(), observed({0, 1, 2, 11, 12, 22}));
-}
+TEST(Litmus, ReadsOfOneWordNeverGoBack) { EXPECT_EQ(weak<ReadReadCoherence>(), observed({0, 1, 2, 11, 12, 22})); }
 
 struct WriteReadCoherence {
   static constexpr int kThreads = 2;
@@ -200,7 +198,8 @@ struct IndependentReaders {  // IRIW: two readers may disagree about the order o
 
 TEST(Litmus, IndependentReadersMayDisagree) {
   Outcomes all;
-  for (u32 bits = 0; bits < 16; ++bits) all.insert((bits >> 3) * 1000 + (bits >> 2 & 1) * 100 + (bits >> 1 & 1) * 10 + (bits & 1) + 1);
+  for (u32 bits = 0; bits < 16; ++bits)
+    all.insert((bits >> 3) * 1000 + (bits >> 2 & 1) * 100 + (bits >> 1 & 1) * 10 + (bits & 1) + 1);
   EXPECT_EQ(weak<IndependentReaders>(), all);
   all.erase(1010 + 1);
   EXPECT_EQ(outcomes_of<IndependentReaders>(MemoryModel::kSequential), all);
@@ -346,9 +345,7 @@ struct RmwBeforeStore {  // an RMW may take its place before a blind store that 
   void finish() { model_observe(seen * 10 + x.load_relaxed()); }
 };
 
-TEST(Litmus, AnRmwMayComeBeforeAStoreThatItDoesNotKnow) {
-  EXPECT_EQ(weak<RmwBeforeStore>(), observed({4, 5, 14, 15}));
-}
+TEST(Litmus, AnRmwMayComeBeforeAStoreThatItDoesNotKnow) { EXPECT_EQ(weak<RmwBeforeStore>(), observed({4, 5, 14, 15})); }
 
 struct LoadBuffering {
   static constexpr int kThreads = 2;

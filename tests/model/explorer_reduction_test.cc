@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // explorer_reduction_test.cc: the reduced searches see every outcome that the full search sees.
 //
-// Reductions that look right and are not are easy to write, so this is checked on random programs: 2 or 3 threads, loads, stores,
-// RMWs, CASes and fences in all orders over few words with few values (so that CASes meet ABA), and operations that depend on
-// what was read before. An outcome is everything that was read and what the words hold at the end; it also matters
-// whether a race on plain data was found. FREEWAY_TEST_SEED=n repeats a run.
+// Reductions that look right and are not are easy to write, so this is checked on random programs: 2 or 3 threads,
+// loads, stores, RMWs, CASes and fences in all orders over few words with few values (so that CASes meet ABA), and
+// operations that depend on what was read before. An outcome is everything that was read and what the words hold at
+// the end; it also matters whether a race on plain data was found. FREEWAY_TEST_SEED=n repeats a run.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -141,12 +141,13 @@ TEST_P(Reductions, SeeEveryOutcomeOfRandomPrograms) {
       ASSERT_EQ(reduced.outcomes, full.outcomes) << "FREEWAY_TEST_SEED=" << seed + number << ", " << reduced.summary();
     }
   }
-  std::printf("seed %llu: %llu programs (%llu too large for the full search), %llu racy, %llu outcomes; executions: full %llu, "
-              "sleep sets %llu, source-DPOR %llu\n",
-              static_cast<unsigned long long>(seed), static_cast<unsigned long long>(programs),
-              static_cast<unsigned long long>(left_out), static_cast<unsigned long long>(racy),
-              static_cast<unsigned long long>(outcomes), static_cast<unsigned long long>(total[0]),
-              static_cast<unsigned long long>(total[1]), static_cast<unsigned long long>(total[2]));
+  std::printf(
+      "seed %llu: %llu programs (%llu too large for the full search), %llu racy, %llu outcomes; executions: full %llu, "
+      "sleep sets %llu, source-DPOR %llu\n",
+      static_cast<unsigned long long>(seed), static_cast<unsigned long long>(programs),
+      static_cast<unsigned long long>(left_out), static_cast<unsigned long long>(racy),
+      static_cast<unsigned long long>(outcomes), static_cast<unsigned long long>(total[0]),
+      static_cast<unsigned long long>(total[1]), static_cast<unsigned long long>(total[2]));
   EXPECT_LT(left_out * 5, programs) << "the check must cover most programs";
   EXPECT_GT(racy, 0U);
 }

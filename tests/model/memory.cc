@@ -97,8 +97,8 @@ void Memory::outcomes(int thread, const Operation& op, std::vector<Timestamp>& c
   }
 }
 
-// Room for a message right after the one at `index`. Timestamps of the first messages are far apart, as many may have to come
-// between them.
+// Room for a message right after the one at `index`. Timestamps of the first messages are far apart, as many may have
+// to come between them.
 Message& Memory::insert(Location& word, std::size_t index) {
   const int distance = word.count < 16 ? 1024 : 32;
   if (word.count == word.messages.size()) word.messages.resize(2 * word.messages.size());

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT
 // memory.h: C++ acquire/release/relaxed memory as messages with views.
 //
-// Location  all values that were ever stored to one atomic word, in its modification order. The position of a value in it is
-//           its timestamp; there is room between two timestamps.
-// View      what a thread (or a message) knows: for each location the oldest timestamp that may still be read, and for
-//           each thread the last moment that happened before (a vector clock)
-// Load      may read any value not older than the thread's view of the location. acquire: the message's view joins the
-//           thread's; relaxed: it is kept aside and joins at the next fence_acquire()
-// Store     goes to any place after the thread's view, but not between an RMW and what that read. release: its message
-//           carries the thread's view; relaxed: nothing
-// RMW       reads a value that no other RMW has read, and goes right after it; its message also carries on the view of the
-//           message read (release sequence). Where nobody stores blindly that is the newest value
+// Location  all values that were ever stored to one atomic word, in its modification order. The position of a value
+//           in it is its timestamp; there is room between two timestamps.
+// View      what a thread (or a message) knows: for each location the oldest timestamp that may still be read, and
+//           for each thread the last moment that happened before (a vector clock)
+// Load      may read any value not older than the thread's view of the location. acquire: the message's view joins
+//           the thread's; relaxed: it is kept aside and joins at the next fence_acquire()
+// Store     goes to any place after the thread's view, but not between an RMW and what that read. release: its
+//           message carries the thread's view; relaxed: nothing
+// RMW       reads a value that no other RMW has read, and goes right after it; its message also carries on the view
+//           of the message read (release sequence). Where nobody stores blindly that is the newest value
 // CAS       the same, or fails on any value not older than the thread's view that differs from what it expects
 // Plain     not a choice: an access that is not ordered with another thread's conflicting one is a race, and is
 //           found in whatever order the two are executed, since every thread's last access is remembered
 //
-// That is C++20 without seq_cst, less one thing: loads read only what was executed before, so no load happens after a later
-// store of its own thread ("load buffering"). Loads ordered before stores by a dependency or an acquire never do; machines
-// whose loads are satisfied in order (x86-64) have none.
+// That is C++20 without seq_cst, less one thing: loads read only what was executed before, so no load happens after
+// a later store of its own thread ("load buffering"). Loads ordered before stores by a dependency or an acquire
+// never do; machines whose loads are satisfied in order (x86-64) have none.
 #pragma once
 
 #include <array>
@@ -81,7 +81,7 @@ struct Operation {
   Order order;
   Order failure_order;  // CAS only
   std::uint8_t bytes;
-  int location;         // -1 for kChoose
+  int location;  // -1 for kChoose
   std::uint64_t operand;
   std::uint64_t expected;
   Site site;

@@ -40,14 +40,14 @@ struct ModelEnv {
     void store_relaxed(T value, FREEWAY_MODEL_SITE) { run(Kind::kStore, kRelaxed, value, {file, line}); }
     void store_release(T value, FREEWAY_MODEL_SITE) { run(Kind::kStore, kRelease, value, {file, line}); }
 
-#define FREEWAY_MODEL_RMW(name, order)                                                                            \
-  T exchange_##name(T value, FREEWAY_MODEL_SITE) { return run(Kind::kExchange, order, value, {file, line}); }     \
-  T fetch_add_##name(T value, FREEWAY_MODEL_SITE) { return run(Kind::kAdd, order, value, {file, line}); }         \
-  T fetch_sub_##name(T value, FREEWAY_MODEL_SITE) { return run(Kind::kSub, order, value, {file, line}); }         \
-  T fetch_or_##name(T value, FREEWAY_MODEL_SITE) { return run(Kind::kOr, order, value, {file, line}); }           \
-  T fetch_and_##name(T value, FREEWAY_MODEL_SITE) { return run(Kind::kAnd, order, value, {file, line}); }         \
-  bool cas_##name(T& expected, T desired, FREEWAY_MODEL_SITE) {                                                   \
-    return compare(order, kRelaxed, expected, desired, {file, line});                                             \
+#define FREEWAY_MODEL_RMW(name, order)                                                                        \
+  T exchange_##name(T value, FREEWAY_MODEL_SITE) { return run(Kind::kExchange, order, value, {file, line}); } \
+  T fetch_add_##name(T value, FREEWAY_MODEL_SITE) { return run(Kind::kAdd, order, value, {file, line}); }     \
+  T fetch_sub_##name(T value, FREEWAY_MODEL_SITE) { return run(Kind::kSub, order, value, {file, line}); }     \
+  T fetch_or_##name(T value, FREEWAY_MODEL_SITE) { return run(Kind::kOr, order, value, {file, line}); }       \
+  T fetch_and_##name(T value, FREEWAY_MODEL_SITE) { return run(Kind::kAnd, order, value, {file, line}); }     \
+  bool cas_##name(T& expected, T desired, FREEWAY_MODEL_SITE) {                                               \
+    return compare(order, kRelaxed, expected, desired, {file, line});                                         \
   }
     FREEWAY_MODEL_RMW(relaxed, kRelaxed)
     FREEWAY_MODEL_RMW(acquire, kAcquire)
@@ -91,11 +91,14 @@ struct ModelEnv {
     bool compare(Order success, Order failure, T& expected, T desired, Site site) {
       if (current_epoch() == 0) {
         bool equal = value_ == expected;
-        if (equal) value_ = desired;
-        else expected = value_;
+        if (equal)
+          value_ = desired;
+        else
+          expected = value_;
         return equal;
       }
-      Operation op{Kind::kCas, success, failure, sizeof(T), location(), encode(desired), encode(expected), site, 0, false};
+      Operation op{Kind::kCas,      success,          failure, sizeof(T), location(),
+                   encode(desired), encode(expected), site,    0,         false};
       T seen = decode(perform(op));
       if (!op.wrote) expected = seen;
       return op.wrote;
@@ -152,7 +155,21 @@ struct ModelEnv {
   static void step(const char* name) {
     if (current_epoch() != 0) mark_step(name);
   }
+
+  // Giving memory back to the kernel: the program says what that does to its pretended memory.
+  using Purge = bool (*)(void* program, std::uintptr_t address, std::size_t bytes);
+  static void on_purge(void* program, Purge purge) {
+    purge_program = program;
+    purge_handler = purge;
+  }
+  static bool purge(std::uintptr_t address, std::size_t bytes) { return purge_handler(purge_program, address, bytes); }
+
+  // Which planted fault is active (Options::mutant).
   static bool mutant(const char* name) { return current_epoch() != 0 && mutant_active(name); }
+
+ private:
+  static inline void* purge_program = nullptr;
+  static inline Purge purge_handler = nullptr;
 };
 
 }  // namespace freeway::model

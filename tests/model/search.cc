@@ -67,8 +67,8 @@ void Search::open(int depth) {
   if (depth > 0) {
     const Node& parent = nodes_[static_cast<std::size_t>(depth - 1)];
     node.previous = parent.thread;
-    bool preempted = parent.previous >= 0 && parent.thread != parent.previous &&
-                     (parent.runnable & bit(parent.previous)) != 0;
+    bool preempted =
+        parent.previous >= 0 && parent.thread != parent.previous && (parent.runnable & bit(parent.previous)) != 0;
     node.preemptions = parent.preemptions + preempted;
     node.stale_reads = parent.stale_reads + (!parent.usual && parent.event.location >= 0);
     for (const Sleeper& sleeper : parent.sleep)

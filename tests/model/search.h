@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: MIT
 // search.h: depth-first search over all executions, without repeating those that cannot be told apart.
 //
-// A transition is (thread, value read or place in the modification order). Two of them from different threads are *independent* if they touch different
-// words, or none writes, or one reads an older value while the other writes: both orders lead to the same state. The search
-// backtracks over transitions with *sleep sets* (a transition explored at a node needs no exploring below its siblings
-// until something dependent happens) and, with kDpor, *source sets* (Abdulla, Aronsson, Jonsson, Sagonas: "Optimal dynamic
-// partial order reduction", POPL 2014, Algorithm 1): at each node only one thread is taken at first, others when a
-// reversible race asks for them.
+// A transition is (thread, value read or place in the modification order). Two of them from different threads are
+// *independent* if they touch different words, or none writes, or one reads an older value while the other writes:
+// both orders lead to the same state. The search backtracks over transitions with *sleep sets* (a transition explored
+// at a node needs no exploring below its siblings until something dependent happens) and, with kDpor, *source sets*
+// (Abdulla, Aronsson, Jonsson, Sagonas: "Optimal dynamic partial order reduction", POPL 2014, Algorithm 1): at each
+// node only one thread is taken at first, others when a reversible race asks for them.
 //
 // What reverses is wider than what is dependent, because an order can offer an outcome without forbidding the other:
-//   read, then write     write first: the read may see it           write, then read: nothing to do, each older value that
-//   write, then write    the other modification order               the read could have seen is a choice of the read itself
-//   write, then failed CAS   the CAS first may succeed
+//   read, then write         with the write first, the read may see it
+//   write, then write        the other modification order
+//   write, then failed CAS   with the CAS first, it may succeed
+//   write, then load         nothing: each older value that the load could have seen is a choice of the load itself
 // Under MemoryModel::kSequential reads and writes of one word are dependent both ways.
 //
-// That the reductions lose nothing is checked by tests/model/reduction_model.cc on random programs.
+// That the reductions lose nothing is checked by tests/model/explorer_reduction_test.cc on random programs.
 #pragma once
 
 #include <array>
@@ -44,9 +45,7 @@ class Search {
     bool failed_cas;
     std::array<std::int16_t, kMaxThreads> clock;
 
-    bool after(const Event& other) const {
-      return clock[static_cast<std::size_t>(other.thread)] >= other.index;
-    }
+    bool after(const Event& other) const { return clock[static_cast<std::size_t>(other.thread)] >= other.index; }
   };
   struct Sleeper {
     int thread;
@@ -58,11 +57,11 @@ class Search {
     int thread;                      // -1: none taken yet
     std::vector<Timestamp> choices;  // of `thread`
     std::size_t choice;
-    bool usual;         // the present choice need not be spelt out
-    unsigned runnable;  // threads, as bit masks: that can go on,
-    unsigned backtrack, done;  // to be explored here, and explored,
-    unsigned awake;     // with an outcome that is not in `sleep`
-    int previous;       // thread of the node before, -1
+    bool usual;                    // the present choice need not be spelt out
+    unsigned runnable;             // threads, as bit masks: that can go on,
+    unsigned backtrack, done;      // to be explored here, and explored,
+    unsigned awake;                // with an outcome that is not in `sleep`
+    int previous;                  // thread of the node before, -1
     int preemptions, stale_reads;  // up to here
     std::vector<Sleeper> sleep;
     Event event;

@@ -14,8 +14,8 @@ bool Site::operator==(const Site& other) const {
 namespace {
 
 const char* kind_name(Kind kind) {
-  static const char* const kNames[] = {"load",     "store",    "exchange",  "fetch_add", "fetch_sub",
-                                       "fetch_or", "fetch_and", "cas",       "choose"};
+  static const char* const kNames[] = {"load",     "store",     "exchange", "fetch_add", "fetch_sub",
+                                       "fetch_or", "fetch_and", "cas",      "choose"};
   return kNames[static_cast<int>(kind)];
 }
 
@@ -42,6 +42,21 @@ void Execution::trace_line(int thread, const std::string& text) {
   trace_->push_back("  " + who + std::string(6 - who.size(), ' ') + text);
 }
 
+// Accesses to many fields of one array are one line.
+void Execution::trace_access(int thread, const std::string& name, bool write) {
+  const std::size_t array = name.find('+');
+  const std::string line = (write ? "writes " : "reads ") + name.substr(0, array);
+  if (!trace_->empty()) {
+    std::string& last = trace_->back();
+    const std::size_t at = last.find(line);
+    if (array != std::string::npos && at != std::string::npos && last.find("T" + std::to_string(thread)) == 2) {
+      if (last.back() != '.') last += " ...";
+      return;
+    }
+  }
+  trace_line(thread, (write ? "writes " : "reads ") + name);
+}
+
 void Execution::trace_operation(int thread, const Operation& op, Timestamp choice) {
   const Location& word = memory_.location(op.location);
   const std::size_t chosen = word.index_of(choice);
@@ -54,10 +69,13 @@ void Execution::trace_operation(int thread, const Operation& op, Timestamp choic
     text += "-> " + number(op.operand);
   } else {
     text += number(op.result);
-    if (op.wrote) text += " -> " + number(word.messages[chosen + 1].value);
-    else if (op.kind == Kind::kCas) text += " is not " + number(op.expected) + ": fails";
+    if (op.wrote)
+      text += " -> " + number(word.messages[chosen + 1].value);
+    else if (op.kind == Kind::kCas)
+      text += " is not " + number(op.expected) + ": fails";
   }
-  if (later != 0) text += (op.wrote ? " (before " : " (stale by ") + std::to_string(later) + (op.wrote ? " newer)" : ")");
+  if (later != 0)
+    text += (op.wrote ? " (before " : " (stale by ") + std::to_string(later) + (op.wrote ? " newer)" : ")");
   text.resize(text.size() < 80 ? 80 : text.size() + 1, ' ');
   text += std::string(base_name(op.site.file)) + ":" + std::to_string(op.site.line);
   trace_line(thread, text);
