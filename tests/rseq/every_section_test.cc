@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: MIT
+//
+// Every instruction of every restartable section is interrupted, and the section must start again as if nothing had
+// been done: an int3 on the instruction, a workload that comes by, and in the SIGTRAP handler
+//   repeat    nothing but the same breakpoint again, three times in a row
+//   allocate  malloc and free, so that the section restarts on a slab that has changed
+//   migrate   the same on another CPU, so that it restarts on another slab
+// Each of these in a forked child of its own, which starts from the same state and ends with an audit. The library's
+// sections are those whose descriptors lie in its ELF section __rseq_cs.
+//
+// Where the kernel offers mm_cid the sections that go by cpu_id are not in use: a second case starts the program again
+// with AT_RSEQ_FEATURE_SIZE lowered to that of an older kernel.
+#include <sched.h>
+#include <sys/auxv.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+
+#include "signal/support/case_runner.h"
+#include "signal/support/heap_account.h"
+
+#if !defined(__x86_64__)
+int main() { return freeway_test::kSkipStatus; }
+#else
+#include <sys/user.h>
+
+#include "signal/support/breakpoint.h"
+#include "signal/support/drills.h"
+
+namespace {
+using namespace freeway_test;
+
+constexpr unsigned long kFeatureSizeEntry = 27;  // AT_RSEQ_FEATURE_SIZE
+constexpr unsigned long kFeaturesWithMmCid = 28;
+constexpr unsigned long kFeaturesBefore = 20;
+
+enum class Variant { kRepeat, kAllocate, kMigrate };
+constexpr Variant kVariants[] = {Variant::kRepeat, Variant::kAllocate, Variant::kMigrate};
+constexpr const char* kVariantNames[] = {"repeat", "allocate", "migrate"};
+
+constexpr int kNotDriven = 3;  // exit status of a child whose workload did not come by
+
+LibraryText text;
+Breakpoint breakpoint;
+Drills* drills;
+Drills* handlers_drills;
+Variant variant;
+volatile int times_aborted = 0;
+// Some instructions are reached only if a magazine is filled between the fast path and the section, by a handler or
+// another thread. Then a first breakpoint stands on the way to the section, and its handler fills the magazines and
+// sets the second.
+volatile uintptr_t second_address = 0;
+constexpr size_t kShortDrills[] = {Drills::kPairs, Drills::kSmallBurst, Drills::kGrowing, Drills::kMediumBurst};
+
+bool goes_by_mm_cid() { return ::getauxval(kFeatureSizeEntry) >= kFeaturesWithMmCid; }
+
+void move_to_another_cpu() {
+  cpu_set_t allowed, other;
+  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+  other = allowed;
+  CPU_CLR(::sched_getcpu(), &other);
+  if (CPU_COUNT(&other) == 0) return;
+  ::sched_setaffinity(0, sizeof other, &other);
+  ::sched_setaffinity(0, sizeof allowed, &allowed);
+}
+
+void put_a_block_into_each_magazine() {
+  static void* blocks[32768 / 16];
+  size_t count = 0;
+  for (size_t size = 16; size <= 32768; size += size <= 1024 ? 16 : 1024) blocks[count++] = ::malloc(size);
+  while (count > 0) ::free(blocks[--count]);
+}
+
+void at_breakpoint(bool aborted) {
+  if (second_address != 0) {
+    put_a_block_into_each_magazine();
+    breakpoint.plant(second_address);
+    second_address = 0;
+    return;
+  }
+  require(aborted, "the section was interrupted, but the thread was not sent to its abort address",
+          breakpoint.address());
+  times_aborted = times_aborted + 1;
+  if (variant == Variant::kRepeat) {
+    if (times_aborted < 3) breakpoint.plant(breakpoint.address());
+    return;
+  }
+  if (variant == Variant::kMigrate) move_to_another_cpu();
+  for (const size_t drill : kShortDrills) handlers_drills->run(drill);
+}
+
+uintptr_t start_of_function(uintptr_t address) {
+  const auto at = std::lower_bound(text.instructions.begin(), text.instructions.end(), address,
+                                   [](const Instruction& i, uintptr_t a) { return i.address < a; });
+  const auto first = std::find_if(text.instructions.begin(), text.instructions.end(),
+                                  [&](const Instruction& i) { return i.function == at->function; });
+  return first->address;
+}
+
+// Interrupts the section at `address` in this process; called in a forked child.
+[[noreturn]] void interrupt_once(uintptr_t address) {
+  breakpoint.plant(address);
+  for (int round = 0; round < 20 && times_aborted == 0; round++)
+    for (const size_t drill : kShortDrills)
+      if (times_aborted == 0) drills->run(drill);
+  for (int round = 0; round < 40 && times_aborted == 0; round++)
+    for (const size_t drill : kShortDrills)
+      if (times_aborted == 0) {
+        breakpoint.clear();
+        second_address = address;
+        breakpoint.plant(start_of_function(address));
+        drills->run(drill);
+      }
+  breakpoint.clear();
+  second_address = 0;
+  if (times_aborted == 0) ::_exit(kNotDriven);
+  require(variant != Variant::kRepeat || times_aborted == 3, "the section did not start again", times_aborted);
+  for (const size_t drill : kShortDrills) drills->run(drill);
+  drills->verify_all("a block is damaged after a section was interrupted");
+  drills->empty();
+  handlers_drills->empty();
+  const freeway_audit_t audit = require_clean_audit("audit after a section was interrupted");
+  require(superblocks_lost(audit) == 0 && audit.frames_stranded == 0, "an interrupted section lost memory",
+          superblocks_lost(audit), audit.frames_stranded);
+  ::_exit(0);
+}
+
+// The workload must drive each section that this mode uses. Returns how often a section was interrupted.
+size_t interrupt_everywhere(const RestartableSection& section) {
+  size_t boundaries = 0;
+  for (const Instruction& instruction : text.instructions) {
+    if (!section.contains(instruction.address)) continue;
+    boundaries++;
+    failure_context = section.name.c_str();
+    failure_offset = instruction.address - section.start;
+    for (const Variant v : kVariants) {
+      variant = v;
+      const pid_t child = ::fork();
+      if (child == 0) interrupt_once(instruction.address);
+      require(child > 0, "fork");
+      const int status = wait_for(child);
+      if (status != 0) {
+        Line()
+            .text(section.name.c_str())
+            .text("+")
+            .hex(failure_offset)
+            .text(", ")
+            .text(kVariantNames[static_cast<int>(v)])
+            .text(WIFEXITED(status) && WEXITSTATUS(status) == kNotDriven ? ": the workload did not come by"
+                                                                         : ": the child failed")
+            .write_to(2);
+        fail("a section could not be interrupted everywhere", boundaries, static_cast<unsigned>(status));
+      }
+    }
+  }
+  failure_context = nullptr;
+  require(boundaries > 0, "objdump shows no instruction in a section", section.start, section.post_commit);
+  Line()
+      .count(boundaries, "instructions of ")
+      .text(section.name.c_str())
+      .text(", each interrupted in ")
+      .number(std::size(kVariants))
+      .text(" ways")
+      .write_to(1);
+  return boundaries;
+}
+
+bool ends_with(const std::string& name, const char* ending) {
+  const size_t length = std::strlen(ending);
+  return name.size() >= length && name.compare(name.size() - length, length, ending) == 0;
+}
+
+// By the names of the descriptors: the fast paths exist once for each kind of index, everything else serves both.
+bool in_use(const RestartableSection& section) {
+  const bool by_cpu_id = ends_with(section.name, "_by_cpu");
+  const bool has_twin = std::any_of(text.sections.begin(), text.sections.end(), [&](const RestartableSection& other) {
+    return other.name == section.name + "_by_cpu";
+  });
+  return goes_by_mm_cid() ? !by_cpu_id : !has_twin;
+}
+
+void interrupt_all(const Options& options) {
+  if (!rseq_mode()) skip("no restartable sections in this mode");
+  static Drills own(options.seed), handlers(options.seed + 1);
+  drills = &own;
+  handlers_drills = &handlers;
+  text.load();
+  require(!text.sections.empty(), "the library has no section __rseq_cs");
+  breakpoint.install(text, at_breakpoint);
+  size_t total = 0, used = 0;
+  for (const RestartableSection& section : text.sections) {
+    require(section.start >= text.begin && section.post_commit <= text.end && section.post_commit > section.start &&
+                section.abort >= text.begin && section.abort < text.end && !section.contains(section.abort),
+            "a descriptor that makes no sense", section.start, section.abort);
+    if (!in_use(section)) continue;
+    used++;
+    total += interrupt_everywhere(section);
+  }
+  Line()
+      .text(goes_by_mm_cid() ? "by mm_cid:" : "by cpu_id:")
+      .count(used, "sections in use of ")
+      .number(text.sections.size())
+      .count(total, "instructions")
+      .write_to(1);
+}
+
+// Starts `--case=name` of this program as on an older kernel: the auxiliary vector is changed before its first
+// instruction.
+void run_without_mm_cid(const Options& options, const char* name) {
+  if (!rseq_mode()) skip("no restartable sections in this mode");
+  if (!goes_by_mm_cid()) skip("no mm_cid here: the other case went by cpu_id");
+  const std::string which = std::string("--case=") + name;
+  const std::string seed = "--seed=" + std::to_string(options.seed);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) ::_exit(kSkipStatus);
+    ::execl("/proc/self/exe", name, which.c_str(), seed.c_str(), static_cast<char*>(nullptr));
+    ::_exit(126);
+  }
+  require(child > 0, "fork");
+  const int status = wait_for(child);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kSkipStatus) skip("ptrace is not allowed here");
+  require(WIFSTOPPED(status), "the program did not stop when it was started", static_cast<unsigned>(status));
+
+  // On the new stack: argc, argv, 0, environment, 0, pairs of the auxiliary vector.
+  user_regs_struct registers;
+  require(::ptrace(PTRACE_GETREGS, child, nullptr, &registers) == 0, "registers");
+  uintptr_t at = registers.rsp;
+  const auto peek = [&](uintptr_t address) {
+    errno = 0;
+    const long word = ::ptrace(PTRACE_PEEKDATA, child, address, nullptr);
+    require(errno == 0, "cannot read the stack of the started program", address);
+    return static_cast<unsigned long>(word);
+  };
+  at += 8 * (peek(at) + 2);
+  while (peek(at) != 0) at += 8;
+  for (at += 8; peek(at) != kFeatureSizeEntry; at += 16) require(peek(at) != AT_NULL, "no AT_RSEQ_FEATURE_SIZE");
+  require(::ptrace(PTRACE_POKEDATA, child, at + 8, kFeaturesBefore) == 0, "cannot change the auxiliary vector");
+  require(::ptrace(PTRACE_DETACH, child, nullptr, nullptr) == 0, "cannot let the program go");
+  require_child_success(child, "the run by cpu_id failed");
+}
+
+void every_section(const Options& options) { interrupt_all(options); }
+void every_section_by_cpu_id(const Options& options) {
+  if (goes_by_mm_cid()) return run_without_mm_cid(options, "every_section_by_cpu_id");
+  interrupt_all(options);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return run_cases(argc, argv,
+                   {{"every_section", every_section}, {"every_section_by_cpu_id", every_section_by_cpu_id}});
+}
+#endif

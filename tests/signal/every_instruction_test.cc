@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: MIT
+//
+// A signal at every instruction of the allocator that the drills execute, one after the other, not at random: the
+// handler allocates and frees; or it jumps out for ever; or it forks, and both processes finish the interrupted call.
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include <csetjmp>
+#include <csignal>
+#include <cstdio>
+
+#include "signal/support/case_runner.h"
+#include "signal/support/drills.h"
+#include "signal/support/heap_account.h"
+#include "signal/support/instruction_tour.h"
+
+#if !defined(__x86_64__)
+int main() { return freeway_test::kSkipStatus; }
+#else
+
+namespace {
+using namespace freeway_test;
+
+InstructionTour tour;
+Drills* drills;           // the interrupted program's
+Drills* handlers_drills;  // the handler's
+Random handlers_random(1);
+volatile bool was_hit = false;
+
+void start(const Options& options, Breakpoint::Action action, int flags = 0) {
+  static Drills own(options.seed), handlers(options.seed + 1);
+  drills = &own;
+  handlers_drills = &handlers;
+  handlers_random = Random(options.seed + 2);
+  tour.prepare(options.seed, action, flags);
+}
+
+void drill_in_handler() {
+  constexpr size_t kShort[] = {Drills::kResizes, Drills::kSmallBurst, Drills::kMediumBurst, Drills::kAligned};
+  handlers_drills->run(kShort[handlers_random.below(4)]);
+  handlers_drills->run(Drills::kPairs);
+}
+
+// --- The handler allocates and frees. -------------------------------------------------------------------------------
+
+void handler_allocates(const Options& options) {
+  start(options, [](bool) {
+    was_hit = true;
+    Drills::lift_memory_limit();
+    drill_in_handler();
+  });
+  size_t since_audit = 0;
+  tour.travel(Deadline(options.seconds), [&](size_t drill) {
+    was_hit = false;
+    drills->run(drill);
+    if (++since_audit % 16 == 0) {
+      drills->verify_all("a block is damaged after a handler");
+      require_clean_audit("audit after a handler");
+    }
+    return was_hit;
+  });
+  drills->empty();
+  handlers_drills->empty();
+  const freeway_audit_t audit = require_clean_audit("audit after handlers at every instruction");
+  require(superblocks_lost(audit) == 0 && audit.frames_stranded == 0, "memory was lost though every call came back",
+          superblocks_lost(audit), audit.frames_stranded);
+}
+
+// --- The handler jumps out of the call. -----------------------------------------------------------------------------
+
+struct Losses {
+  std::atomic<uint64_t> calls{0}, superblocks{0}, frames{0};
+};
+
+sigjmp_buf landing;
+freeway_audit_t before;  // not a local: it is read after the jump
+
+void handler_jumps_out(const Options& options) {
+  // SA_NODEFER: the jump does not restore the mask.
+  start(
+      options,
+      [](bool) {
+        if (inside_allocator == 0) return;
+        was_hit = true;
+        Drills::lift_memory_limit();
+        inside_allocator = 0;
+        siglongjmp(landing, 1);
+      },
+      SA_NODEFER);
+  static Losses* losses;
+  losses = share<Losses>();
+  const auto visit = [](size_t drill) {
+    was_hit = false;
+    if (sigsetjmp(landing, 0) == 0) {
+      drills->run(drill);
+      return was_hit == true;
+    }
+    // What was lost, exactly: one superblock at most, and the frames of the block or span that was in hand.
+    const freeway_audit_t after = require_clean_audit("audit after a jump out of the allocator");
+    require(superblocks_lost(after) <= superblocks_lost(before) + 1, "one jump lost several superblocks",
+            superblocks_lost(after), superblocks_lost(before));
+    require(
+        after.frames_stranded * kFrameBytes <= before.frames_stranded * kFrameBytes + drills->in_hand() + kLargestSpan,
+        "one jump lost more frames than the call had in hand", after.frames_stranded - before.frames_stranded,
+        drills->in_hand());
+    losses->calls.fetch_add(1);
+    losses->superblocks.fetch_add(superblocks_lost(after) - superblocks_lost(before));
+    losses->frames.fetch_add(after.frames_stranded - before.frames_stranded);
+    before = after;
+    drills->clear_in_hand();
+    drills->verify_all("a block is damaged after a jump out of the allocator");
+    drills->run(Drills::kPairs);
+    drills->run(Drills::kSmallBurst);
+    return true;
+  };
+  before = require_clean_audit("audit before the first jump");
+  tour.travel_in_children(
+      Deadline(options.seconds), [] {}, visit,
+      [] {
+        drills->empty();
+        require_clean_audit("audit after jumps");
+      });
+  Line()
+      .count(losses->calls, "jumps")
+      .count(losses->superblocks, "superblocks lost")
+      .count(losses->frames, "frames stranded")
+      .write_to(1);
+}
+
+// --- The handler forks; parent and child both finish the call. ------------------------------------------------------
+
+volatile bool in_child = false;
+
+void handler_forks(const Options& options) {
+  start(options, [](bool) {
+    was_hit = true;
+    Drills::lift_memory_limit();
+    const pid_t child = static_cast<pid_t>(::syscall(SYS_fork));
+    if (child == 0) {
+      in_child = true;
+      drill_in_handler();
+      return;
+    }
+    require_child_success(child, "the child of a fork inside a call failed");
+  });
+  tour.travel(Deadline(options.seconds), [&](size_t drill) {
+    was_hit = false;
+    drills->run(drill);
+    if (in_child) {
+      drill_in_handler();
+      drills->run(Drills::kSmallBurst);
+      drills->verify_all("a block is damaged in a forked child");
+      require_clean_audit("audit in a forked child");
+      ::_exit(0);
+    }
+    return was_hit == true;
+  });
+  drills->empty();
+  require_clean_audit("audit after forks at every instruction");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return run_cases(argc, argv,
+                   {{"handler_allocates", handler_allocates},
+                    {"handler_jumps_out", handler_jumps_out},
+                    {"handler_forks", handler_forks}});
+}
+#endif

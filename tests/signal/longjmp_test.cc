@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: MIT
+//
+// siglongjmp out of the allocator: a signal from another process arrives at a random instruction of malloc, free or
+// realloc, and the handler never goes back there. Thousands of times. Promised: nobody waits for the call that
+// vanished, nothing is corrupted, and the loss is at most what each call had in hand: its own blocks and one
+// superblock, span or slab.
+#include <pthread.h>
+
+#include <csetjmp>
+#include <csignal>
+#include <cstdio>
+
+#include "signal/support/block_mix.h"
+#include "signal/support/case_runner.h"
+#include "signal/support/heap_account.h"
+#include "signal/support/signal_sender.h"
+
+namespace {
+using namespace freeway_test;
+
+constexpr size_t kThreads = 4;
+constexpr size_t kTable = 500;
+
+// All that must survive a jump lives here, not in locals.
+struct Worker {
+  pthread_t thread;
+  size_t index = 0;
+  Random random{0};
+  sigjmp_buf landing;
+  void* volatile table[kTable] = {};
+  volatile size_t in_hand = 0;  // bytes of the program's own blocks that a jump now would lose
+  volatile uint64_t jumps = 0;
+  volatile uint64_t bytes_dropped = 0;
+  volatile uint64_t operations = 0;
+};
+
+Worker workers[kThreads];
+constinit thread_local Worker* volatile me = nullptr;
+SignalSender sender;
+std::atomic<bool> stopping{false};
+SizeMix mix = kAllSizes;
+
+void handler(int) {
+  Worker* worker = me;
+  if (worker == nullptr || inside_allocator == 0) return;
+  inside_allocator = 0;  // first, so that a signal that interrupts this handler returns
+  siglongjmp(worker->landing, 1);
+}
+
+void note_in_hand(Worker* worker, size_t bytes) {
+  worker->in_hand = bytes;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+}
+
+// One operation on a slot. A block leaves the table before a call may lose it.
+void operate(Worker* worker) {
+  Random& random = worker->random;
+  void* volatile& slot = worker->table[random.below(kTable)];
+  void* block = slot;
+  slot = nullptr;
+  if (block == nullptr) {
+    const size_t size = random_size(random, mix);
+    note_in_hand(worker, size);
+    slot = allocate_block(random, size);
+  } else if (random.one_in(4)) {
+    const size_t size = random_size(random, mix);
+    note_in_hand(worker, size + seed_size(seed_of(block)));
+    slot = resize_block(random, block, size);
+  } else {
+    note_in_hand(worker, seed_size(seed_of(block)));
+    release_block(block);
+  }
+  note_in_hand(worker, 0);
+  worker->operations = worker->operations + 1;
+}
+
+void* work(void* argument) {
+  Worker* worker = static_cast<Worker*>(argument);
+  // The mask is not saved: the handler is installed with SA_NODEFER.
+  if (sigsetjmp(worker->landing, 0) != 0) {
+    worker->jumps = worker->jumps + 1;
+    worker->bytes_dropped = worker->bytes_dropped + worker->in_hand;
+  } else {
+    me = worker;
+    sender.set_target(worker->index, raw_gettid());
+  }
+  while (!stopping.load(std::memory_order_relaxed)) operate(worker);
+  sender.set_target(worker->index, 0);
+  me = nullptr;
+  for (void* volatile& slot : worker->table)
+    if (void* block = slot) release_block(block);
+  return nullptr;
+}
+
+uint64_t jumps_so_far() {
+  uint64_t jumps = 0;
+  for (const Worker& worker : workers) jumps += worker.jumps;
+  return jumps;
+}
+
+// `superblock` is the size of the largest superblock that blocks of the mix come from.
+void jump_out(const Options& options, const SizeMix& sizes, size_t superblock) {
+  mix = sizes;
+  // What the heap needs anyway: one round of the same work without jumps, measured when all of it is freed.
+  for (size_t i = 0; i < kThreads; i++) workers[i].random = Random(options.seed + i);
+  for (int i = 0; i < 100'000; i++) operate(&workers[i % kThreads]);
+  for (Worker& worker : workers)
+    for (void* volatile& slot : worker.table)
+      if (void* block = slot) {
+        release_block(block);
+        slot = nullptr;
+      }
+  trim_heap();
+  const size_t resident_before = resident_bytes();
+  const size_t stranded_before = require_clean_audit("audit before the first jump").frames_stranded;
+
+  sender.start(options.seed, {SIGUSR1}, 50, 400);
+  struct sigaction action = {};
+  action.sa_handler = handler;
+  action.sa_flags = SA_NODEFER | SA_RESTART;
+  ::sigaction(SIGUSR1, &action, nullptr);
+  for (size_t i = 0; i < kThreads; i++) {
+    workers[i].index = i;
+    require(::pthread_create(&workers[i].thread, nullptr, work, &workers[i]) == 0, "no thread");
+  }
+  const uint64_t enough = 200;
+  for (Deadline deadline(options.seconds); !deadline.passed() || jumps_so_far() < enough;) {
+    const timespec pause{0, 20'000'000};
+    ::nanosleep(&pause, nullptr);
+  }
+  stopping = true;
+  for (Worker& worker : workers) ::pthread_join(worker.thread, nullptr);
+  sender.stop();
+
+  uint64_t dropped = 0, operations = 0;
+  for (const Worker& worker : workers) {
+    dropped += worker.bytes_dropped;
+    operations += worker.operations;
+  }
+  const uint64_t jumps = jumps_so_far();
+  const freeway_audit_t audit = require_clean_audit("audit after jumps out of the allocator");
+  trim_heap();
+  const size_t resident_now = resident_bytes();
+  const size_t growth = resident_now > resident_before ? resident_now - resident_before : 0;
+  const size_t stranded = (audit.frames_stranded - stranded_before) * kFrameBytes;
+  Line()
+      .count(operations, "operations")
+      .count(jumps, "jumps")
+      .count(dropped >> 10, "KiB of the program's own blocks dropped")
+      .write_to(1);
+  Line()
+      .count(growth >> 10, "KiB more resident")
+      .count(stranded >> 10, "KiB of stranded frames")
+      .count(superblocks_lost(audit), "superblocks lost")
+      .write_to(1);
+
+  // The calls' own blocks, one span and one superblock each; a slab of magazines is a matter of the few slabs there
+  // are, not of the number of jumps.
+  require(superblocks_lost(audit) <= jumps, "more superblocks lost than calls", superblocks_lost(audit), jumps);
+  require(stranded <= dropped + jumps * (superblock + kFrameBytes), "more frames stranded than calls can lose",
+          stranded, jumps);
+  const size_t slabs = size_t{128} << 20;
+  require(growth <= slabs + dropped + jumps * superblock, "more memory lost than calls had in hand", growth, jumps);
+  // And the heap works.
+  Random random(options.seed);
+  for (int i = 0; i < 20'000; i++) release_block(allocate_block(random, mix));
+}
+
+void jump_out_of_small_sizes(const Options& options) { jump_out(options, kSmallOnly, kFrameBytes); }
+void jump_out_of_all_sizes(const Options& options) { jump_out(options, kAllSizes, kLargestSuperblock); }
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return run_cases(
+      argc, argv,
+      {{"jump_out_of_small_sizes", jump_out_of_small_sizes}, {"jump_out_of_all_sizes", jump_out_of_all_sizes}});
+}

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: MIT
+//
+// Drills: short programs over a table of blocks, which between them go through all paths of an allocator: magazines,
+// batches, superblocks that fill up and become empty, large and huge blocks, aligned ones, trimming, refusals. They are
+// run again and again while one instruction of the allocator after the other is interrupted.
+//
+// A block leaves the table before a call may lose it, and `in_hand` says what a jump out of the call would lose, so a
+// drill may be left at any instruction and the next one goes on with the same table.
+#ifndef FREEWAY_TESTS_SIGNAL_SUPPORT_DRILLS_H
+#define FREEWAY_TESTS_SIGNAL_SUPPORT_DRILLS_H
+
+#include <malloc.h>
+#include <sys/resource.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "signal/support/block_mix.h"
+#include "signal/support/heap_account.h"
+
+namespace freeway_test {
+
+class Drills {
+ public:
+  static constexpr size_t kTable = 2048;
+
+  explicit Drills(uint64_t seed) : random_(seed) {}
+
+  // The cheap ones first: a tour of all instructions takes the first drill that comes by.
+  enum Drill : size_t {
+    kPairs,
+    kRefusals,
+    kAligned,
+    kResizes,
+    kSmallBurst,
+    kMediumBurst,
+    kGrowing,
+    kRefused,
+    kLarge,
+    kHuge,
+    kTrim
+  };
+  static constexpr size_t kCount = 11;
+
+  void run(size_t drill) {
+    switch (drill) {
+      case kPairs:
+        return pairs();
+      case kRefusals:
+        return refusals();
+      case kAligned:
+        return aligned();
+      case kResizes:
+        return resizes();
+      case kSmallBurst:
+        return burst(random_.one_in(2) ? 32u << random_.below(5) : random_.between(16, 1024), 300);
+      case kMediumBurst:
+        return burst(random_.between(1025, 32768), 24);
+      case kGrowing:
+        return burst(random_.between(16, 64), 1500);  // more than a magazine holds before it grows
+      case kRefused:
+        return refused();
+      case kLarge:
+        return large();
+      case kHuge:
+        return huge();
+      default:
+        return trim();
+    }
+  }
+
+  // Every handler calls this before it allocates, and after it jumped out of a drill.
+  static void lift_memory_limit() { limit_memory(RLIM_INFINITY); }
+
+  // Gives back what interrupted drills left in the table.
+  void empty() {
+    for (size_t i = 0; i < kTable; i++) drop(i);
+  }
+  void verify_all(const char* where) const {
+    for (void* const volatile& slot : table_)
+      if (const void* block = slot) verify(block, where);
+  }
+  // Bytes of the drill's own blocks that are in the interrupted call's hands; the caller clears it after a jump.
+  size_t in_hand() const { return in_hand_; }
+  void clear_in_hand() { note(0); }
+
+ private:
+  static void limit_memory(rlim_t bytes) {
+    rlimit limit;
+    if (::getrlimit(RLIMIT_AS, &limit) != 0) return;
+    limit.rlim_cur = std::min(bytes, limit.rlim_max);
+    ::setrlimit(RLIMIT_AS, &limit);
+  }
+  void note(size_t bytes) {
+    in_hand_ = bytes;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  }
+  void get(size_t i, size_t size) {
+    drop(i);
+    note(size);
+    table_[i] = allocate_block(random_, size);
+    note(0);
+  }
+  void drop(size_t i) {
+    void* block = table_[i];
+    if (block == nullptr) return;
+    table_[i] = nullptr;
+    note(seed_size(seed_of(block)));
+    release_block(block);
+    note(0);
+  }
+  void resize(size_t i, size_t size) {
+    void* block = table_[i];
+    if (block == nullptr) return get(i, size);
+    table_[i] = nullptr;
+    note(seed_size(seed_of(block)) + size);
+    table_[i] = resize_block(random_, block, size);
+    note(0);
+  }
+
+  void pairs() {
+    for (size_t i = 0; i < 12; i++) {
+      get(i, random_size(random_, kSmallOnly));
+      drop(random_.below(12));
+    }
+  }
+  // In order, or every other one first: superblocks become partly free, then empty.
+  void burst(size_t size, size_t count) {
+    for (size_t i = 0; i < count; i++) get(i, size);
+    const size_t step = random_.one_in(2) ? 1 : 7;
+    for (size_t first = 0; first < step; first++)
+      for (size_t i = first; i < count; i += step) drop(i);
+  }
+  void large() {
+    for (size_t i = 0; i < 4; i++) get(i, random_.between(32769, 200'000));
+    for (size_t i = 0; i < 4; i++) resize(i, random_.between(32769, 400'000));
+    for (size_t i = 0; i < 4; i++) drop(random_.one_in(2) ? i : 3 - i);
+  }
+  void resizes() {
+    for (size_t i = 0; i < 8; i++) get(i, random_.between(16, 100));
+    for (size_t size = 200; size < 300'000; size = size * 3 / 2 + random_.below(size)) resize(random_.below(8), size);
+    for (size_t i = 0; i < 8; i++) resize(i, random_.between(16, 2000));
+  }
+  void aligned() {
+    for (size_t i = 0; i < 12; i++) {
+      drop(i);
+      const size_t alignment = size_t{16} << random_.below(i < 10 ? 9 : 17);
+      const size_t size = random_.between(16, 5000);
+      note(size + alignment);
+      enter_allocator();
+      void* block = ::aligned_alloc(alignment, size);
+      leave_allocator();
+      require(block != nullptr && reinterpret_cast<uintptr_t>(block) % alignment == 0, "aligned_alloc", alignment,
+              reinterpret_cast<uintptr_t>(block));
+      enter_allocator();
+      const size_t usable = ::malloc_usable_size(block);
+      leave_allocator();
+      require(usable >= size, "usable size", usable, size);
+      stamp(block, size, static_cast<uint32_t>(random_.next()));
+      table_[i] = block;
+      note(0);
+    }
+    for (size_t i = 0; i < 12; i++) drop(i);
+  }
+  // From a few MiB to a mapping of its own; of the pages only a few are touched.
+  void huge() {
+    for (const size_t mib : {5u, 60u, 300u}) {
+      note((2 * mib + 30) << 20);
+      enter_allocator();
+      void* block = ::malloc(mib << 20);
+      if (block != nullptr) {
+        stamp(block, 4096, 1);
+        void* moved = ::realloc(block, (mib + 30) << 20);
+        require(moved != nullptr, "realloc of a huge block");
+        verify(moved, "a huge block lost its contents");
+        ::free(moved);
+      }
+      leave_allocator();
+    }
+    note(0);
+  }
+  void refusals() {
+    enter_allocator();
+    const volatile size_t too_much = SIZE_MAX / 2 + 1;
+    require(::malloc(too_much) == nullptr && ::calloc(too_much, 4) == nullptr, "an impossible size was given");
+    void* none = nullptr;
+    require(::posix_memalign(&none, 24, 100) != 0, "an impossible alignment was given");
+    ::free(nullptr);
+    ::free(::malloc(0));
+    leave_allocator();
+    get(0, 100);
+    drop(0);
+  }
+  // The kernel refuses memory: everything that may be given back is looked for first. A handler that needs memory lifts
+  // the limit; so the call may succeed after all.
+  void refused() {
+    for (size_t i = 0; i < 100; i++) get(i, random_.between(16, 200));
+    for (size_t i = 0; i < 100; i++) drop(i);
+    note(size_t{300} << 20);
+    limit_memory(4096);
+    enter_allocator();
+    void* block = ::malloc(size_t{300} << 20);
+    leave_allocator();
+    lift_memory_limit();
+    enter_allocator();
+    ::free(block);
+    leave_allocator();
+    note(0);
+  }
+  void trim() {
+    for (size_t i = 0; i < 200; i++) get(i, random_.between(16, 3000));
+    for (size_t i = 0; i < 200; i += 2) drop(i);
+    enter_allocator();
+    trim_heap();
+    freeway_stats_t stats;
+    if (heap_account.stats != nullptr) heap_account.stats(&stats, sizeof stats);
+    (void)::mallinfo2();
+    leave_allocator();
+    for (size_t i = 0; i < 200; i++) drop(i);
+  }
+
+  Random random_;
+  volatile size_t in_hand_ = 0;
+  void* volatile table_[kTable] = {};
+};
+
+}  // namespace freeway_test
+#endif

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: MIT
+//
+// A thread that stops at every instruction of the allocator that the drills execute, one after the other: it is parked
+// there, by a handler that sleeps, until this thread has gone through many drills; or it ends there for good. Whatever
+// the stopped thread has in hand, the other must get and give back everything that it asks for.
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+
+#include <csignal>
+#include <cstdio>
+
+#include "signal/support/case_runner.h"
+#include "signal/support/drills.h"
+#include "signal/support/heap_account.h"
+#include "signal/support/instruction_tour.h"
+
+#if !defined(__x86_64__)
+int main() { return freeway_test::kSkipStatus; }
+#else
+
+namespace {
+using namespace freeway_test;
+
+InstructionTour tour;
+Drills* drills;         // of the thread that stops
+Drills* others_drills;  // of this thread, which goes on
+
+// A word that one thread sets and others wait for, without a lock.
+class Signpost {
+ public:
+  void set(uint32_t value) {
+    word_.store(value);
+    ::syscall(SYS_futex, &word_, FUTEX_WAKE, 1000, nullptr, nullptr, 0);
+  }
+  uint32_t get() const { return word_.load(); }
+  void wait_while(uint32_t value) const {
+    while (word_.load() == value) ::syscall(SYS_futex, &word_, FUTEX_WAIT, value, nullptr, nullptr, 0);
+  }
+
+ private:
+  std::atomic<uint32_t> word_{0};
+};
+
+enum Errand : uint32_t { kIdle, kRun, kQuit };
+enum State : uint32_t { kWorking, kDone, kStopped };
+Signpost errand;  // what the other thread is to do
+Signpost state;   // what it does
+Signpost gate;    // 0: a parked thread stays
+std::atomic<size_t> next_drill{0};
+pthread_t other;
+
+void* run_errands(void*) {
+  for (;;) {
+    errand.wait_while(kIdle);
+    const uint32_t what = errand.get();
+    errand.set(kIdle);
+    if (what == kQuit) return nullptr;
+    drills->run(next_drill.load());
+    state.set(kDone);
+  }
+}
+
+void start_other() {
+  errand.set(kIdle);
+  require(::pthread_create(&other, nullptr, run_errands, nullptr) == 0, "no thread");
+}
+
+void stop_other() {
+  errand.set(kQuit);
+  ::pthread_join(other, nullptr);
+}
+
+uint32_t let_other_run(size_t drill) {
+  next_drill.store(drill);
+  state.set(kWorking);
+  errand.set(kRun);
+  state.wait_while(kWorking);
+  return state.get();
+}
+
+// The expensive ones each in its turn.
+void run_many_drills() {
+  static size_t turn = 0;
+  for (size_t drill = 0; drill <= Drills::kGrowing; drill++) others_drills->run(drill);
+  others_drills->run(Drills::kGrowing + 1 + turn++ % (Drills::kCount - Drills::kGrowing - 1));
+  others_drills->verify_all("a block is damaged beside a stopped thread");
+}
+
+void prepare(const Options& options, Breakpoint::Action action) {
+  static Drills own(options.seed), others(options.seed + 1);
+  drills = &own;
+  others_drills = &others;
+  tour.prepare(options.seed, action);
+}
+
+void parked_at_every_instruction(const Options& options) {
+  prepare(options, [](bool) {
+    Drills::lift_memory_limit();
+    state.set(kStopped);
+    gate.wait_while(0);
+  });
+  start_other();
+  tour.travel(Deadline(options.seconds), [&](size_t drill) {
+    gate.set(0);
+    if (let_other_run(drill) == kDone) return false;
+    run_many_drills();
+    state.set(kWorking);
+    gate.set(1);
+    state.wait_while(kWorking);
+    drills->verify_all("a block of the stopped thread is damaged");
+    require_clean_audit("audit after a stopped thread went on");
+    return true;
+  });
+  stop_other();
+  drills->empty();
+  others_drills->empty();
+  const freeway_audit_t audit = require_clean_audit("audit after stops at every instruction");
+  require(superblocks_lost(audit) == 0 && audit.frames_stranded == 0, "memory was lost though every call came back",
+          superblocks_lost(audit), audit.frames_stranded);
+}
+
+struct Losses {
+  std::atomic<uint64_t> threads{0}, superblocks{0}, frames{0};
+};
+
+void gone_at_every_instruction(const Options& options) {
+  prepare(options, [](bool) {
+    if (inside_allocator == 0) return;
+    Drills::lift_memory_limit();
+    inside_allocator = 0;
+    state.set(kStopped);
+    ::syscall(SYS_exit, 0);
+  });
+  static Losses* losses;
+  losses = share<Losses>();
+  static freeway_audit_t before;
+  before = require_clean_audit("audit before the first thread went");
+  const auto visit = [](size_t drill) {
+    if (let_other_run(drill) == kDone) return false;
+    ::pthread_join(other, nullptr);
+    const freeway_audit_t after = require_clean_audit("audit after a thread went");
+    require(superblocks_lost(after) <= superblocks_lost(before) + 1, "one thread took several superblocks with it",
+            superblocks_lost(after), superblocks_lost(before));
+    require(
+        after.frames_stranded * kFrameBytes <= before.frames_stranded * kFrameBytes + drills->in_hand() + kLargestSpan,
+        "one thread took more frames with it than it had in hand", after.frames_stranded - before.frames_stranded,
+        drills->in_hand());
+    losses->threads.fetch_add(1);
+    losses->superblocks.fetch_add(superblocks_lost(after) - superblocks_lost(before));
+    losses->frames.fetch_add(after.frames_stranded - before.frames_stranded);
+    before = after;
+    drills->clear_in_hand();
+    run_many_drills();
+    start_other();
+    return true;
+  };
+  tour.travel_in_children(Deadline(options.seconds), start_other, visit, [] {
+    stop_other();
+    drills->empty();
+    others_drills->empty();
+    require_clean_audit("audit after threads went");
+  });
+  Line()
+      .count(losses->threads, "threads went")
+      .count(losses->superblocks, "superblocks lost")
+      .count(losses->frames, "frames stranded")
+      .write_to(1);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return run_cases(argc, argv,
+                   {{"parked_at_every_instruction", parked_at_every_instruction},
+                    {"gone_at_every_instruction", gone_at_every_instruction}});
+}
+#endif
