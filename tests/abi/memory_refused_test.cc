@@ -7,7 +7,10 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <atomic>
 #include <new>
+#include <thread>
+#include <vector>
 
 #include "abi_test.h"
 #include "scenario.h"
@@ -164,6 +167,60 @@ FREEWAY_SCENARIO(RefusedThenFreed) {
 
 TEST(MemoryRefused, FreedMemoryServesOtherSizesUnderTheSameLimit) {
   const Outcome outcome = run_scenario("RefusedThenFreed");
+  EXPECT_TRUE(outcome.succeeded()) << outcome.exit_status << " " << outcome.signal << " " << outcome.out << outcome.err;
+}
+
+// Many threads at the limit at once: each is refused again and again while others free.
+FREEWAY_SCENARIO(ManyThreadsAtTheLimit) {
+  constexpr unsigned kThreads = 8;
+  constexpr size_t kSlots = 400;
+  static Link* slots[kThreads][kSlots];
+  static std::atomic<size_t> refusals;
+  static std::atomic<bool> go;
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < kThreads; ++t) {
+    threads.emplace_back([t] {
+      while (!go) std::this_thread::yield();
+      uint32_t state = t + 1;
+      for (int i = 0; i < 20000; ++i) {
+        state = state * 1664525 + 1013904223;
+        Link*& slot = slots[t][(state >> 7) % kSlots];
+        if (slot != nullptr) {
+          slot->next = nullptr;
+          free_all(slot);
+          continue;
+        }
+        const size_t size = sizeof(Link) + (state % 100 == 0 ? (state >> 16) * 20 : (state >> 16) / 4);
+        slot = static_cast<Link*>(hide(malloc(size)));
+        if (slot == nullptr) {
+          require(errno == ENOMEM, "refusal without ENOMEM");
+          refusals.fetch_add(1, std::memory_order_relaxed);
+          continue;
+        }
+        slot->size = size;
+        memset(slot + 1, 0x5a, size - sizeof(Link) < 200 ? size - sizeof(Link) : 200);
+      }
+    });
+  }
+  refuse_beyond(16 * kMiB);  // not earlier: the threads' stacks count too
+  go = true;
+  for (std::thread& thread : threads) thread.join();
+  dprintf(1, "%zu refusals\n", refusals.load());
+  require(refusals > 0, "the limit was never reached");
+  allow_all();
+  for (auto& share : slots) {
+    for (Link*& slot : share) {
+      if (slot == nullptr) continue;
+      slot->next = nullptr;
+      free_all(slot);
+    }
+  }
+  require_everything_works();
+  require_sound_heap();
+}
+
+TEST(MemoryRefused, ManyThreadsAtTheLimitLoseNothing) {
+  const Outcome outcome = run_scenario("ManyThreadsAtTheLimit");
   EXPECT_TRUE(outcome.succeeded()) << outcome.exit_status << " " << outcome.signal << " " << outcome.out << outcome.err;
 }
 
