@@ -14,8 +14,10 @@
 #ifndef FREEWAY_FREEWAY_H
 #define FREEWAY_FREEWAY_H
 
+#include <malloc.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #define FREEWAY_VERSION_MAJOR 0
 #define FREEWAY_VERSION_MINOR 1
@@ -60,6 +62,22 @@ size_t freeway_malloc_usable_size(void* block) FREEWAY_NOEXCEPT;
 /* C23: free with the size, or the alignment and size, that were asked for. */
 void freeway_free_sized(void* block, size_t size) FREEWAY_NOEXCEPT;
 void freeway_free_aligned_sized(void* block, size_t alignment, size_t size) FREEWAY_NOEXCEPT;
+
+/* --- glibc's <malloc.h>. ----------------------------------------------------------------------------------------- */
+
+/* Gives memory back (freeway_trim); 1 if there was some, else 0. */
+int freeway_malloc_trim(size_t pad) FREEWAY_NOEXCEPT;
+/* Accepts what glibc accepts (1, or 0 for a value out of range) and changes nothing: no such parameter exists here. */
+int freeway_mallopt(int parameter, int value) FREEWAY_NOEXCEPT;
+/* arena: bytes in superblocks, large blocks and dirty frames; ordblks: superblocks; hblks, hblkhd: huge blocks and their
+ * bytes; fsmblks: bytes in magazines; uordblks: live bytes; fordblks: free but kept; keepcost: dirty frames. */
+struct mallinfo2 freeway_mallinfo2(void) FREEWAY_NOEXCEPT;
+/* The same in ints, which wrap beyond 2 GiB. */
+struct mallinfo freeway_mallinfo(void) FREEWAY_NOEXCEPT;
+/* A summary on fd 2. A full pipe may block the writer. */
+void freeway_malloc_stats(void) FREEWAY_NOEXCEPT;
+/* XML to `stream`: 0; EINVAL if `options` is not 0; EIO if writing failed. Takes stdio's lock: not signal-safe. */
+int freeway_malloc_info(int options, FILE* stream) FREEWAY_NOEXCEPT;
 
 /* --- Many blocks at once. ---------------------------------------------------------------------------------------- */
 

@@ -58,7 +58,7 @@ FREEWAY_EXPORT struct mallinfo2 freeway_mallinfo2() noexcept {
   info.arena = stats.mapped - stats.huge;
   info.ordblks = stats.superblocks;
   info.hblkhd = stats.huge;
-  info.smblks = 0;
+  info.hblks = process_heap.large().huge_count();
   info.fsmblks = stats.cached;
   info.uordblks = stats.live;
   info.fordblks = stats.cached + stats.free_in_superblocks + stats.dirty;
@@ -72,6 +72,7 @@ FREEWAY_EXPORT struct mallinfo freeway_mallinfo() noexcept {
   struct mallinfo info = {};
   info.arena = static_cast<int>(wide.arena);
   info.ordblks = static_cast<int>(wide.ordblks);
+  info.hblks = static_cast<int>(wide.hblks);
   info.hblkhd = static_cast<int>(wide.hblkhd);
   info.fsmblks = static_cast<int>(wide.fsmblks);
   info.uordblks = static_cast<int>(wide.uordblks);

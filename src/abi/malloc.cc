@@ -86,16 +86,24 @@ FREEWAY_EXPORT std::size_t freeway_malloc_usable_size(void* block) noexcept {
   return process_heap.usable_size(block, FREEWAY_CALLER);
 }
 
-FREEWAY_EXPORT void freeway_free_sized(void* block, std::size_t) noexcept { freeway_free(block); }
-FREEWAY_EXPORT void freeway_free_aligned_sized(void* block, std::size_t, std::size_t) noexcept { freeway_free(block); }
+FREEWAY_EXPORT void freeway_free_sized(void* block, std::size_t) noexcept { process_heap.free(block, FREEWAY_CALLER); }
+
+FREEWAY_EXPORT void freeway_free_aligned_sized(void* block, std::size_t, std::size_t) noexcept {
+  process_heap.free(block, FREEWAY_CALLER);
+}
 
 FREEWAY_EXPORT std::size_t freeway_malloc_batch(std::size_t size, std::size_t count, void** blocks) noexcept {
   return process_heap.allocate_batch(size, count, blocks);
 }
 
 FREEWAY_EXPORT void freeway_free_batch(std::size_t count, void** blocks) noexcept {
-  for (std::size_t i = 0; i < count; ++i) freeway_free(blocks[i]);
+  for (std::size_t i = 0; i < count; ++i) process_heap.free(blocks[i], FREEWAY_CALLER);
 }
+
+#ifndef FREEWAY_PREFIXED
+// Only programs linked before glibc 2.26 ask for it.
+FREEWAY_EXPORT void cfree(void* block) noexcept { freeway_free(block); }
+#endif
 
 FREEWAY_ALIAS(void*, calloc, (std::size_t, std::size_t));
 FREEWAY_ALIAS(void*, realloc, (void*, std::size_t));

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 // new.cc: operator new and delete in all their forms, without depending on libstdc++.
 //
+// Two forms of each are basic (plain and aligned); the others call them, as the standard says, through the dynamic
+// linker: a program that replaces only `operator new(size_t)` thereby replaces the array and nothrow forms too.
+//
 // Out of memory, the standard has new call the new-handler until there is memory, it throws, or there is none; then
 // bad_alloc is thrown. Handler and exception belong to the C++ library of the program, which is asked for by weak
 // reference, or, where it was loaded later, by name (that takes the loader's lock: the one path here that may wait).
@@ -15,11 +18,24 @@
 #include "freeway/freeway.h"
 #include "os/report.h"
 
-extern "C" {
+using std::align_val_t;
+using std::nothrow_t;
+using std::size_t;
 using Handler = void (*)();
+
+extern "C" {
 // std::get_new_handler() and std::__throw_bad_alloc() of libstdc++.
 Handler freeway_get_new_handler() __asm__("_ZSt15get_new_handlerv") __attribute__((weak));
 void freeway_throw_bad_alloc() __asm__("_ZSt17__throw_bad_allocv") __attribute__((weak));
+
+// The basic forms as the program sees them: ours, or its own.
+void* freeway_visible_new(size_t) __asm__("_Znwm");
+void* freeway_visible_aligned_new(size_t, align_val_t) __asm__("_ZnwmSt11align_val_t");
+void freeway_visible_delete(void*) __asm__("_ZdlPv");
+void freeway_visible_aligned_delete(void*, align_val_t) __asm__("_ZdlPvSt11align_val_t");
+// Ours, whatever the program sees.
+FREEWAY_HIDDEN void* freeway_own_new(size_t) __attribute__((alias("_Znwm")));
+FREEWAY_HIDDEN void* freeway_own_aligned_new(size_t, align_val_t) __attribute__((alias("_ZnwmSt11align_val_t")));
 }
 
 namespace {
@@ -56,54 +72,85 @@ void* allocate_or_throw(Allocate&& allocate) {
   }
 }
 
-// The nothrow forms call the handler too, and what it throws must not leave them. libstdc++'s own nothrow forms do just
-// that around the throwing form, which is ours; so when memory is out they are asked. `name`: the mangled name.
-template <class Allocate, class Standard>
-void* allocate_or_null(Allocate&& allocate, const char* name, Standard&& standard) {
-  if (void* block = allocate()) return block;
-  if (new_handler() == nullptr) return nullptr;
-  void* function = dlsym(RTLD_NEXT, name);
-  return function == nullptr ? nullptr : standard(function);
+// A nothrow form is the throwing form (which may be the program's, or call its handler) with what it throws caught.
+// Catching takes an exception table and so libstdc++; its own nothrow form, named `name`, does exactly that.
+template <class Standard, class... Arguments>
+void* ask_standard(const char* name, Arguments... arguments) {
+  auto* function = reinterpret_cast<Standard*>(dlsym(RTLD_NEXT, name));
+  return function == nullptr ? nullptr : function(arguments...);
 }
 
-void* aligned(std::size_t size, std::align_val_t alignment) {
-  return freeway_aligned_alloc(static_cast<std::size_t>(alignment), size);
+void* aligned(size_t size, align_val_t alignment) {
+  return freeway_aligned_alloc(static_cast<size_t>(alignment), size);
+}
+
+void* nothrow_new(size_t size, const nothrow_t& tag, const char* name) {
+  using Standard = void*(size_t, const nothrow_t&);
+  if (FREEWAY_LIKELY(&freeway_visible_new == &freeway_own_new)) {
+    void* block = freeway_malloc(size);
+    if (FREEWAY_LIKELY(block != nullptr) || new_handler() == nullptr) return block;
+  }
+  return ask_standard<Standard, size_t, const nothrow_t&>(name, size, tag);
+}
+
+void* nothrow_aligned_new(size_t size, align_val_t alignment, const nothrow_t& tag, const char* name) {
+  using Standard = void*(size_t, align_val_t, const nothrow_t&);
+  if (FREEWAY_LIKELY(&freeway_visible_aligned_new == &freeway_own_aligned_new)) {
+    void* block = aligned(size, alignment);
+    if (FREEWAY_LIKELY(block != nullptr) || new_handler() == nullptr) return block;
+  }
+  return ask_standard<Standard, size_t, align_val_t, const nothrow_t&>(name, size, alignment, tag);
 }
 
 }  // namespace
 
-#define FREEWAY_NEW(form, mangled)                                                                               \
-  FREEWAY_EXPORT void* operator form(std::size_t size) {                                                         \
-    void* block = freeway_malloc(size);                                                                          \
-    return FREEWAY_LIKELY(block != nullptr) ? block : allocate_or_throw([=] { return freeway_malloc(size); });   \
-  }                                                                                                              \
-  FREEWAY_EXPORT void* operator form(std::size_t size, const std::nothrow_t& tag) noexcept {                     \
-    using Standard = void*(std::size_t, const std::nothrow_t&);                                                  \
-    return allocate_or_null([=] { return freeway_malloc(size); }, mangled "mRKSt9nothrow_t",                     \
-                            [&](void* f) { return reinterpret_cast<Standard*>(f)(size, tag); });                 \
-  }                                                                                                              \
-  FREEWAY_EXPORT void* operator form(std::size_t size, std::align_val_t alignment) {                             \
-    return allocate_or_throw([=] { return aligned(size, alignment); });                                          \
-  }                                                                                                              \
-  FREEWAY_EXPORT void* operator form(std::size_t size, std::align_val_t alignment,                               \
-                                     const std::nothrow_t& tag) noexcept {                                       \
-    using Standard = void*(std::size_t, std::align_val_t, const std::nothrow_t&);                                \
-    return allocate_or_null([=] { return aligned(size, alignment); }, mangled "mSt11align_val_tRKSt9nothrow_t",  \
-                            [&](void* f) { return reinterpret_cast<Standard*>(f)(size, alignment, tag); });      \
-  }
-FREEWAY_NEW(new, "_Znw")
-FREEWAY_NEW(new[], "_Zna")
+// The basic forms.
+FREEWAY_EXPORT void* operator new(size_t size) {
+  void* block = freeway_malloc(size);
+  return FREEWAY_LIKELY(block != nullptr) ? block : allocate_or_throw([=] { return freeway_malloc(size); });
+}
+FREEWAY_EXPORT void* operator new(size_t size, align_val_t alignment) {
+  return allocate_or_throw([=] { return aligned(size, alignment); });
+}
+FREEWAY_EXPORT void operator delete(void* block) noexcept { freeway_free(block); }
+FREEWAY_EXPORT void operator delete(void* block, align_val_t) noexcept { freeway_free(block); }
 
-#define FREEWAY_DELETE(form, ...) \
-  FREEWAY_EXPORT void operator form(void* block __VA_OPT__(, ) __VA_ARGS__) noexcept { freeway_free(block); }
-#define FREEWAY_DELETES(form)                                  \
-  FREEWAY_DELETE(form)                                         \
-  FREEWAY_DELETE(form, const std::nothrow_t&)                  \
-  FREEWAY_DELETE(form, std::size_t)                            \
-  FREEWAY_DELETE(form, std::align_val_t)                       \
-  FREEWAY_DELETE(form, std::align_val_t, const std::nothrow_t&) \
-  FREEWAY_DELETE(form, std::size_t, std::align_val_t)
-FREEWAY_DELETES(delete)
-FREEWAY_DELETES(delete[])
+// The forms that call them.
+FREEWAY_EXPORT void* operator new[](size_t size) { return freeway_visible_new(size); }
+FREEWAY_EXPORT void* operator new[](size_t size, align_val_t alignment) {
+  return freeway_visible_aligned_new(size, alignment);
+}
+FREEWAY_EXPORT void* operator new(size_t size, const nothrow_t& tag) noexcept {
+  return nothrow_new(size, tag, "_ZnwmRKSt9nothrow_t");
+}
+FREEWAY_EXPORT void* operator new[](size_t size, const nothrow_t& tag) noexcept {
+  return nothrow_new(size, tag, "_ZnamRKSt9nothrow_t");
+}
+FREEWAY_EXPORT void* operator new(size_t size, align_val_t alignment, const nothrow_t& tag) noexcept {
+  return nothrow_aligned_new(size, alignment, tag, "_ZnwmSt11align_val_tRKSt9nothrow_t");
+}
+FREEWAY_EXPORT void* operator new[](size_t size, align_val_t alignment, const nothrow_t& tag) noexcept {
+  return nothrow_aligned_new(size, alignment, tag, "_ZnamSt11align_val_tRKSt9nothrow_t");
+}
+FREEWAY_EXPORT void operator delete(void* block, const nothrow_t&) noexcept { freeway_visible_delete(block); }
+FREEWAY_EXPORT void operator delete(void* block, size_t) noexcept { freeway_visible_delete(block); }
+FREEWAY_EXPORT void operator delete[](void* block) noexcept { freeway_visible_delete(block); }
+FREEWAY_EXPORT void operator delete[](void* block, const nothrow_t&) noexcept { freeway_visible_delete(block); }
+FREEWAY_EXPORT void operator delete[](void* block, size_t) noexcept { freeway_visible_delete(block); }
+FREEWAY_EXPORT void operator delete(void* block, align_val_t alignment, const nothrow_t&) noexcept {
+  freeway_visible_aligned_delete(block, alignment);
+}
+FREEWAY_EXPORT void operator delete(void* block, size_t, align_val_t alignment) noexcept {
+  freeway_visible_aligned_delete(block, alignment);
+}
+FREEWAY_EXPORT void operator delete[](void* block, align_val_t alignment) noexcept {
+  freeway_visible_aligned_delete(block, alignment);
+}
+FREEWAY_EXPORT void operator delete[](void* block, align_val_t alignment, const nothrow_t&) noexcept {
+  freeway_visible_aligned_delete(block, alignment);
+}
+FREEWAY_EXPORT void operator delete[](void* block, size_t, align_val_t alignment) noexcept {
+  freeway_visible_aligned_delete(block, alignment);
+}
 
 #endif  // FREEWAY_PREFIXED

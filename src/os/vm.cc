@@ -63,6 +63,20 @@ bool commit(uptr address, std::size_t bytes) { return raw_syscall(SYS_mprotect, 
 
 bool purge(uptr address, std::size_t bytes) { return raw_syscall(SYS_madvise, address, bytes, kDontNeed) == 0; }
 
+std::size_t resident(uptr address, std::size_t bytes) {
+  const std::size_t page = page_size();
+  std::size_t backed = 0;
+  while (bytes > 0) {
+    unsigned char pages[256];
+    const std::size_t piece = clamp(bytes, 0, sizeof(pages) * page);
+    if (raw_syscall(SYS_mincore, address, piece, reinterpret_cast<u64>(pages)) != 0) return backed + bytes;
+    for (std::size_t i = 0; i < piece / page; ++i) backed += (pages[i] & 1) != 0 ? page : 0;
+    address += piece;
+    bytes -= piece;
+  }
+  return backed;
+}
+
 bool release(uptr address, std::size_t bytes) { return raw_syscall(SYS_munmap, address, bytes) == 0; }
 
 bool move(uptr from, std::size_t old_bytes, uptr to, std::size_t new_bytes) {

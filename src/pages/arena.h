@@ -9,7 +9,8 @@
 // Orders    [R1] giving a run publishes all that was done to it (also its dirty bits); [A1] taking it sees that
 // Search    from the lowest chunk that may have a free frame, in address order: full chunks stay full, empty ones can go.
 //           `hint_` may be wrong for a moment; it costs address order, nothing else
-// Longer    runs of more than 64 frames take chunk after chunk upwards and roll back when one is not free
+// Longer    runs of more than 64 frames take chunk after chunk upwards and roll back when one is not free; so do shorter
+//           ones when no chunk has room for them by itself
 // Progress  lock-free       Lost if killed: the run in hand
 // Checked   tests/unit/chunk_word_test.cc, tests/unit/arena_test.cc
 #pragma once
@@ -55,8 +56,9 @@ class Arena {
 
   // A run of `frames` frames whose address is a multiple of `alignment` frames (a power of two).
   Run take(std::size_t frames, std::size_t alignment) {
-    return frames <= kChunkFrames && alignment <= kChunkFrames ? take_short(frames, alignment)
-                                                               : take_long(frames, alignment);
+    if (frames > kChunkFrames || alignment > kChunkFrames) return take_long(frames, alignment);
+    const Run run = take_short(frames, alignment);
+    return run || run.refused || alignment > 1 ? run : take_across(frames);
   }
 
   // Gives the frames [address, address + frames) back, all of them dirty now. They need not be a whole run (trim).
@@ -144,6 +146,21 @@ class Arena {
     if (~chunks_[full_chunk].used.load_relaxed() == 0) return;
     hint = full_chunk + 1;  // somebody freed a frame meanwhile
     hint_.cas_relaxed(hint, full_chunk);
+  }
+
+  // A short run that lies in two chunks: for an arena in which nothing else is left.
+  Run take_across(std::size_t frames) {
+    for (std::size_t chunk = hint_.load_relaxed(); chunk + 1 < count_; ++chunk) {
+      const u64 used = chunks_[chunk].used.load_relaxed();
+      const u64 next = chunks_[chunk + 1].used.load_relaxed();
+      const unsigned above = used == 0 ? kChunkFrames : kChunkFrames - 1 - log2_floor(used);
+      const unsigned below = next == 0 ? kChunkFrames : lowest_bit(next);
+      if (above == 0 || above + below < frames) continue;
+      const unsigned here = above < frames ? above : static_cast<unsigned>(frames) - 1;
+      const Run run = claim(address_of(chunk, kChunkFrames - here), frames);
+      if (run || run.refused) return run;
+    }
+    return {};
   }
 
   Run take_long(std::size_t frames, std::size_t alignment) {

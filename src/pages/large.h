@@ -97,6 +97,7 @@ class LargeBlocks {
     return 0;
   }
 
+  std::size_t huge_count() const { return huge_count_.load_relaxed(); }
   std::size_t huge_bytes() const { return huge_.load_relaxed() * kFrameSize; }
 
  private:
@@ -109,11 +110,13 @@ class LargeBlocks {
       return {};
     }
     huge_.fetch_add_relaxed(frames);
+    huge_count_.fetch_add_relaxed(1);
     return {address, true};
   }
 
   void give_huge(uptr address, std::size_t frames) {
     huge_.fetch_sub_relaxed(frames);
+    huge_count_.fetch_sub_relaxed(1);
     // At the mapping limit even munmap fails; then the memory goes and the address space stays.
     if (!Env::release(address, frames * kFrameSize)) Env::purge(address, frames * kFrameSize);
   }
@@ -128,7 +131,7 @@ class LargeBlocks {
 
   Frames<Env>* frames_ = nullptr;
   PageMap<Env>* map_ = nullptr;
-  typename Env::template Atomic<std::size_t> huge_;  // frames
+  typename Env::template Atomic<std::size_t> huge_, huge_count_;  // frames, blocks
 };
 
 }  // namespace freeway

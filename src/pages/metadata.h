@@ -25,7 +25,7 @@ class Metadata {
   static constexpr std::size_t kSegmentBytes = kUnit << kSegmentShift;
   static constexpr std::size_t kMinSegmentBytes = kMiB;
 
-  // `segment_bytes`: how much address space to reserve at a time, kMinSegmentBytes … kSegmentBytes.
+  // `segment_bytes`: how much address space to reserve at a time, a power of two from kMinSegmentBytes to kSegmentBytes.
   void init(std::size_t segment_bytes) { wanted_.store_relaxed(segment_bytes); }
 
   // The index of `units` consecutive zeroed units, 0 if there is no memory.

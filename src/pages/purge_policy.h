@@ -46,7 +46,7 @@ class PurgePolicy {
  public:
   std::size_t live() const { return live_.load_relaxed(); }    // frames owned by somebody
   std::size_t dirty() const { return dirty_.load_relaxed(); }  // frames free and dirty
-  u64 purged_frames() const { return purged_total_.load_relaxed(); }
+  u64 purged_bytes() const { return purged_total_.load_relaxed(); }
   u64 purges() const { return purges_.load_relaxed(); }
 
   void on_take(std::size_t frames, std::size_t dirty_frames) {
@@ -62,7 +62,12 @@ class PurgePolicy {
 
   void on_purge(std::size_t frames) {
     dirty_.fetch_sub_relaxed(frames);
-    purged_total_.fetch_add_relaxed(frames);
+    on_purge_bytes(frames * kFrameSize);
+  }
+
+  // Memory given back that is not of free frames.
+  void on_purge_bytes(std::size_t bytes) {
+    purged_total_.fetch_add_relaxed(bytes);
     purges_.fetch_add_relaxed(1);
   }
 

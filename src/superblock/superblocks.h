@@ -308,6 +308,9 @@ class Superblocks {
 
   std::size_t purge_blocks(Descriptor<Env>& desc, const SizeClass& k, uptr span, unsigned first, unsigned end, u64 from,
                            u64 to) {
+    std::size_t backed = to - from;
+    if constexpr (requires { Env::resident(from, to); }) backed = Env::resident(span + from, to - from);
+    if (backed == 0) return 0;
     bool all = true;
     u64 got[kMaxWords];
     each_word(first, end, [&](unsigned word, u64 mask) {
@@ -320,7 +323,7 @@ class Superblocks {
     each_word(first, end, [&](unsigned word, u64) {
       if (got[word - first / 64] != 0) put_bits(desc, k, word, got[word - first / 64]);
     });
-    return done ? to - from : 0;
+    return done ? backed : 0;
   }
 
   template <class F>

@@ -98,7 +98,7 @@ void fill_stats(Heap& owner, freeway_stats_t& stats) {
   stats.refills = small.refills;
   stats.flushes = small.flushes;
   stats.purges = policy.purges();
-  stats.purged = policy.purged_frames() * kFrameSize;
+  stats.purged = policy.purged_bytes();
 }
 
 namespace {

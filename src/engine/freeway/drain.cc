@@ -61,16 +61,17 @@ void Heap::scavenge() {
 
 std::size_t Heap::trim(std::size_t keep) {
   if (!start()) return 0;
-  const u64 before = frames_.policy().purged_frames();
+  const u64 before = frames_.policy().purged_bytes();
   drain();
-  std::size_t pages = 0;
   const std::size_t page = vm::page_size();
   superblocks_.flip_lists();
   const std::size_t most = frames_.policy().live();  // no class has more superblocks than there are frames
   for (unsigned c = 1; c < kClassCount; ++c)
-    superblocks_.each_listed(c, most, [&](u32 d) { pages += superblocks_.purge(d, page); });
+    superblocks_.each_listed(c, most, [&](u32 d) {
+      if (const std::size_t bytes = superblocks_.purge(d, page)) frames_.policy().on_purge_bytes(bytes);
+    });
   frames_.purge_to(keep / kFrameSize);
-  return pages + (frames_.policy().purged_frames() - before) * kFrameSize;
+  return frames_.policy().purged_bytes() - before;
 }
 
 }  // namespace freeway

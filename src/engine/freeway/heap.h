@@ -45,6 +45,8 @@ class Heap {  // all zero until start(): it takes no room in the file
   // --- The engine's interface. `caller` is the return address that reports name. Sizes are bytes. -----------------
   void* malloc_slow(std::size_t size, const void* caller);
   void free_slow(void* block, const void* caller);
+  // free() for the library's own calls: reports name `caller`, not a place in here.
+  void free(void* block, const void* caller);
   void* allocate_aligned(std::size_t size, std::size_t alignment);  // alignment: a power of two
   void* allocate_zeroed(std::size_t size);
   void* reallocate(void* block, std::size_t size, const void* caller);

@@ -75,6 +75,13 @@ void Heap::free_slow(void* block, const void* caller) {
   }
 }
 
+void Heap::free(void* block, const void* caller) {
+  if (options_.harden)
+    free_slow(block, caller);
+  else
+    freeway_free(block);
+}
+
 void Heap::free_large(void* block, FrameInfo info, const void* caller) {
   const auto address = reinterpret_cast<uptr>(block);
   if (address % kFrameSize != 0) return report(classify(block), "free", block, caller);
@@ -102,7 +109,7 @@ std::size_t Heap::usable_size(const void* block, const void* caller) {
 void* Heap::reallocate(void* block, std::size_t size, const void* caller) {
   if (block == nullptr) return freeway_malloc(size);
   if (size == 0) {
-    freeway_free(block);
+    free(block, caller);
     return nullptr;
   }
   if (size > kMaxSize || !start()) return refused();
@@ -130,11 +137,11 @@ void* Heap::reallocate(void* block, std::size_t size, const void* caller) {
   return refused();
 }
 
-void* Heap::move_block(void* block, std::size_t old_size, std::size_t size, const void*) {
+void* Heap::move_block(void* block, std::size_t old_size, std::size_t size, const void* caller) {
   void* other = freeway_malloc(size);
   if (other == nullptr) return nullptr;
   memcpy(other, block, size < old_size ? size : old_size);
-  freeway_free(block);
+  free(block, caller);
   return other;
 }
 

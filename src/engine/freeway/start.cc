@@ -40,6 +40,17 @@ i64 decoy_offset() {
   return reinterpret_cast<const char*>(&decoy) - static_cast<const char*>(__builtin_thread_pointer());
 }
 
+// Sections find struct rseq at `by_mm_cid` or `by_cpu`, offsets from the thread pointer; 0: at the decoy.
+void enter_by(u64 by_mm_cid, u64 by_cpu, u64 bytes) {
+  const u64 nowhere = static_cast<u64>(decoy_offset());
+  freeway_hot.alone = process::single_threaded_flag();
+  freeway_hot.rseq_bytes = bytes;
+  freeway_hot.rseq = by_mm_cid != 0 ? by_mm_cid : nowhere;
+  freeway_hot.cpu_rseq = by_cpu != 0 ? by_cpu : nowhere;
+  freeway_hot.any_id = by_mm_cid != 0 ? by_mm_cid + RSEQ_MM_CID : (by_cpu != 0 ? by_cpu : nowhere) + RSEQ_CPU_ID;
+  freeway_hot.any_rseq = by_mm_cid != 0 ? by_mm_cid : by_cpu != 0 ? by_cpu : nowhere;
+}
+
 constexpr std::size_t kSegmentOfUnlimited = Metadata<Machine>::kSegmentBytes;
 constexpr u64 kSizeMask = kFrameSize - 1;  // the low bits of the packed reservation
 
@@ -74,7 +85,7 @@ bool Heap::reserve_primary() {
   magazines_.init(this);
   frames_.init(base, bytes, chunks_);
   map_.init(base, bytes / kFrameSize, freeway_hot.frame_class, frame_infos_);
-  metadata_.init(clamp(limit == ~u64{0} ? kSegmentOfUnlimited : limit / 256, kMiB, kSegmentOfUnlimited));
+  metadata_.init(std::size_t{1} << log2_floor(clamp(limit / 256, kMiB, kSegmentOfUnlimited)));
   large_.init(&frames_, &map_);
   claimed_.init(2 * process::usable_cpus());
   freeway_hot.arena.store_relaxed(base);
@@ -91,6 +102,7 @@ void Heap::fill_tables() {
   for (auto& top : null_tops_) top.store_relaxed(closed());
   auto* null_slab = reinterpret_cast<Slab*>(&null_tops_);
   freeway_hot.null_slab = reinterpret_cast<u64>(null_slab);
+  if (freeway_hot.any_rseq == 0) enter_by(0, 0, 0);
   ids_ = process::id_bound();
   for (u32 id = 0; id < ids_; ++id) {
     Slab* none = nullptr;
@@ -107,15 +119,9 @@ void Heap::decide_mode() {
   if (mode_.cas_relaxed(mode, wanted)) mode = wanted;
   options_ = options;
 
-  const u64 nowhere = static_cast<u64>(decoy_offset());
-  const u64 area = static_cast<u64>(rseq.offset);
   const bool on = mode == Mode::kRseq;
-  freeway_hot.rseq = on && rseq.has_mm_cid ? area : nowhere;
-  freeway_hot.cpu_rseq = on && !rseq.has_mm_cid ? area : nowhere;
-  freeway_hot.any_rseq = on ? area : nowhere;
-  freeway_hot.any_id = freeway_hot.any_rseq + (rseq.has_mm_cid ? RSEQ_MM_CID : RSEQ_CPU_ID);
-  freeway_hot.rseq_bytes = rseq.bytes;
-  freeway_hot.alone = process::single_threaded_flag();
+  const u64 area = static_cast<u64>(rseq.offset);
+  enter_by(on && rseq.has_mm_cid ? area : 0, on && !rseq.has_mm_cid ? area : 0, rseq.bytes);
   if (on) process::can_interrupt_sections();
 
   ready_.store_release(1);  // [R3] pairs with [A3]
