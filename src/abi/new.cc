@@ -34,8 +34,8 @@ void* freeway_visible_aligned_new(size_t, align_val_t) __asm__("_ZnwmSt11align_v
 void freeway_visible_delete(void*) __asm__("_ZdlPv");
 void freeway_visible_aligned_delete(void*, align_val_t) __asm__("_ZdlPvSt11align_val_t");
 // Ours, whatever the program sees.
-FREEWAY_HIDDEN void* freeway_own_new(size_t) __attribute__((alias("_Znwm")));
-FREEWAY_HIDDEN void* freeway_own_aligned_new(size_t, align_val_t) __attribute__((alias("_ZnwmSt11align_val_t")));
+FREEWAY_HIDDEN void* freeway_own_new(size_t);
+FREEWAY_HIDDEN void* freeway_own_aligned_new(size_t, align_val_t);
 }
 
 namespace {
@@ -105,13 +105,15 @@ void* nothrow_aligned_new(size_t size, align_val_t alignment, const nothrow_t& t
 }  // namespace
 
 // The basic forms.
-FREEWAY_EXPORT void* operator new(size_t size) {
+void* freeway_own_new(size_t size) {
   void* block = freeway_malloc(size);
   return FREEWAY_LIKELY(block != nullptr) ? block : allocate_or_throw([=] { return freeway_malloc(size); });
 }
-FREEWAY_EXPORT void* operator new(size_t size, align_val_t alignment) {
+void* freeway_own_aligned_new(size_t size, align_val_t alignment) {
   return allocate_or_throw([=] { return aligned(size, alignment); });
 }
+FREEWAY_EXPORT void* operator new(size_t) __attribute__((alias("freeway_own_new")));
+FREEWAY_EXPORT void* operator new(size_t, align_val_t) __attribute__((alias("freeway_own_aligned_new")));
 FREEWAY_EXPORT void operator delete(void* block) noexcept { freeway_free(block); }
 FREEWAY_EXPORT void operator delete(void* block, align_val_t) noexcept { freeway_free(block); }
 

@@ -289,8 +289,11 @@ class Superblocks {
   }
   // Holder only: the inverse, for blocks that never left its hands.
   void put_bits(Descriptor<Env>& desc, const SizeClass& k, unsigned word, u64 mask) {
-    const u64 old = set_bits(desc.words[word], mask);
-    desc.owed.set(desc.owed.get() - anchor::plus(old, mask, k.full_mask(word)));
+    const u64 change = anchor::plus(set_bits(desc.words[word], mask), mask, k.full_mask(word));
+    // Others may have freed into the word meanwhile: if it is full now, what they did must be seen before let_go may find
+    // the superblock EMPTY and give its memory away.
+    if (change != 0) Env::fence_acquire();  // [A2] pairs with [R1]
+    desc.owed.set(desc.owed.get() - change);
   }
 
   // The end of the run of free blocks that starts at block `first` (== first if that one is not free).
