@@ -60,7 +60,7 @@ add_library(freeway_shared_link_flags INTERFACE)
 target_link_options(freeway_shared_link_flags INTERFACE
   # Thread-local state and rseq sections may be in use until the last instruction of the process.
   -Wl,-z,nodelete
-  -Wl,-z,now -Wl,-z,relro -Wl,-Bsymbolic-functions
+  -Wl,-z,now -Wl,-z,relro
   "-Wl,--version-script=${PROJECT_SOURCE_DIR}/src/abi/freeway.map")
 if(FREEWAY_SANITIZE)
   target_link_libraries(freeway_shared_link_flags INTERFACE freeway_common_flags)

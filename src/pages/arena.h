@@ -9,8 +9,8 @@
 // Orders    [R1] giving a run publishes all that was done to it (also its dirty bits); [A1] taking it sees that
 // Search    from the lowest chunk that may have a free frame, in address order: full chunks stay full, empty ones can go.
 //           `hint_` may be wrong for a moment; it costs address order, nothing else
-// Longer    runs of more than 64 frames take chunk after chunk upwards and roll back when one is not free; so do shorter
-//           ones when no chunk has room for them by itself
+// Longer    runs of more than 64 frames take chunk after chunk upwards and roll back when one is not free; so does a
+//           shorter one that fits into no chunk so far, but across the end of one
 // Progress  lock-free       Lost if killed: the run in hand
 // Checked   tests/unit/chunk_word_test.cc, tests/unit/arena_test.cc
 #pragma once
@@ -57,8 +57,7 @@ class Arena {
   // A run of `frames` frames whose address is a multiple of `alignment` frames (a power of two).
   Run take(std::size_t frames, std::size_t alignment) {
     if (frames > kChunkFrames || alignment > kChunkFrames) return take_long(frames, alignment);
-    const Run run = take_short(frames, alignment);
-    return run || run.refused || alignment > 1 ? run : take_across(frames);
+    return take_short(frames, alignment);
   }
 
   // Gives the frames [address, address + frames) back, all of them dirty now. They need not be a whole run (trim).
@@ -135,7 +134,12 @@ class Arena {
         Env::step("arena.taken");
         return made_usable(address_of(chunk, first), frames, popcount(chunks_[chunk].dirty.load_relaxed() & mask));
       }
-      if (~used == 0) advance_hint(chunk);
+      if (~used == 0) {
+        advance_hint(chunk);
+      } else if (a == 1 && chunk + 1 < count_) {
+        const Run run = take_across(chunk, used, frames);
+        if (run || run.refused) return run;
+      }
     }
     return {};
   }
@@ -148,19 +152,13 @@ class Arena {
     hint_.cas_relaxed(hint, full_chunk);
   }
 
-  // A short run that lies in two chunks: for an arena in which nothing else is left.
-  Run take_across(std::size_t frames) {
-    for (std::size_t chunk = hint_.load_relaxed(); chunk + 1 < count_; ++chunk) {
-      const u64 used = chunks_[chunk].used.load_relaxed();
-      const u64 next = chunks_[chunk + 1].used.load_relaxed();
-      const unsigned above = used == 0 ? kChunkFrames : kChunkFrames - 1 - log2_floor(used);
-      const unsigned below = next == 0 ? kChunkFrames : lowest_bit(next);
-      if (above == 0 || above + below < frames) continue;
-      const unsigned here = above < frames ? above : static_cast<unsigned>(frames) - 1;
-      const Run run = claim(address_of(chunk, kChunkFrames - here), frames);
-      if (run || run.refused) return run;
-    }
-    return {};
+  // A run of at most 64 frames that begins in `chunk` and ends in the next one.
+  Run take_across(std::size_t chunk, u64 used, std::size_t frames) {
+    const u64 next = chunks_[chunk + 1].used.load_relaxed();
+    const unsigned above = used == 0 ? kChunkFrames : kChunkFrames - 1 - log2_floor(used);
+    const unsigned below = next == 0 ? kChunkFrames : lowest_bit(next);
+    if (above == 0 || above + below < frames) return {};
+    return claim(address_of(chunk, kChunkFrames - above), frames);
   }
 
   Run take_long(std::size_t frames, std::size_t alignment) {

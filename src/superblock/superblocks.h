@@ -149,6 +149,11 @@ class Superblocks {
     return twice;
   }
 
+  // Whether the block is free, as far as its superblock knows (one in a magazine is not).
+  bool is_free(u32 d, u32 index) const {
+    return (backing_->descriptor(d).words[index / 64].load_relaxed() >> (index % 64) & 1) != 0;
+  }
+
   // Gives back the memory of pages on which the held superblock `d` has only free blocks. `page`: bytes a page.
   // Returns the bytes given back.
   std::size_t purge(u32 d, std::size_t page) {

@@ -10,6 +10,12 @@ Fault Heap::classify(const void* pointer) {
   const auto address = reinterpret_cast<uptr>(pointer);
   const FrameInfo info = map_.get(address);
   Arena<Machine>* arena = frames_.arena_of(address);
+  if (info.kind() == FrameInfo::kSmall) {
+    const SizeClass& k = kSizeClasses[backing_.descriptor(info.value()).size_class.load_relaxed()];
+    const u64 offset = address & (k.span_bytes() - 1);
+    const u32 index = k.index_of(offset);
+    if (index * u64{k.size} == offset && index < k.blocks) return Fault::kDoubleFree;  // a block, but a free one
+  }
   if (info.kind() == FrameInfo::kNothing) {
     if (arena == nullptr) return Fault::kForeign;
     const std::size_t offset = address - arena->base();

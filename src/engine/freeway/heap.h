@@ -102,6 +102,7 @@ class Heap {  // all zero until start(): it takes no room in the file
   // sized.cc
   void* large_block(std::size_t size, std::size_t alignment, bool* zero);
   void free_large(void* block, FrameInfo info, const void* caller);
+  std::size_t small_size(uptr address, FrameInfo info);
   void* move_block(void* block, std::size_t old_size, std::size_t size, const void* caller);
   // drain.cc
   bool drain();

@@ -90,15 +90,21 @@ void Heap::free_large(void* block, FrameInfo info, const void* caller) {
   large_count_.fetch_sub_relaxed(1);
 }
 
+// The size of the small block at `address`, whose frame has `info`; 0 if there is none, or (FREEWAY_HARDEN) it is free.
+std::size_t Heap::small_size(uptr address, FrameInfo info) {
+  const SizeClass& k = kSizeClasses[backing_.descriptor(info.value()).size_class.load_relaxed()];
+  const u64 offset = address & (k.span_bytes() - 1);
+  const u32 index = k.index_of(offset);
+  if (index * u64{k.size} != offset || index >= k.blocks) return 0;
+  return options_.harden && superblocks_.is_free(info.value(), index) ? 0 : k.size;
+}
+
 std::size_t Heap::usable_size(const void* block, const void* caller) {
   if (block == nullptr) return 0;
   const auto address = reinterpret_cast<uptr>(block);
   const FrameInfo info = map_.get(address);
   if (info.kind() == FrameInfo::kSmall) {
-    const SizeClass& k = kSizeClasses[backing_.descriptor(info.value()).size_class.load_relaxed()];
-    const u64 offset = address & (k.span_bytes() - 1);
-    const u32 index = k.index_of(offset);
-    if (index * u64{k.size} == offset && index < k.blocks) return k.size;
+    if (const std::size_t size = small_size(address, info)) return size;
   } else if (info.kind() != FrameInfo::kNothing && address % kFrameSize == 0) {
     return std::size_t{info.value()} * kFrameSize;
   }
@@ -116,13 +122,10 @@ void* Heap::reallocate(void* block, std::size_t size, const void* caller) {
   const auto address = reinterpret_cast<uptr>(block);
   const FrameInfo info = map_.get(address);
   if (info.kind() == FrameInfo::kSmall) {
-    const SizeClass& k = kSizeClasses[backing_.descriptor(info.value()).size_class.load_relaxed()];
-    const u64 offset = address & (k.span_bytes() - 1);
-    const u32 index = k.index_of(offset);
-    if (index * u64{k.size} == offset && index < k.blocks) {
+    if (const std::size_t old_size = small_size(address, info)) {
       // Keep the block unless it is too small, or more than half of it would be wasted.
-      if (size <= k.size && (size > k.size / 2 || k.size == kMinBlock)) return block;
-      return move_block(block, k.size, size, caller);
+      if (size <= old_size && (size > old_size / 2 || old_size == kMinBlock)) return block;
+      return move_block(block, old_size, size, caller);
     }
   } else if (info.kind() != FrameInfo::kNothing && address % kFrameSize == 0) {
     const std::size_t old_size = std::size_t{info.value()} * kFrameSize;
