@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT
 // ClaimedSlabs: a few spare slabs for threads that have no CPU's slab: no rseq, a vfork child, a slab being drained.
 //
-// Word      busy: 0 = free, else the fork epoch of who claimed it
-// Moves     claim: exchange to the own epoch; what came back says whether it was free    release: -> 0
-// Invariant between claim and release the slab is the claimer's. An epoch that is not the process's own is of a thread
-//           that stayed behind in the parent at a fork: the slab is consistent at every instruction (slab.h), so it is
-//           taken over
+// Word      busy: 0 = free, else who claimed it (process::Claimant)
+// Moves     claim: 0, or the word of a thread that is not in this process, -> the own word (CAS)    release: -> 0
+// Invariant between claim and release the slab is the claimer's. A claimer that stayed behind in the parent at a fork may
+//           have stopped anywhere: the slab is consistent at every instruction (slab.h), so it is taken over
 // Who       any thread, any signal handler (a handler takes another slab than the one its thread holds)
 // Orders    [R1] release publishes the slab; [A1] claim sees it
-// Progress  wait-free: kTries exchanges, then the caller does without a slab
+// Progress  wait-free: kTries attempts, then the caller does without a slab
 // Lost if killed: the slab that was claimed, with what is in it
 // Checked   tests/unit/claimed_slabs_test.cc, tests/stall, tests/fork
 #pragma once
 
 #include "cache/slab.h"
+#include "os/process.h"
 
 namespace freeway {
 
@@ -59,23 +59,21 @@ class ClaimedSlabs {
   // How many of them are used; more threads than that share, or do without.
   void init(unsigned count) { count_.store_relaxed(static_cast<u32>(clamp(count, 1, kSlabs))); }
 
-  // The number of a slab that is now the caller's, or kSlabs. `hash`: where to begin. `epoch`: process::fork_epoch().
-  unsigned claim(u64 hash, u32 epoch) {
+  // The number of a slab that is now the caller's, or kSlabs. `hash`: where to begin.
+  unsigned claim(u64 hash, const process::Claimant& who) {
     const u32 count = count_.load_relaxed();
     for (unsigned i = 0; i < kTries && i < count; ++i) {
       const unsigned n = static_cast<unsigned>((hash + i) % count);
-      if (take(n, epoch)) return n;
+      if (take(n, who)) return n;
     }
     return kSlabs;
   }
   // Claims slab `n`, or not.
-  bool take(unsigned n, u32 epoch) {
-    Holder& holder = holders_[n];
-    u32 seen = holder.busy.load_relaxed();
-    if (seen == epoch) return false;
-    seen = holder.busy.exchange_acquire(epoch);  // [A1] pairs with [R1]
-    Env::step("claimed.taken");
-    return seen != epoch;
+  bool take(unsigned n, const process::Claimant& who) {
+    u64 seen = holders_[n].busy.load_relaxed();
+    if (!who.may_replace(seen)) return false;
+    Env::step("claimed.seen");
+    return holders_[n].busy.cas_acquire(seen, who.self);  // [A1] pairs with [R1]
   }
   void release(unsigned n) {
     Env::step("claimed.release");
@@ -88,7 +86,7 @@ class ClaimedSlabs {
 
  private:
   struct alignas(64) Holder {
-    typename Env::template Atomic<u32> busy;
+    typename Env::template Atomic<u64> busy;
     typename Env::template Atomic<Slab*> slab;
   };
   typename Env::template Atomic<u32> count_;

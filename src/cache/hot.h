@@ -4,8 +4,8 @@
 // All of it is zero until the heap is initialised; with zero limits every call takes the slow path, which initialises.
 //
 // Words     limits, offsets, tables: written by initialisation only, by everybody who takes part in it with the same
-//           values; the limits last. slab_of[id]: null slab -> slab (CAS, by whoever made it) -> null slab (CAS, by a
-//           drainer) -> slab. frame_class: see page_map.h
+//           values; the limits last. slab_of[id]: null slab -> slab -> null slab (while it is drained) -> slab, stored by
+//           the holder of heap.h's exclusive_[id]. frame_class: see page_map.h
 // Orders    initialisation happens in the process's first allocation, which creating a second thread comes after. (A thread
 //           made by hand before any allocation would need more; there the limits read as zero or as set, and the tables
 //           and offsets under them have one value only.)

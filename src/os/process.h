@@ -35,8 +35,25 @@ u64 coarse_time_ns();
 // Whether the program runs with more rights than its caller (setuid): the environment is not to be trusted.
 bool is_privileged();
 
-// A number that is different in each process that descends from this one by fork, libc's or raw; never 0. Without kernel
-// support (before Linux 4.14): 1, always.
-u32 fork_epoch();
+// A thread's name in a word that says who holds something, and how to tell, in the child of a fork, a holder that is
+// still there from one that stayed behind in the parent.
+//
+// Layout    thread pointer / 64 : 41 | epoch : 23; 0 = nobody. The epoch counts the forks, libc's or raw, that led to this
+//           process. The child has one thread, the one that forked, perhaps from a handler that interrupted it while it
+//           held something: what bears its thread pointer may still be held
+// Limits    without kernel support (before Linux 4.14) the epoch is 1 always, and nothing is ever taken over
+struct Claimant {
+  static constexpr unsigned kEpochBits = 23;
+  u64 self = 0;      // what this thread writes
+  u64 survivor = 0;  // the same of the thread that this process began with
+
+  static constexpr u64 epoch(u64 word) { return word & low_bits(kEpochBits); }
+  static constexpr u64 thread(u64 word) { return word >> kEpochBits; }
+  // Whether a word that reads `seen` may be replaced by `self`: nobody holds it, or one who is not in this process.
+  constexpr bool may_replace(u64 seen) const {
+    return seen == 0 || (epoch(seen) != epoch(survivor) && thread(seen) != thread(survivor));
+  }
+};
+Claimant claimant();
 
 }  // namespace freeway::process

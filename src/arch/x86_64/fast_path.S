@@ -25,6 +25,10 @@
     .intel_syntax noprefix
     .text
 
+    // A program linked with the static library may name malloc and free alone: libc's own calls of calloc and realloc must
+    // not bring in libc's malloc beside ours, so whoever takes this file takes abi/malloc.cc.
+    .reloc  0, R_X86_64_NONE, freeway_calloc
+
     SECTION_DESCRIPTOR malloc
     SECTION_DESCRIPTOR malloc_by_cpu
     SECTION_DESCRIPTOR free

@@ -12,7 +12,7 @@ namespace freeway {
 
 // Empties what caches can be had. False if other CPUs' slabs could not be.
 bool Heap::drain() {
-  const u32 epoch = process::fork_epoch();
+  const process::Claimant who = process::claimant();
   auto* null_slab = reinterpret_cast<Slab*>(freeway_hot.null_slab);
   bool complete = true;
   if (uses_rseq()) {
@@ -32,7 +32,7 @@ bool Heap::drain() {
   }
   for (unsigned n = 0; n < claimed_.kSlabs; ++n) {
     Slab* slab = claimed_.slab(n);
-    if (slab == nullptr || !claimed_.take(n, epoch)) continue;
+    if (slab == nullptr || !claimed_.take(n, who)) continue;
     magazines_.empty(*slab);
     claimed_.release(n);
   }

@@ -126,15 +126,16 @@ class Heap {  // all zero until start(): it takes no room in the file
 
   // Word      primary_: 0 -> address | log2(bytes) of the reservation (CAS); the loser of a race gives his back
   //           mode_: kUndecided -> the mode (CAS), when the environment can be read
-  //           exclusive_[id]: 0, or a dead fork epoch, -> the own epoch (CAS) -> 0. Its holder alone stores slab_of[id]
-  //           and slabs_[id]; killed, it leaves that CPU on the claimed slabs until the next fork
+  //           exclusive_[id]: 0, or a thread that is not in this process, -> the own word (process::Claimant; CAS) -> 0.
+  //           Its holder alone stores slab_of[id] and slabs_[id]; killed, it leaves that CPU on the claimed slabs until
+  //           the next fork
   Atomic<u64> primary_;
   Atomic<Mode> mode_;
   Atomic<u32> ready_;
   Atomic<u64> large_count_;
   Atomic<u64> random_;
   u32 ids_ = 0;  // CPU numbers and concurrency ids are below it
-  Atomic<u32> exclusive_[HOT_IDS];
+  Atomic<u64> exclusive_[HOT_IDS];
   Atomic<Slab*> slabs_[HOT_IDS];
   Atomic<u64> null_tops_[Slab::kClasses];
   Atomic<u64> zeros_[3];

@@ -32,9 +32,9 @@ void Backing::give_span(uptr span, unsigned c) {
 
 // Takes the right to install or remove slab `id`; false if another thread has it.
 bool Heap::seize(u32 id) {
-  const u32 epoch = process::fork_epoch();
-  u32 seen = exclusive_[id].load_relaxed();
-  return seen != epoch && exclusive_[id].cas_acquire(seen, epoch);  // [A1] pairs with heap.h:[R1]
+  const process::Claimant who = process::claimant();
+  u64 seen = exclusive_[id].load_relaxed();
+  return who.may_replace(seen) && exclusive_[id].cas_acquire(seen, who.self);  // [A1] pairs with heap.h:[R1]
 }
 
 Slab* Heap::make_slab() {
@@ -69,7 +69,7 @@ Slab* Heap::own_slab() {
 template <class F>
 bool Heap::with_claimed_slab(F&& f) {
   const u64 hash = (reinterpret_cast<u64>(__builtin_thread_pointer()) >> 12) * 0x9e3779b97f4a7c15u >> 32;
-  const unsigned n = claimed_.claim(hash, process::fork_epoch());
+  const unsigned n = claimed_.claim(hash, process::claimant());
   if (n == claimed_.kSlabs) return false;
   Slab* slab = claimed_.slab(n);
   if (slab == nullptr && (slab = make_slab()) != nullptr) claimed_.set_slab(n, slab);

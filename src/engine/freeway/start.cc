@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "engine/freeway/heap.h"
+#include "engine/freeway/summary.h"
 #include "os/process.h"
 #include "os/report.h"
 
@@ -125,19 +126,20 @@ void Heap::decide_mode() {
   if (on) process::can_interrupt_sections();
 
   ready_.store_release(1);  // [R3] pairs with [A3]
+  if (options.verbose)
+    Line().text("freeway: ").text(options.harden ? "hardened: no caches" : on ? "per-CPU slabs in restartable sections" : "claimed slabs")
+        .text(options.harden || !on ? "" : rseq.has_mm_cid ? ", indexed by mm_cid" : ", indexed by cpu_id").write();
   if (options.harden) return;  // the limits stay 0: every call takes the slow path
   freeway_hot.frames.store_relaxed(frames_.primary().bytes() / kFrameSize);
   freeway_hot.step_limit.store_relaxed(kMaxSmall + 1);
   freeway_hot.byte_limit.store_relaxed(kByteTableMax + 1);
-  if (options.verbose)
-    Line().text("freeway: ").text(on ? "per-CPU slabs in restartable sections, indexed by " : "claimed slabs")
-        .text(!on ? "" : rseq.has_mm_cid ? "mm_cid" : "cpu_id").write();
 }
 
 }  // namespace freeway
 
 // In case the process has not allocated before its constructors run, or the environment could not be read until now.
 __attribute__((constructor)) static void freeway_start() { freeway::process_heap.start(); }
+__attribute__((destructor)) static void freeway_finish() { freeway::write_requested_summary(freeway::process_heap); }
 
 extern "C" FREEWAY_HIDDEN long freeway_vfork_failed(long error);
 long freeway_vfork_failed(long error) {

@@ -105,5 +105,3 @@ void write_requested_summary(Heap& owner) {
 }
 
 }  // namespace freeway
-
-__attribute__((destructor)) static void freeway_finish() { freeway::write_requested_summary(freeway::process_heap); }
