@@ -117,6 +117,33 @@ TEST_F(ArenaTest, AFreeWhileAChunkIsGivenUpOnIsFound) {
   EXPECT_EQ(frame_of(arena().take(1, 1)), 5u);
 }
 
+TEST_F(ArenaTest, AShortRunFitsAcrossTheEndOfAChunk) {
+  make(3);
+  for (std::size_t below = 1; below < 30; ++below)
+    for (std::size_t above = 1; above < 30; ++above) {
+      const std::size_t first = 64 - below;
+      ASSERT_TRUE(arena().take_at(frame(0), first));
+      ASSERT_TRUE(arena().take_at(frame(64 + above), 128 - above));
+      EXPECT_FALSE(arena().take(below + above + 1, 1));
+      const Run run = arena().take(below + above, 1);
+      ASSERT_TRUE(run) << below << " + " << above;
+      EXPECT_EQ(frame_of(run), first);
+      EXPECT_EQ(used(), 192u);
+      arena().give(frame(0), 192);
+    }
+}
+
+TEST_F(ArenaTest, ARefusedRunAcrossTheEndOfAChunkLosesNothing) {
+  make(2);
+  ASSERT_TRUE(arena().take_at(frame(0), 60));
+  ASSERT_TRUE(arena().take_at(frame(70), 58));
+  // Somebody takes a frame of the second part when the first is claimed.
+  TestEnv::at_step("arena.claimed", [&] { EXPECT_TRUE(arena().take_at(frame(66), 1)); });
+  EXPECT_FALSE(arena().take(8, 1));
+  EXPECT_EQ(used(), 119u);
+  EXPECT_EQ(frame_of(arena().take(6, 1)), 60u);
+}
+
 TEST_F(ArenaTest, PartsOfARunCanBeGivenBack) {
   make(4);
   const Run run = arena().take(200, 1);

@@ -5,6 +5,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <vector>
+
 namespace freeway::test {
 namespace {
 
@@ -118,6 +120,18 @@ bool Kernel::purge(uptr address, std::size_t bytes) {
   EXPECT_TRUE(whole_pages(address, bytes)) << "purge of " << bytes << " bytes at " << std::hex << address;
   EXPECT_TRUE(in_one_mapping(address, bytes)) << "purge of " << bytes << " bytes at " << std::hex << address;
   return !refuses(Call::kPurge) && madvise(pointer(address), bytes, MADV_DONTNEED) == 0;
+}
+
+std::size_t Kernel::resident(uptr address, std::size_t bytes) {
+  Lock lock(mutex_);
+  EXPECT_TRUE(whole_pages(address, bytes)) << "resident of " << bytes << " bytes at " << std::hex << address;
+  EXPECT_TRUE(in_one_mapping(address, bytes)) << "resident of " << bytes << " bytes at " << std::hex << address;
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  std::vector<unsigned char> pages(bytes / page);
+  if (mincore(pointer(address), bytes, pages.data()) != 0) return bytes;
+  std::size_t backed = 0;
+  for (unsigned char flags : pages) backed += (flags & 1) * page;
+  return backed;
 }
 
 bool Kernel::release(uptr address, std::size_t bytes) {

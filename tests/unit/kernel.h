@@ -38,6 +38,7 @@ class Kernel {
   uptr map(std::size_t bytes, std::size_t alignment);
   bool commit(uptr address, std::size_t bytes);
   bool purge(uptr address, std::size_t bytes);
+  std::size_t resident(uptr address, std::size_t bytes);
   bool release(uptr address, std::size_t bytes);
   bool move(uptr from, std::size_t old_bytes, uptr to, std::size_t new_bytes);
   bool resize(uptr address, std::size_t old_bytes, std::size_t new_bytes);

@@ -209,11 +209,13 @@ TEST_F(LargeTest, AHugeBlockIsAMappingOfItsOwn) {
   EXPECT_EQ(info(block.address).kind(), FrameInfo::kHuge);
   EXPECT_EQ(size(block.address), kHuge + kFrameSize);
   EXPECT_EQ(large().huge_bytes(), kHuge + kFrameSize);
+  EXPECT_EQ(large().huge_count(), 1u);
   EXPECT_EQ(frames().policy().live(), 0u);
   const std::size_t with = kernel().mapped_bytes();
   EXPECT_TRUE(give(block.address));
   EXPECT_EQ(kernel().mapped_bytes(), with - kHuge - kFrameSize);
   EXPECT_EQ(large().huge_bytes(), 0u);
+  EXPECT_EQ(large().huge_count(), 0u);
 }
 
 TEST_F(LargeTest, AHugeBlockShrinksAndGrowsInPlaceWhereTheKernelLetsIt) {
@@ -250,6 +252,7 @@ TEST_F(LargeTest, AHugeBlockMovesWithItsContents) {
   EXPECT_EQ(size(moved), 2 * kHuge);
   EXPECT_EQ(info(block).kind(), FrameInfo::kNothing);
   EXPECT_EQ(large().huge_bytes(), 2 * kHuge);
+  EXPECT_EQ(large().huge_count(), 1u);
   EXPECT_LE(kernel().mapped_bytes(), before + kHuge + PageMap<TestEnv>::kLeafBytes);
   EXPECT_TRUE(give(moved));
   EXPECT_EQ(large().huge_bytes(), 0u);

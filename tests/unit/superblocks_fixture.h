@@ -18,7 +18,8 @@ namespace freeway::test {
 
 class SuperblocksFixture : public testing::Test {
  protected:
-  using Backing = TestBacking<TestEnv>;
+  using Backing = TestBacking<TestEnv, kTestClasses>;
+  static constexpr unsigned kOneBlock = 3;  // the class whose superblocks have one block
   using Blocks = std::vector<void*>;
 
   void SetUp() override { make(); }

@@ -111,13 +111,13 @@ TEST_F(SuperblocksTest, WhatIsFreedWhileASuperblockIsHeldNeitherEndsNorListsIt) 
 }
 
 TEST_F(SuperblocksTest, TheLastFreeOfAnUnlistedSuperblockEndsIt) {
-  const u32 d = superblocks().hold(Backing::kOneBlock);
+  const u32 d = superblocks().hold(kOneBlock);
   const auto block = take(d, 1);
   superblocks().let_go(d);
-  free(Backing::kOneBlock, block);
+  free(kOneBlock, block);
   EXPECT_EQ(backing().spans(), 0u);
-  EXPECT_EQ(listed(Backing::kOneBlock), 0u);
-  EXPECT_EQ(superblocks().hold(Backing::kOneBlock), d);
+  EXPECT_EQ(listed(kOneBlock), 0u);
+  EXPECT_EQ(superblocks().hold(kOneBlock), d);
 }
 
 TEST_F(SuperblocksTest, TheLastFreeOfAListedSuperblockLeavesATombstoneThatIsRecycled) {
@@ -194,6 +194,15 @@ TEST_F(SuperblocksTest, ADoubleFreeOfAHeldSuperblocksBlockIsNamed) {
   EXPECT_EQ(superblocks().free_group(1, d, span, 1, 1), 1u) << "it was never taken";
   superblocks().let_go(d);
   EXPECT_EQ(backing().spans(), 0u) << "the counts are right";
+}
+
+TEST_F(SuperblocksTest, ABlockIsSaidToBeFreeUntilItIsTaken) {
+  const u32 d = superblocks().hold(4);
+  const Blocks blocks = take(d, 64);
+  for (u32 i = 0; i < 193; ++i) ASSERT_EQ(superblocks().is_free(d, i), i >= 64);
+  free(4, {blocks[63]});
+  EXPECT_TRUE(superblocks().is_free(d, 63));
+  EXPECT_FALSE(superblocks().is_free(d, 62));
 }
 
 TEST_F(SuperblocksTest, WithoutADescriptorOrASpanThereIsNothingAndNothingIsLost) {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 //
-// test_backing.h: where superblocks of the unit tests get their spans and descriptors from: a few small classes, real
-// memory, refusal on demand, and a check that every span is given back once, by somebody who may.
+// test_backing.h: where superblocks of the unit tests get their spans and descriptors from: real memory, refusal on
+// demand, and a check that every span is given back once, by somebody who may.
 #ifndef FREEWAY_TESTS_UNIT_TEST_BACKING_H
 #define FREEWAY_TESTS_UNIT_TEST_BACKING_H
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -27,20 +28,21 @@ constexpr SizeClass make_test_class(u32 size, u32 blocks) {
   return k;
 }
 
-template <class Env>
+// Small ones: a word and a bit, one word, one block, three words and a bit; blocks of a third of a page, of three pages.
+inline constexpr std::array<SizeClass, 7> kTestClasses = {SizeClass{},
+                                                          make_test_class(16, 65),
+                                                          make_test_class(64, 64),
+                                                          make_test_class(32768, 1),
+                                                          make_test_class(16, 193),
+                                                          make_test_class(1360, 190),
+                                                          make_test_class(12288, 21)};
+
+template <class Env, const auto& kTable>
 class TestBacking {
  public:
-  // A word and a bit, one word, one block, three words and a bit; blocks of a third of a page, and of three pages.
-  static constexpr unsigned kOneBlock = 3, kPages = 5, kClasses = 7;
-  static constexpr SizeClass kShapes[kClasses] = {{},
-                                                  make_test_class(16, 65),
-                                                  make_test_class(64, 64),
-                                                  make_test_class(32768, 1),
-                                                  make_test_class(16, 193),
-                                                  make_test_class(1360, 190),
-                                                  make_test_class(12288, 21)};
+  static constexpr unsigned kClasses = kTable.size();
 
-  static const SizeClass& size_class(unsigned c) { return kShapes[c]; }
+  static const SizeClass& size_class(unsigned c) { return kTable[c]; }
 
   Descriptor<Env>& descriptor(u32 index) {
     const std::lock_guard lock(mutex_);
@@ -78,12 +80,14 @@ class TestBacking {
     kernel().release(span, size_class(c).span_bytes());
   }
 
-  // The descriptor of the superblock that a block lies in, and its span.
+  // The descriptor of the superblock that a block lies in, and its span; 0 and 0 if it lies in none.
   std::pair<u32, uptr> find(const void* block) {
     const std::lock_guard lock(mutex_);
-    const auto after = spans_.upper_bound(reinterpret_cast<uptr>(block));
-    EXPECT_NE(after, spans_.begin());
-    return {std::prev(after)->second.descriptor, std::prev(after)->first};
+    auto at = spans_.upper_bound(reinterpret_cast<uptr>(block));
+    if (at == spans_.begin()) return {};
+    --at;
+    if (reinterpret_cast<uptr>(block) >= at->first + size_class(at->second.size_class).span_bytes()) return {};
+    return {at->second.descriptor, at->first};
   }
 
   std::size_t spans() const { return spans_.size(); }

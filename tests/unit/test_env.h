@@ -18,10 +18,9 @@
 
 #include "arch/atomic.h"
 #include "unit/kernel.h"
+#include "unit/stopped.h"
 
 namespace freeway::test {
-
-struct Stopped {};  // thrown where a thread is ended for ever
 
 struct TestEnv {
   template <class T>
@@ -45,6 +44,7 @@ struct TestEnv {
   static uptr map(std::size_t bytes, std::size_t alignment) { return kernel().map(bytes, alignment); }
   static bool commit(uptr address, std::size_t bytes) { return kernel().commit(address, bytes); }
   static bool purge(uptr address, std::size_t bytes) { return kernel().purge(address, bytes); }
+  static std::size_t resident(uptr address, std::size_t bytes) { return kernel().resident(address, bytes); }
   static bool release(uptr address, std::size_t bytes) { return kernel().release(address, bytes); }
   static bool move(uptr from, std::size_t old_bytes, uptr to, std::size_t new_bytes) {
     return kernel().move(from, old_bytes, to, new_bytes);
