@@ -107,6 +107,8 @@ typedef struct freeway_stats_t {
   uint64_t flushes;        /* count: batches moved from a magazine to superblocks */
   uint64_t purges;         /* count: runs of frames or pages given back to the kernel */
   uint64_t purged;         /* bytes given back to the kernel so far */
+  size_t large;            /* live blocks over 32 KiB that are runs of frames */
+  size_t large_blocks;     /* count: these, and the huge ones */
 } freeway_stats_t;
 
 /* Fills *stats. `size` is sizeof(freeway_stats_t) as the caller was compiled with; fields beyond it are not written. */

@@ -81,8 +81,11 @@ void fill_stats(Heap& owner, freeway_stats_t& stats) {
   if (!owner.start()) return;
   const ClassAccount small = account_of(owner, 0);
   const PurgePolicy<Machine>& policy = owner.frames().policy();
-  const u64 large_bytes = policy.live() * kFrameSize - small.mapped_bytes;
+  const u64 live_bytes = policy.live() * kFrameSize;
+  const u64 large_bytes = live_bytes > small.mapped_bytes ? live_bytes - small.mapped_bytes : 0;
   stats.huge = owner.large().huge_bytes();
+  stats.large = large_bytes;
+  stats.large_blocks = owner.large_blocks();
   stats.live = small.live_bytes + large_bytes + stats.huge;
   stats.live_blocks = small.live_blocks + owner.large_blocks();
   stats.cached = small.cached_bytes;

@@ -28,6 +28,8 @@ void each_figure(const freeway_stats_t& s, F&& f) {
   f("flushes", s.flushes, false);
   f("purges", s.purges, false);
   f("purged", s.purged, true);
+  f("large", s.large, true);
+  f("large_blocks", s.large_blocks, false);
 }
 
 template <class F>
@@ -55,6 +57,8 @@ void write_summary(Heap& owner, int fd) {
       .write(fd);
   Line().text("  mapped     ").bytes(stats.mapped, 10).text(", ").bytes(stats.huge).text(" of it huge; metadata ")
       .bytes(stats.metadata).write(fd);
+  Line().text("  large      ").bytes(stats.large, 10).text(" in runs of frames; ").number(stats.large_blocks)
+      .text(" blocks, huge ones included").write(fd);
   Line().text("  slow path  ").number(stats.slow_mallocs, 10).text(" mallocs, ").number(stats.slow_frees)
       .text(" frees; ").number(stats.refills).text(" batches in, ").number(stats.flushes).text(" out").write(fd);
   Line().text("  given back ").bytes(stats.purged, 10).text(" in ").number(stats.purges).text(" purges").write(fd);
