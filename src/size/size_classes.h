@@ -23,6 +23,8 @@ constexpr unsigned kClassCount = 41;          // classes 1 .. 40, and 0
 constexpr unsigned kMaxWords = 64;            // words of one bit a block in a superblock, at most
 
 struct SizeClass {
+  static constexpr u32 kNoBlock = ~u32{0};
+
   u32 size;         // bytes a block
   u32 blocks;       // blocks in a span
   u32 words;        // ceil(blocks / 64)
@@ -34,6 +36,14 @@ struct SizeClass {
   constexpr u64 full_mask(unsigned word) const { return word + 1 == words ? last_word : ~u64{0}; }
   // Index of the block that holds the byte at `offset` from the span's start.
   constexpr u32 index_of(u64 offset) const { return static_cast<u32>((offset * magic) >> 35); }
+  // Start of the span that `address` lies in.
+  constexpr u64 span_of(u64 address) const { return align_down(address, span_bytes()); }
+  // Index of the block that starts at `address`, kNoBlock if none does.
+  constexpr u32 block_at(u64 address) const {
+    const u64 offset = address - span_of(address);
+    const u32 index = index_of(offset);
+    return index * u64{size} == offset && index < blocks ? index : kNoBlock;
+  }
 };
 
 namespace size_classes_detail {

@@ -29,6 +29,18 @@
     syscall
 .endm
 
+// The return address leaves the stack meanwhile: the child returns first, and may write over it.
+.macro VFORK_CALL
+    pop     r9
+    .cfi_adjust_cfa_offset -8
+    .cfi_register rip, r9
+    mov     eax, SYS_vfork
+    syscall
+    push    r9
+    .cfi_adjust_cfa_offset 8
+    .cfi_offset rip, -8
+.endm
+
     .p2align 4
     .globl  freeway_vfork
     .hidden freeway_vfork
@@ -48,14 +60,7 @@ freeway_vfork:
     RSEQ_CALL RSEQ_FLAG_UNREGISTER
     test    eax, eax
     jne     .Lcopy
-    pop     r9
-    .cfi_adjust_cfa_offset -8
-    .cfi_register rip, r9
-    mov     eax, SYS_vfork
-    syscall
-    push    r9
-    .cfi_adjust_cfa_offset 8
-    .cfi_offset rip, -8
+    VFORK_CALL
     test    eax, eax
     je      .Lchild
     mov     r9, rax
@@ -73,14 +78,7 @@ freeway_vfork:
     jmp     .Lparent
 
 .Lplain:
-    pop     r9
-    .cfi_adjust_cfa_offset -8
-    .cfi_register rip, r9
-    mov     eax, SYS_vfork
-    syscall
-    push    r9
-    .cfi_adjust_cfa_offset 8
-    .cfi_offset rip, -8
+    VFORK_CALL
     jmp     .Lparent
 
 .Lfailed:

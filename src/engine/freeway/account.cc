@@ -183,9 +183,8 @@ class Auditor {
     const FrameInfo info = heap_.map().get(block);
     if (info.kind() != FrameInfo::kSmall) return error("cached block that is none", block);
     auto& d = *static_cast<Desc*>(heap_.metadata().at(info.value()));
-    const u64 offset = block & (k.span_bytes() - 1);
-    const u32 index = k.index_of(offset);
-    if (d.size_class.load_relaxed() != c || index * u64{k.size} != offset)
+    const u32 index = k.block_at(block);
+    if (d.size_class.load_relaxed() != c || index == SizeClass::kNoBlock)
       return error("cached block of another class, or inside a block", block);
     if ((d.words[index / 64].load_relaxed() >> (index % 64) & 1) != 0) error("cached block that is free as well", block);
   }

@@ -12,9 +12,7 @@ Fault Heap::classify(const void* pointer) {
   Arena<Machine>* arena = frames_.arena_of(address);
   if (info.kind() == FrameInfo::kSmall) {
     const SizeClass& k = kSizeClasses[backing_.descriptor(info.value()).size_class.load_relaxed()];
-    const u64 offset = address & (k.span_bytes() - 1);
-    const u32 index = k.index_of(offset);
-    if (index * u64{k.size} == offset && index < k.blocks) return Fault::kDoubleFree;  // a block, but a free one
+    if (k.block_at(address) != SizeClass::kNoBlock) return Fault::kDoubleFree;  // a block, but a free one
   }
   if (info.kind() == FrameInfo::kNothing) {
     if (arena == nullptr) return Fault::kForeign;

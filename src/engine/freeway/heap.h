@@ -151,15 +151,14 @@ inline Descriptor<Machine>& Backing::descriptor(u32 index) const {
 
 inline Place Heap::place_of(unsigned c, const SizeClass& k, void* block) {
   const auto address = reinterpret_cast<uptr>(block);
-  const u64 offset = address & (k.span_bytes() - 1);
-  const u32 index = k.index_of(offset);
-  if (FREEWAY_LIKELY(index * u64{k.size} == offset && index < k.blocks && map_.is_primary_of(address, c)))
+  const u32 index = k.block_at(address);
+  if (FREEWAY_LIKELY(index != SizeClass::kNoBlock && map_.is_primary_of(address, c)))
     return {map_.get(address).value(), index};
   return place_elsewhere(c, block, index);
 }
 
 inline void Heap::free_group(unsigned c, const SizeClass& k, const Group& group, void* block) {
-  const uptr span = align_down(reinterpret_cast<uptr>(block), k.span_bytes());
+  const uptr span = k.span_of(reinterpret_cast<uptr>(block));
   const u64 twice = superblocks_.free_group(c, group.descriptor, span, group.word, group.mask);
   if (FREEWAY_UNLIKELY(twice != 0)) report_twice(k, span, group.word, twice);
 }

@@ -93,9 +93,8 @@ void Heap::free_large(void* block, FrameInfo info, const void* caller) {
 // The size of the small block at `address`, whose frame has `info`; 0 if there is none, or (FREEWAY_HARDEN) it is free.
 std::size_t Heap::small_size(uptr address, FrameInfo info) {
   const SizeClass& k = kSizeClasses[backing_.descriptor(info.value()).size_class.load_relaxed()];
-  const u64 offset = address & (k.span_bytes() - 1);
-  const u32 index = k.index_of(offset);
-  if (index * u64{k.size} != offset || index >= k.blocks) return 0;
+  const u32 index = k.block_at(address);
+  if (index == SizeClass::kNoBlock) return 0;
   return options_.harden && superblocks_.is_free(info.value(), index) ? 0 : k.size;
 }
 

@@ -134,11 +134,9 @@ void* Heap::small_random(unsigned c) {
 
 // place_of for what is not in the primary arena, or no block at all.
 Place Heap::place_elsewhere(unsigned c, void* block, u32 index) {
-  const auto address = reinterpret_cast<uptr>(block);
-  const SizeClass& k = kSizeClasses[c];
-  const FrameInfo info = map_.get(address);
-  if (info.kind() == FrameInfo::kSmall && backing_.descriptor(info.value()).size_class.load_relaxed() == c &&
-      index < k.blocks && index * u64{k.size} == (address & (k.span_bytes() - 1)))
+  const FrameInfo info = map_.get(reinterpret_cast<uptr>(block));
+  if (index != SizeClass::kNoBlock && info.kind() == FrameInfo::kSmall &&
+      backing_.descriptor(info.value()).size_class.load_relaxed() == c)
     return {info.value(), index};
   report(classify(block), "free", block, nullptr);
   return {0, 0};
@@ -153,10 +151,9 @@ void Heap::report_twice(const SizeClass& k, uptr span, unsigned word, u64 twice)
 void Heap::free_small_slow(void* block, FrameInfo info, const void* caller) {
   const unsigned c = backing_.descriptor(info.value()).size_class.load_relaxed();
   const SizeClass& k = kSizeClasses[c];
-  const uptr span = align_down(reinterpret_cast<uptr>(block), k.span_bytes());
-  const u64 offset = reinterpret_cast<uptr>(block) - span;
-  const u32 index = k.index_of(offset);
-  if (index * u64{k.size} != offset || index >= k.blocks) return report(classify(block), "free", block, caller);
+  const uptr span = k.span_of(reinterpret_cast<uptr>(block));
+  const u32 index = k.block_at(reinterpret_cast<uptr>(block));
+  if (index == SizeClass::kNoBlock) return report(classify(block), "free", block, caller);
   if (options_.harden) {
     if (superblocks_.free_group(c, info.value(), span, index / 64, u64{1} << (index % 64)) != 0)
       report(Fault::kDoubleFree, "free", block, caller);
