@@ -18,12 +18,18 @@
 namespace freeway::test {
 namespace {
 
+using process::Claimant;
 using Slabs = ClaimedSlabs<TestEnv>;
 constexpr unsigned kNone = Slabs::kSlabs;
 
+// Thread `thread` of a process of epoch `epoch` that began with thread `first`.
+constexpr Claimant who(u64 thread, u64 epoch = 1, u64 first = 1) {
+  return {thread << Claimant::kEpochBits | epoch, first << Claimant::kEpochBits | epoch};
+}
+
 TEST(ClaimedSlabs, BeforeInitialisationThereAreNone) {
   Slabs slabs;
-  EXPECT_EQ(slabs.claim(0, 1), kNone);
+  EXPECT_EQ(slabs.claim(0, who(1)), kNone);
 }
 
 TEST(ClaimedSlabs, ThereAreAsManyAsSaidWithinTheBounds) {
@@ -32,7 +38,7 @@ TEST(ClaimedSlabs, ThereAreAsManyAsSaidWithinTheBounds) {
     slabs.init(count);
     std::set<unsigned> claimed;
     for (u64 hash = 0; hash < 200; ++hash)
-      if (const unsigned n = slabs.claim(hash, 1); n != kNone) {
+      if (const unsigned n = slabs.claim(hash, who(1)); n != kNone) {
         EXPECT_TRUE(claimed.insert(n).second);
       }
     EXPECT_EQ(claimed.size(), clamp(count, 1, Slabs::kSlabs));
@@ -43,19 +49,19 @@ TEST(ClaimedSlabs, ThereAreAsManyAsSaidWithinTheBounds) {
 TEST(ClaimedSlabs, AClaimBeginsAtItsHashAndTriesFour) {
   Slabs slabs;
   slabs.init(8);
-  for (unsigned i = 0; i < 4; ++i) EXPECT_EQ(slabs.claim(6, 1), (6 + i) % 8);
-  EXPECT_EQ(slabs.claim(6, 1), kNone) << "though others are free";
-  EXPECT_EQ(slabs.claim(2, 1), 2u);
+  for (unsigned i = 0; i < 4; ++i) EXPECT_EQ(slabs.claim(6, who(1)), (6 + i) % 8);
+  EXPECT_EQ(slabs.claim(6, who(1)), kNone) << "though others are free";
+  EXPECT_EQ(slabs.claim(2, who(1)), 2u);
   slabs.release(7);
-  EXPECT_EQ(slabs.claim(~u64{0}, 1), 7u) << "a hash may be anything";
+  EXPECT_EQ(slabs.claim(~u64{0}, who(1)), 7u) << "a hash may be anything";
 }
 
 TEST(ClaimedSlabs, AReleasedSlabCanBeClaimedAgain) {
   Slabs slabs;
   slabs.init(1);
   for (int i = 0; i < 10; ++i) {
-    ASSERT_EQ(slabs.claim(0, 1), 0u);
-    ASSERT_EQ(slabs.claim(0, 1), kNone);
+    ASSERT_EQ(slabs.claim(0, who(1)), 0u);
+    ASSERT_EQ(slabs.claim(0, who(1)), kNone);
     slabs.release(0);
   }
 }
@@ -63,51 +69,60 @@ TEST(ClaimedSlabs, AReleasedSlabCanBeClaimedAgain) {
 TEST(ClaimedSlabs, AHandlerTakesAnotherThanItsThreadHas) {
   Slabs slabs;
   slabs.init(4);
-  for (const char* step : {"claimed.taken", "claimed.release"}) {
-    unsigned of_handler = kNone;
-    TestEnv::at_step(step, [&] { of_handler = slabs.claim(0, 1); });
-    const unsigned of_thread = slabs.claim(0, 1);
-    slabs.release(of_thread);
-    EXPECT_FALSE(TestEnv::step_left());
-    EXPECT_NE(of_handler, kNone);
-    EXPECT_NE(of_handler, of_thread) << step;
-    slabs.release(of_handler);
-  }
+  unsigned of_handler = kNone;
+  const unsigned of_thread = slabs.claim(0, who(1));
+  TestEnv::at_step("claimed.release", [&] { of_handler = slabs.claim(0, who(1)); });
+  slabs.release(of_thread);
+  EXPECT_NE(of_handler, kNone);
+  EXPECT_NE(of_handler, of_thread);
 }
 
-TEST(ClaimedSlabs, ASlabOfAThreadThatEndedIsLostInItsOwnProcessOnly) {
+TEST(ClaimedSlabs, WhoIsOvertakenBetweenHisStepsTakesAnother) {
   Slabs slabs;
-  slabs.init(2);
-  EXPECT_TRUE(ended_at("claimed.taken", [&] { slabs.claim(0, 1); }));
-  EXPECT_EQ(slabs.claim(0, 1), 1u);
-  slabs.release(1);
-  EXPECT_EQ(slabs.claim(0, 2), 0u) << "a forked child takes it over";
-  EXPECT_EQ(slabs.claim(0, 2), 1u);
-  EXPECT_EQ(slabs.claim(0, 2), kNone);
-  slabs.release(0);
-  EXPECT_EQ(slabs.claim(0, 2), 0u);
+  slabs.init(4);
+  unsigned of_handler = kNone;
+  TestEnv::at_step("claimed.seen", [&] { of_handler = slabs.claim(0, who(1)); });
+  EXPECT_EQ(slabs.claim(0, who(1)), 1u);
+  EXPECT_EQ(of_handler, 0u);
+}
+
+TEST(ClaimedSlabs, ASlabOfAThreadThatEndedIsLostInItsOwnProcessAndTakenOverInAChildThatDoesNotHaveIt) {
+  Slabs slabs;
+  slabs.init(3);
+  EXPECT_EQ(slabs.claim(0, who(7)), 0u);  // never released
+  EXPECT_EQ(slabs.claim(0, who(8)), 1u);  // held while a handler of this thread forks
+  EXPECT_EQ(slabs.claim(0, who(9)), 2u);
+  slabs.release(2);
+  // In the child, thread 8 is there, within the handler; thread 7 is not.
+  const Claimant child = who(8, 2, 8);
+  EXPECT_FALSE(slabs.take(1, child)) << "its own slab, which it will go on with";
+  EXPECT_EQ(slabs.claim(0, child), 0u);
+  EXPECT_EQ(slabs.claim(0, child), 2u);
+  EXPECT_EQ(slabs.claim(0, child), kNone);
+  slabs.release(1);  // the interrupted call returns
+  EXPECT_EQ(slabs.claim(0, child), 1u);
 }
 
 TEST(ClaimedSlabs, OfTwoThreadsOfAChildThatTakeOverASlabOneDoes) {
   Slabs slabs;
   slabs.init(1);
-  ASSERT_EQ(slabs.claim(0, 1), 0u);
-  TestEnv::at_step("claimed.taken", [&] { EXPECT_FALSE(slabs.take(0, 2)); });
-  EXPECT_TRUE(slabs.take(0, 2));
-  EXPECT_FALSE(slabs.take(0, 2));
-  EXPECT_TRUE(slabs.take(0, 3)) << "the child's child";
+  ASSERT_EQ(slabs.claim(0, who(7)), 0u);
+  TestEnv::at_step("claimed.seen", [&] { EXPECT_TRUE(slabs.take(0, who(2, 2))); });
+  EXPECT_FALSE(slabs.take(0, who(1, 2)));
+  EXPECT_FALSE(slabs.take(0, who(2, 2)));
+  EXPECT_TRUE(slabs.take(0, who(1, 3))) << "the child's child";
 }
 
 TEST(ClaimedSlabs, TakeTakesTheSlabThatIsNamed) {
   Slabs slabs;
   slabs.init(32);
   for (unsigned n = 0; n < 32; ++n) {
-    EXPECT_TRUE(slabs.take(n, 1));
-    EXPECT_FALSE(slabs.take(n, 1));
+    EXPECT_TRUE(slabs.take(n, who(1)));
+    EXPECT_FALSE(slabs.take(n, who(1)));
   }
-  EXPECT_EQ(slabs.claim(9, 1), kNone);
+  EXPECT_EQ(slabs.claim(9, who(1)), kNone);
   slabs.release(11);
-  EXPECT_EQ(slabs.claim(9, 1), 11u);
+  EXPECT_EQ(slabs.claim(9, who(1)), 11u);
 }
 
 TEST(ClaimedSlabs, ASlabIsMadeOnceAndStays) {
@@ -116,7 +131,7 @@ TEST(ClaimedSlabs, ASlabIsMadeOnceAndStays) {
   TestSlab memory;
   EXPECT_EQ(slabs.slab(1), nullptr);
   slabs.set_slab(1, &memory.slab());
-  slabs.take(1, 1);
+  slabs.take(1, who(1));
   slabs.release(1);
   EXPECT_EQ(slabs.slab(1), &memory.slab());
   EXPECT_EQ(slabs.slab(0), nullptr);
@@ -158,7 +173,7 @@ TEST(ClaimedSlabs, BetweenThreadsASlabHasOneUser) {
     threads.emplace_back([&, t] {
       Random random(test_seed() + t);
       for (u32 i = 0; i < kRounds; ++i) {
-        const unsigned n = slabs.claim(random.next(), 1);
+        const unsigned n = slabs.claim(random.next(), who(t));
         if (n == kNone) continue;
         ASSERT_EQ(users[n].exchange_relaxed(t), 0u);
         ASSERT_EQ(users[n].exchange_relaxed(0), t);

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT
+//
+// Tests of os/options.h: what each variable of the environment does, and what is said of values that mean nothing.
+#include "os/options.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "unit/captured.h"
+
+namespace freeway::test {
+namespace {
+
+// Reads the options of an environment; `said` is what was written meanwhile.
+struct Reading {
+  explicit Reading(std::vector<std::string> variables, bool speak = true) : entries(std::move(variables)) {
+    std::vector<char*> pointers;
+    for (std::string& entry : entries) pointers.push_back(entry.data());
+    pointers.push_back(nullptr);
+    char** const real = std::exchange(environ, pointers.data());
+    said = captured(2, [&] { options = read_options(speak); });
+    environ = real;
+  }
+  bool is_default() const {
+    return options.use_rseq && !options.report_only && !options.harden && !options.verbose && !options.stats &&
+           options.stats_json == nullptr;
+  }
+  std::ptrdiff_t lines() const { return std::count(said.begin(), said.end(), '\n'); }
+  std::vector<std::string> entries;
+  Options options;
+  std::string said;
+};
+
+TEST(Options, WithoutVariablesTheDefaultsAreUsedInSilence) {
+  EXPECT_TRUE(Reading({}).is_default());
+  EXPECT_EQ(Reading({}).said, "");
+  EXPECT_TRUE(Reading({"PATH=/bin", "HOME=/"}).is_default());
+}
+
+TEST(Options, EachOptionHasItsTwoValues) {
+  EXPECT_FALSE(Reading({"FREEWAY_RSEQ=0"}).options.use_rseq);
+  EXPECT_TRUE(Reading({"FREEWAY_RSEQ=1"}).options.use_rseq);
+  EXPECT_TRUE(Reading({"FREEWAY_ON_ERROR=report"}).options.report_only);
+  EXPECT_FALSE(Reading({"FREEWAY_ON_ERROR=abort"}).options.report_only);
+  EXPECT_TRUE(Reading({"FREEWAY_HARDEN=1"}).options.harden);
+  EXPECT_FALSE(Reading({"FREEWAY_HARDEN=0"}).options.harden);
+  EXPECT_TRUE(Reading({"FREEWAY_VERBOSE=1"}).options.verbose);
+  EXPECT_FALSE(Reading({"FREEWAY_VERBOSE=0"}).options.verbose);
+  EXPECT_TRUE(Reading({"FREEWAY_STATS=1"}).options.stats);
+  EXPECT_FALSE(Reading({"FREEWAY_STATS=0"}).options.stats);
+  for (const char* entry : {"FREEWAY_RSEQ=0", "FREEWAY_ON_ERROR=report", "FREEWAY_HARDEN=1", "FREEWAY_STATS=1"})
+    EXPECT_EQ(Reading({entry}).said, "");
+}
+
+TEST(Options, StatisticsAsJsonGoToTheNamedFile) {
+  const Reading reading({"FREEWAY_STATS=json:/tmp/a b"});
+  EXPECT_STREQ(reading.options.stats_json, "/tmp/a b");
+  EXPECT_FALSE(reading.options.stats);
+  EXPECT_EQ(reading.said, "");
+  const Reading nameless({"FREEWAY_STATS=json:"});
+  EXPECT_EQ(nameless.options.stats_json, nullptr);
+  EXPECT_EQ(nameless.lines(), 1);
+}
+
+TEST(Options, AllOfThemTogetherAreRead) {
+  const Reading reading({"FREEWAY_STATS=1", "FREEWAY_HARDEN=1", "X=y", "FREEWAY_RSEQ=0", "FREEWAY_ON_ERROR=report"});
+  EXPECT_TRUE(reading.options.stats && reading.options.harden && reading.options.report_only);
+  EXPECT_FALSE(reading.options.use_rseq);
+}
+
+TEST(Options, AValueThatMeansNothingIsNamedInOneLineAndTheDefaultUsed) {
+  const std::pair<const char*, const char*> wrong[] = {{"RSEQ", "yes"},    {"RSEQ", "01"},    {"ON_ERROR", "Abort"},
+                                                      {"HARDEN", "2"},    {"VERBOSE", "on"}, {"STATS", "jsonx"},
+                                                      {"STATS", "11"},    {"HELP", "-1"},    {"ON_ERROR", "report "}};
+  for (const auto& [name, value] : wrong) {
+    const std::string entry = std::string("FREEWAY_") + name + "=" + value;
+    const Reading reading({entry});
+    EXPECT_TRUE(reading.is_default()) << entry;
+    EXPECT_EQ(reading.lines(), 1) << entry;
+    EXPECT_NE(reading.said.find(entry), std::string::npos) << reading.said;
+    EXPECT_EQ(reading.said.rfind("freeway: ", 0), 0u) << reading.said;
+    EXPECT_TRUE(Reading({entry}, false).is_default());
+    EXPECT_EQ(Reading({entry}, false).said, "") << "unless it was told to be silent";
+  }
+  EXPECT_NE(Reading({"FREEWAY_ON_ERROR=x"}).said.find("abort|report"), std::string::npos) << "it says what would do";
+  EXPECT_EQ(Reading({"FREEWAY_RSEQ=a", "FREEWAY_HARDEN=b", "FREEWAY_STATS=c"}).lines(), 3);
+}
+
+TEST(Options, AnEmptyValueIsNone) {
+  const Reading reading({"FREEWAY_RSEQ=", "FREEWAY_STATS=", "FREEWAY_ON_ERROR="});
+  EXPECT_TRUE(reading.is_default());
+  EXPECT_EQ(reading.said, "");
+}
+
+TEST(Options, AVeryLongValueIsCutOffAndStaysOneLine) {
+  const Reading reading({"FREEWAY_HARDEN=" + std::string(5000, 'y')});
+  EXPECT_TRUE(reading.is_default());
+  EXPECT_EQ(reading.lines(), 1);
+  EXPECT_LE(reading.said.size(), 240u);
+}
+
+TEST(Options, OnlyTheWholeNameCounts) {
+  const Reading reading({"FREEWAY_RSE=0", "FREEWAY_RSEQS=0", "FREEWAY_RSEQ", "XFREEWAY_RSEQ=0", "freeway_rseq=0",
+                         "FREEWAY_HARDEN_MORE=1", "FREEWAY_STATS_JSON=1", "FREEWAY_=1", "=1", ""});
+  EXPECT_TRUE(reading.is_default());
+  EXPECT_EQ(reading.said, "");
+}
+
+TEST(Options, OfTwoEntriesTheFirstCounts) {
+  EXPECT_TRUE(Reading({"FREEWAY_HARDEN=1", "FREEWAY_HARDEN=0"}).options.harden);
+  EXPECT_FALSE(Reading({"FREEWAY_HARDEN=0", "FREEWAY_HARDEN=1"}).options.harden);
+}
+
+TEST(Options, BeforeTheEnvironmentIsThereTheDefaultsAreUsed) {
+  EXPECT_TRUE(options_available());
+  char** const real = std::exchange(environ, nullptr);
+  const bool available = options_available();
+  const Options options = read_options(true);
+  environ = real;
+  EXPECT_FALSE(available);
+  EXPECT_TRUE(options.use_rseq);
+  EXPECT_FALSE(options.harden || options.stats || options.report_only || options.verbose);
+}
+
+TEST(Options, HelpNamesEveryOptionOnce) {
+  const std::string help = captured(1, [] { write_option_help(1); });
+  for (const char* name : {"RSEQ", "ON_ERROR", "HARDEN", "STATS", "VERBOSE", "HELP"}) {
+    const std::string entry = std::string("FREEWAY_") + name + "=";
+    const std::size_t at = help.find(entry);
+    ASSERT_NE(at, std::string::npos) << name;
+    EXPECT_EQ(help.find(entry, at + 1), std::string::npos) << name;
+  }
+  EXPECT_NE(help.find("json:PATH"), std::string::npos);
+  EXPECT_EQ(Reading({"FREEWAY_HELP=1"}).said, help);
+  EXPECT_EQ(Reading({"FREEWAY_HELP=0"}).said, "");
+  EXPECT_EQ(Reading({"FREEWAY_HELP=1"}, false).said, "");
+  std::size_t start = 0;
+  while (start < help.size()) {
+    const std::size_t end = help.find('\n', start);
+    EXPECT_LT(end - start, 130u) << "a line that fits a terminal";
+    start = end + 1;
+  }
+}
+
+}  // namespace
+}  // namespace freeway::test

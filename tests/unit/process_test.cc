@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: MIT
+//
+// Tests of os/process.h: bounds that no CPU number may reach, and who is still there after a fork, also after one that
+// libc does not know of.
+#include "os/process.h"
+
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/auxv.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <functional>
+#include <string>
+#include <thread>
+
+#include "arch/slab_layout.h"
+
+extern "C" {
+extern const unsigned int __rseq_size __attribute__((weak));
+extern const std::ptrdiff_t __rseq_offset __attribute__((weak));
+}
+
+namespace freeway::test {
+namespace {
+
+long libc_fork() { return fork(); }
+long raw_fork() {
+#ifdef SYS_fork
+  return syscall(SYS_fork);
+#else
+  return syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+#endif
+}
+
+// What `f` answers in a child that `make` made; ~0 if the child fails.
+u64 in_child(long (*make)(), const std::function<u64()>& f) {
+  int ends[2];
+  if (pipe(ends) != 0) return ~u64{0};
+  const long child = make();
+  if (child == 0) {
+    const u64 answer = f();
+    _exit(write(ends[1], &answer, sizeof(answer)) == sizeof(answer) ? 0 : 1);
+  }
+  close(ends[1]);
+  u64 answer = ~u64{0};
+  if (read(ends[0], &answer, sizeof(answer)) != sizeof(answer)) answer = ~u64{0};
+  close(ends[0]);
+  waitpid(static_cast<pid_t>(child), nullptr, 0);
+  return answer;
+}
+
+unsigned read_area(unsigned offset) {
+  const auto* area = static_cast<const char*>(__builtin_thread_pointer()) + process::rseq().offset;
+  return *reinterpret_cast<const volatile unsigned*>(area + offset);
+}
+
+TEST(Process, RseqIsWhatLibcRegistered) {
+  const process::Rseq rseq = process::rseq();
+  if (&__rseq_size == nullptr || __rseq_size == 0) {
+    EXPECT_FALSE(rseq.registered);
+    return;
+  }
+  EXPECT_TRUE(rseq.registered);
+  EXPECT_EQ(rseq.offset, __rseq_offset);
+  EXPECT_GE(rseq.bytes, __rseq_size);
+  EXPECT_EQ(rseq.bytes % 32, 0u);
+  EXPECT_EQ(rseq.has_mm_cid, getauxval(27 /* AT_RSEQ_FEATURE_SIZE */) >= RSEQ_MM_CID + 4);
+  bool in_thread = false;
+  std::thread([&] { in_thread = process::rseq().registered; }).join();
+  EXPECT_TRUE(in_thread) << "each thread is";
+}
+
+TEST(Process, NoCpuOrConcurrencyIdReachesTheBound) {
+  const unsigned bound = process::id_bound();
+  EXPECT_GE(bound, 1u);
+  cpu_set_t before;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(before), &before), 0);
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &before)) continue;
+    EXPECT_LT(static_cast<unsigned>(cpu), bound);
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+    EXPECT_EQ(sched_getcpu(), cpu);
+    EXPECT_EQ(process::id_bound(), bound) << "it does not depend on where the process may run";
+    if (process::rseq().registered) {
+      EXPECT_LT(read_area(RSEQ_CPU_ID), bound);
+      if (process::rseq().has_mm_cid) {
+        EXPECT_LT(read_area(RSEQ_MM_CID), bound);
+      }
+    }
+  }
+  ASSERT_EQ(sched_setaffinity(0, sizeof(before), &before), 0);
+  // "0-3,8-11": the last number is the highest CPU that this machine can ever have.
+  std::string possible;
+  std::ifstream("/sys/devices/system/cpu/possible") >> possible;
+  if (!possible.empty()) {
+    EXPECT_LT(std::stoul(possible.substr(possible.find_last_of(",-") + 1)), bound);
+  }
+}
+
+TEST(Process, UsableCpusAreThoseOfTheAffinity) {
+  cpu_set_t set;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(set), &set), 0);
+  EXPECT_EQ(process::usable_cpus(), static_cast<unsigned>(CPU_COUNT(&set)));
+  EXPECT_EQ(in_child(libc_fork, [] {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    sched_setaffinity(0, sizeof(one), &one);
+    return u64{process::usable_cpus()};
+  }), 1u);
+}
+
+// --- Who holds what, after a fork --------------------------------------------------------------------------------------
+
+using process::Claimant;
+using process::claimant;
+
+u64 own_thread() { return reinterpret_cast<u64>(__builtin_thread_pointer()) / 64; }
+
+TEST(Claimant, AWordHasItsThreadAndItsEpoch) {
+  for (u64 thread : {u64{1}, u64{0x1234567}, low_bits(41)})
+    for (u64 epoch : {u64{1}, u64{77}, low_bits(23)}) {
+      EXPECT_EQ(Claimant::thread(thread << 23 | epoch), thread);
+      EXPECT_EQ(Claimant::epoch(thread << 23 | epoch), epoch);
+    }
+}
+
+TEST(Claimant, OnlyWhatNobodyInThisProcessCanHoldMayBeReplaced) {
+  for (u64 thread = 1; thread < 6; ++thread)
+    for (u64 epoch = 1; epoch < 6; ++epoch) {
+      const u64 seen = thread << 23 | epoch;
+      // A thread of epoch 3, in a process that began with thread 2.
+      const Claimant who = {u64{4} << 23 | 3, u64{2} << 23 | 3};
+      const bool left_behind = epoch != 3 && thread != 2;
+      ASSERT_EQ(who.may_replace(seen), left_behind) << thread << " " << epoch;
+      ASSERT_TRUE(who.may_replace(0));
+    }
+}
+
+TEST(Claimant, BearsTheThreadThatAsksAndTheEpochOfItsProcess) {
+  const Claimant mine = claimant();
+  EXPECT_EQ(Claimant::thread(mine.self), own_thread());
+  EXPECT_NE(Claimant::epoch(mine.self), 0u);
+  EXPECT_EQ(Claimant::epoch(mine.self), Claimant::epoch(mine.survivor));
+  EXPECT_EQ(claimant().self, mine.self);
+  std::thread([&] {
+    const Claimant other = claimant();
+    EXPECT_EQ(Claimant::thread(other.self), own_thread());
+    EXPECT_NE(other.self, mine.self);
+    EXPECT_EQ(other.survivor, mine.survivor);
+    EXPECT_FALSE(other.may_replace(mine.self));
+    EXPECT_FALSE(mine.may_replace(other.self)) << "they are in one process";
+  }).join();
+}
+
+TEST(Claimant, InAChildWhatItsThreadHeldIsHeldAndWhatOthersHeldIsNot) {
+  const u64 mine = claimant().self;
+  u64 others = 0;
+  std::thread([&] { others = claimant().self; }).join();  // a thread that the child does not have
+  for (auto make : {libc_fork, raw_fork}) {
+    EXPECT_EQ(in_child(make, [&] {
+      const Claimant child = claimant();
+      return u64{child.self == child.survivor && child.self != mine && Claimant::thread(child.self) == own_thread() &&
+                 !child.may_replace(mine) && child.may_replace(others)};
+    }), 1u);
+    EXPECT_EQ(claimant().self, mine) << "the parent's does not change";
+  }
+}
+
+TEST(Claimant, InTheChildOfAThreadWhatTheMainThreadHeldIsNotHeld) {
+  const u64 of_main = claimant().self;
+  std::thread([&] {
+    const u64 mine = claimant().self;
+    for (auto make : {libc_fork, raw_fork})
+      for (int i = 0; i < 20; ++i)
+        ASSERT_EQ(in_child(make, [&] {
+          const Claimant child = claimant();
+          return u64{child.may_replace(of_main) && !child.may_replace(mine)};
+        }), 1u);
+  }).join();
+}
+
+TEST(Claimant, EachDescendantHasAnotherEpochThanAllItsAncestors) {
+  auto epoch = [] { return Claimant::epoch(claimant().self); };
+  const u64 here = epoch();
+  EXPECT_EQ(in_child(libc_fork, [&] {
+    const u64 child = epoch();
+    return in_child(raw_fork, [&] {
+      const u64 grandchild = epoch();
+      const u64 last = in_child(libc_fork, epoch);
+      return u64{child != here && grandchild != child && grandchild != here && last != grandchild && last != child &&
+                 last != here && here * child * grandchild * last != 0};
+    });
+  }), 1u);
+}
+
+TEST(Claimant, ThreadsThatAskAtOnceAreInOneEpoch) {
+  for (int round = 0; round < 30; ++round)
+    ASSERT_EQ(in_child(libc_fork, [] {  // where nobody has asked yet
+      u64 survivors[4] = {};
+      std::thread threads[4];
+      for (int t = 0; t < 4; ++t) threads[t] = std::thread([&survivors, t] { survivors[t] = claimant().survivor; });
+      for (auto& thread : threads) thread.join();
+      return u64{survivors[0] != 0 && survivors[0] == survivors[1] && survivors[1] == survivors[2] &&
+                 survivors[2] == survivors[3]};
+    }), 1u);
+}
+
+// -----------------------------------------------------------------------------------------------------------------------
+
+TEST(Process, SectionsCanBeInterruptedWhereTheKernelSaysSo) {
+  if (!process::can_interrupt_sections()) GTEST_SKIP() << "no membarrier for rseq here";
+  EXPECT_TRUE(process::interrupt_sections());
+  EXPECT_TRUE(process::can_interrupt_sections()) << "asking twice is allowed";
+}
+
+TEST(Process, TheAddressSpaceLimitIsTheOneThatWasSet) {
+  EXPECT_EQ(in_child(libc_fork, [] {
+    const rlimit limit = {u64{7} << 30, RLIM_INFINITY};
+    setrlimit(RLIMIT_AS, &limit);
+    return process::address_space_limit();
+  }), u64{7} << 30);
+  rlimit now;
+  getrlimit(RLIMIT_AS, &now);
+  EXPECT_EQ(process::address_space_limit(), now.rlim_cur);
+}
+
+TEST(Process, TimeGoesOnAndIsTheClocks) {
+  auto exact = [] {
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return static_cast<u64>(now.tv_sec) * 1'000'000'000 + static_cast<u64>(now.tv_nsec);
+  };
+  u64 last = 0;
+  const u64 start = exact();
+  timespec resolution;
+  clock_getres(CLOCK_MONOTONIC_COARSE, &resolution);
+  while (last < start + 3 * static_cast<u64>(resolution.tv_nsec)) {  // some ticks long
+    const u64 now = process::coarse_time_ns();
+    ASSERT_GE(now, last);
+    ASSERT_LE(now, exact());
+    last = now;
+  }
+}
+
+TEST(Process, LibcsFlagSaysWhetherThereIsOneThread) {
+  const char* flag = process::single_threaded_flag();
+  ASSERT_NE(flag, nullptr);
+  u64 with_thread = 9;
+  std::thread([&] { with_thread = static_cast<u64>(*flag); }).join();
+  EXPECT_EQ(with_thread, 0u);
+}
+
+TEST(Process, ThisOneHasNoMoreRightsThanItsCaller) {
+  EXPECT_EQ(process::is_privileged(), getauxval(AT_SECURE) != 0);
+}
+
+}  // namespace
+}  // namespace freeway::test
