@@ -5,11 +5,14 @@
 //   repeat    nothing but the same breakpoint again, three times in a row
 //   allocate  malloc and free, so that the section restarts on a slab that has changed
 //   migrate   the same on another CPU, so that it restarts on another slab
+//   thread    makes the process's second thread, which allocates and frees from then on: what holds for a process
+//             with one thread no longer does
 // Each of these in a forked child of its own, which starts from the same state and ends with an audit. The library's
 // sections are those whose descriptors lie in its ELF section __rseq_cs.
 //
 // Where the kernel offers mm_cid the sections that go by cpu_id are not in use: a second case starts the program again
 // with AT_RSEQ_FEATURE_SIZE lowered to that of an older kernel.
+#include <pthread.h>
 #include <sched.h>
 #include <sys/auxv.h>
 #include <sys/ptrace.h>
@@ -38,9 +41,9 @@ constexpr unsigned long kFeatureSizeEntry = 27;  // AT_RSEQ_FEATURE_SIZE
 constexpr unsigned long kFeaturesWithMmCid = 28;
 constexpr unsigned long kFeaturesBefore = 20;
 
-enum class Variant { kRepeat, kAllocate, kMigrate };
-constexpr Variant kVariants[] = {Variant::kRepeat, Variant::kAllocate, Variant::kMigrate};
-constexpr const char* kVariantNames[] = {"repeat", "allocate", "migrate"};
+enum class Variant { kRepeat, kAllocate, kMigrate, kThread };
+constexpr Variant kVariants[] = {Variant::kRepeat, Variant::kAllocate, Variant::kMigrate, Variant::kThread};
+constexpr const char* kVariantNames[] = {"repeat", "allocate", "migrate", "thread"};
 
 constexpr int kNotDriven = 3;  // exit status of a child whose workload did not come by
 
@@ -48,6 +51,9 @@ LibraryText text;
 Breakpoint breakpoint;
 Drills* drills;
 Drills* handlers_drills;
+Drills* threads_drills;
+pthread_t second_thread;
+std::atomic<bool> told_to_end{false};
 Variant variant;
 volatile int times_aborted = 0;
 // Some instructions are reached only if a magazine is filled between the fast path and the section, by a handler or
@@ -75,6 +81,13 @@ void put_a_block_into_each_magazine() {
   while (count > 0) ::free(blocks[--count]);
 }
 
+void* drill_until_told(void*) {
+  while (!told_to_end.load())
+    for (const size_t drill : kShortDrills) threads_drills->run(drill);
+  threads_drills->empty();
+  return nullptr;
+}
+
 void at_breakpoint(bool aborted) {
   if (second_address != 0) {
     put_a_block_into_each_magazine();
@@ -90,7 +103,10 @@ void at_breakpoint(bool aborted) {
     return;
   }
   if (variant == Variant::kMigrate) move_to_another_cpu();
-  for (const size_t drill : kShortDrills) handlers_drills->run(drill);
+  if (variant == Variant::kThread)
+    require(::pthread_create(&second_thread, nullptr, drill_until_told, nullptr) == 0, "no thread");
+  handlers_drills->run_in_handler(*drills);
+  handlers_drills->run(Drills::kGrowing);
 }
 
 uintptr_t start_of_function(uintptr_t address) {
@@ -120,6 +136,8 @@ uintptr_t start_of_function(uintptr_t address) {
   if (times_aborted == 0) ::_exit(kNotDriven);
   require(variant != Variant::kRepeat || times_aborted == 3, "the section did not start again", times_aborted);
   for (const size_t drill : kShortDrills) drills->run(drill);
+  told_to_end.store(true);
+  if (variant == Variant::kThread) ::pthread_join(second_thread, nullptr);
   drills->verify_all("a block is damaged after a section was interrupted");
   drills->empty();
   handlers_drills->empty();
@@ -185,9 +203,10 @@ bool in_use(const RestartableSection& section) {
 
 void interrupt_all(const Options& options) {
   if (!rseq_mode()) skip("no restartable sections in this mode");
-  static Drills own(options.seed), handlers(options.seed + 1);
+  static Drills own(options.seed), handlers(options.seed + 1), threads(options.seed + 2);
   drills = &own;
   handlers_drills = &handlers;
+  threads_drills = &threads;
   text.load();
   require(!text.sections.empty(), "the library has no section __rseq_cs");
   breakpoint.install(text, at_breakpoint);

@@ -24,21 +24,13 @@ using namespace freeway_test;
 InstructionTour tour;
 Drills* drills;           // the interrupted program's
 Drills* handlers_drills;  // the handler's
-Random handlers_random(1);
 volatile bool was_hit = false;
 
 void start(const Options& options, Breakpoint::Action action, int flags = 0) {
   static Drills own(options.seed), handlers(options.seed + 1);
   drills = &own;
   handlers_drills = &handlers;
-  handlers_random = Random(options.seed + 2);
   tour.prepare(options.seed, action, flags);
-}
-
-void drill_in_handler() {
-  constexpr size_t kShort[] = {Drills::kResizes, Drills::kSmallBurst, Drills::kMediumBurst, Drills::kAligned};
-  handlers_drills->run(kShort[handlers_random.below(4)]);
-  handlers_drills->run(Drills::kPairs);
 }
 
 // --- The handler allocates and frees. -------------------------------------------------------------------------------
@@ -46,8 +38,7 @@ void drill_in_handler() {
 void handler_allocates(const Options& options) {
   start(options, [](bool) {
     was_hit = true;
-    Drills::lift_memory_limit();
-    drill_in_handler();
+    handlers_drills->run_in_handler(*drills);
   });
   size_t since_audit = 0;
   tour.travel(Deadline(options.seconds), [&](size_t drill) {
@@ -138,7 +129,7 @@ void handler_forks(const Options& options) {
     const pid_t child = static_cast<pid_t>(::syscall(SYS_fork));
     if (child == 0) {
       in_child = true;
-      drill_in_handler();
+      handlers_drills->run_in_handler(*drills);
       return;
     }
     require_child_success(child, "the child of a fork inside a call failed");
@@ -147,7 +138,7 @@ void handler_forks(const Options& options) {
     was_hit = false;
     drills->run(drill);
     if (in_child) {
-      drill_in_handler();
+      handlers_drills->run_in_handler(*drills);
       drills->run(Drills::kSmallBurst);
       drills->verify_all("a block is damaged in a forked child");
       require_clean_audit("audit in a forked child");

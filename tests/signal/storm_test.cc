@@ -95,10 +95,15 @@ void* work(void* argument) {
       release_block(slot);
       slot = nullptr;
     }
-    // Now and then a whole phase: everything goes, so that magazines overflow and superblocks become empty.
-    if (random.one_in(20'000))
-      for (void*& block : table)
-        if (block != nullptr) release_block(std::exchange(block, nullptr));
+    // Now and then a phase of blocks of one size that all go again: magazines overflow, superblocks become empty.
+    if (random.one_in(2000)) {
+      const size_t size = 16 + 16 * random.below(12);
+      for (void*& block : table) {
+        if (block != nullptr) release_block(block);
+        block = allocate_block(random, size);
+      }
+      for (void*& block : table) release_block(std::exchange(block, nullptr));
+    }
     worker->operations++;
   }
   sender.set_target(worker->index, 0);

@@ -23,6 +23,7 @@ namespace freeway_test {
 class Drills {
  public:
   static constexpr size_t kTable = 2048;
+  static constexpr size_t kKeepsakes = 8;
 
   explicit Drills(uint64_t seed) : random_(seed) {}
 
@@ -69,6 +70,18 @@ class Drills {
     }
   }
 
+  // What a handler does that interrupted `other`: first of all the very size class that is in the midst of a change, so
+  // that both are at the same magazine, superblock and bitmap word; and it keeps some of the blocks until the next
+  // time, so that what it leaves behind is not what it found.
+  void run_in_handler(const Drills& other) {
+    lift_memory_limit();
+    const size_t size = other.last_size_;
+    keep(size);
+    burst(size, size <= 1024 ? 300 : 20);
+    constexpr Drill kShort[] = {kPairs, kResizes, kSmallBurst, kMediumBurst};
+    run(kShort[random_.below(4)]);
+  }
+
   // Every handler calls this before it allocates, and after it jumped out of a drill.
   static void lift_memory_limit() { limit_memory(RLIM_INFINITY); }
 
@@ -98,14 +111,22 @@ class Drills {
   void get(size_t i, size_t size) {
     drop(i);
     note(size);
+    if (size <= 32768) last_size_ = size;
     table_[i] = allocate_block(random_, size);
     note(0);
+  }
+  // Gets new keepsakes before it gives the old ones back.
+  void keep(size_t size) {
+    const size_t first = kTable - 2 * kKeepsakes, turn = kept_++ % 2;
+    for (size_t i = 0; i < kKeepsakes; i++) get(first + turn * kKeepsakes + i, size);
+    for (size_t i = 0; i < kKeepsakes; i++) drop(first + (1 - turn) * kKeepsakes + i);
   }
   void drop(size_t i) {
     void* block = table_[i];
     if (block == nullptr) return;
     table_[i] = nullptr;
     note(seed_size(seed_of(block)));
+    if (in_hand_ <= 32768) last_size_ = in_hand_;
     release_block(block);
     note(0);
   }
@@ -221,6 +242,8 @@ class Drills {
 
   Random random_;
   volatile size_t in_hand_ = 0;
+  volatile size_t last_size_ = 64;  // of a small block
+  size_t kept_ = 0;
   void* volatile table_[kTable] = {};
 };
 
