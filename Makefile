@@ -74,7 +74,7 @@ aarch64: packages-build packages-test packages-cross | build ## cross-compile fo
 
 bench: packages-build packages-test packages-bench $(VENV)/.stamp | build ## measure against other allocators
 	@$(call build,release,$(products) freeway_bench)
-	@bench/run
+	@bench/figures
 
 install: packages-build packages-test | build ## install under PREFIX (default /usr/local), staged in DESTDIR
 	@cmake --preset release -DCMAKE_INSTALL_PREFIX="$(abspath $(PREFIX))" >/dev/null

@@ -126,6 +126,7 @@ void Heap::decide_mode() {
   if (on) process::can_interrupt_sections();
 
   ready_.store_release(1);  // [R3] pairs with [A3]
+  if (options.stats) prepare_summary();
   if (options.verbose)
     Line().text("freeway: ").text(options.harden ? "hardened: no caches" : on ? "per-CPU slabs in restartable sections" : "claimed slabs")
         .text(options.harden || !on ? "" : rseq.has_mm_cid ? ", indexed by mm_cid" : ", indexed by cpu_id").write();

@@ -2,6 +2,7 @@
 #include "engine/freeway/summary.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include "engine/freeway/account.h"
 #include "os/report.h"
@@ -93,10 +94,39 @@ void write_summary_json(Heap& owner, int fd) {
   Line().text(" ]}").write(fd);
 }
 
+namespace {
+
+// A descriptor beyond those that programs use, and the file that it must still be at exit.
+struct Kept {
+  int fd = -1;
+  u64 device = 0, inode = 0;
+};
+constinit Kept kept;
+
+bool identify(int fd, u64& device, u64& inode) {
+  struct stat status;
+  if (raw_syscall(SYS_fstat, static_cast<u64>(fd), reinterpret_cast<u64>(&status)) != 0) return false;
+  device = status.st_dev;
+  inode = status.st_ino;
+  return true;
+}
+
+}  // namespace
+
+void prepare_summary() {
+  constexpr u64 kLowest = 200;
+  if (kept.fd >= 0 || !identify(2, kept.device, kept.inode)) return;
+  kept.fd = static_cast<int>(raw_syscall(SYS_fcntl, 2, F_DUPFD_CLOEXEC, kLowest));
+}
+
 void write_requested_summary(Heap& owner) {
   if (!owner.ready()) return;
   const Options& options = owner.options();
-  if (options.stats) write_summary(owner, 2);
+  if (options.stats) {
+    u64 device, inode;
+    const bool same = kept.fd >= 0 && identify(kept.fd, device, inode) && device == kept.device && inode == kept.inode;
+    write_summary(owner, same ? kept.fd : 2);
+  }
   if (options.stats_json == nullptr) return;
   const long fd = raw_syscall(SYS_openat, static_cast<u64>(AT_FDCWD), reinterpret_cast<u64>(options.stats_json),
                               O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);

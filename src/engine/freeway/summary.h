@@ -8,7 +8,9 @@ namespace freeway {
 
 void write_summary(Heap& owner, int fd);
 void write_summary_json(Heap& owner, int fd);
-// Does what FREEWAY_STATS asked for (at exit).
+// At start, where a summary was asked for: keeps a second descriptor of fd 2, which many programs close before they end.
+void prepare_summary();
+// At exit: does what FREEWAY_STATS asked for.
 void write_requested_summary(Heap& owner);
 
 }  // namespace freeway
