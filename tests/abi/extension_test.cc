@@ -5,6 +5,7 @@
 #include <freeway/freeway.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <thread>
@@ -232,17 +233,26 @@ TEST(Trim, SaysHowMuchWasGivenBack) {
   EXPECT_EQ(freeway_trim(0), 0u) << "nothing is left to give back";
 }
 
-TEST(Trim, KeepsWhatItIsAskedToKeep) {
+// Frees 80 MB and trims all but `keep`. Returns how much of what was resident then stayed so, in percent.
+size_t percent_kept(size_t keep) {
   static void* blocks[40000];
   freeway_trim(0);
   const size_t before = anonymous_rss();
   for (void*& block : blocks) memset(block = hide(malloc(2000)), 1, 2000);
   for (void* block : blocks) free(block);
-  const size_t freed = anonymous_rss();
-  freeway_trim(SIZE_MAX);
-  EXPECT_GE(anonymous_rss() + 2 * kMiB, freed) << "kept less than everything";
-  freeway_trim(0);
-  EXPECT_LE(anonymous_rss(), before + 4 * kMiB);
+  const size_t freed = anonymous_rss() - before;
+  freeway_trim(keep);
+  const size_t left = anonymous_rss();
+  return left <= before ? 0 : (left - before) * 100 / freed;
+}
+
+TEST(Trim, KeepsWhatItIsAskedToKeep) {
+  // Memory that stays free also goes back little by little as time passes, so on a loaded machine one try may see less.
+  size_t most = 0;
+  for (int tries = 0; tries < 10 && most < 95; ++tries) most = std::max(most, percent_kept(SIZE_MAX));
+  EXPECT_GE(most, 95u) << "asked to keep everything";
+  EXPECT_LE(percent_kept(24 * kMiB), 45u);
+  EXPECT_LE(percent_kept(0), 5u);
 }
 
 TEST(Audit, AccountsForWhatIsLive) {
