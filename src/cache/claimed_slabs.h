@@ -6,7 +6,7 @@
 // Invariant between claim and release the slab is the claimer's. A claimer that stayed behind in the parent at a fork may
 //           have stopped anywhere: the slab is consistent at every instruction (slab.h), so it is taken over
 // Who       any thread, any signal handler (a handler takes another slab than the one its thread holds)
-// Orders    [R1] release publishes the slab; [A1] claim sees it
+// Orders    [R1] release publishes the slab; [A1] claim sees it. [R2], [A2]: so do those who only look (accounts)
 // Progress  wait-free: kTries attempts, then the caller does without a slab
 // Lost if killed: the slab that was claimed, with what is in it
 // Checked   tests/unit/claimed_slabs_test.cc, tests/stall, tests/fork
@@ -81,8 +81,8 @@ class ClaimedSlabs {
   }
 
   // The slab itself; null until its claimer has made it. Only the claimer sets it.
-  Slab* slab(unsigned n) const { return holders_[n].slab.load_relaxed(); }
-  void set_slab(unsigned n, Slab* slab) { holders_[n].slab.store_relaxed(slab); }
+  Slab* slab(unsigned n) const { return holders_[n].slab.load_acquire(); }          // [A2] pairs with [R2]
+  void set_slab(unsigned n, Slab* slab) { holders_[n].slab.store_release(slab); }  // [R2] pairs with [A2]
 
  private:
   struct alignas(64) Holder {
