@@ -49,7 +49,7 @@ test: packages-build packages-test packages-programs $(VENV)/.stamp | build ## b
 	@$(call build,release)
 	@$(call test,release)
 
-test-long: packages-build packages-test packages-programs $(VENV)/.stamp | build ## the minutes-long tests (label `long`)
+test-long: packages-build packages-test packages-programs packages-cross $(VENV)/.stamp | build ## the minutes-long tests (label `long`)
 	@$(call build,release)
 	@ctest --test-dir build/release --output-on-failure --no-tests=error -L '^long$$' $(CTEST_ARGS)
 
