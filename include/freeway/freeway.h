@@ -115,8 +115,8 @@ typedef struct freeway_stats_t {
 void freeway_stats(freeway_stats_t* stats, size_t size) FREEWAY_NOEXCEPT;
 
 /* Gives memory that holds no live block back to the kernel: other CPUs' magazines, whole frames and pages under free
- * blocks, keeping about `keep` bytes of free memory ready. Returns the bytes given back. Makes system calls
- * (membarrier, madvise) for as long as there is something to give back. */
+ * blocks. About `keep` bytes of free frames stay ready; pages under free blocks go in any case. Returns the bytes given
+ * back. Makes system calls (membarrier, madvise) for as long as there is something to give back. */
 size_t freeway_trim(size_t keep) FREEWAY_NOEXCEPT;
 
 /* The account of every frame of 64 KiB. Meaningful only while no other thread is inside the allocator. */

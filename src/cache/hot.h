@@ -46,7 +46,7 @@ struct Hot {
   alignas(64) u8 byte_table[kByteTableMax + 1];
   u8 step_table[kStepTableSize];
   alignas(64) Atomic<Slab*> slab_of[HOT_IDS];
-  Atomic<u8> frame_class[kPrimaryFrames];
+  u8 frame_class[kPrimaryFrames];  // an Atomic<u8> each (clang counts constructors against a limit)
 };
 
 #define FREEWAY_AT(field, offset) static_assert(offsetof(Hot, field) == (offset))

@@ -73,7 +73,7 @@ class Heap {  // all zero until start(): it takes no room in the file
   // --- For accounting (account.cc). ---------------------------------------------------------------------------------
   template <class F>
   void each_slab(F&& f);  // f(Slab&): all that exist, claimed, drained or not
-  bool uses_rseq() const { return mode_.load_relaxed() == Mode::kRseq; }
+  bool uses_rseq() const { return mode_.load_relaxed() == kRseq; }
   bool ready() const { return ready_.load_relaxed() != 0; }
   u64 large_blocks() const { return large_count_.load_relaxed(); }
 
@@ -82,7 +82,7 @@ class Heap {  // all zero until start(): it takes no room in the file
 
  private:
   friend class Backing;
-  enum class Mode : u32 { kUndecided, kRseq, kClaimed };
+  enum Mode : u32 { kUndecided, kRseq, kClaimed };
 
   // start.cc
   bool reserve_primary();
@@ -130,7 +130,7 @@ class Heap {  // all zero until start(): it takes no room in the file
   //           Its holder alone stores slab_of[id] and slabs_[id]; killed, it leaves that CPU on the claimed slabs until
   //           the next fork
   Atomic<u64> primary_;
-  Atomic<Mode> mode_;
+  Atomic<u32> mode_;
   Atomic<u32> ready_;
   Atomic<u64> large_count_;
   Atomic<u64> random_;
@@ -140,7 +140,7 @@ class Heap {  // all zero until start(): it takes no room in the file
   Atomic<u64> null_tops_[Slab::kClasses];
   Atomic<u64> zeros_[3];
   Chunk<Machine> chunks_[kPrimaryBytes / kChunkSize];
-  Atomic<u32> frame_infos_[kPrimaryFrames];
+  u32 frame_infos_[kPrimaryFrames] = {};  // an Atomic<u32> each, see hot.h
 };
 
 extern FREEWAY_HIDDEN Heap process_heap;

@@ -49,7 +49,7 @@ Slab* Heap::make_slab() {
 // The slab of the CPU that this thread was on a moment ago, made if there is none. Null: not in this mode, the thread is
 // not registered, no memory, or the slab is being drained.
 Slab* Heap::own_slab() {
-  if (mode_.load_relaxed() != Mode::kRseq) return nullptr;
+  if (mode_.load_relaxed() != kRseq) return nullptr;
   const auto* thread = static_cast<const volatile char*>(__builtin_thread_pointer());
   const auto registered = *reinterpret_cast<const volatile int*>(thread + freeway_hot.any_rseq + RSEQ_CPU_ID);
   const u32 id = *reinterpret_cast<const volatile u32*>(thread + freeway_hot.any_id);

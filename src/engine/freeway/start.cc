@@ -85,7 +85,8 @@ bool Heap::reserve_primary() {
   superblocks_.init(&backing_);
   magazines_.init(this);
   frames_.init(base, bytes, chunks_);
-  map_.init(base, bytes / kFrameSize, freeway_hot.frame_class, frame_infos_);
+  map_.init(base, bytes / kFrameSize, reinterpret_cast<Atomic<u8>*>(freeway_hot.frame_class),
+            reinterpret_cast<Atomic<u32>*>(frame_infos_));
   metadata_.init(std::size_t{1} << log2_floor(clamp(limit / 256, kMiB, kSegmentOfUnlimited)));
   large_.init(&frames_, &map_);
   claimed_.init(2 * process::usable_cpus());
@@ -113,14 +114,14 @@ void Heap::fill_tables() {
 
 // Chooses between restartable sections and claimed slabs, and opens the fast path.
 void Heap::decide_mode() {
-  const Options options = read_options(mode_.load_relaxed() == Mode::kUndecided);
+  const Options options = read_options(mode_.load_relaxed() == kUndecided);
   const process::Rseq rseq = process::rseq();
-  Mode mode = Mode::kUndecided;
-  const Mode wanted = options.use_rseq && rseq.registered && ids_ <= HOT_IDS ? Mode::kRseq : Mode::kClaimed;
+  u32 mode = kUndecided;
+  const u32 wanted = options.use_rseq && rseq.registered && ids_ <= HOT_IDS ? kRseq : kClaimed;
   if (mode_.cas_relaxed(mode, wanted)) mode = wanted;
   options_ = options;
 
-  const bool on = mode == Mode::kRseq;
+  const bool on = mode == kRseq;
   const u64 area = static_cast<u64>(rseq.offset);
   enter_by(on && rseq.has_mm_cid ? area : 0, on && !rseq.has_mm_cid ? area : 0, rseq.bytes);
   if (on) process::can_interrupt_sections();
