@@ -1,4 +1,6 @@
+#!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
+# shellcheck disable=SC2116,SC2018,SC2019  # it is here to fork, not to be short
 #
 # workload.sh: many forks and executions, long strings, arrays and here-documents. Prints the same every time.
 # Argument: number of forks.
