@@ -109,6 +109,17 @@ TEST_F(FramesTest, ALargeAlignmentFindsItsArena) {
   check_counts();
 }
 
+TEST_F(FramesTest, AFurtherArenaIsLargeEnoughForTheAlignmentThatItWasMadeFor) {
+  for (std::size_t gigabytes : {2, 4, 8}) {
+    make();
+    kernel().pack(40 * kGiB);
+    const Run run = frames().take(3, gigabytes * kGiB / kFrameSize);
+    ASSERT_TRUE(run);
+    EXPECT_EQ(run.address % (gigabytes * kGiB), 0u);
+    EXPECT_EQ(counts().arenas, 2) << gigabytes << " GiB";
+  }
+}
+
 TEST_F(FramesTest, EveryAddressLeadsToItsArenaAndForeignOnesToNone) {
   frames().take(kPrimary, 1);
   const Run further = frames().take(1, 1);

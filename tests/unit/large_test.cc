@@ -10,13 +10,14 @@
 #include <vector>
 
 #include "differential/random.h"
-#include "unit/test_env.h"
+#include "unit/large_world.h"
 
 namespace freeway {
 namespace {
 
 using test::Call;
 using test::kernel;
+using test::LargeWorld;
 using test::Random;
 using test::TestEnv;
 
@@ -34,16 +35,7 @@ class LargeTest : public testing::Test {
     kernel().reset();
     make_layers();
   }
-  void make_layers() {
-    world_ = std::make_unique<World>();
-    world_->chunks = std::vector<Chunk<TestEnv>>(kChunks);
-    world_->classes = std::vector<PageMap<TestEnv>::ClassByte>(kChunks * kChunkFrames);
-    world_->infos = std::vector<PageMap<TestEnv>::Entry>(kChunks * kChunkFrames);
-    const uptr base = kernel().reserve(kChunks * kChunkSize, kChunkSize);
-    frames().init(base, kChunks * kChunkSize, world_->chunks.data());
-    map().init(base, kChunks * kChunkFrames, world_->classes.data(), world_->infos.data());
-    large().init(&frames(), &map());
-  }
+  void make_layers() { world_ = std::make_unique<LargeWorld>(kChunks); }
   Large& large() { return world_->large; }
   Frames<TestEnv>& frames() { return world_->frames; }
   PageMap<TestEnv>& map() { return world_->map; }
@@ -64,15 +56,7 @@ class LargeTest : public testing::Test {
   }
 
  private:
-  struct World {
-    std::vector<Chunk<TestEnv>> chunks;
-    std::vector<PageMap<TestEnv>::ClassByte> classes;
-    std::vector<PageMap<TestEnv>::Entry> infos;
-    Frames<TestEnv> frames;
-    PageMap<TestEnv> map;
-    Large large;
-  };
-  std::unique_ptr<World> world_;
+  std::unique_ptr<LargeWorld> world_;
 };
 
 TEST_F(LargeTest, ABlockHasTheFramesThatItNeedsAndNoMore) {

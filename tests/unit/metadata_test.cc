@@ -85,6 +85,14 @@ TEST_F(MetadataTest, SegmentsFollowEachOtherAndTheirEndsAreNotPassed) {
   EXPECT_EQ(kernel().mapped_bytes(), 4 * kMiB);
 }
 
+TEST_F(MetadataTest, APieceOfAnySizeLiesInOneSegment) {
+  for (u32 units = 1; units <= 9; ++units) {
+    make(kMiB);
+    while (kernel().calls(Call::kReserve) < 3) ASSERT_NE(take(units), 0u);
+    EXPECT_EQ(meta().committed(), 2 * kMiB + 64 * kKiB) << units << " units a piece: both ends were reached";
+  }
+}
+
 TEST_F(MetadataTest, AllSegmentsTogetherEndWithARefusalThatIsForGood) {
   std::size_t pieces = 0;
   while (meta().take(9) != 0) ++pieces;

@@ -191,7 +191,9 @@ TEST_F(VmTest, WipedMemoryIsZeroInAChildAndStaysInItsParent) {
 TEST_F(VmTest, WhatIsRefusedIsAnsweredWithZeroAndCostsNothing) {
   EXPECT_EQ(exit_of_child([] {
     const std::size_t before = address_space();
-    const rlimit limit = {before + 20 * kMiB, RLIM_INFINITY};
+    rlimit limit;
+    getrlimit(RLIMIT_AS, &limit);
+    limit.rlim_cur = before + 20 * kMiB;
     setrlimit(RLIMIT_AS, &limit);
     errno = EDOM;
     bool good = true;

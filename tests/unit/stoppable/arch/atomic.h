@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
 //
-// stoppable/arch/atomic.h: found before src/arch/atomic.h by tests that end a thread for ever before any of its stores.
+// stoppable/arch/atomic.h: found before src/arch/atomic.h by tests that let something happen before any of a thread's
+// stores (or read-modify-writes): that the thread ends for ever, or that another thread does something.
 //
-// The shipped code above it is compiled unchanged. stop_before_store(n) lets n stores (or read-modify-writes) happen and
-// throws Stopped instead of the next one.
+// The shipped code above it is compiled unchanged.
 #pragma once
+
+#include <functional>
+#include <utility>
 
 #include "base/compiler.h"
 #include "base/integers.h"
@@ -13,24 +16,33 @@
 namespace freeway::test {
 
 inline u64 stores_left = ~u64{0};
+inline std::function<void()> at_store;
 
 inline void about_to_store() {
-  if (stores_left-- == 0) {
-    stores_left = ~u64{0};
-    throw Stopped();
-  }
+  if (stores_left-- != 0) return;
+  stores_left = ~u64{0};
+  at_store();
 }
 
-// Runs `f` as a thread that ends before its store number `n`, counted from 0; false if it has fewer.
+// Runs `f`, and `other` before f's store number `n`, counted from 0. False if f has fewer: then only f has run.
+template <class F>
+bool interrupted_before_store(u64 n, F&& f, std::function<void()> other) {
+  at_store = std::move(other);
+  stores_left = n;
+  f();
+  const bool was = stores_left > n;
+  stores_left = ~u64{0};
+  return was;
+}
+
+// Runs `f` as a thread that ends before its store number `n`; false if it has fewer.
 template <class F>
 bool ended_before_store(u64 n, F&& f) {
-  stores_left = n;
   try {
-    f();
+    interrupted_before_store(n, f, [] { throw Stopped(); });
   } catch (const Stopped&) {
     return true;
   }
-  stores_left = ~u64{0};
   return false;
 }
 
@@ -51,12 +63,12 @@ class Atomic {
   void store_relaxed(T value) { store(value); }
   void store_release(T value) { store(value); }
 
-#define FREEWAY_TEST_RMW(order)                                                                  \
-  T exchange_##order(T value) { return change(value); }                                          \
-  T fetch_add_##order(T value) { return change(static_cast<T>(value_ + value)); }                \
-  T fetch_sub_##order(T value) { return change(static_cast<T>(value_ - value)); }                \
-  T fetch_or_##order(T value) { return change(static_cast<T>(value_ | value)); }                 \
-  T fetch_and_##order(T value) { return change(static_cast<T>(value_ & value)); }                \
+#define FREEWAY_TEST_RMW(order)                                                                          \
+  T exchange_##order(T value) { return change([=](T) { return value; }); }                               \
+  T fetch_add_##order(T value) { return change([=](T old) { return static_cast<T>(old + value); }); }    \
+  T fetch_sub_##order(T value) { return change([=](T old) { return static_cast<T>(old - value); }); }    \
+  T fetch_or_##order(T value) { return change([=](T old) { return static_cast<T>(old | value); }); }     \
+  T fetch_and_##order(T value) { return change([=](T old) { return static_cast<T>(old & value); }); }    \
   bool cas_##order(T& expected, T desired) { return compare(expected, desired); }
   FREEWAY_TEST_RMW(relaxed)
   FREEWAY_TEST_RMW(acquire)
@@ -72,18 +84,21 @@ class Atomic {
     test::about_to_store();
     value_ = value;
   }
-  T change(T value) {
+  template <class F>
+  T change(F&& next) {
+    test::about_to_store();
     const T before = value_;
-    store(value);
+    value_ = next(before);
     return before;
   }
   bool compare(T& expected, T desired) {
-    if (value_ != expected) {
-      expected = value_;
-      return false;
+    test::about_to_store();
+    if (value_ == expected) {
+      value_ = desired;
+      return true;
     }
-    store(desired);
-    return true;
+    expected = value_;
+    return false;
   }
 
   T value_;
