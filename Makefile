@@ -42,7 +42,7 @@ all: packages-build packages-test | build ## build the library and the command (
 	@$(call build,release,$(products))
 
 run: packages-build packages-test packages-run $(VENV)/.stamp | build ## run real programs under Freeway beside glibc; CMD="prog args" runs that instead
-	@$(call build,release,$(products))
+	@$(call build,release,$(products) measured_run)
 	@scripts/run-demo "$(CMD)"
 
 test: packages-build packages-test packages-programs $(VENV)/.stamp | build ## build and run every test except the long ones
