@@ -13,6 +13,7 @@
 #include "signal/support/drills.h"
 #include "signal/support/heap_account.h"
 #include "signal/support/instruction_tour.h"
+#include "signal/support/steady_state.h"
 
 #if !defined(__x86_64__)
 int main() { return freeway_test::kSkipStatus; }
@@ -110,6 +111,7 @@ void handler_jumps_out(const Options& options) {
       [] {
         drills->empty();
         require_clean_audit("audit after jumps");
+        require_steady_state(1);
       });
   Line()
       .count(losses->calls, "jumps")

@@ -14,6 +14,7 @@
 #include "signal/support/case_runner.h"
 #include "signal/support/heap_account.h"
 #include "signal/support/signal_sender.h"
+#include "signal/support/steady_state.h"
 
 namespace {
 using namespace freeway_test;
@@ -164,6 +165,7 @@ void jump_out(const Options& options, const SizeMix& sizes, size_t superblock) {
   // And the heap works.
   Random random(options.seed);
   for (int i = 0; i < 20'000; i++) release_block(allocate_block(random, mix));
+  require_steady_state(options.seed);
 }
 
 void jump_out_of_small_sizes(const Options& options) { jump_out(options, kSmallOnly, kFrameBytes); }

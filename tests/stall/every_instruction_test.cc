@@ -14,6 +14,7 @@
 #include "signal/support/drills.h"
 #include "signal/support/heap_account.h"
 #include "signal/support/instruction_tour.h"
+#include "signal/support/steady_state.h"
 
 #if !defined(__x86_64__)
 int main() { return freeway_test::kSkipStatus; }
@@ -160,6 +161,7 @@ void gone_at_every_instruction(const Options& options) {
     drills->empty();
     others_drills->empty();
     require_clean_audit("audit after threads went");
+    require_steady_state(1);
   });
   Line()
       .count(losses->threads, "threads went")

@@ -11,6 +11,7 @@
 #include "signal/support/block_mix.h"
 #include "signal/support/case_runner.h"
 #include "signal/support/heap_account.h"
+#include "signal/support/steady_state.h"
 
 namespace {
 using namespace freeway_test;
@@ -181,6 +182,7 @@ void vanish(const Options& options, const Way& way, const SizeMix& sizes) {
   require(growth <= slabs + dropped + gone * kLargestSuperblock, "more memory lost than calls had in hand", growth,
           gone);
   for (int i = 0; i < 20'000; i++) release_block(allocate_block(random, mix));
+  require_steady_state(options.seed);
 }
 
 void leave_by_the_exit_system_call(const Options& options) {

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+//
+// Whether a heap that has lost things still works as well as before: a program with a constant set of large blocks
+// needs no memory from the kernel and gives none back. If a lost call leaves a count of free memory too high for ever,
+// every free believes that there is too much of it and gives memory back, which the next allocation must fault in
+// again; the program is then tens of times slower. Counted by the allocator's own statistics, not timed.
+#ifndef FREEWAY_TESTS_SIGNAL_SUPPORT_STEADY_STATE_H
+#define FREEWAY_TESTS_SIGNAL_SUPPORT_STEADY_STATE_H
+
+#include "signal/support/block_mix.h"
+#include "signal/support/heap_account.h"
+
+namespace freeway_test {
+
+inline void replace_large_blocks(Random& random, void* (&table)[64], size_t times) {
+  for (size_t i = 0; i < times; i++) {
+    void*& block = table[random.below(64)];
+    ::free(block);
+    block = ::malloc(random.between(40'000, 400'000));
+    require(block != nullptr, "no memory");
+  }
+}
+
+// Only while this is the only thread that allocates.
+inline void require_steady_state(uint64_t seed) {
+  if (heap_account.stats == nullptr) return;
+  constexpr size_t kTimes = 5000;
+  Random random(seed);
+  void* table[64] = {};
+  replace_large_blocks(random, table, kTimes);
+  freeway_stats_t before, after;
+  heap_account.stats(&before, sizeof before);
+  replace_large_blocks(random, table, kTimes);
+  heap_account.stats(&after, sizeof after);
+  for (void* block : table) ::free(block);
+  require((after.purges - before.purges) * 10 <= kTimes,
+          "a constant set of blocks, but memory is given back at every turn (purges, of so many frees)",
+          after.purges - before.purges, kTimes);
+}
+
+}  // namespace freeway_test
+#endif
