@@ -71,7 +71,8 @@ TEST(Anchor, EveryClassIsReadBackAndDisturbsNothing) {
 
 TEST(Anchor, EmptyIsOneExactStateWhateverUSays) {
   each_state([](unsigned words, const State& s) {
-    ASSERT_EQ(anchor::is_empty(s.word(), 17, words), s.is_empty(words)) << words << " words, nz " << s.nz << " full " << s.full;
+    ASSERT_EQ(anchor::is_empty(s.word(), 17, words), s.is_empty(words))
+        << words << " words, nz " << s.nz << " full " << s.full;
     ASSERT_FALSE(anchor::is_empty(s.word(), 18, words));
     ASSERT_EQ(anchor::is_empty(s.word(), 17, words + 1), s.is_empty(words + 1));
   });
@@ -145,7 +146,7 @@ TEST(Anchor, FreeingAndTakingChangeTheCountsOfWideWordsToo) {
   }
 }
 
-// --- All that one superblock can go through ----------------------------------------------------------------------------
+// --- All that one superblock can go through -------------------------------------------------------------------------
 
 // A superblock of W words of a few bits, its holder, and freers that have done their fetch_or but not yet their
 // fetch_add. Everything but the anchor is what an onlooker who sees all would know.

@@ -47,7 +47,8 @@ class ArenaTest : public testing::Test {
   }
   std::size_t dirty() {
     std::size_t frames = 0;
-    for (std::size_t c = 0; c < arena().chunk_count(); ++c) frames += popcount(arena().dirty_word(c) & ~arena().used_word(c));
+    for (std::size_t c = 0; c < arena().chunk_count(); ++c)
+      frames += popcount(arena().dirty_word(c) & ~arena().used_word(c));
     return frames;
   }
   // Purges until `target` free frames or fewer are dirty; returns how many were reported.

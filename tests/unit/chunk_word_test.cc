@@ -51,7 +51,8 @@ TEST(ChunkWord, RunMaskIsTheFramesOfTheRun) {
   for (unsigned first = 0; first < 64; ++first)
     for (unsigned frames = 1; first + frames <= 64; ++frames)
       for (unsigned i = 0; i < 64; ++i)
-        ASSERT_EQ(chunk_word::run_mask(first, frames) >> i & 1, i >= first && i < first + frames) << first << "+" << frames;
+        ASSERT_EQ(chunk_word::run_mask(first, frames) >> i & 1, i >= first && i < first + frames)
+            << first << "+" << frames;
 }
 
 TEST(ChunkWord, AlignedStartsAreTheMultiples) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Tests of cache/claimed_slabs.h: a slab has one user at a time, a handler takes another than its thread has, and what a
-// fork left behind is taken over.
+// Tests of cache/claimed_slabs.h: a slab has one user at a time, a handler takes another than its thread has, and what
+// a fork left behind is taken over.
 #include "cache/claimed_slabs.h"
 
 #include <gtest/gtest.h>
@@ -156,7 +156,8 @@ TEST(ClaimedSlab, AnswersAsAnAccessMust) {
   EXPECT_EQ(access.take_current(c), 7u);
   EXPECT_EQ(access.take_current(c), 0u);
   const u64 capacity = kMagazines[c].small + 4;
-  EXPECT_TRUE(access.move(c, offset_of_small(c), kMagazines[c].small * 8, offset_of_big(c) - offset_of_small(c), capacity * 8));
+  EXPECT_TRUE(
+      access.move(c, offset_of_small(c), kMagazines[c].small * 8, offset_of_big(c) - offset_of_small(c), capacity * 8));
   EXPECT_TRUE(access.replace(offset_of_capacity(c), kMagazines[c].small, capacity));
   EXPECT_FALSE(access.replace(offset_of_capacity(c), kMagazines[c].small, capacity));
   EXPECT_EQ(access.grow(offset_of_capacity(c), capacity, offset_of_big(c) + capacity * 8, 16), 1u);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Tests of pages/frames.h: when further arenas are made and found again, what is lost when the kernel refuses one of the
-// calls that this takes (nothing), and that the counts of live and dirty frames are the arenas'.
+// Tests of pages/frames.h: when further arenas are made and found again, what is lost when the kernel refuses one of
+// the calls that this takes (nothing), and that the counts of live and dirty frames are the arenas'.
 #include "pages/frames.h"
 
 #include <gtest/gtest.h>

@@ -98,7 +98,8 @@ TEST(Integers, LowestSetBitsTakesThemInOrderForEveryWordOf16Bits) {
 TEST(Integers, LowestSetBitsTakesThemInOrderInWideWords) {
   Random random(test::test_seed());
   for (int i = 0; i < 20000; ++i) {
-    const u64 x = random.next() & (random.chance(50) ? random.next() : ~u64{0}) & (random.chance(50) ? ~u64{0} << 32 : ~u64{0});
+    const u64 x =
+        random.next() & (random.chance(50) ? random.next() : ~u64{0}) & (random.chance(50) ? ~u64{0} << 32 : ~u64{0});
     const auto n = static_cast<unsigned>(random.below(65));
     ASSERT_EQ(lowest_set_bits(x, n), naive_lowest_set_bits(x, n)) << std::hex << x << " " << n;
   }

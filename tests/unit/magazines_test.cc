@@ -163,14 +163,6 @@ TEST_F(MagazinesTest, AClassThatOnlyFreesDoesNotGrow) {
   EXPECT_LE(capacity(k16), kMagazines[k16].small + Magazines<TestHeap>::kGrowthStep) << "one swing";
 }
 
-TEST_F(MagazinesTest, AClassWhoseFirstMagazineIsItsLargestDoesNotGrow) {
-  for (unsigned c = 1; c < kClassCount; ++c) {
-    if (kMagazines[c].big != kMagazines[c].small) continue;
-    phases(c, 4 * kMagazines[c].small + 3, 20);
-    EXPECT_EQ(slots(c), kMagazines[c].small);
-  }
-}
-
 TEST_F(MagazinesTest, AllMagazinesGrowWithinOneBudget) {
   const u64 budget = Magazines<TestHeap>::kGrowthBudget;
   for (unsigned c = kClassCount - 1; c > 0; --c) phases(c, 3 * u64{kMagazines[c].big}, 12);

@@ -72,7 +72,8 @@ TEST_F(PageMapTest, AnUnknownAddressIsNothingWhereverItIs) {
 }
 
 TEST_F(PageMapTest, EveryFrameOfThePrimaryArenaIsReadBackFromItsFirstByteToItsLast) {
-  for (u32 f = 0; f < kFrames; ++f) ASSERT_TRUE(map().set(kPrimary + f * kFrameSize, 1, FrameInfo::small(f + 7), 1 + f % 40));
+  for (u32 f = 0; f < kFrames; ++f)
+    ASSERT_TRUE(map().set(kPrimary + f * kFrameSize, 1, FrameInfo::small(f + 7), 1 + f % 40));
   for (u32 f = 0; f < kFrames; ++f)
     for (std::size_t offset : {std::size_t{0}, std::size_t{1}, kFrameSize / 2, kFrameSize - 1}) {
       const uptr address = kPrimary + f * kFrameSize + offset;

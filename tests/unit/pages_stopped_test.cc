@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // Arenas, frames, the map and large blocks, when another thread does something before each store, in turn, of an
-// operation, and when the thread ends for ever there: no frame has two owners, none is lost but those in the hands of who
-// ended, and free frames that are said to be zero are.
+// operation, and when the thread ends for ever there: no frame has two owners, none is lost but those in the hands of
+// who ended, and free frames that are said to be zero are.
 #include <gtest/gtest.h>
 
 #include <functional>

@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <barrier>
 #include <fstream>
 #include <functional>
 #include <string>
@@ -119,7 +120,7 @@ TEST(Process, UsableCpusAreThoseOfTheAffinity) {
   }), 1u);
 }
 
-// --- Who holds what, after a fork --------------------------------------------------------------------------------------
+// --- Who holds what, after a fork -----------------------------------------------------------------------------------
 
 using process::Claimant;
 using process::claimant;
@@ -204,18 +205,23 @@ TEST(Claimant, EachDescendantHasAnotherEpochThanAllItsAncestors) {
 }
 
 TEST(Claimant, ThreadsThatAskAtOnceAreInOneEpoch) {
-  for (int round = 0; round < 30; ++round)
+  for (int round = 0; round < 50; ++round)
     ASSERT_EQ(in_child(libc_fork, [] {  // where nobody has asked yet
       u64 survivors[4] = {};
       std::thread threads[4];
-      for (int t = 0; t < 4; ++t) threads[t] = std::thread([&survivors, t] { survivors[t] = claimant().survivor; });
+      std::barrier together(4);
+      for (int t = 0; t < 4; ++t)
+        threads[t] = std::thread([&, t] {
+          together.arrive_and_wait();
+          survivors[t] = claimant().survivor;
+        });
       for (auto& thread : threads) thread.join();
       return u64{survivors[0] != 0 && survivors[0] == survivors[1] && survivors[1] == survivors[2] &&
                  survivors[2] == survivors[3]};
     }), 1u);
 }
 
-// -----------------------------------------------------------------------------------------------------------------------
+// --------------------------------------------------------------------------------------------------------------------
 
 TEST(Process, SectionsCanBeInterruptedWhereTheKernelSaysSo) {
   if (!process::can_interrupt_sections()) GTEST_SKIP() << "no membarrier for rseq here";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Tests of os/report.h: what a line says, against printf; what happens to a line that is too long; and that all of it is
-// written, whatever write() says.
+// Tests of os/report.h: what a line says, against printf; what happens to a line that is too long; and that all of it
+// is written, whatever write() says.
 #include "os/report.h"
 
 #include <errno.h>
@@ -74,7 +74,8 @@ TEST(Line, BytesHaveTheUnitInWhichTheyAreShort) {
     while (unit < 4 && x / 1024 >= size) size *= 1024, ++unit;
     const std::string expected =
         unit == 0 ? print("%lu B", x)
-                  : print("%lu.%lu %s", x / size, static_cast<u64>(static_cast<__uint128_t>(x % size) * 10 / size), units[unit]);
+                  : print("%lu.%lu %s", x / size, static_cast<u64>(static_cast<__uint128_t>(x % size) * 10 / size),
+                          units[unit]);
     ASSERT_EQ(text(Line().bytes(x)), expected) << x;
   });
 }

@@ -28,7 +28,8 @@ TEST(SizeClasses, StepBy16BytesTo128AndThenByQuartersOfAPowerOfTwo) {
 }
 
 TEST(SizeClasses, EverySizeGetsTheSmallestClassThatHoldsIt) {
-  for (std::size_t bytes = 0; bytes <= kMaxSmall; ++bytes) ASSERT_EQ(class_of_size(bytes), smallest_class(bytes, 1)) << bytes;
+  for (std::size_t bytes = 0; bytes <= kMaxSmall; ++bytes)
+    ASSERT_EQ(class_of_size(bytes), smallest_class(bytes, 1)) << bytes;
 }
 
 TEST(SizeClasses, LessThanAQuarterIsLostInABlockAndATenthOnAverage) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// superblocks_fixture.h: superblocks of a few small classes over TestBacking, and what tests of them do again and again.
+// superblocks_fixture.h: superblocks of a few small classes over TestBacking, and what tests of them do again and
+// again.
 #ifndef FREEWAY_TESTS_UNIT_SUPERBLOCKS_FIXTURE_H
 #define FREEWAY_TESTS_UNIT_SUPERBLOCKS_FIXTURE_H
 

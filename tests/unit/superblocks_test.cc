@@ -20,7 +20,8 @@ class SuperblocksTest : public SuperblocksFixture {};
 
 TEST(DescriptorLayout, ADescriptorIsALineAndItsWords) {
   using D = Descriptor<TestEnv>;
-  for (unsigned words = 1; words <= kMaxWords; ++words) EXPECT_EQ(D::bytes(words), 64 + align_up(words * 8, 64)) << words;
+  for (unsigned words = 1; words <= kMaxWords; ++words)
+    EXPECT_EQ(D::bytes(words), 64 + align_up(words * 8, 64)) << words;
   EXPECT_EQ(offsetof(D, words), 64u);
 }
 
@@ -140,7 +141,8 @@ TEST_F(SuperblocksTest, AnAdopterWalksOverEightTombstonesInOneCall) {
     blocks.push_back(take(held.back(), 1)[0]);
   }
   for (u32 d : held) superblocks().let_go(d);
-  for (int i = 19; i > 0; --i) free(1, {blocks[static_cast<unsigned>(i)]});  // all but the first, which is at the bottom
+  for (int i = 19; i > 0; --i)
+    free(1, {blocks[static_cast<unsigned>(i)]});  // all but the first, which is at the bottom
   EXPECT_EQ(backing().spans(), 1u);
   EXPECT_EQ(superblocks().adopt(1), 0u);
   EXPECT_EQ(listed(1), 12u);

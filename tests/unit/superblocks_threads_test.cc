@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Tests of Superblocks with other threads: what one does between another's steps, what is lost when one ends for ever at
-// any of its steps, and random traffic in which every block has one owner. (All interleavings: tests/model.)
+// Tests of Superblocks with other threads: what one does between another's steps, what is lost when one ends for ever
+// at any of its steps, and random traffic in which every block has one owner. (All interleavings: tests/model.)
 #include <gtest/gtest.h>
 
 #include <mutex>

@@ -28,7 +28,8 @@ constexpr SizeClass make_test_class(u32 size, u32 blocks) {
   return k;
 }
 
-// Small ones: a word and a bit, one word, one block, three words and a bit; blocks of a third of a page, of three pages.
+// Small ones: a word and a bit, one word, one block, three words and a bit; blocks of a third of a page, of three
+// pages.
 inline constexpr std::array<SizeClass, 7> kTestClasses = {SizeClass{},
                                                           make_test_class(16, 65),
                                                           make_test_class(64, 64),

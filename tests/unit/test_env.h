@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// test_env.h: the Env of the unit tests: real atomics and real memory, but a kernel that refuses what a test wants it to
-// refuse, checks that it is asked for sensible things only, and counts; and steps at which a test may act as another
+// test_env.h: the Env of the unit tests: real atomics and real memory, but a kernel that refuses what a test wants it
+// to refuse, checks that it is asked for sensible things only, and counts; and steps at which a test may act as another
 // thread would, or end the thread for ever.
 //
 // Refusing   kernel().refuse(Call::kCommit, 3) refuses the third commit from now on; refuse_any(n) the n-th call of any

@@ -99,7 +99,9 @@ class Wanderer {
 
   u64 pop(unsigned c) const { return with(u64{0}, [&](auto a) { return a.pop(c); }); }
   bool push(unsigned c, u64 b) const { return with(false, [&](auto a) { return a.push(c, b); }); }
-  unsigned pop_batch(unsigned c, void** out, unsigned n) const { return with(0u, [&](auto a) { return a.pop_batch(c, out, n); }); }
+  unsigned pop_batch(unsigned c, void** out, unsigned n) const {
+    return with(0u, [&](auto a) { return a.pop_batch(c, out, n); });
+  }
   unsigned push_batch(unsigned c, void* const* in, unsigned n) const {
     return with(0u, [&](auto a) { return a.push_batch(c, in, n); });
   }
