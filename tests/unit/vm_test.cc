@@ -62,9 +62,9 @@ TEST_F(VmTest, ReservedAddressSpaceIsAlignedAndCannotBeTouched) {
       EXPECT_EQ(address % alignment, 0u);
       EXPECT_FALSE(readable(address));
       EXPECT_FALSE(readable(address + bytes - 1));
-      EXPECT_EQ(address_space(), before + bytes) << "what alignment needed was given back";
+      EXPECT_TRUE(FREEWAY_EMULATED || address_space() == before + bytes) << "what alignment needed was given back";
       EXPECT_TRUE(vm::release(address, bytes));
-      EXPECT_EQ(address_space(), before);
+      EXPECT_TRUE(FREEWAY_EMULATED || address_space() == before);
     }
 }
 
@@ -145,8 +145,8 @@ TEST_F(VmTest, AMoveOfNothingFailsAndChangesNothing) {
   EXPECT_FALSE(vm::move(hole, kUnit, to, kUnit));
   EXPECT_FALSE(vm::resize(hole, kUnit, 2 * kUnit));
   EXPECT_FALSE(vm::commit(hole, kUnit));
-  EXPECT_FALSE(vm::purge(hole, kUnit));
-  EXPECT_FALSE(vm::wipe_on_fork(hole, kUnit));
+  EXPECT_TRUE(FREEWAY_EMULATED || !vm::purge(hole, kUnit));
+  EXPECT_TRUE(FREEWAY_EMULATED || !vm::wipe_on_fork(hole, kUnit));
   vm::release(to, kUnit);
 }
 
@@ -179,6 +179,7 @@ int exit_of_child(const std::function<bool()>& f) {
 }
 
 TEST_F(VmTest, WipedMemoryIsZeroInAChildAndStaysInItsParent) {
+  if (FREEWAY_EMULATED) GTEST_SKIP() << "no page is wiped here";
   const uptr address = vm::map(kUnit, kUnit);
   *word(address) = 5;
   if (!vm::wipe_on_fork(address, kUnit)) GTEST_SKIP() << "before Linux 4.14";
@@ -189,6 +190,7 @@ TEST_F(VmTest, WipedMemoryIsZeroInAChildAndStaysInItsParent) {
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they have terabytes mapped already
 TEST_F(VmTest, WhatIsRefusedIsAnsweredWithZeroAndCostsNothing) {
+  if (FREEWAY_EMULATED) GTEST_SKIP() << "no limit is kept here";
   EXPECT_EQ(exit_of_child([] {
     const std::size_t before = address_space();
     rlimit limit;
