@@ -86,6 +86,37 @@ TYPED_TEST(AtomicTest, BetweenThreadsNoChangeIsLost) {
   EXPECT_EQ(swapped.load_relaxed(), static_cast<T>(kThreads * kRounds));
 }
 
+TEST(Atomic, WhatIsExchangedBetweenThreadsComesBackOnce) {
+  constexpr u64 kThreads = 3, kRounds = 50000;
+  Atomic<u64> word;
+  std::vector<std::vector<u64>> received(kThreads);
+  std::vector<std::thread> threads;
+  for (u64 t = 0; t < kThreads; ++t)
+    threads.emplace_back([&, t] {
+      for (u64 i = 0; i < kRounds; ++i) received[t].push_back(word.exchange_acq_rel(1 + t * kRounds + i));
+    });
+  for (auto& thread : threads) thread.join();
+  std::vector<int> times(kThreads * kRounds + 1);
+  for (const auto& values : received)
+    for (u64 value : values) ++times[value];
+  ++times[word.load_relaxed()];
+  for (int n : times) ASSERT_EQ(n, 1);
+}
+
+TEST(Atomic, BitsThatThreadsSetAndClearAreTheirOwn) {
+  Atomic<u64> word;
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < 3; ++t)
+    threads.emplace_back([&word, bit = u64{1} << (7 * t)] {
+      for (int i = 0; i < 50000; ++i) {
+        ASSERT_EQ(word.fetch_or_release(bit) & bit, 0u);
+        ASSERT_EQ(word.fetch_and_acquire(~bit) & bit, bit);
+      }
+    });
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(word.load_relaxed(), 0u);
+}
+
 TEST(Atomic, HoldsPointers) {
   int a = 0, b = 0;
   Atomic<int*> word(&a);
