@@ -36,6 +36,9 @@ struct Run {
   explicit operator bool() const { return address != 0; }
 };
 
+// How a purge ended: few enough frames are dirty; there was nothing more to purge; the kernel refused.
+enum class PurgeEnd { kReached, kExhausted, kRefused };
+
 template <class Env>
 class Arena {
  public:
@@ -76,13 +79,14 @@ class Arena {
   }
 
   // Gives the memory of free dirty frames back to the kernel, highest chunks first, until `target` frames or fewer are
-  // dirty and free by the count of `dirty()`; calls `purged(frames)` after each run.
+  // dirty and free by the count of `dirty()`; calls `purged(frames)` after each run. Stops where the kernel refuses
+  // (locked memory): it would refuse the next run too.
   template <class Dirty, class Purged>
-  void purge(Dirty&& dirty, std::size_t target, Purged&& purged) {
+  PurgeEnd purge(Dirty&& dirty, std::size_t target, Purged&& purged) {
     for (std::size_t chunk = used_chunks(); chunk-- > 0;) {
       u64 tried = 0;
       for (;;) {
-        if (dirty() <= target) return;
+        if (dirty() <= target) return PurgeEnd::kReached;
         u64 used = chunks_[chunk].used.load_relaxed();
         u64 candidates = chunks_[chunk].dirty.load_relaxed() & ~used & ~tried;
         if (candidates == 0) break;
@@ -90,9 +94,10 @@ class Arena {
         if (!chunks_[chunk].used.cas_acquire(used, used | run)) continue;  // [A1] pairs with [R1]
         tried |= run;
         // Only now are the run's dirty bits ours to read: it may have been purged, or used, since.
-        run_purge(chunk, run, purged);
+        if (!run_purge(chunk, run, purged)) return PurgeEnd::kRefused;
       }
     }
+    return PurgeEnd::kExhausted;
   }
 
  private:
@@ -212,17 +217,20 @@ class Arena {
     return {0, 0, true};
   }
 
+  // False if the kernel refused.
   template <class Purged>
-  void run_purge(std::size_t chunk, u64 run, Purged&& purged) {
+  bool run_purge(std::size_t chunk, u64 run, Purged&& purged) {
     const unsigned first = lowest_bit(run);
     const unsigned frames = popcount(run);
     u64 dirty = chunks_[chunk].dirty.load_relaxed() & run;
     Env::step("arena.purge");
-    if (dirty != 0 && Env::purge(address_of(chunk, first), frames * kFrameSize)) {
+    const bool done = dirty == 0 || Env::purge(address_of(chunk, first), frames * kFrameSize);
+    if (done && dirty != 0) {
       chunks_[chunk].dirty.fetch_and_relaxed(~run);
       purged(popcount(dirty));
     }
     release_bits(chunk, run);
+    return done;
   }
 
   CommittedRange<Env> range_;

@@ -67,10 +67,13 @@ class Frames {
   void purge_to(std::size_t target) {
     auto dirty = [this] { return policy_.dirty(); };
     auto purged = [this](unsigned frames) { policy_.on_purge(frames); };
+    PurgeEnd end = PurgeEnd::kReached;
     each_arena([&](Arena<Env>& arena) {
-      arena.purge(dirty, target, purged);
-      return policy_.dirty() > target;
+      end = arena.purge(dirty, target, purged);
+      return end == PurgeEnd::kExhausted;
     });
+    if (end == PurgeEnd::kExhausted) policy_.on_exhausted();
+    if (end == PurgeEnd::kRefused) policy_.on_refused();
   }
 
   Arena<Env>* arena_of(uptr address) {

@@ -23,6 +23,7 @@ constexpr std::size_t kFloorFrames = 4 * kMiB / kFrameSize;
 constexpr std::size_t kStepFrames = 16 * kMiB / kFrameSize;  // given back in one call, about a millisecond
 constexpr u64 kTickNs = 250'000'000;
 constexpr u64 kMostTicks = 32;
+constexpr u64 kRefusedTicks = 8;
 
 // The peak after `ticks` ticks without a new one.
 constexpr std::size_t decayed(std::size_t peak, std::size_t live, u64 ticks) {
@@ -45,7 +46,11 @@ template <class Env>
 class PurgePolicy {
  public:
   std::size_t live() const { return live_.load_relaxed(); }    // frames owned by somebody
-  std::size_t dirty() const { return dirty_.load_relaxed(); }  // frames free and dirty
+  // Frames free and dirty.
+  std::size_t dirty() const {
+    const std::size_t counted = dirty_.load_relaxed(), lost = lost_.load_relaxed();
+    return counted > lost ? counted - lost : 0;
+  }
   u64 purged_bytes() const { return purged_total_.load_relaxed(); }
   u64 purges() const { return purges_.load_relaxed(); }
 
@@ -71,13 +76,23 @@ class PurgePolicy {
     purges_.fetch_add_relaxed(1);
   }
 
+  // A purge went through everything and found no more: what is still counted was counted by threads that vanished before
+  // they could take it off the count again (or are about to: then too little is purged until the count falls below).
+  void on_exhausted() { lost_.store_relaxed(dirty_.load_relaxed()); }
+
+  // The kernel refused to take memory back (mlockall): the next try is kRefusedTicks away.
+  void on_refused() { quiet_until_.store_relaxed(last_tick_.load_relaxed() + purge_policy::kRefusedTicks * purge_policy::kTickNs); }
+
   // Down to how many dirty frames to purge now (`now` in ns); not below dirty() = nothing to do.
   std::size_t target(u64 now) {
     u64 last = last_tick_.load_relaxed();
-    const u64 ticks = (now - last) / purge_policy::kTickNs;
+    const u64 ticks = now > last ? (now - last) / purge_policy::kTickNs : 0;  // another thread's clock may be ahead
     if (ticks > 0 && last_tick_.cas_relaxed(last, now))
       peak_.store_relaxed(purge_policy::decayed(peak_.load_relaxed(), live(), ticks));
+    const std::size_t counted = dirty_.load_relaxed();
+    if (counted < lost_.load_relaxed()) lost_.store_relaxed(counted);
     const std::size_t dirty_now = dirty();
+    if (now < quiet_until_.load_relaxed()) return dirty_now;
     const std::size_t allowed = purge_policy::allowed(peak_.load_relaxed(), live());
     const std::size_t step = dirty_now < purge_policy::kStepFrames ? 0 : dirty_now - purge_policy::kStepFrames;
     return dirty_now <= allowed ? dirty_now : allowed > step ? allowed : step;
@@ -85,8 +100,8 @@ class PurgePolicy {
 
  private:
   using Counter = typename Env::template Atomic<std::size_t>;
-  Counter live_, dirty_, peak_;
-  typename Env::template Atomic<u64> last_tick_, purged_total_, purges_;
+  Counter live_, dirty_, lost_, peak_;
+  typename Env::template Atomic<u64> last_tick_, quiet_until_, purged_total_, purges_;
 };
 
 }  // namespace freeway
