@@ -157,6 +157,7 @@ inline u64 move(Slab& slab, unsigned c, u64 old_area, u64 old_bytes, u64 distanc
   if (top - old > old_bytes) return 0;
   for (u64 at = old; at < top; at += 8) slot(at + distance)->store_relaxed(slot(at)->load_relaxed());
   fill(top + distance, old + distance + new_bytes);
+  slot(old + distance + new_bytes)->store_relaxed(0);  // it may lie where a larger one once was
   slab.top[c].store_release(top + distance);  // [R1] pairs with [A1]
   return 1;
 }

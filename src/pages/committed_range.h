@@ -27,7 +27,7 @@ bool commit_up_to(Word& watermark, uptr base, std::size_t bytes, std::size_t end
     std::size_t step = clamp(now / 4, first_step, kLastStep);
     std::size_t target = clamp(align_up(now + step > end ? now + step : end, first_step), end, bytes);
     if (!Env::commit(base + now, target - now)) {
-      target = end;  // what is needed, if not what would be good
+      target = clamp(align_up(end, 64 * kKiB), end, bytes);  // what is needed, if not what would be good
       if (!Env::commit(base + now, target - now)) return false;
     }
     Env::step("range.committed");

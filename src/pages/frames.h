@@ -41,9 +41,10 @@ class Frames {
     return run;
   }
 
-  Run take_at(uptr address, std::size_t frames) {
+  // The frames from `end` on, if they are free and in the arena of `address` (another may begin where it ends).
+  Run take_behind(uptr address, uptr end, std::size_t frames) {
     Arena<Env>* arena = arena_of(address);
-    Run run = arena == nullptr ? Run{} : arena->take_at(address, frames);
+    Run run = arena == nullptr ? Run{} : arena->take_at(end, frames);
     if (run) policy_.on_take(frames, run.dirty);
     return run;
   }

@@ -64,7 +64,7 @@ class LargeBlocks {
     if (info.kind() == FrameInfo::kHuge) return frames >= kHugeFrames && resize_huge(address, info, frames);
     if (frames >= kHugeFrames) return false;
     uptr old_end = address + old_frames * kFrameSize;
-    if (frames > old_frames && !frames_->take_at(old_end, frames - old_frames)) return false;
+    if (frames > old_frames && !frames_->take_behind(address, old_end, frames - old_frames)) return false;
     Env::step("large.extended");
     if (!map_->replace(address, info, FrameInfo::large(frames))) {  // freed under our feet: the program's error
       if (frames > old_frames) frames_->give(old_end, frames - old_frames, now);

@@ -164,7 +164,7 @@ TEST_F(LargeTest, ABlockWithANeighbourDoesNotGrow) {
 
 // Two reservations often lie side by side; a block at the end of one arena must not grow into the other, since its
 // frames are given back to one arena only.
-TEST_F(LargeTest, DISABLED_ABlockDoesNotGrowIntoTheArenaBehindItsOwn) {
+TEST_F(LargeTest, ABlockDoesNotGrowIntoTheArenaBehindItsOwn) {
   kernel().reset();
   kernel().pack(4 * kGiB);
   make_layers();

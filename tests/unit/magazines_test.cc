@@ -199,7 +199,7 @@ TEST_F(MagazinesTest, AnEmptiedSlabHasNothingAndWorksAgain) {
 }
 
 // What was drained must not come back larger than its share of the budget.
-TEST_F(MagazinesTest, DISABLED_AMagazineThatWasEmptiedGrowsAgainFromItsFirstSize) {
+TEST_F(MagazinesTest, AMagazineThatWasEmptiedGrowsAgainFromItsFirstSize) {
   phases(k16, 5000, 200);
   ASSERT_EQ(slots(k16), kMagazines[k16].big);
   heap().magazines().empty(slab());

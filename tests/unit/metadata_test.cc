@@ -125,7 +125,7 @@ TEST_F(MetadataTest, WithoutAddressSpaceThereIsNothingAndLaterThereIs) {
   EXPECT_NE(take(3), 0u);
 }
 
-TEST_F(MetadataTest, DISABLED_WithoutMemoryThereIsNothingAndLaterThereIs) {
+TEST_F(MetadataTest, WithoutMemoryThereIsNothingAndLaterThereIs) {
   ASSERT_NE(take(3), 0u);
   while (meta().committed() - owners_.size() * kUnit > 10 * kUnit) take(1);  // up to the end of what is accessible
   kernel().refuse_from_now_on(Call::kCommit);
@@ -136,13 +136,13 @@ TEST_F(MetadataTest, DISABLED_WithoutMemoryThereIsNothingAndLaterThereIs) {
 }
 
 // The kernel refuses the first try of a commit, which is for more than is needed, and grants the second.
-TEST_F(MetadataTest, DISABLED_ACommitThatIsGrantedOnlyInPartIsFollowedByOthers) {
+TEST_F(MetadataTest, ACommitThatIsGrantedOnlyInPartIsFollowedByOthers) {
   kernel().refuse(Call::kCommit, 1);
   ASSERT_NE(take(1), 0u);
   for (int i = 0; i < 1000; ++i) ASSERT_NE(take(9), 0u) << "piece " << i;
 }
 
-TEST_F(MetadataTest, DISABLED_AnyRefusedCallLosesNothing) {
+TEST_F(MetadataTest, AnyRefusedCallLosesNothing) {
   for (std::uint64_t nth = 1; nth <= 40; ++nth) {
     make(kMiB);
     kernel().refuse_any(nth);

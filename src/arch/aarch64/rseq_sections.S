@@ -172,8 +172,9 @@ freeway_rseq_\name:
     str     x13, [x14, x3]
     add     x14, x14, #8
     b       3b
-5:  add     x10, x10, x3
-    str     x10, [x9, x0, lsl #3]                       // [7] commit
+5:  str     xzr, [x12, x3]                              // [7] the upper sentinel: a larger one may have been here
+    add     x10, x10, x3
+    str     x10, [x9, x0, lsl #3]                       // [8] commit
 .Lpost_move:
     mov     x11, #1
 4:  mov     x0, x11

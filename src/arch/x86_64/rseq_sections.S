@@ -161,8 +161,9 @@ freeway_rseq_\name:
     mov     qword ptr [r11 + rcx], 1
     add     r11, 8
     jmp     3b
-5:  add     rax, rcx
-    mov     [r9 + rdi*8], rax                           // [7] commit
+5:  mov     qword ptr [r10 + rcx], 0                    // [7] the upper sentinel: a larger one may have been here
+    add     rax, rcx
+    mov     [r9 + rdi*8], rax                           // [8] commit
 .Lpost_move:
     mov     eax, 1
     ret
