@@ -131,16 +131,16 @@ TEST_F(FramesTest, EveryAddressLeadsToItsArenaAndForeignOnesToNone) {
   int local = 0;
   for (uptr foreign : {uptr{0}, uptr{1}, reinterpret_cast<uptr>(&local), ~uptr{0}, uptr{1} << 63})
     EXPECT_EQ(frames().arena_of(foreign), nullptr);
-  EXPECT_FALSE(frames().take_at(reinterpret_cast<uptr>(&local), 1));
+  EXPECT_FALSE(frames().take_behind(reinterpret_cast<uptr>(&local), reinterpret_cast<uptr>(&local), 1));
 }
 
-TEST_F(FramesTest, TakeAtServesEachArena) {
+TEST_F(FramesTest, TakeBehindServesEachArena) {
   frames().take(kPrimary, 1);
   const Run further = frames().take(1, 1);
-  const Run next = frames().take_at(further.address + kFrameSize, 9);
+  const Run next = frames().take_behind(further.address, further.address + kFrameSize, 9);
   ASSERT_TRUE(next);
   EXPECT_EQ(next.address, further.address + kFrameSize);
-  EXPECT_FALSE(frames().take_at(further.address + kFrameSize, 1));
+  EXPECT_FALSE(frames().take_behind(further.address, further.address + kFrameSize, 1));
   check_counts();
 }
 
