@@ -2,7 +2,8 @@
 // PurgePolicy: how many free dirty frames may stay backed by memory.
 //
 // As many as were needed a moment ago: the recent peak of live frames and an eighth more, less what is live now; at least
-// 4 MiB. The peak is forgotten by a quarter of its distance to the present every kTickNs, so a program that goes
+// 4 MiB. Where more is dirty, a quarter less than that stays, so that the next frame freed is not one too many again. The
+// peak is forgotten by a quarter of its distance to the present every kTickNs, so a program that goes
 // through the same phase again finds its memory, and one that does not gives it back within a second or two, a step at a
 // time, whenever one of its threads is on a slow path. (A process that makes no calls at all keeps what it had; it may
 // call malloc_trim.) Giving back at once costs a program of phases a page fault per page and phase: measured, blocks of
@@ -46,11 +47,8 @@ template <class Env>
 class PurgePolicy {
  public:
   std::size_t live() const { return live_.load_relaxed(); }    // frames owned by somebody
-  // Frames free and dirty.
-  std::size_t dirty() const {
-    const std::size_t counted = dirty_.load_relaxed(), lost = lost_.load_relaxed();
-    return counted > lost ? counted - lost : 0;
-  }
+  // Frames free and dirty; more than there are once threads have vanished between the steps that count them.
+  std::size_t dirty() const { return dirty_.load_relaxed(); }
   u64 purged_bytes() const { return purged_total_.load_relaxed(); }
   u64 purges() const { return purges_.load_relaxed(); }
 
@@ -77,7 +75,8 @@ class PurgePolicy {
   }
 
   // A purge went through everything and found no more: what is still counted was counted by threads that vanished before
-  // they could take it off the count again (or are about to: then too little is purged until the count falls below).
+  // they could take it off the count again (or are about to). From now on target() leaves that many aside, until the
+  // count falls below.
   void on_exhausted() { lost_.store_relaxed(dirty_.load_relaxed()); }
 
   // The kernel refused to take memory back (mlockall): the next try is kRefusedTicks away.
@@ -89,13 +88,16 @@ class PurgePolicy {
     const u64 ticks = now > last ? (now - last) / purge_policy::kTickNs : 0;  // another thread's clock may be ahead
     if (ticks > 0 && last_tick_.cas_relaxed(last, now))
       peak_.store_relaxed(purge_policy::decayed(peak_.load_relaxed(), live(), ticks));
-    const std::size_t counted = dirty_.load_relaxed();
+    const std::size_t counted = dirty();
     if (counted < lost_.load_relaxed()) lost_.store_relaxed(counted);
-    const std::size_t dirty_now = dirty();
-    if (now < quiet_until_.load_relaxed()) return dirty_now;
+    const std::size_t lost = lost_.load_relaxed();
+    if (now < quiet_until_.load_relaxed() || counted <= lost) return counted;
+    const std::size_t dirty_now = counted - lost;
     const std::size_t allowed = purge_policy::allowed(peak_.load_relaxed(), live());
     const std::size_t step = dirty_now < purge_policy::kStepFrames ? 0 : dirty_now - purge_policy::kStepFrames;
-    return dirty_now <= allowed ? dirty_now : allowed > step ? allowed : step;
+    if (dirty_now <= allowed) return counted;
+    const std::size_t fewer = allowed / 4 * 3;
+    return lost + (fewer > step ? fewer : step);
   }
 
  private:
