@@ -104,11 +104,14 @@ class Frames {
 
   Run take_anywhere(std::size_t frames, std::size_t alignment) {
     Run run;
+    bool refused = false;
     each_arena([&](Arena<Env>& arena) {
       run = arena.take(frames, alignment);
+      refused |= run.refused;
       return !run;
     });
-    for (std::size_t tries = 0; !run && tries < 4; ++tries) {
+    // Where memory is refused another arena would not have it either, and would be one more each time.
+    for (std::size_t tries = 0; !run && !refused && tries < 4; ++tries) {
       Arena<Env>* arena = add_arena(frames, alignment);
       if (arena == nullptr) return {};
       run = arena->take(frames, alignment);

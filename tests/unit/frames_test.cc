@@ -191,7 +191,7 @@ TEST_F(FramesTest, WhenAllIsRefusedNothingIsLost) {
 
 // Where memory is refused, but not address space (overcommit mode 2, RLIMIT_DATA), asking again and again must not
 // reserve more and more of it.
-TEST_F(FramesTest, DISABLED_RefusedMemoryDoesNotPileUpArenas) {
+TEST_F(FramesTest, RefusedMemoryDoesNotPileUpArenas) {
   frames().take(kPrimary - 1, 1);
   kernel().refuse_from_now_on(Call::kCommit);
   for (int i = 0; i < 100; ++i) ASSERT_FALSE(frames().take(100, 1));
