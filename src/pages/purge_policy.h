@@ -2,7 +2,7 @@
 // PurgePolicy: how many free dirty frames may stay backed by memory.
 //
 // As many as were needed a moment ago: the recent peak of live frames and an eighth more, less what is live now; at least
-// 4 MiB. Where more is dirty, a quarter less than that stays, so that the next frame freed is not one too many again. The
+// 4 MiB. Where more is dirty, a quarter of that stays, so that the next frames freed are not too many again. The
 // peak is forgotten by a quarter of its distance to the present every kTickNs, so a program that goes
 // through the same phase again finds its memory, and one that does not gives it back within a second or two, a step at a
 // time, whenever one of its threads is on a slow path. (A process that makes no calls at all keeps what it had; it may
@@ -96,7 +96,7 @@ class PurgePolicy {
     const std::size_t allowed = purge_policy::allowed(peak_.load_relaxed(), live());
     const std::size_t step = dirty_now < purge_policy::kStepFrames ? 0 : dirty_now - purge_policy::kStepFrames;
     if (dirty_now <= allowed) return counted;
-    const std::size_t fewer = allowed / 4 * 3;
+    const std::size_t fewer = allowed / 4;
     return lost + (fewer > step ? fewer : step);
   }
 
