@@ -5,8 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/freeway/account.h"
-#include "engine/freeway/summary.h"
+#include "engine/selected.h"
 #include "freeway/freeway.h"
 
 using freeway::process_heap;
@@ -23,7 +22,7 @@ FREEWAY_EXPORT const char* freeway_version() noexcept {
 
 FREEWAY_EXPORT void freeway_stats(freeway_stats_t* stats, std::size_t size) noexcept {
   freeway_stats_t mine;
-  freeway::fill_stats(process_heap, mine);
+  process_heap.fill_stats(mine);
   memcpy(stats, &mine, size < sizeof(mine) ? size : sizeof(mine));
 }
 
@@ -31,7 +30,7 @@ FREEWAY_EXPORT std::size_t freeway_trim(std::size_t keep) noexcept { return proc
 
 FREEWAY_EXPORT std::size_t freeway_audit(freeway_audit_t* audit, std::size_t size) noexcept {
   freeway_audit_t mine;
-  freeway::fill_audit(process_heap, mine);
+  process_heap.fill_audit(mine);
   memcpy(audit, &mine, size < sizeof(mine) ? size : sizeof(mine));
   return mine.errors;
 }
@@ -49,18 +48,18 @@ FREEWAY_EXPORT int freeway_mallopt(int parameter, int value) noexcept {
   return 1;
 }
 
-// arena: bytes in superblocks, large blocks and dirty frames; hblkhd: huge blocks; uordblks: live; fordblks: free but
+// arena: bytes in superblocks, large blocks and dirty frames; hblkhd: huge blocks; uordblks: live but for huge blocks; fordblks: free but
 // kept (magazines, superblocks, dirty frames); keepcost: what malloc_trim can give back for certain (dirty frames).
 FREEWAY_EXPORT struct mallinfo2 freeway_mallinfo2() noexcept {
   freeway_stats_t stats;
-  freeway::fill_stats(process_heap, stats);
+  process_heap.fill_stats(stats);
   struct mallinfo2 info = {};
   info.arena = stats.mapped - stats.huge;
   info.ordblks = stats.superblocks;
   info.hblkhd = stats.huge;
-  info.hblks = process_heap.large().huge_count();
+  info.hblks = process_heap.substrate().large().huge_count();
   info.fsmblks = stats.cached;
-  info.uordblks = stats.live;
+  info.uordblks = stats.live - stats.huge;
   info.fordblks = stats.cached + stats.free_in_superblocks + stats.dirty;
   info.keepcost = stats.dirty;
   return info;
@@ -81,24 +80,22 @@ FREEWAY_EXPORT struct mallinfo freeway_mallinfo() noexcept {
   return info;
 }
 
-FREEWAY_EXPORT void freeway_malloc_stats() noexcept { freeway::write_summary(process_heap, 2); }
+FREEWAY_EXPORT void freeway_malloc_stats() noexcept { process_heap.write_summary(2); }
 
 // XML to `stream`. Takes stdio's lock: not signal-safe. EINVAL for options other than 0, EIO when writing fails.
 FREEWAY_EXPORT int freeway_malloc_info(int options, FILE* stream) noexcept {
   if (options != 0) return EINVAL;
   freeway_stats_t stats;
-  freeway::fill_stats(process_heap, stats);
+  process_heap.fill_stats(stats);
   int written = fprintf(stream,
                         "<malloc version=\"freeway-%s\">\n<heap nr=\"0\">\n<sizes>\n", freeway_version());
-  for (unsigned c = 1; c < freeway::kClassCount && written >= 0; ++c) {
-    const freeway::ClassAccount a = freeway::account_of(process_heap, c);
-    if (a.superblocks == 0) continue;
-    written = fprintf(stream,
-                      "<size from=\"%u\" to=\"%u\" total=\"%zu\" count=\"%zu\" live=\"%zu\" cached=\"%zu\"/>\n",
-                      c == 1 ? 0 : freeway::kSizeClasses[c - 1].size + 1, freeway::kSizeClasses[c].size,
-                      static_cast<std::size_t>(a.mapped_bytes), static_cast<std::size_t>(a.superblocks),
-                      static_cast<std::size_t>(a.live_bytes), static_cast<std::size_t>(a.cached_bytes));
-  }
+  process_heap.each_class([&](std::size_t from, std::size_t to, std::size_t bytes, std::size_t superblocks,
+                              std::size_t live, std::size_t cached) {
+    if (written >= 0)
+      written = fprintf(stream,
+                        "<size from=\"%zu\" to=\"%zu\" total=\"%zu\" count=\"%zu\" live=\"%zu\" cached=\"%zu\"/>\n",
+                        from, to, bytes, superblocks, live, cached);
+  });
   if (written >= 0)
     written = fprintf(stream,
                       "</sizes>\n</heap>\n<total type=\"live\" count=\"%zu\" size=\"%zu\"/>\n"

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <stdint.h>
 
-#include "engine/freeway/heap.h"
+#include "engine/selected.h"
 #include "freeway/freeway.h"
 
 using freeway::process_heap;

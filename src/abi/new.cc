@@ -14,7 +14,7 @@
 
 #include <new>
 
-#include "engine/freeway/heap.h"
+#include "base/compiler.h"
 #include "freeway/freeway.h"
 #include "os/report.h"
 

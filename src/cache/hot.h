@@ -15,14 +15,12 @@
 
 #include "arch/atomic.h"
 #include "arch/slab_layout.h"
+#include "pages/frames.h"
 #include "size/size_classes.h"
 
 namespace freeway {
 
 struct Slab;
-
-constexpr std::size_t kPrimaryBytes = 64 * kGiB;
-constexpr std::size_t kPrimaryFrames = kPrimaryBytes / kFrameSize;
 
 struct SectionDescriptor {
   u32 version, flags;

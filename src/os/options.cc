@@ -54,11 +54,8 @@ class Reader {
 
   void complain(const char* name, const char* value) const {
     if (!speak_) return;
-    Line line;
-    line.text("freeway: FREEWAY_").text(name).text("=").text(value).text(" is not understood (");
     for (const Description& d : kDescriptions)
-      if (equal(d.name, name)) line.text(d.values);
-    line.text("); the default is used").write();
+      if (equal(d.name, name)) complain_of_option(name, value, d.values);
   }
 
  private:
@@ -82,18 +79,71 @@ Options read_options(bool speak) {
     options.stats_json = stats + 5;
   else
     options.stats = reader.choice("STATS", "0", "1", false);
-  if (speak && reader.choice("HELP", "0", "1", false)) write_option_help(2);
+  options.help = reader.choice("HELP", "0", "1", false);
+  if (speak && options.help) write_option_help(2);
   return options;
 }
 
 void write_option_help(int fd) {
   Line().text("Freeway's options, set in the environment (default in parentheses):").write(fd);
-  for (const Description& d : kDescriptions) {
-    Line line;
-    line.text("  FREEWAY_").text(d.name).text("=").text(d.values);
-    while (line.size() < 30) line.text(" ");
-    line.text(" ").text(d.meaning).write(fd);
+  for (const Description& d : kDescriptions) write_option_line(d.name, d.values, d.meaning, fd);
+}
+
+void write_option_line(const char* name, const char* values, const char* meaning, int fd) {
+  Line line;
+  line.text("  FREEWAY_").text(name).text("=").text(values);
+  while (line.size() < 30) line.text(" ");
+  line.text(" ").text(meaning).write(fd);
+}
+
+const char* option_text(const char* name) {
+  if (process::is_privileged()) return nullptr;
+  const char* text = value_of(name);
+  return text == nullptr || *text == 0 ? nullptr : text;
+}
+
+void complain_of_option(const char* name, const char* text, const char* values) {
+  Line().text("freeway: FREEWAY_").text(name).text("=").text(text).text(" is not understood (").text(values)
+      .text("); the default is used").write();
+}
+
+namespace {
+
+// Reads a decimal number at `text`; where it ends, or null if there is none or it does not fit.
+const char* parse_number(const char* text, u64* value) {
+  if (*text < '0' || *text > '9') return nullptr;
+  u64 number = 0;
+  for (; *text >= '0' && *text <= '9'; ++text)
+    if (__builtin_mul_overflow(number, 10, &number) || __builtin_add_overflow(number, static_cast<u64>(*text - '0'), &number))
+      return nullptr;
+  *value = number;
+  return text;
+}
+
+}  // namespace
+
+bool parse_option(const char* values, const char* text, u64* value) {
+  u64 lowest = 0, highest = 0, number = 0;
+  if (const char* dots = parse_number(values, &lowest); dots != nullptr && dots[0] == '.' && dots[1] == '.') {
+    parse_number(dots + 2, &highest);
+    const char* end = parse_number(text, &number);
+    if (end == nullptr || *end != 0 || number < lowest || number > highest) return false;
+    *value = number;
+    return true;
   }
+  const std::size_t length = strlen(text);
+  u64 index = 0;
+  for (const char* word = values; length != 0; ++index) {
+    const char* end = word;
+    while (*end != '|' && *end != 0) ++end;
+    if (static_cast<std::size_t>(end - word) == length && strncmp(word, text, length) == 0) {
+      *value = index;
+      return true;
+    }
+    if (*end == 0) return false;
+    word = end + 1;
+  }
+  return false;
 }
 
 }  // namespace freeway

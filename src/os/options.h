@@ -15,6 +15,7 @@ struct Options {
   bool harden = false;        // FREEWAY_HARDEN
   bool verbose = false;       // FREEWAY_VERBOSE
   bool stats = false;         // FREEWAY_STATS=1
+  bool help = false;          // FREEWAY_HELP
   const char* stats_json = nullptr;  // FREEWAY_STATS=json:PATH (points into the environment)
 };
 
@@ -24,5 +25,15 @@ bool options_available();
 Options read_options(bool speak);
 // The list of all options, to `fd`.
 void write_option_help(int fd);
+// One line of such a list.
+void write_option_line(const char* name, const char* values, const char* meaning, int fd);
+
+// The text of FREEWAY_<name>, null if it is not set, empty, or not to be trusted (setuid).
+const char* option_text(const char* name);
+// Reads `text` as one of `values`: "lo..hi" (a number in that range, decimal) or "a|b|c" (the index of the word). False:
+// it is none of them.
+bool parse_option(const char* values, const char* text, u64* value);
+// Says on fd 2 that FREEWAY_<name> is none of `values`.
+void complain_of_option(const char* name, const char* text, const char* values);
 
 }  // namespace freeway

@@ -17,6 +17,9 @@
 
 namespace freeway {
 
+constexpr std::size_t kPrimaryBytes = 64 * kGiB;
+constexpr std::size_t kPrimaryFrames = kPrimaryBytes / kFrameSize;
+
 template <class Env>
 class Frames {
  public:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// LargeBlocks: blocks over 32 KiB. A run of frames each; from 256 MiB on, a mapping of their own ("huge").
+// LargeBlocks: blocks that are not in superblocks. A run of frames each; from `huge_from` frames on, a mapping of their
+// own ("huge"): 256 MiB in the flagship, everything in engines whose paper goes "straight to the OS".
 //
 // Word      the FrameInfo of the block's first frame: {kind, length in frames}
 // Moves     birth: 0 -> {kind, n} by the frames' owner      free, move: {kind, n} -> 0 (CAS): the winner owns the block
@@ -21,10 +22,13 @@ class LargeBlocks {
  public:
   static constexpr std::size_t kHugeFrames = 256 * kMiB / kFrameSize;
 
-  void init(Frames<Env>* frames, PageMap<Env>* map) {
+  // `huge_from`: frames, 1 to kHugeFrames. Where the kernel refuses such a mapping, a block below kHugeFrames is a run.
+  void init(Frames<Env>* frames, PageMap<Env>* map, std::size_t huge_from = kHugeFrames) {
     frames_ = frames;
     map_ = map;
+    huge_from_ = huge_from;
   }
+  std::size_t huge_from() const { return huge_from_; }
 
   struct Block {
     uptr address = 0;  // 0: no memory
@@ -35,7 +39,10 @@ class LargeBlocks {
   Block take(std::size_t bytes, std::size_t alignment) {
     const std::size_t frames = ceil_div(bytes, kFrameSize);
     if (frames > kMaxFrames || alignment > (std::size_t{1} << 46)) return {};
-    if (frames >= kHugeFrames) return take_huge(frames, alignment);
+    if (frames >= huge_from_) {
+      const Block block = take_huge(frames, alignment);
+      if (block.address != 0 || frames >= kHugeFrames) return block;
+    }
     Run run = frames_->take(frames, clamp(alignment / kFrameSize, 1, alignment));
     if (!run) return {};
     Env::step("large.taken");
@@ -61,8 +68,8 @@ class LargeBlocks {
     const std::size_t frames = ceil_div(bytes, kFrameSize);
     if (frames == old_frames) return true;
     if (frames > kMaxFrames) return false;
-    if (info.kind() == FrameInfo::kHuge) return frames >= kHugeFrames && resize_huge(address, info, frames);
-    if (frames >= kHugeFrames) return false;
+    if (info.kind() == FrameInfo::kHuge) return frames >= huge_from_ && resize_huge(address, info, frames);
+    if (frames >= huge_from_) return false;
     uptr old_end = address + old_frames * kFrameSize;
     if (frames > old_frames && !frames_->take_behind(address, old_end, frames - old_frames)) return false;
     Env::step("large.extended");
@@ -131,6 +138,7 @@ class LargeBlocks {
 
   Frames<Env>* frames_ = nullptr;
   PageMap<Env>* map_ = nullptr;
+  std::size_t huge_from_ = kHugeFrames;
   typename Env::template Atomic<std::size_t> huge_, huge_count_;  // frames, blocks
 };
 

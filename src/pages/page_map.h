@@ -44,7 +44,7 @@ class PageMap {
   static constexpr std::size_t kLeafBytes = sizeof(Entry) << kLeafBits;
   static constexpr std::size_t kRoots = std::size_t{1} << (kAddressBits - kFrameShift - kLeafBits);
 
-  // Once. `classes` and `infos` have an entry for each frame of the primary arena.
+  // Once. `classes` (may be null: nobody reads them) and `infos` have an entry for each frame of the primary arena.
   void init(uptr primary, std::size_t frames, ClassByte* classes, Entry* infos) {
     primary_ = primary;
     frames_ = frames;
@@ -73,14 +73,14 @@ class PageMap {
       }
       std::size_t frame = (address - primary_) / kFrameSize + i;
       entry->store_relaxed(info.bits);
-      if (frame < frames_) classes_[frame].store_relaxed(static_cast<u8>(size_class));
+      if (frame < frames_ && classes_ != nullptr) classes_[frame].store_relaxed(static_cast<u8>(size_class));
     }
     return true;
   }
   void clear(uptr address, std::size_t frames) {
     for (std::size_t i = 0; i < frames; ++i) {
       std::size_t frame = (address - primary_) / kFrameSize + i;
-      if (frame < frames_) classes_[frame].store_relaxed(0);
+      if (frame < frames_ && classes_ != nullptr) classes_[frame].store_relaxed(0);
       if (Entry* entry = find(address + i * kFrameSize)) entry->store_relaxed(0);
     }
   }

@@ -2,10 +2,7 @@
 // account.cc: counting what the heap holds, and auditing that it adds up.
 //
 // Both walk the metadata without stopping anybody. Figures are exact when nobody else allocates.
-#include <string.h>
-
-#include "engine/freeway/account.h"
-#include "os/process.h"
+#include "engine/freeway/heap.h"
 #include "os/report.h"
 
 namespace freeway {
@@ -45,10 +42,10 @@ u32 magazine_blocks(const Slab& slab, unsigned c) {
 
 }  // namespace
 
-ClassAccount account_of(Heap& owner, unsigned only) {
+ClassAccount Heap::account_of(unsigned only) {
   ClassAccount total{};
   u64 taken_bytes = 0, taken_blocks = 0;
-  each_descriptor(owner, [&](u32, const Desc& d, unsigned c) {
+  each_descriptor(*this, [&](u32, const Desc& d, unsigned c) {
     if ((only != 0 && c != only) || !is_in_use(d, c)) return;
     const SizeClass& k = kSizeClasses[c];
     const u32 free = free_blocks(d, k);
@@ -58,7 +55,7 @@ ClassAccount account_of(Heap& owner, unsigned only) {
     taken_bytes += u64{k.blocks - free} * k.size;
     taken_blocks += k.blocks - free;
   });
-  owner.each_slab([&](Slab& slab) {
+  each_slab([&](Slab& slab) {
     for (unsigned c = 1; c < kClassCount; ++c) {
       if (only != 0 && c != only) continue;
       const u32 blocks = magazine_blocks(slab, c);
@@ -76,37 +73,30 @@ ClassAccount account_of(Heap& owner, unsigned only) {
   return total;
 }
 
-void fill_stats(Heap& owner, freeway_stats_t& stats) {
-  memset(&stats, 0, sizeof(stats));
-  if (!owner.start()) return;
-  const ClassAccount small = account_of(owner, 0);
-  const PurgePolicy<Machine>& policy = owner.frames().policy();
-  const u64 live_bytes = policy.live() * kFrameSize;
-  const u64 large_bytes = live_bytes > small.mapped_bytes ? live_bytes - small.mapped_bytes : 0;
-  stats.huge = owner.large().huge_bytes();
-  stats.large = large_bytes;
-  stats.large_blocks = owner.large_blocks();
-  stats.live = small.live_bytes + large_bytes + stats.huge;
-  stats.live_blocks = small.live_blocks + owner.large_blocks();
-  stats.cached = small.cached_bytes;
-  stats.free_in_superblocks = small.free_bytes;
-  stats.dirty = policy.dirty() * kFrameSize;
-  stats.mapped = (policy.live() + policy.dirty()) * kFrameSize + stats.huge;
-  std::size_t slabs = 0;
-  owner.each_slab([&](Slab&) { ++slabs; });
-  stats.metadata = owner.metadata().committed() + owner.map().leaf_bytes() + slabs * align_up(sizeof(Slab), kFrameSize);
-  stats.superblocks = small.superblocks;
-  stats.slow_mallocs = small.slow_mallocs;
-  stats.slow_frees = small.slow_frees;
-  stats.refills = small.refills;
-  stats.flushes = small.flushes;
-  stats.purges = policy.purges();
-  stats.purged = policy.purged_bytes();
+void Heap::account(Account& account) {
+  const ClassAccount small = account_of(0);
+  account.live_bytes = small.live_bytes;
+  account.live_blocks = small.live_blocks;
+  account.cached_bytes = small.cached_bytes;
+  account.cached_blocks = small.cached_blocks;
+  account.free_bytes = small.free_bytes;
+  account.superblocks = small.superblocks;
+  account.slow_mallocs = small.slow_mallocs;
+  account.slow_frees = small.slow_frees;
+  account.refills = small.refills;
+  account.flushes = small.flushes;
+  each_slab([&](Slab&) { account.metadata_bytes += align_up(sizeof(Slab), kFrameSize); });
+}
+
+bool Heap::owns(u32 descriptor, uptr address) {
+  auto& d = *static_cast<Desc*>(metadata().at(descriptor));
+  const unsigned c = d.size_class.load_relaxed();
+  return is_in_use(d, c) && address - d.span.load_relaxed() < kSizeClasses[c].span_bytes();
 }
 
 namespace {
 
-// The auditor: one walk over descriptors, lists, slabs and frames, each checked against the others.
+// The auditor: one walk over descriptors, lists and slabs, each checked against the others.
 class Auditor {
  public:
   Auditor(Heap& owner, freeway_audit_t& audit) : heap_(owner), audit_(audit) {}
@@ -116,10 +106,6 @@ class Auditor {
     for (unsigned c = 1; c < kClassCount; ++c)
       heap_.superblocks().each_in_lists(c, [&](u32 index, bool pooled) { listed(index, c, pooled); });
     heap_.each_slab([&](Slab& each) { slab(each); });
-    heap_.frames().each_arena([&](Arena<Machine>& each) {
-      arena(each);
-      return true;
-    });
     audit_.blocks_live = audit_.blocks_live > audit_.blocks_cached ? audit_.blocks_live - audit_.blocks_cached : 0;
   }
 
@@ -148,7 +134,7 @@ class Auditor {
     const uptr span = d.span.load_relaxed();
     if (span % k.span_bytes() != 0) error("span out of place, descriptor", index);
     for (u32 f = 0; f < k.span_frames; ++f)
-      if (heap_.map().get(span + f * kFrameSize).bits != FrameInfo::small(index).bits)
+      if (heap_.substrate().map().get(span + f * kFrameSize).bits != FrameInfo::small(index).bits)
         error("frame that its superblock does not own, address", span + f * kFrameSize);
     audit_.blocks_live += k.blocks - free_blocks(d, k);
   }
@@ -180,7 +166,7 @@ class Auditor {
 
   void cached(unsigned c, u64 block) {
     const SizeClass& k = kSizeClasses[c];
-    const FrameInfo info = heap_.map().get(block);
+    const FrameInfo info = heap_.substrate().map().get(block);
     if (info.kind() != FrameInfo::kSmall) return error("cached block that is none", block);
     auto& d = *static_cast<Desc*>(heap_.metadata().at(info.value()));
     const u32 index = k.block_at(block);
@@ -189,42 +175,12 @@ class Auditor {
     if ((d.words[index / 64].load_relaxed() >> (index % 64) & 1) != 0) error("cached block that is free as well", block);
   }
 
-  void arena(Arena<Machine>& each) {
-    const std::size_t frames = ceil_div(each.committed(), kFrameSize);
-    for (std::size_t f = 0; f < frames;) {
-      const uptr address = each.base() + f * kFrameSize;
-      if ((each.used_word(f / kChunkFrames) >> (f % kChunkFrames) & 1) == 0) {
-        ++audit_.frames_free;
-        ++f;
-        continue;
-      }
-      const FrameInfo info = heap_.map().get(address);
-      if (info.kind() == FrameInfo::kLarge) {
-        audit_.frames_large += info.value();
-        f += info.value();
-      } else {
-        const bool owned = info.kind() == FrameInfo::kSmall && owns(info.value(), address);
-        ++(owned ? audit_.frames_small : audit_.frames_stranded);
-        ++f;
-      }
-    }
-  }
-
-  bool owns(u32 index, uptr address) {
-    auto& d = *static_cast<Desc*>(heap_.metadata().at(index));
-    const unsigned c = d.size_class.load_relaxed();
-    return is_in_use(d, c) && address - d.span.load_relaxed() < kSizeClasses[c].span_bytes();
-  }
-
   Heap& heap_;
   freeway_audit_t& audit_;
 };
 
 }  // namespace
 
-void fill_audit(Heap& owner, freeway_audit_t& audit) {
-  memset(&audit, 0, sizeof(audit));
-  if (owner.start()) Auditor(owner, audit).run();
-}
+void Heap::audit(freeway_audit_t& audit) { Auditor(*this, audit).run(); }
 
 }  // namespace freeway

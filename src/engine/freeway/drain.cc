@@ -53,25 +53,16 @@ void Heap::drain_own() {
   }
 }
 
-// Memory was refused: gives back all that can be.
-void Heap::scavenge() {
-  drain();
-  frames_.purge_to(0);
-}
-
-std::size_t Heap::trim(std::size_t keep) {
-  if (!start()) return 0;
-  const u64 before = frames_.policy().purged_bytes();
+void Heap::trim() {
   drain();
   const std::size_t page = vm::page_size();
   superblocks_.flip_lists();
-  const std::size_t most = frames_.policy().live();  // no class has more superblocks than there are frames
+  PurgePolicy<Machine>& policy = substrate_->frames().policy();
+  const std::size_t most = policy.live();  // no class has more superblocks than there are frames
   for (unsigned c = 1; c < kClassCount; ++c)
     superblocks_.each_listed(c, most, [&](u32 d) {
-      if (const std::size_t bytes = superblocks_.purge(d, page)) frames_.policy().on_purge_bytes(bytes);
+      if (const std::size_t bytes = superblocks_.purge(d, page)) policy.on_purge_bytes(bytes);
     });
-  frames_.purge_to(keep / kFrameSize);
-  return frames_.policy().purged_bytes() - before;
 }
 
 }  // namespace freeway

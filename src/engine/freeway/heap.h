@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Heap: the flagship engine: the layers put together, and what the C ABI calls.
+// Heap: the flagship engine: the layers put together, behind the front (front/front.h).
 //
 // A small block's way: malloc pops it from the CPU's magazine (arch/*/fast_path.S); an empty magazine is refilled from
 // the slab's current superblock (small.cc, cache/magazines.h); a superblock comes from a partial list or a run of frames
@@ -13,10 +13,7 @@
 #include "cache/hot.h"
 #include "cache/magazines.h"
 #include "cache/rseq_slabs.h"
-#include "os/machine.h"
-#include "os/options.h"
-#include "pages/large.h"
-#include "pages/metadata.h"
+#include "front/front.h"
 #include "superblock/superblocks.h"
 
 namespace freeway {
@@ -37,32 +34,46 @@ class Backing {
   Heap* heap_ = nullptr;
 };
 
-// What a program did wrong with a pointer.
-enum class Fault { kDoubleFree, kForeign, kMisaligned, kInterior };
+// The bytes and counts of one size class.
+struct ClassAccount {
+  u64 live_bytes, live_blocks, cached_bytes, cached_blocks, free_bytes, superblocks, mapped_bytes;
+  u64 slow_mallocs, slow_frees, refills, flushes;
+};
 
 class Heap {  // all zero until start(): it takes no room in the file
  public:
-  // --- The engine's interface. `caller` is the return address that reports name. Sizes are bytes. -----------------
-  void* malloc_slow(std::size_t size, const void* caller);
-  void free_slow(void* block, const void* caller);
-  // free() for the library's own calls: reports name `caller`, not a place in here.
-  void free(void* block, const void* caller);
-  void* allocate_aligned(std::size_t size, std::size_t alignment);  // alignment: a power of two
-  void* allocate_zeroed(std::size_t size);
-  void* reallocate(void* block, std::size_t size, const void* caller);
-  std::size_t usable_size(const void* block, const void* caller);
-  std::size_t allocate_batch(std::size_t size, std::size_t count, void** blocks);
+  // --- What the front asks for: see the concept Engine. -------------------------------------------------------------
+  static constexpr const char* kName = "freeway";
+  static constexpr std::size_t kMaxSmall = freeway::kMaxSmall;
+  static constexpr std::size_t kLargePrefix = 0;
+  static constexpr std::size_t kHugeFrom = LargeBlocks<Machine>::kHugeFrames;
+  static constexpr bool kOwnEntry = true;     // arch/*/fast_path.S
+  static constexpr bool kStartsEarly = true;  // with claimed slabs
+  static u64 large_prefix(std::size_t) { return 0; }
+  static Substrate::ClassByte* class_bytes() { return reinterpret_cast<Substrate::ClassByte*>(freeway_hot.frame_class); }
 
-  // Gives memory without live blocks back, keeping about `keep` bytes ready; bytes given back.
-  std::size_t trim(std::size_t keep);
+  bool start(Substrate& substrate);
+  void* allocate(std::size_t bytes);
+  void* allocate_aligned(std::size_t bytes, std::size_t alignment);
+  Verdict free(uptr address, u32 descriptor);
+  std::size_t usable(uptr address, u32 descriptor);
+  bool begins_block(uptr address, u32 descriptor);
+  void trim();
+  // Takes caches apart; false if some could not be had.
+  bool drain();
+  void account(Account& account);
+  void audit(freeway_audit_t& audit);
+  bool owns(u32 descriptor, uptr address);
+  const char* mode() const;
+  template <class F>
+  void each_class(F&& f);
+  void write_classes(int fd);
+  void write_classes_json(int fd);
 
   // --- What the layers ask of each other. ---------------------------------------------------------------------------
   Superblocks<Machine, Backing>& superblocks() { return superblocks_; }
-  Frames<Machine>& frames() { return frames_; }
-  PageMap<Machine>& map() { return map_; }
-  Metadata<Machine>& metadata() { return metadata_; }
-  LargeBlocks<Machine>& large() { return large_; }
-  const Options& options() const { return options_; }
+  Substrate& substrate() { return *substrate_; }
+  Metadata<Machine>& metadata() { return substrate_->metadata(); }
   // The `top` of a class without a magazine: empty and full at once.
   u64 closed() const { return reinterpret_cast<u64>(&zeros_[1]); }
   // Where the freed block of class `c`, whose shape is `k`, lies; reports it if it is no block.
@@ -74,18 +85,13 @@ class Heap {  // all zero until start(): it takes no room in the file
   template <class F>
   void each_slab(F&& f);  // f(Slab&): all that exist, claimed, drained or not
   bool uses_rseq() const { return mode_.load_relaxed() == kRseq; }
-  bool ready() const { return ready_.load_relaxed() != 0; }
-  u64 large_blocks() const { return large_count_.load_relaxed(); }
-
-  // Initialises what can be by now. False: there is no memory to begin with.
-  bool start();
+  ClassAccount account_of(unsigned only);  // 0: all classes
 
  private:
   friend class Backing;
   enum Mode : u32 { kUndecided, kRseq, kClaimed };
 
   // start.cc
-  bool reserve_primary();
   void fill_tables();
   void decide_mode();
   // small.cc
@@ -99,61 +105,42 @@ class Heap {  // all zero until start(): it takes no room in the file
   void unseize(u32 id) { exclusive_[id].store_release(0); }  // [R1] pairs with small.cc:[A1]
   template <class F>
   bool with_claimed_slab(F&& f);
-  // sized.cc
-  void* large_block(std::size_t size, std::size_t alignment, bool* zero);
-  void free_large(void* block, FrameInfo info, const void* caller);
-  std::size_t small_size(uptr address, FrameInfo info);
-  void* move_block(void* block, std::size_t old_size, std::size_t size, const void* caller);
-  // drain.cc
-  bool drain();
-  void drain_own();
-  void scavenge();
-  // bad_pointer.cc
-  Fault classify(const void* pointer);
+  // small.cc
   FREEWAY_NOINLINE Place place_elsewhere(unsigned c, void* block, u32 index);
   FREEWAY_NOINLINE void report_twice(const SizeClass& k, uptr span, unsigned word, u64 twice);
-  void report(Fault fault, const char* function, const void* pointer, const void* caller);
+  // drain.cc
+  void drain_own();
 
+  Substrate* substrate_ = nullptr;
   Backing backing_;
   Superblocks<Machine, Backing> superblocks_;
   Magazines<Heap> magazines_;
-  Metadata<Machine> metadata_;
-  Frames<Machine> frames_;
-  PageMap<Machine> map_;
-  LargeBlocks<Machine> large_;
   ClaimedSlabs<Machine> claimed_;
-  Options options_;
 
-  // Word      primary_: 0 -> address | log2(bytes) of the reservation (CAS); the loser of a race gives his back
-  //           mode_: kUndecided -> the mode (CAS), when the environment can be read
+  // Word      mode_: kUndecided -> the mode (CAS), when the environment can be read
   //           exclusive_[id]: 0, or a thread that is not in this process, -> the own word (process::Claimant; CAS) -> 0.
   //           Its holder alone stores slab_of[id] and slabs_[id]; killed, it leaves that CPU on the claimed slabs until
   //           the next fork
-  Atomic<u64> primary_;
   Atomic<u32> mode_;
-  Atomic<u32> ready_;
-  Atomic<u64> large_count_;
   Atomic<u64> random_;
   u32 ids_ = 0;  // CPU numbers and concurrency ids are below it
   Atomic<u64> exclusive_[HOT_IDS];
   Atomic<Slab*> slabs_[HOT_IDS];
   Atomic<u64> null_tops_[Slab::kClasses];
   Atomic<u64> zeros_[3];
-  Chunk<Machine> chunks_[kPrimaryBytes / kChunkSize];
-  u32 frame_infos_[kPrimaryFrames] = {};  // an Atomic<u32> each, see hot.h
 };
 
-extern FREEWAY_HIDDEN Heap process_heap;
+extern FREEWAY_HIDDEN constinit Front<Heap> process_heap;
 
 inline Descriptor<Machine>& Backing::descriptor(u32 index) const {
-  return *static_cast<Descriptor<Machine>*>(heap_->metadata_.at(index));
+  return *static_cast<Descriptor<Machine>*>(heap_->metadata().at(index));
 }
 
 inline Place Heap::place_of(unsigned c, const SizeClass& k, void* block) {
   const auto address = reinterpret_cast<uptr>(block);
   const u32 index = k.block_at(address);
-  if (FREEWAY_LIKELY(index != SizeClass::kNoBlock && map_.is_primary_of(address, c)))
-    return {map_.get(address).value(), index};
+  if (FREEWAY_LIKELY(index != SizeClass::kNoBlock && substrate_->map().is_primary_of(address, c)))
+    return {substrate_->map().get(address).value(), index};
   return place_elsewhere(c, block, index);
 }
 
@@ -161,6 +148,16 @@ inline void Heap::free_group(unsigned c, const SizeClass& k, const Group& group,
   const uptr span = k.span_of(reinterpret_cast<uptr>(block));
   const u64 twice = superblocks_.free_group(c, group.descriptor, span, group.word, group.mask);
   if (FREEWAY_UNLIKELY(twice != 0)) report_twice(k, span, group.word, twice);
+}
+
+template <class F>
+void Heap::each_class(F&& f) {
+  for (unsigned c = 1; c < kClassCount; ++c) {
+    const ClassAccount a = account_of(c);
+    if (a.superblocks != 0)
+      f(c == 1 ? 0 : kSizeClasses[c - 1].size + 1, kSizeClasses[c].size, a.mapped_bytes, a.superblocks, a.live_bytes,
+        a.cached_bytes);
+  }
 }
 
 template <class F>

@@ -9,24 +9,17 @@ namespace freeway {
 
 u32 Backing::make_descriptor(unsigned c) {
   const std::size_t bytes = Descriptor<Machine>::bytes(kSizeClasses[c].words);
-  const u32 index = heap_->metadata_.take(static_cast<u32>(bytes / Metadata<Machine>::kUnit));
+  const u32 index = heap_->metadata().take(static_cast<u32>(bytes / Metadata<Machine>::kUnit));
   if (index != 0) descriptor(index).size_class.store_relaxed(c);
   return index;
 }
 
 uptr Backing::take_span(unsigned c, u32 descriptor) {
   const SizeClass& k = kSizeClasses[c];
-  const Run run = heap_->frames_.take(k.span_frames, k.span_frames);
-  if (!run) return 0;
-  if (heap_->map_.set(run.address, k.span_frames, FrameInfo::small(descriptor), c)) return run.address;
-  heap_->frames_.give(run.address, k.span_frames, process::coarse_time_ns());
-  return 0;
+  return heap_->substrate().take_span(k.span_frames, k.span_frames, descriptor, c);
 }
 
-void Backing::give_span(uptr span, unsigned c) {
-  heap_->map_.clear(span, kSizeClasses[c].span_frames);
-  heap_->frames_.give(span, kSizeClasses[c].span_frames, process::coarse_time_ns());
-}
+void Backing::give_span(uptr span, unsigned c) { heap_->substrate().give_span(span, kSizeClasses[c].span_frames); }
 
 // --- Slabs -------------------------------------------------------------------------------------------------------------
 
@@ -84,22 +77,27 @@ namespace {
 constexpr u64 kTickMask = 63;  // every 64th slow malloc of a class looks at the clock
 }
 
+void* Heap::allocate(std::size_t bytes) { return small_slow(class_of_size(bytes)); }
+
+// A block of the class is what malloc of the class's size gives.
+void* Heap::allocate_aligned(std::size_t bytes, std::size_t alignment) {
+  const unsigned c = class_of_aligned(bytes, alignment);
+  return c == 0 ? nullptr : freeway_malloc(kSizeClasses[c].size);
+}
+
 void* Heap::small_slow(unsigned c) {
-  if (options_.harden) return small_random(c);
+  if (substrate_->options().harden) return small_random(c);
   void* block = nullptr;
   if (Slab* slab = own_slab()) {
-    if ((++slab->counters[c].slow_mallocs & kTickMask) == 0) frames_.tick(process::coarse_time_ns());
+    if ((++slab->counters[c].slow_mallocs & kTickMask) == 0) substrate_->frames().tick(process::coarse_time_ns());
     block = magazines_.refill(RseqSlabs(), *slab, c);
   } else {
     with_claimed_slab([&](const ClaimedSlab& access, Slab& home) {
-      if ((++home.counters[c].slow_mallocs & kTickMask) == 0) frames_.tick(process::coarse_time_ns());
+      if ((++home.counters[c].slow_mallocs & kTickMask) == 0) substrate_->frames().tick(process::coarse_time_ns());
       block = magazines_.refill(access, home, c);
     });
   }
-  if (block == nullptr) block = small_direct(c);
-  if (block != nullptr) return block;
-  scavenge();
-  return small_direct(c);
+  return block != nullptr ? block : small_direct(c);
 }
 
 // One block without a slab.
@@ -115,17 +113,14 @@ void* Heap::small_direct(unsigned c) {
 
 // One block at a random place (FREEWAY_HARDEN).
 void* Heap::small_random(unsigned c) {
-  for (int tries = 0; tries < 2; ++tries) {
-    while (const u32 d = superblocks_.hold(c)) {
-      // A Weyl sequence, mixed: neighbouring calls land far apart.
-      u64 x = random_.fetch_add_relaxed(0x9e3779b97f4a7c15u) ^ reinterpret_cast<u64>(&x);
-      x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-      x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-      void* block = superblocks_.take_random(d, x ^ (x >> 31));
-      superblocks_.let_go(d);
-      if (block != nullptr) return block;
-    }
-    scavenge();
+  while (const u32 d = superblocks_.hold(c)) {
+    // A Weyl sequence, mixed: neighbouring calls land far apart.
+    u64 x = random_.fetch_add_relaxed(0x9e3779b97f4a7c15u) ^ reinterpret_cast<u64>(&x);
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    void* block = superblocks_.take_random(d, x ^ (x >> 31));
+    superblocks_.let_go(d);
+    if (block != nullptr) return block;
   }
   return nullptr;
 }
@@ -134,31 +129,36 @@ void* Heap::small_random(unsigned c) {
 
 // place_of for what is not in the primary arena, or no block at all.
 Place Heap::place_elsewhere(unsigned c, void* block, u32 index) {
-  const FrameInfo info = map_.get(reinterpret_cast<uptr>(block));
-  if (index != SizeClass::kNoBlock && info.kind() == FrameInfo::kSmall &&
-      backing_.descriptor(info.value()).size_class.load_relaxed() == c)
-    return {info.value(), index};
-  report(classify(block), "free", block, nullptr);
+  const auto address = reinterpret_cast<uptr>(block);
+  const FrameInfo info = substrate_->map().get(address);
+  if (info.kind() == FrameInfo::kSmall) {
+    if (index != SizeClass::kNoBlock && backing_.descriptor(info.value()).size_class.load_relaxed() == c)
+      return {info.value(), index};
+    report(address % kMinBlock != 0 ? Fault::kMisaligned : Fault::kInterior, "free", block, nullptr,
+           substrate_->options().report_only);
+  } else {
+    report(substrate_->classify_outside(address), "free", block, nullptr, substrate_->options().report_only);
+  }
   return {0, 0};
 }
 
 void Heap::report_twice(const SizeClass& k, uptr span, unsigned word, u64 twice) {
   for (; twice != 0; twice &= twice - 1)
     report(Fault::kDoubleFree, "free", reinterpret_cast<void*>(span + (word * u64{64} + lowest_bit(twice)) * k.size),
-           nullptr);
+           nullptr, substrate_->options().report_only);
 }
 
-void Heap::free_small_slow(void* block, FrameInfo info, const void* caller) {
-  const unsigned c = backing_.descriptor(info.value()).size_class.load_relaxed();
+Verdict Heap::free(uptr address, u32 descriptor) {
+  const unsigned c = backing_.descriptor(descriptor).size_class.load_relaxed();
   const SizeClass& k = kSizeClasses[c];
-  const uptr span = k.span_of(reinterpret_cast<uptr>(block));
-  const u32 index = k.block_at(reinterpret_cast<uptr>(block));
-  if (index == SizeClass::kNoBlock) return report(classify(block), "free", block, caller);
-  if (options_.harden) {
-    if (superblocks_.free_group(c, info.value(), span, index / 64, u64{1} << (index % 64)) != 0)
-      report(Fault::kDoubleFree, "free", block, caller);
-    return;
+  const uptr span = k.span_of(address);
+  const u32 index = k.block_at(address);
+  if (index == SizeClass::kNoBlock) return Verdict::kInterior;
+  if (substrate_->options().harden) {
+    const bool twice = superblocks_.free_group(c, descriptor, span, index / 64, u64{1} << (index % 64)) != 0;
+    return twice ? Verdict::kDoubleFree : Verdict::kOk;
   }
+  auto* block = reinterpret_cast<void*>(address);
   bool done = false;
   if (Slab* slab = own_slab()) {
     ++slab->counters[c].slow_frees;
@@ -170,6 +170,21 @@ void Heap::free_small_slow(void* block, FrameInfo info, const void* caller) {
     });
   }
   if (!done) magazines_.flush(c, &block, 1);
+  return Verdict::kOk;
+}
+
+// --- Sizes -------------------------------------------------------------------------------------------------------------
+
+bool Heap::begins_block(uptr address, u32 descriptor) {
+  return kSizeClasses[backing_.descriptor(descriptor).size_class.load_relaxed()].block_at(address) != SizeClass::kNoBlock;
+}
+
+// FREEWAY_HARDEN: a free block is none.
+std::size_t Heap::usable(uptr address, u32 descriptor) {
+  const SizeClass& k = kSizeClasses[backing_.descriptor(descriptor).size_class.load_relaxed()];
+  const u32 index = k.block_at(address);
+  if (index == SizeClass::kNoBlock) return 0;
+  return substrate_->options().harden && superblocks_.is_free(descriptor, index) ? 0 : k.size;
 }
 
 }  // namespace freeway

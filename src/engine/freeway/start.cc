@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// start.cc: the heap's initialisation, on the process's first allocation.
+// start.cc: the flagship's initialisation, on the process's first allocation.
 //
 // Without a lock: everybody who comes before it is done (a signal handler during the first malloc; in theory a second
 // thread) does all of it himself. Words that must have one value are published by CAS; everything else is stored with the
@@ -12,8 +12,6 @@
 #include <string.h>
 
 #include "engine/freeway/heap.h"
-#include "engine/freeway/summary.h"
-#include "os/process.h"
 #include "os/report.h"
 
 extern "C" {
@@ -24,7 +22,7 @@ extern FREEWAY_HIDDEN const freeway::SectionDescriptor freeway_section_free;
 
 namespace freeway {
 
-constinit Heap process_heap;
+constinit Front<Heap> process_heap;
 
 namespace {
 
@@ -52,45 +50,17 @@ void enter_by(u64 by_mm_cid, u64 by_cpu, u64 bytes) {
   freeway_hot.any_rseq = by_mm_cid != 0 ? by_mm_cid : by_cpu != 0 ? by_cpu : nowhere;
 }
 
-constexpr std::size_t kSegmentOfUnlimited = Metadata<Machine>::kSegmentBytes;
-constexpr u64 kSizeMask = kFrameSize - 1;  // the low bits of the packed reservation
-
 }  // namespace
 
-bool Heap::start() {
-  if (ready_.load_acquire() != 0) return true;  // [A3] pairs with [R3]
-  if (!reserve_primary()) return false;
-  fill_tables();
-  if (options_available()) decide_mode();
-  return true;
-}
-
-// Reserves the primary arena (less address space where so much is refused), and tells the layers about it.
-bool Heap::reserve_primary() {
-  u64 packed = primary_.load_acquire();  // [A4] pairs with [R4]
-  const u64 limit = process::address_space_limit();
-  for (std::size_t bytes = kPrimaryBytes; packed == 0 && bytes >= kChunkSize; bytes /= 2) {
-    if (bytes > limit) continue;
-    const uptr base = vm::reserve(bytes, kChunkSize);
-    if (base == 0) continue;
-    if (primary_.cas_release(packed, base | log2_floor(bytes)))  // [R4] pairs with [A4]
-      packed = base | log2_floor(bytes);
-    else
-      vm::release(base, bytes);
-  }
-  if (packed == 0) return false;
-  const uptr base = packed & ~kSizeMask;
-  const std::size_t bytes = std::size_t{1} << (packed & kSizeMask);
+bool Heap::start(Substrate& substrate) {
+  substrate_ = &substrate;
   backing_.init(this);
   superblocks_.init(&backing_);
   magazines_.init(this);
-  frames_.init(base, bytes, chunks_);
-  map_.init(base, bytes / kFrameSize, reinterpret_cast<Atomic<u8>*>(freeway_hot.frame_class),
-            reinterpret_cast<Atomic<u32>*>(frame_infos_));
-  metadata_.init(std::size_t{1} << log2_floor(clamp(limit / 256, kMiB, kSegmentOfUnlimited)));
-  large_.init(&frames_, &map_);
-  claimed_.init(2 * process::usable_cpus());
-  freeway_hot.arena.store_relaxed(base);
+  claimed_.init(2 * substrate.cpus());
+  freeway_hot.arena.store_relaxed(substrate.frames().primary().base());
+  fill_tables();
+  if (options_available()) decide_mode();
   return true;
 }
 
@@ -114,37 +84,43 @@ void Heap::fill_tables() {
 
 // Chooses between restartable sections and claimed slabs, and opens the fast path.
 void Heap::decide_mode() {
-  const Options options = read_options(mode_.load_relaxed() == kUndecided);
+  const Options& options = substrate_->options();
   const process::Rseq rseq = process::rseq();
   u32 mode = kUndecided;
   const u32 wanted = options.use_rseq && rseq.registered && ids_ <= HOT_IDS ? kRseq : kClaimed;
   if (mode_.cas_relaxed(mode, wanted)) mode = wanted;
-  options_ = options;
 
   const bool on = mode == kRseq;
   const u64 area = static_cast<u64>(rseq.offset);
   enter_by(on && rseq.has_mm_cid ? area : 0, on && !rseq.has_mm_cid ? area : 0, rseq.bytes);
   if (on) process::can_interrupt_sections();
 
-  ready_.store_release(1);  // [R3] pairs with [A3]
-  if (options.stats) prepare_summary();
   if (options.verbose)
     Line().text("freeway: ").text(options.harden ? "hardened: no caches" : on ? "per-CPU slabs in restartable sections" : "claimed slabs")
         .text(options.harden || !on ? "" : rseq.has_mm_cid ? ", indexed by mm_cid" : ", indexed by cpu_id").write();
   if (options.harden) return;  // the limits stay 0: every call takes the slow path
-  freeway_hot.frames.store_relaxed(frames_.primary().bytes() / kFrameSize);
+  freeway_hot.frames.store_relaxed(substrate_->frames().primary().bytes() / kFrameSize);
   freeway_hot.step_limit.store_relaxed(kMaxSmall + 1);
   freeway_hot.byte_limit.store_relaxed(kByteTableMax + 1);
 }
 
-}  // namespace freeway
+const char* Heap::mode() const {
+  if (substrate_->options().harden) return "hardened";
+  return uses_rseq() ? "rseq" : "claimed";
+}
 
-// In case the process has not allocated before its constructors run, or the environment could not be read until now.
-__attribute__((constructor)) static void freeway_start() { freeway::process_heap.start(); }
-__attribute__((destructor)) static void freeway_finish() { freeway::write_requested_summary(freeway::process_heap); }
+}  // namespace freeway
 
 extern "C" FREEWAY_HIDDEN long freeway_vfork_failed(long error);
 long freeway_vfork_failed(long error) {
   errno = static_cast<int>(-error);
   return -1;
+}
+
+// What malloc and free in assembly call when they cannot finish.
+extern "C" {
+FREEWAY_HIDDEN void* freeway_malloc_slow(std::size_t size) { return freeway::process_heap.allocate(size); }
+FREEWAY_HIDDEN void freeway_free_slow(void* block) {
+  if (block != nullptr && freeway::process_heap.start()) freeway::process_heap.free(block, __builtin_return_address(0));
+}
 }

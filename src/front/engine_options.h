@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+// engine_options.h: the engines, and what each can be told: one table, for the libraries and the `freeway` command.
+//
+// In the environment an option is FREEWAY_<NAME>=value; the command offers it as `--set name=value`. An engine reads its
+// options once, when it starts; a value that is not understood gets one line on fd 2, and the default is used.
+#pragma once
+
+#include "os/options.h"
+
+namespace freeway {
+
+struct EngineOption {
+  const char* engine;
+  const char* name;      // after FREEWAY_
+  const char* values;    // "lo..hi" or "a|b|c": see parse_option
+  const char* fallback;  // one of them
+  const char* meaning;
+};
+
+inline constexpr EngineOption kEngineOptions[] = {
+    // Numbers whose default depends on the machine have 0 for "as many as fit".
+    {"michael", "HEAPS", "0..1024", "0", "processor heaps; 0: one for each CPU; 1: the paper's single-heap form"},
+};
+
+// For tools and people: `freeway engines`.
+struct EngineDescription {
+  const char* name;
+  const char* paper;
+  const char* promise;
+};
+
+inline constexpr EngineDescription kEngines[] = {
+    {"freeway", "the synthesis of the five", "lock-free on every path; per-CPU caches without atomic instructions"},
+    {"michael", "Michael, PLDI 2004", "lock-free on every path; two words carry the protocol"},
+    {"lfmalloc", "Dice & Garthwaite, 2002", "per-CPU heaps in restartable critical sections; lock-free by default"},
+    {"streamflow", "Schneider et al., ISMM 2006", "thread heaps; no atomic instruction in local calls, one per remote free"},
+    {"hmalloc", "HMalloc, 2020", "thread heaps for simulations; no atomic read-modify-write on the common path"},
+    {"nbbs", "Scarselli, 2017", "non-blocking buddy system: naturally aligned powers of two"},
+};
+
+// The value of an option of `engine`, or its default: a number, or the index of the word. 0 for a name that is not in
+// the table. Signal-safe; reads the environment.
+u64 engine_option(const char* engine, const char* name);
+// Complains of wrong values (with `speak`).
+void check_engine_options(const char* engine, bool speak);
+// The engine's part of FREEWAY_HELP.
+void write_engine_option_help(const char* engine, int fd);
+
+}  // namespace freeway

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+#include "front/fault.h"
+
+#include "os/report.h"
+
+namespace freeway {
+
+namespace {
+
+const char* name_of(Fault fault) {
+  switch (fault) {
+    case Fault::kForeign:
+      return "a foreign pointer";
+    case Fault::kMisaligned:
+      return "a misaligned pointer";
+    case Fault::kInterior:
+      return "an interior pointer";
+    default:
+      return "a freed pointer";
+  }
+}
+
+}  // namespace
+
+void report(Fault fault, const char* function, const void* pointer, const void* caller, bool go_on) {
+  const bool freed_twice = fault == Fault::kDoubleFree && function[0] == 'f';
+  Line line;
+  line.text("freeway: ");
+  if (freed_twice)
+    line.text("double free of ");
+  else
+    line.text(function).text(" of ").text(name_of(fault)).text(" ");
+  line.hex(reinterpret_cast<u64>(pointer));
+  if (caller != nullptr)
+    line.text(" by ").hex(reinterpret_cast<u64>(caller));
+  else
+    line.text(" (freed earlier; found when its batch was returned. FREEWAY_HARDEN=1 finds it at once)");
+  line.write();
+  if (!go_on) die();
+}
+
+}  // namespace freeway

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT
+// fault.h: what a program did wrong with a pointer, and saying so.
+#pragma once
+
+#include "base/integers.h"
+
+namespace freeway {
+
+enum class Fault { kOk, kDoubleFree, kForeign, kMisaligned, kInterior };
+
+// Writes one line to fd 2: what happened to `pointer` in `function` ("free", "realloc", …), called from `caller` (null:
+// not known any more), then aborts unless `go_on`. Signal-safe; a full pipe may block it.
+void report(Fault fault, const char* function, const void* pointer, const void* caller, bool go_on);
+
+}  // namespace freeway

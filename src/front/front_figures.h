@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT
+// front_figures.h: the part of Front that counts and tells. Included by front.h.
+//
+// Everything is read without stopping anybody: exact when nobody else allocates.
+#pragma once
+
+namespace freeway {
+
+template <Engine E>
+void Front<E>::fill_stats(freeway_stats_t& stats) {
+  memset(&stats, 0, sizeof(stats));
+  if (!start()) return;
+  Account small;
+  if (kStartsEarly || ready()) engine_.account(small);
+  substrate_.fill_stats(stats, substrate_.span_bytes(), small.live_bytes);
+  stats.live_blocks = small.live_blocks + stats.large_blocks;
+  stats.cached = small.cached_bytes;
+  stats.free_in_superblocks = small.free_bytes;
+  stats.metadata += small.metadata_bytes;
+  stats.superblocks = small.superblocks;
+  stats.slow_mallocs = small.slow_mallocs;
+  stats.slow_frees = small.slow_frees;
+  stats.refills = small.refills;
+  stats.flushes = small.flushes;
+}
+
+template <Engine E>
+void Front<E>::fill_audit(freeway_audit_t& audit) {
+  memset(&audit, 0, sizeof(audit));
+  if (!start() || !(kStartsEarly || ready())) return;
+  if constexpr (requires { engine_.audit(audit); }) {
+    engine_.audit(audit);
+  } else {
+    Account small;
+    engine_.account(small);
+    audit.blocks_live = small.live_blocks;
+    audit.blocks_cached = small.cached_blocks;
+    audit.errors = small.errors;
+  }
+  substrate_.audit_frames(audit, [this](u32 value, uptr address) { return engine_.owns(value, address); });
+}
+
+template <Engine E>
+template <class F>
+void Front<E>::each_class(F&& f) {
+  if constexpr (requires { engine_.each_class(f); })
+    if (start() && (kStartsEarly || ready())) engine_.each_class(f);
+}
+
+template <Engine E>
+void Front<E>::write_summary(int fd) {
+  freeway_stats_t stats;
+  fill_stats(stats);
+  if constexpr (requires { engine_.mode(); })
+    write_figures(fd, engine_.mode(), stats);
+  else
+    write_figures(fd, E::kName, stats);
+  if constexpr (requires { engine_.write_classes(fd); }) engine_.write_classes(fd);
+}
+
+template <Engine E>
+void Front<E>::write_summary_json(int fd) {
+  freeway_stats_t stats;
+  fill_stats(stats);
+  const char* mode = E::kName;
+  if constexpr (requires { engine_.mode(); }) mode = engine_.mode();
+  write_figures_json(fd, E::kName, mode, stats);
+  if constexpr (requires { engine_.write_classes_json(fd); }) engine_.write_classes_json(fd);
+  write_all(fd, " ]}\n", 4);
+}
+
+template <Engine E>
+void Front<E>::finish() {
+  if (!ready()) return;
+  const Options& options = substrate_.options();
+  if (options.stats) write_summary(summary_fd());
+  if (options.stats_json == nullptr) return;
+  const int fd = open_summary(options.stats_json);
+  if (fd < 0) return;
+  write_summary_json(fd);
+  close_summary(fd);
+}
+
+}  // namespace freeway

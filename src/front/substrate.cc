@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT
+#include "front/substrate.h"
+
+#include "os/process.h"
+
+namespace freeway {
+
+namespace {
+constexpr u64 kSizeMask = kFrameSize - 1;  // the low bits of the packed reservation
+}
+
+bool Substrate::start(const char* engine, ClassByte* classes, std::size_t huge_from) {
+  u64 packed = primary_.load_acquire();  // [A1] pairs with [R1]
+  const u64 limit = process::address_space_limit();
+  for (std::size_t bytes = kPrimaryBytes; packed == 0 && bytes >= kChunkSize; bytes /= 2) {
+    if (bytes > limit) continue;
+    const uptr base = vm::reserve(bytes, kChunkSize);
+    if (base == 0) continue;
+    if (primary_.cas_release(packed, base | log2_floor(bytes)))  // [R1] pairs with [A1]
+      packed = base | log2_floor(bytes);
+    else
+      vm::release(base, bytes);
+  }
+  if (packed == 0) return false;
+  const uptr base = packed & ~kSizeMask;
+  const std::size_t bytes = std::size_t{1} << (packed & kSizeMask);
+  frames_.init(base, bytes, chunks_);
+  map_.init(base, bytes / kFrameSize, classes, reinterpret_cast<Atomic<u32>*>(frame_infos_));
+  metadata_.init(std::size_t{1} << log2_floor(clamp(limit / 256, kMiB, Metadata<Machine>::kSegmentBytes)));
+  large_.init(&frames_, &map_, huge_from);
+  engine_ = engine;
+  cpus_ = process::usable_cpus();
+  return true;
+}
+
+void Substrate::read_environment(bool speak) {
+  options_ = read_options(speak);
+  check_engine_options(engine_, speak);
+  if (speak && options_.help) write_engine_option_help(engine_, 2);
+}
+
+uptr Substrate::take_span(std::size_t frames, std::size_t alignment, u32 value, unsigned size_class) {
+  const Run run = frames_.take(frames, alignment);
+  if (!run) return 0;
+  if (map_.set(run.address, frames, FrameInfo::small(value), size_class)) {
+    span_frames_.fetch_add_relaxed(frames);
+    return run.address;
+  }
+  frames_.give(run.address, frames, process::coarse_time_ns());
+  return 0;
+}
+
+void Substrate::give_span(uptr address, std::size_t frames) {
+  span_frames_.fetch_sub_relaxed(frames);
+  map_.clear(address, frames);
+  frames_.give(address, frames, process::coarse_time_ns());
+}
+
+Fault Substrate::classify_outside(uptr address) {
+  Arena<Machine>* arena = frames_.arena_of(address);
+  if (arena == nullptr) return Fault::kForeign;
+  const std::size_t offset = address - arena->base();
+  const bool used = (arena->used_word(offset / kChunkSize) >> (offset % kChunkSize / kFrameSize) & 1) != 0;
+  if (!used) return Fault::kDoubleFree;  // its frame is free again
+  return address % kMinBlock != 0 ? Fault::kMisaligned : Fault::kInterior;
+}
+
+void Substrate::fill_stats(freeway_stats_t& stats, u64 small_bytes, u64 small_live) {
+  const PurgePolicy<Machine>& policy = frames_.policy();
+  const u64 live_bytes = policy.live() * kFrameSize;
+  stats.large = live_bytes > small_bytes ? live_bytes - small_bytes : 0;
+  stats.huge = large_.huge_bytes();
+  stats.large_blocks = large_blocks();
+  stats.live = small_live + stats.large + stats.huge;
+  stats.dirty = policy.dirty() * kFrameSize;
+  stats.mapped = (policy.live() + policy.dirty()) * kFrameSize + stats.huge;
+  stats.metadata = metadata_.committed() + map_.leaf_bytes();
+  stats.purges = policy.purges();
+  stats.purged = policy.purged_bytes();
+}
+
+}  // namespace freeway

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT
+// Substrate: what all engines stand on: frames, the page map, memory for metadata, large blocks, options.
+//
+// Word      primary_: 0 -> address | log2(bytes) of the primary arena's reservation (CAS); the loser of a race gives his
+//           back. Everything else that start() stores has one value only, so it may be run by several at once
+// Orders    [R1] publishes the reservation; [A1] sees it
+// Who       any thread, any signal handler, the child of any fork
+// Lost if killed: an unpublished reservation (address space)
+// Checked   tests/abi, tests/signal (first_call), with each engine
+#pragma once
+
+#include "freeway/freeway.h"
+#include "front/engine_options.h"
+#include "front/fault.h"
+#include "os/machine.h"
+#include "os/options.h"
+#include "pages/large.h"
+#include "pages/metadata.h"
+
+namespace freeway {
+
+class Substrate {  // all zero until start()
+ public:
+  using ClassByte = PageMap<Machine>::ClassByte;
+
+  // Reserves the primary arena (less address space where so much is refused) and tells the layers about it. `classes`:
+  // a byte a primary frame for the page map, or null. `huge_from`: see LargeBlocks. False: there is no memory at all.
+  bool start(const char* engine, ClassByte* classes, std::size_t huge_from);
+  // Reads the environment; for when it can be read. `speak`: complaints and FREEWAY_HELP go to fd 2.
+  void read_environment(bool speak);
+
+  Frames<Machine>& frames() { return frames_; }
+  PageMap<Machine>& map() { return map_; }
+  Metadata<Machine>& metadata() { return metadata_; }
+  LargeBlocks<Machine>& large() { return large_; }
+  const Options& options() const { return options_; }
+  // CPUs this process may run on, at least 1.
+  unsigned cpus() const { return cpus_; }
+  // The value of the engine's option FREEWAY_<name>: a number, or the index of the word (front/engine_options.h).
+  u64 option(const char* name) const { return engine_option(engine_, name); }
+
+  // `frames` frames at a multiple of `alignment` frames, all with FrameInfo::small(value) in the page map; 0 if refused.
+  // They may hold old data.
+  uptr take_span(std::size_t frames, std::size_t alignment, u32 value, unsigned size_class = 0);
+  void give_span(uptr address, std::size_t frames);
+
+  // What a pointer is that belongs to no superblock, large or huge block. Follows nothing: reads only our own maps.
+  Fault classify_outside(uptr address);
+
+  // --- Accounts. -----------------------------------------------------------------------------------------------------
+  u64 large_blocks() const { return large_count_.load_relaxed(); }
+  void count_large(i64 change) { large_count_.fetch_add_relaxed(static_cast<u64>(change)); }
+  // Fills in what the substrate knows: frames in superblocks are `small_bytes`, `small_live` of them in the program's
+  // hands. The rest of `stats` is left alone.
+  void fill_stats(freeway_stats_t& stats, u64 small_bytes, u64 small_live);
+  // Counts each frame of every arena; owns(value, address) says whether a small frame's owner knows of it.
+  template <class Owns>
+  void audit_frames(freeway_audit_t& audit, Owns&& owns);
+  std::size_t span_bytes() const { return span_frames_.load_relaxed() * kFrameSize; }
+
+ private:
+  Frames<Machine> frames_;
+  PageMap<Machine> map_;
+  Metadata<Machine> metadata_;
+  LargeBlocks<Machine> large_;
+  Options options_;
+  const char* engine_ = nullptr;
+  unsigned cpus_ = 0;
+  Atomic<u64> primary_;
+  Atomic<u64> large_count_;
+  Atomic<std::size_t> span_frames_;
+  Chunk<Machine> chunks_[kPrimaryBytes / kChunkSize];
+  u32 frame_infos_[kPrimaryFrames] = {};  // an Atomic<u32> each (clang counts constructors against a limit)
+};
+
+template <class Owns>
+void Substrate::audit_frames(freeway_audit_t& audit, Owns&& owns) {
+  frames_.each_arena([&](Arena<Machine>& arena) {
+    const std::size_t frames = ceil_div(arena.committed(), kFrameSize);
+    for (std::size_t f = 0; f < frames;) {
+      const uptr address = arena.base() + f * kFrameSize;
+      const FrameInfo info = map_.get(address);
+      if ((arena.used_word(f / kChunkFrames) >> (f % kChunkFrames) & 1) == 0) {
+        ++audit.frames_free;
+      } else if (info.kind() == FrameInfo::kLarge) {
+        audit.frames_large += info.value();
+        f += info.value();
+        continue;
+      } else {
+        const bool owned = info.kind() == FrameInfo::kSmall && owns(info.value(), address);
+        ++(owned ? audit.frames_small : audit.frames_stranded);
+      }
+      ++f;
+    }
+    return true;
+  });
+}
+
+}  // namespace freeway

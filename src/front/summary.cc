@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT
+#include "front/summary.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "os/report.h"
+#include "os/syscall.h"
+
+namespace freeway {
+namespace {
+
+// Calls f(name, value) for every figure of the whole heap, in the order of freeway_stats_t.
+template <class F>
+void each_figure(const freeway_stats_t& s, F&& f) {
+  f("live", s.live);
+  f("cached", s.cached);
+  f("free_in_superblocks", s.free_in_superblocks);
+  f("mapped", s.mapped);
+  f("dirty", s.dirty);
+  f("metadata", s.metadata);
+  f("huge", s.huge);
+  f("superblocks", s.superblocks);
+  f("live_blocks", s.live_blocks);
+  f("slow_mallocs", s.slow_mallocs);
+  f("slow_frees", s.slow_frees);
+  f("refills", s.refills);
+  f("flushes", s.flushes);
+  f("purges", s.purges);
+  f("purged", s.purged);
+  f("large", s.large);
+  f("large_blocks", s.large_blocks);
+}
+
+}  // namespace
+
+void write_figures(int fd, const char* mode, const freeway_stats_t& stats) {
+  Line().text("freeway: what the heap did (").text(mode).text(")").write(fd);
+  Line().text("  live       ").bytes(stats.live, 10).text(" in ").number(stats.live_blocks).text(" blocks").write(fd);
+  Line().text("  cached     ").bytes(stats.cached, 10).text(" in magazines, ").bytes(stats.free_in_superblocks)
+      .text(" free in ").number(stats.superblocks).text(" superblocks, ").bytes(stats.dirty).text(" in dirty frames")
+      .write(fd);
+  Line().text("  mapped     ").bytes(stats.mapped, 10).text(", ").bytes(stats.huge).text(" of it huge; metadata ")
+      .bytes(stats.metadata).write(fd);
+  Line().text("  large      ").bytes(stats.large, 10).text(" in runs of frames; ").number(stats.large_blocks)
+      .text(" blocks, huge ones included").write(fd);
+  Line().text("  slow path  ").number(stats.slow_mallocs, 10).text(" mallocs, ").number(stats.slow_frees)
+      .text(" frees; ").number(stats.refills).text(" batches in, ").number(stats.flushes).text(" out").write(fd);
+  Line().text("  given back ").bytes(stats.purged, 10).text(" in ").number(stats.purges).text(" purges").write(fd);
+}
+
+void write_figures_json(int fd, const char* engine, const char* mode, const freeway_stats_t& stats) {
+  Line().text("{\"version\": \"").text(freeway_version()).text("\", \"engine\": \"").text(engine)
+      .text("\", \"mode\": \"").text(mode).text("\",").write(fd);
+  each_figure(stats, [&](const char* name, u64 value) {
+    Line().text(" \"").text(name).text("\": ").number(value).text(",").write(fd);
+  });
+  Line().text(" \"classes\": [").write(fd);
+}
+
+namespace {
+
+// A descriptor beyond those that programs use, and the file that it must still be at exit.
+struct Kept {
+  int fd = -1;
+  u64 device = 0, inode = 0;
+};
+constinit Kept kept;
+
+bool identify(int fd, u64& device, u64& inode) {
+  struct stat status;
+  if (raw_syscall(SYS_fstat, static_cast<u64>(fd), reinterpret_cast<u64>(&status)) != 0) return false;
+  device = status.st_dev;
+  inode = status.st_ino;
+  return true;
+}
+
+}  // namespace
+
+void prepare_summary() {
+  constexpr u64 kLowest = 200;
+  if (kept.fd >= 0 || !identify(2, kept.device, kept.inode)) return;
+  kept.fd = static_cast<int>(raw_syscall(SYS_fcntl, 2, F_DUPFD_CLOEXEC, kLowest));
+}
+
+int summary_fd() {
+  u64 device, inode;
+  const bool same = kept.fd >= 0 && identify(kept.fd, device, inode) && device == kept.device && inode == kept.inode;
+  return same ? kept.fd : 2;
+}
+
+int open_summary(const char* path) {
+  const long fd = raw_syscall(SYS_openat, static_cast<u64>(AT_FDCWD), reinterpret_cast<u64>(path),
+                              O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (fd < 0) Line().text("freeway: cannot write statistics to ").text(path).write();
+  return static_cast<int>(fd);
+}
+
+void close_summary(int fd) { raw_syscall(SYS_close, static_cast<u64>(fd)); }
+
+}  // namespace freeway

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT
+// summary.h: what the heap did, for people and as JSON.
+#pragma once
+
+#include "freeway/freeway.h"
+
+namespace freeway {
+
+// The figures of the whole heap, to `fd`.
+void write_figures(int fd, const char* mode, const freeway_stats_t& stats);
+// The same as the beginning of a JSON object, up to and with ` "classes": [`.
+void write_figures_json(int fd, const char* engine, const char* mode, const freeway_stats_t& stats);
+
+// At start, where a summary was asked for: keeps a second descriptor of fd 2, which many programs close before they end.
+void prepare_summary();
+// Where to write it at exit: that descriptor if it still is what it was, else 2.
+int summary_fd();
+// Opens `path` for the JSON form; negative, and a line on fd 2, if it cannot.
+int open_summary(const char* path);
+void close_summary(int fd);
+
+}  // namespace freeway
