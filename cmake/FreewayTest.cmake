@@ -3,7 +3,7 @@
 # The two functions with which tests are added.
 #
 #   freeway_add_test(<name> SOURCES a.cc ... [LABELS ...] [ARGS ...] [TIMEOUT seconds] [ENV K=V ...] [LIBS ...]
-#                    [NO_MODES] [INTERNAL] [PREFIXED] [NO_GTEST] [RUN_SERIAL])
+#                    [NO_MODES] [INTERNAL] [PREFIXED] [NO_GTEST] [RUN_SERIAL] [ENGINE e] [ENGINES e ...])
 #     By default the program links libfreeway.so, so that malloc *is* Freeway in it, and GoogleTest's main. Two tests
 #     are registered: <name>.rseq (FREEWAY_RSEQ=1) and <name>.no-rseq (FREEWAY_RSEQ=0).
 #       NO_MODES  one test called <name>
@@ -11,12 +11,15 @@
 #                 What they need compiled they name in SOURCES, or take all layers with LIBS freeway_core.
 #       PREFIXED  uses only freeway_malloc and its like, so it runs in sanitizer builds too
 #       NO_GTEST  the program has its own main and passes by exit status 0
+#       ENGINES   registered once more for each of these paper engines that are built, as <engine>.<name>, with the
+#                 engine's library in libfreeway.so's place (lfmalloc in both modes)
+#       ENGINE    for this engine only, under the plain name
 #
 #   freeway_add_script_test(<name> COMMAND program args ... [LABELS ...] [TIMEOUT seconds] [ENV K=V ...] [NO_MODES]
-#                           [RUN_SERIAL])
+#                           [RUN_SERIAL] [ENGINE e] [ENGINES e ...])
 #
-# Every test finds in its environment FREEWAY_LIB (libfreeway.so), FREEWAY_COMMAND (the command), FREEWAY_BUILD_DIR and
-# FREEWAY_SOURCE_DIR. A test without LABELS is `quick`; tests labelled `long` are left to `make test-long`.
+# Every test finds in its environment FREEWAY_LIB (libfreeway.so, or the engine's library), FREEWAY_COMMAND (the command),
+# FREEWAY_BUILD_DIR, FREEWAY_SOURCE_DIR and, under a paper engine, FREEWAY_TEST_ENGINE. A test without LABELS is `quick`; tests labelled `long` are left to `make test-long`.
 # Sanitizer builds have INTERNAL and PREFIXED tests only; cross builds have no script tests (the emulator would not be
 # applied to what a script starts) and no .rseq tests (it offers no rseq).
 
@@ -39,17 +42,14 @@ else()
 endif()
 find_package(Threads REQUIRED)
 
-# Registers `name`, once or once per mode.
-function(freeway_register_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 T "NO_MODES;RUN_SERIAL" "TIMEOUT" "COMMAND;LABELS;ENV")
-  if(NOT T_LABELS)
-    set(T_LABELS quick)
-  endif()
-  if(NOT T_TIMEOUT)
-    set(T_TIMEOUT 120)
-  endif()
+# Registers one test: `name` in `mode` (plain, rseq, no-rseq) under `engine` (freeway, or a paper engine). Uses the
+# caller's T_ variables.
+function(freeway_register_one name mode engine)
   set(environment "FREEWAY_BUILD_DIR=${PROJECT_BINARY_DIR}" "FREEWAY_SOURCE_DIR=${PROJECT_SOURCE_DIR}")
-  if(TARGET freeway_shared)
+  if(NOT engine STREQUAL "freeway")
+    list(APPEND environment "FREEWAY_LIB=$<TARGET_FILE:freeway_${engine}>" "FREEWAY_TEST_ENGINE=${engine}"
+      "LD_LIBRARY_PATH=${PROJECT_BINARY_DIR}/engines/${engine}")
+  elseif(TARGET freeway_shared)
     list(APPEND environment "FREEWAY_LIB=$<TARGET_FILE:freeway_shared>")
   endif()
   if(TARGET freeway_command)
@@ -59,7 +59,30 @@ function(freeway_register_test name)
     list(APPEND environment "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1")
   endif()
   list(APPEND environment ${T_ENV})
+  if(mode STREQUAL "rseq")
+    string(APPEND name .rseq)
+    list(APPEND environment FREEWAY_RSEQ=1)
+  elseif(mode STREQUAL "no-rseq")
+    string(APPEND name .no-rseq)
+    list(APPEND environment FREEWAY_RSEQ=0)
+  endif()
+  add_test(NAME ${name} COMMAND ${T_COMMAND})
+  set_tests_properties(${name} PROPERTIES
+    LABELS "${T_LABELS}" TIMEOUT ${T_TIMEOUT} ENVIRONMENT "${environment}" RUN_SERIAL ${T_RUN_SERIAL})
+  if(T_SKIP_CODE)
+    set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE ${T_SKIP_CODE})
+  endif()
+endfunction()
 
+# Registers `name`, once or once per mode, and for engines.
+function(freeway_register_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 T "NO_MODES;RUN_SERIAL" "TIMEOUT;ENGINE;SKIP_CODE" "COMMAND;LABELS;ENV;ENGINES")
+  if(NOT T_LABELS)
+    set(T_LABELS quick)
+  endif()
+  if(NOT T_TIMEOUT)
+    set(T_TIMEOUT 120)
+  endif()
   if(T_NO_MODES)
     set(modes plain)
   elseif(CMAKE_CROSSCOMPILING)
@@ -67,19 +90,26 @@ function(freeway_register_test name)
   else()
     set(modes rseq no-rseq)
   endif()
+  if(T_ENGINE)
+    foreach(mode ${modes})
+      freeway_register_one(${name} ${mode} ${T_ENGINE})
+    endforeach()
+    return()
+  endif()
   foreach(mode ${modes})
-    set(test ${name})
-    set(mode_environment ${environment})
-    if(mode STREQUAL "rseq")
-      set(test ${name}.rseq)
-      list(APPEND mode_environment FREEWAY_RSEQ=1)
-    elseif(mode STREQUAL "no-rseq")
-      set(test ${name}.no-rseq)
-      list(APPEND mode_environment FREEWAY_RSEQ=0)
+    freeway_register_one(${name} ${mode} freeway)
+  endforeach()
+  list(APPEND T_LABELS engines)
+  foreach(engine ${T_ENGINES})
+    if(NOT TARGET freeway_${engine} OR CMAKE_CROSSCOMPILING OR FREEWAY_SANITIZE)
+      continue()
     endif()
-    add_test(NAME ${test} COMMAND ${T_COMMAND})
-    set_tests_properties(${test} PROPERTIES
-      LABELS "${T_LABELS}" TIMEOUT ${T_TIMEOUT} ENVIRONMENT "${mode_environment}" RUN_SERIAL ${T_RUN_SERIAL})
+    if(NOT engine STREQUAL "lfmalloc")
+      set(modes plain)
+    endif()
+    foreach(mode ${modes})
+      freeway_register_one(${engine}.${name} ${mode} ${engine})
+    endforeach()
   endforeach()
 endfunction()
 
@@ -91,7 +121,7 @@ macro(freeway_forward_test_options)
       list(APPEND forward ${flag})
     endif()
   endforeach()
-  foreach(option TIMEOUT LABELS ENV)
+  foreach(option TIMEOUT LABELS ENV ENGINE ENGINES SKIP_CODE)
     if(T_${option})
       list(APPEND forward ${option} ${T_${option}})
     endif()
@@ -99,12 +129,15 @@ macro(freeway_forward_test_options)
 endmacro()
 
 function(freeway_add_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 T "NO_MODES;INTERNAL;PREFIXED;NO_GTEST;RUN_SERIAL" "TIMEOUT"
-    "SOURCES;LABELS;ARGS;ENV;LIBS")
+  cmake_parse_arguments(PARSE_ARGV 1 T "NO_MODES;INTERNAL;PREFIXED;NO_GTEST;RUN_SERIAL" "TIMEOUT;ENGINE;SKIP_CODE"
+    "SOURCES;LABELS;ARGS;ENV;LIBS;ENGINES")
   if(T_UNPARSED_ARGUMENTS OR NOT T_SOURCES)
     message(FATAL_ERROR "freeway_add_test(${name}): no SOURCES, or unknown arguments '${T_UNPARSED_ARGUMENTS}'")
   endif()
   if(FREEWAY_SANITIZE AND NOT T_INTERNAL AND NOT T_PREFIXED)
+    return()
+  endif()
+  if(T_ENGINE AND NOT TARGET freeway_${T_ENGINE})
     return()
   endif()
   if(NOT T_INTERNAL AND NOT TARGET freeway_shared)
@@ -132,7 +165,7 @@ function(freeway_add_test name)
 endfunction()
 
 function(freeway_add_script_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 T "NO_MODES;RUN_SERIAL" "TIMEOUT" "COMMAND;LABELS;ENV")
+  cmake_parse_arguments(PARSE_ARGV 1 T "NO_MODES;RUN_SERIAL" "TIMEOUT;ENGINE;SKIP_CODE" "COMMAND;LABELS;ENV;ENGINES")
   if(T_UNPARSED_ARGUMENTS OR NOT T_COMMAND)
     message(FATAL_ERROR "freeway_add_script_test(${name}): no COMMAND, or unknown '${T_UNPARSED_ARGUMENTS}'")
   endif()

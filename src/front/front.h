@@ -10,7 +10,7 @@
 // Word      ready_: 0 -> 1 once the environment could be read and the engine has started. Before that (a few allocations
 //           that the C library makes before it sets `environ`) blocks come from the large path, unless the engine
 //           starts early
-// Orders    [R1] publishes what start() stored; [A1] sees it
+// Orders    front_blocks.h:[R1] publishes what start() stored; front_blocks.h:[A1] sees it
 // Checked   tests/abi, tests/differential, tests/stress, tests/signal, with each engine
 #pragma once
 

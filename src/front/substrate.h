@@ -3,7 +3,7 @@
 //
 // Word      primary_: 0 -> address | log2(bytes) of the primary arena's reservation (CAS); the loser of a race gives his
 //           back. Everything else that start() stores has one value only, so it may be run by several at once
-// Orders    [R1] publishes the reservation; [A1] sees it
+// Orders    substrate.cc:[R1] publishes the reservation; substrate.cc:[A1] sees it
 // Who       any thread, any signal handler, the child of any fork
 // Lost if killed: an unpublished reservation (address space)
 // Checked   tests/abi, tests/signal (first_call), with each engine
