@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT
+//
+// What malloc and free cost in atomic operations. The paper (section 3.3): the flag-based remote free "abandons atomic
+// instructions"; CAS and its like happen nowhere but in the kernel. Counted here: read-modify-write operations (on x86-64
+// the locked instructions), and stores that another thread may read.
+#include <gtest/gtest.h>
+
+#include "heap_world.h"
+
+namespace freeway::hmalloc {
+namespace {
+
+struct Counts {
+  int rmws, stores;
+  bool operator==(const Counts&) const = default;
+};
+Counts counted;
+
+std::ostream& operator<<(std::ostream& out, const Counts& c) {
+  return out << c.rmws << " RMWs, " << c.stores << " atomic stores";
+}
+
+struct CountingEnv {
+  template <class T>
+  class Atomic : public freeway::Atomic<T> {
+    using Base = freeway::Atomic<T>;
+
+   public:
+    void store_relaxed(T value) { ++counted.stores, Base::store_relaxed(value); }
+    void store_release(T value) { ++counted.stores, Base::store_release(value); }
+#define FREEWAY_COUNT_RMW(name) \
+  T name(T value) { return ++counted.rmws, Base::name(value); }
+    FREEWAY_COUNT_RMW(exchange_acquire)
+    FREEWAY_COUNT_RMW(exchange_relaxed)
+#undef FREEWAY_COUNT_RMW
+#define FREEWAY_COUNT_CAS(name) \
+  bool name(T& expected, T desired) { return ++counted.rmws, Base::name(expected, desired); }
+    FREEWAY_COUNT_CAS(cas_relaxed)
+    FREEWAY_COUNT_CAS(cas_release)
+    FREEWAY_COUNT_CAS(cas_acquire)
+    FREEWAY_COUNT_CAS(cas_relaxed_acquire)
+#undef FREEWAY_COUNT_CAS
+
+   private:  // not used by hmalloc: counted nowhere, so not to be had
+    using Base::cas_acq_rel;
+    using Base::cas_acq_rel_acquire;
+    using Base::cas_acquire_acquire;
+    using Base::exchange_acq_rel;
+    using Base::exchange_release;
+    using Base::fetch_add_acq_rel;
+    using Base::fetch_add_acquire;
+    using Base::fetch_add_relaxed;
+    using Base::fetch_add_release;
+    using Base::fetch_and_acq_rel;
+    using Base::fetch_and_acquire;
+    using Base::fetch_and_relaxed;
+    using Base::fetch_and_release;
+    using Base::fetch_or_acq_rel;
+    using Base::fetch_or_acquire;
+    using Base::fetch_or_relaxed;
+    using Base::fetch_or_release;
+    using Base::fetch_sub_acq_rel;
+    using Base::fetch_sub_acquire;
+    using Base::fetch_sub_relaxed;
+    using Base::fetch_sub_release;
+  };
+  template <class T>
+  using Plain = freeway::Plain<T>;
+  static void step(const char*) {}
+  static constexpr bool mutant(const char*) { return false; }
+};
+
+using World = HeapWorld<CountingEnv>;
+
+class CommonPath : public ::testing::Test {
+ protected:
+  World world;
+  World::Heap& heap = *world.heaps.join(world);
+  World::Heap& other = *world.heaps.join(world);
+
+  template <class F>
+  Counts cost(F&& f) {
+    counted = {};
+    f();
+    return counted;
+  }
+};
+
+TEST_F(CommonPath, TheCounterCounts) {
+  EXPECT_GE(cost([&] { world.heaps.leave(world, &other); }).rmws, 1);
+  EXPECT_GE(cost([&] { world.heaps.join(world); }).rmws, 1);
+}
+
+TEST_F(CommonPath, LocalMallocAndFreeHaveNoAtomicOperation) {
+  uptr block = heap.allocate_local(40);
+  EXPECT_EQ(cost([&] { block = heap.allocate_local(40); }), (Counts{0, 0}));
+  EXPECT_EQ(cost([&] { world.free_local(block); }), (Counts{0, 0}));
+}
+
+TEST_F(CommonPath, SharedMallocHasNoRmw) {
+  uptr block = heap.allocate_shared(40);
+  EXPECT_EQ(cost([&] { block = heap.allocate_shared(40); }), (Counts{0, 1})) << "a vacant block: its flag";
+  world.free_shared(&heap, block);
+  EXPECT_EQ(cost([&] { block = heap.allocate_shared(40); }), (Counts{0, 1})) << "a cached block: its flag";
+  heap.allocate_shared(kMaxShared);
+  block = heap.allocate_shared(kMaxShared);
+  world.free_shared(nullptr, block - shared_size<PaperSizes>(kMaxShared));
+  EXPECT_EQ(cost([&] { block = heap.allocate_shared(kMaxShared); }), (Counts{0, 1})) << "the Index-th block";
+  EXPECT_EQ(cost([&] { block = heap.allocate_shared(kMaxShared); }), (Counts{0, 1})) << "a new superblock's first";
+}
+
+TEST_F(CommonPath, FreeIsOneStoreWhoeverCallsIt) {
+  std::vector<uptr> blocks;
+  for (int i = 0; i < 203; ++i) blocks.push_back(heap.allocate_shared(40));
+  EXPECT_EQ(cost([&] { world.free_shared(&heap, blocks[0]); }), (Counts{0, 1})) << "own, to the cache list";
+  EXPECT_EQ(cost([&] { world.free_shared(&other, blocks[1]); }), (Counts{0, 1})) << "remote, to the cache list";
+  for (int i = 2; i < 200; ++i) world.free_shared(i % 2 == 0 ? &heap : &other, blocks[i]);
+  EXPECT_EQ(cost([&] { world.free_shared(&heap, blocks[200]); }), (Counts{0, 1})) << "own, list full: the flag";
+  EXPECT_EQ(cost([&] { world.free_shared(&other, blocks[201]); }), (Counts{0, 1})) << "remote, list full: the flag";
+}
+
+TEST_F(CommonPath, TraversingTheListsHasNoRmwEither) {
+  std::vector<uptr> blocks;
+  const Counts all = cost([&] {
+    while (world.superblocks.size() < 5) blocks.push_back(heap.allocate_shared(kMaxShared));
+    for (uptr block : blocks) world.free_shared(&other, block);
+    for (std::size_t i = 0; i < blocks.size(); ++i) heap.allocate_shared(kMaxShared);
+  });
+  EXPECT_EQ(all.rmws, 0);
+}
+
+}  // namespace
+}  // namespace freeway::hmalloc
