@@ -59,8 +59,9 @@ function(freeway_add_engine engine)
     VERBATIM)
 endfunction()
 
-# The engines whose folders have code.
+# The engines whose folders have code, and those among them that promise to be lock-free on every path.
 set(freeway_engines)
+set(freeway_lock_free_engines michael lfmalloc nbbs)
 foreach(engine michael lfmalloc streamflow hmalloc nbbs)
   if(EXISTS "${PROJECT_SOURCE_DIR}/src/engine/${engine}/engine.h")
     list(APPEND freeway_engines ${engine})

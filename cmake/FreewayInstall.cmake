@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: MIT
 #
-# What is installed: the header, both libraries, the command and its page, a CMake package (Freeway::freeway,
+# What is installed: the headers, both libraries, the paper engines, the command and its page, a CMake package (Freeway::freeway,
 # Freeway::freeway_static) and a pkg-config file.
 include(CMakePackageConfigHelpers)
 
 install(TARGETS freeway_shared freeway_static EXPORT FreewayTargets
   LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}"
   ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+foreach(engine ${freeway_engines})
+  install(TARGETS freeway_${engine} LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" NAMELINK_SKIP)
+endforeach()
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/freeway" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
   FILES_MATCHING PATTERN "*.h")
 if(TARGET freeway_command)

@@ -22,7 +22,17 @@ LIBRARY = Path(os.environ["FREEWAY_LIB"])
 STATIC_PROGRAM = os.environ["STATIC_PROGRAM"]
 ROOT = Path(__file__).resolve().parents[2]
 HEADER = ROOT / "include/freeway/freeway.h"
-OWN_FAILURE, NOT_EXECUTABLE, NOT_FOUND = 125, 126, 127
+WRONG_VALUE, OWN_FAILURE, NOT_EXECUTABLE, NOT_FOUND = 2, 125, 126, 127
+ENGINES = ["michael", "lfmalloc", "streamflow", "hmalloc", "nbbs"]
+WRONG_SETTINGS = [
+    ("michael", "heaps=-1"),
+    ("michael", "heaps=many"),
+    ("michael", "heaps=99999999999999999999"),
+    ("michael", "levels=4"),
+    ("nbbs", "levels-per-word=2"),
+    ("nbbs", "levels-per-word="),
+    ("hmalloc", "heaps"),
+]
 NAME_WIDTH = 14  # of the names in doctor's list
 SUMMARY = "freeway: what the heap did"
 
@@ -64,7 +74,7 @@ class Usage(unittest.TestCase):
 
     def test_help_names_every_subcommand_and_option(self) -> None:
         out = freeway("--help").stdout
-        for word in ("run", "doctor", "options", "--version", "--stats", "--no-rseq", "--harden", "--on-error"):
+        for word in ("run", "engines", "doctor", "options", "--version", "--stats", "--no-rseq", "--harden", "--on-error"):
             self.assertIn(word, out)
 
     def test_what_is_not_understood_is_named(self) -> None:
@@ -147,6 +157,46 @@ class Run(InAFolder):
         env = {"FREEWAY_LIB": str(LIBRARY), "LD_PRELOAD": other}
         self.assertEqual(environment_under(env=env)["LD_PRELOAD"], f"{other}:{LIBRARY}")
         self.assertEqual(environment_under()["LD_PRELOAD"], str(LIBRARY))
+
+
+class Engines(unittest.TestCase):
+    built = [name for name in ENGINES if (LIBRARY.parent / f"libfreeway-{name}.so.0").exists()]
+
+    def test_list_has_a_line_for_each_with_its_paper_and_mode(self) -> None:
+        lines = freeway("engines").stdout.splitlines()
+        self.assertEqual([line.split()[0] for line in lines], ["freeway", *ENGINES])
+        for line in lines:
+            name = line.split()[0]
+            works = name == "freeway" or name in self.built
+            self.assertEqual("not installed" not in line, works, line)
+            self.assertNotIn("does not work", line)
+            self.assertRegex(line, r"\b20\d\d\b|the five")
+
+    def test_program_runs_under_each(self) -> None:
+        for name in self.built:
+            for arguments in (["--engine", name], [f"--engine={name}"]):
+                outcome = freeway("run", *arguments, "--", "sh", "-c", "grep -o 'libfreeway[^ ]*' /proc/self/maps")
+                self.assertEqual(outcome.returncode, 0, outcome.stderr)
+                self.assertEqual({line.split(".so")[0] for line in outcome.stdout.split()}, {f"libfreeway-{name}"})
+
+    def test_unknown_engine_is_one_line_and_status_2(self) -> None:
+        for name in ("fly", "", "Michael"):
+            outcome = freeway("run", "--engine", name, "--", "true")
+            self.assertEqual((outcome.returncode, len(outcome.stderr.splitlines())), (WRONG_VALUE, 1), outcome.stderr)
+            self.assertIn("streamflow", outcome.stderr)
+
+    def test_wrong_option_of_an_engine_is_one_line_and_status_2(self) -> None:
+        for engine, setting in WRONG_SETTINGS:
+            outcome = freeway("run", "--engine", engine, "--set", setting, "--", "true")
+            self.assertEqual((outcome.returncode, len(outcome.stderr.splitlines())), (WRONG_VALUE, 1), setting)
+            self.assertIn(setting.split("=")[0], outcome.stderr)
+
+    def test_option_of_an_engine_reaches_it(self) -> None:
+        if "michael" not in self.built:
+            self.skipTest("michael is not built")
+        out = freeway("run", "--engine=michael", "--set=heaps=3", "--set", "partial-slots=2", "--", "env").stdout
+        self.assertIn("FREEWAY_HEAPS=3\n", out)
+        self.assertIn("FREEWAY_PARTIAL_SLOTS=2\n", out)
 
 
 class WhereTheLibraryIs(InAFolder):

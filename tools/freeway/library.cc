@@ -8,10 +8,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
+fs::path file_name(const std::string& engine) {
+  return engine == "freeway" ? "libfreeway.so.0" : "libfreeway-" + engine + ".so.0";
+}
+
 // The places for a command in `folder`, best first. For a library installed as /usr/lib/x86_64-linux-gnu/libfreeway.so.0
 // and a command in P/bin these are P/bin/libfreeway.so.0, P/x86_64-linux-gnu/…, P/lib/x86_64-linux-gnu/…, …
-std::vector<fs::path> candidates(const fs::path& folder) {
-  const fs::path installed = FREEWAY_INSTALLED_LIBRARY;
+std::vector<fs::path> candidates(const fs::path& folder, const std::string& engine) {
+  const fs::path installed = fs::path(FREEWAY_INSTALLED_LIBRARY).replace_filename(file_name(engine));
   std::vector<fs::path> places = {folder / installed.filename(), folder.parent_path() / "lib" / installed.filename()};
   fs::path tail = installed.filename();
   for (fs::path above = installed.parent_path(); above.has_relative_path(); above = above.parent_path()) {
@@ -32,15 +36,18 @@ Library usable(const fs::path& path) {
 
 }  // namespace
 
-Library find_library() {
+Library find_library(const std::string& engine) {
   std::error_code error;
   if (const char* named = std::getenv("FREEWAY_LIB"); named != nullptr && *named != 0) {
-    const fs::path path = fs::absolute(named, error);
+    fs::path path = fs::absolute(named, error);
     if (!fs::is_regular_file(path, error)) return {{}, std::string("FREEWAY_LIB names no file: ") + named};
+    if (engine == "freeway") return usable(path);
+    path.replace_filename(file_name(engine));
+    if (!fs::is_regular_file(path, error)) return {{}, "there is no " + path.native() + " beside FREEWAY_LIB"};
     return usable(path);
   }
   std::string looked;
-  for (const fs::path& place : candidates(fs::read_symlink("/proc/self/exe", error).parent_path())) {
+  for (const fs::path& place : candidates(fs::read_symlink("/proc/self/exe", error).parent_path(), engine)) {
     if (fs::is_regular_file(place, error)) return usable(place);
     looked += "\n  " + place.native();
   }

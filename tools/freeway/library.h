@@ -13,9 +13,10 @@ struct Library {
   std::string fault;           // why not, as a sentence
 };
 
-// FREEWAY_LIB names it; else it is looked for beside the command (a build directory), where installing put it as seen
-// from the command (so that the tree may be moved), and where installing put it.
-Library find_library();
+// The library of `engine`; "freeway" is the flagship, libfreeway.so.0, others are libfreeway-<engine>.so.0. FREEWAY_LIB
+// names the flagship, and its folder the others'; else they are looked for beside the command (a build directory), where
+// installing put them as seen from the command (so that the tree may be moved), and where installing put them.
+Library find_library(const std::string& engine = "freeway");
 
 // `previous` (an LD_PRELOAD) with the library at its end: a preloaded wrapper of malloc goes on working, with Freeway
 // behind it.

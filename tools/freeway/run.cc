@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // run.cc: `freeway run [options] [--] program args…`.
 //
-// Each option is an environment variable of the library, which alone judges its value: a wrong one gets the library's own
-// complaint. After exec nothing of this command is left; the program's exit status is its own.
+// An option is an environment variable of the library, which alone judges its value: a wrong one gets the library's own
+// complaint. Engine and --set are judged here. After exec nothing of this command is left; the program's exit status is its own.
 #include "run.h"
 
 #include <unistd.h>
@@ -14,7 +14,9 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "engines.h"
 #include "library.h"
 #include "program.h"
 #include "report.h"
@@ -46,6 +48,17 @@ std::string absolute_json(const std::string& value) {
   return std::string(kJson) + std::filesystem::absolute(value.substr(kJson.size())).native();
 }
 
+// The value of `flag`, given as `flag=value` or in the next argument (then argv moves on); null if *argv is not `flag`.
+const char* value_of(const char* flag, char**& argv) {
+  const std::size_t length = std::strlen(flag);
+  if (std::strncmp(*argv, flag, length) != 0) return nullptr;
+  if ((*argv)[length] == '=') return *argv + length + 1;
+  if ((*argv)[length] != 0) return nullptr;
+  if (argv[1] == nullptr) return "";
+  ++argv;
+  return *argv;
+}
+
 // Puts the option `argument` into the environment; false if there is no such option.
 bool apply(std::string_view argument) {
   for (const RunOption& option : kRunOptions) {
@@ -62,22 +75,37 @@ bool apply(std::string_view argument) {
 
 void print_run_options() {
   for (const RunOption& option : kRunOptions) std::printf("  %-20s %s\n", option.shown, option.meaning);
+  std::printf("  %-20s %s\n", "--engine NAME", "a paper's allocator instead of Freeway's own: see `freeway engines`");
+  std::printf("  %-20s %s\n", "--set NAME=VALUE", "an option of that engine, such as heaps=4");
 }
 
 int run(char** argv) {
+  std::string engine = "freeway";
+  std::vector<std::string> settings;
   for (; *argv != nullptr && **argv == '-'; ++argv) {
     if (std::strcmp(*argv, "--") == 0) {
       ++argv;
       break;
     }
+    if (const char* name = value_of("--engine", argv)) {
+      engine = name;
+      continue;
+    }
+    if (const char* setting = value_of("--set", argv)) {
+      settings.push_back(setting);
+      continue;
+    }
     if (!apply(*argv)) return fail(kOwnFailure, std::string("run: unknown option ") + *argv + " (see `freeway --help`)");
   }
+  if (const std::string why = fault_of_engine(engine); !why.empty()) return fail(kWrongValue, why);
+  for (const std::string& setting : settings)
+    if (const std::string why = set_engine_option(engine, setting); !why.empty()) return fail(kWrongValue, why);
   if (*argv == nullptr) return fail(kOwnFailure, "run: which program? (freeway run [options] -- program args...)");
 
   const Program program = find_program(*argv);
   if (program.status == kNotFound) return fail(kNotFound, "program not found: " + program.path);
   if (program.status == kNotExecutable) return fail(kNotExecutable, "not an executable file: " + program.path);
-  const Library library = find_library();
+  const Library library = find_library(engine);
   if (library.path.empty()) return fail(kOwnFailure, library.fault);
   if (const std::string why = obstacle(program.path); !why.empty()) return fail(kOwnFailure, why);
 
