@@ -138,7 +138,7 @@ class LargeBlocks {
 
   Frames<Env>* frames_ = nullptr;
   PageMap<Env>* map_ = nullptr;
-  std::size_t huge_from_ = kHugeFrames;
+  std::size_t huge_from_ = 0;
   typename Env::template Atomic<std::size_t> huge_, huge_count_;  // frames, blocks
 };
 
