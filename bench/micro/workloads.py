@@ -31,6 +31,9 @@ class Metric:
         return float(result[self.key])
 
 
+PEAK_RSS = Metric("rss_peak_kib", "  its peak RSS", "KiB", timing=False)
+
+
 @dataclass(frozen=True)
 class Workload:
     """A program with its arguments."""
@@ -64,12 +67,17 @@ def _spill() -> list[Workload]:
 
 
 WORKLOADS: tuple[Workload, ...] = (
-    _simple("lifo", "lifo_pair", "malloc(32) + free", 1.0, "fast"),
+    _simple("lifo", "lifo_pair", "malloc(32) + free", 1.0, "fast", "engines"),
     _simple("batch", "batch", "32 x malloc(32), 32 x free", 1.0, "fast"),
-    _simple("random-1", "random_replace --threads 1", "random replacement, 1 thread", 0.8, "fast", "random"),
+    Workload(
+        "random-1",
+        ("random_replace", "--threads", "1"),
+        (Metric(CPU_NS, "random replacement, 1 thread", target=0.8), PEAK_RSS),
+        ("fast", "random", "engines"),
+    ),
     _simple("random-2", "random_replace --threads 2", "random replacement, 2 threads", 0.8, "fast", "random"),
     *_spill(),
-    _simple("prodcons", "producer_consumer", "producer to consumer, 64 B", None, "threads"),
+    _simple("prodcons", "producer_consumer", "producer to consumer, 64 B", None, "threads", "engines"),
     _simple("larson-2", "larson --threads 2", "larson, 2 threads", 0.8, "threads", "larson"),
     _simple("larson-64", "larson --threads 64", "larson, 64 threads", 0.6, "threads", "larson"),
     _simple("xmalloc-2", "xmalloc --threads 2", "xmalloc, 2 threads", 0.9, "threads", "xmalloc"),
@@ -79,14 +87,14 @@ WORKLOADS: tuple[Workload, ...] = (
     Workload(
         "few-threads",
         ("random_replace", "--threads", "2", "--slots", "100", "--steps", "96000000"),
-        (Metric(WALL_NS, "100 slots a thread, 2 threads (wall)"),),
-        ("threads", "oversubscribed"),
+        (Metric(WALL_NS, "100 slots a thread, 2 threads (wall)"), PEAK_RSS),
+        ("threads", "oversubscribed", "engines"),
     ),
     Workload(
         "many-threads",
         ("random_replace", "--threads", "256", "--slots", "100", "--steps", "96000000"),
-        (Metric(WALL_NS, "100 slots a thread, 256 threads (wall)"),),
-        ("threads", "oversubscribed"),
+        (Metric(WALL_NS, "100 slots a thread, 256 threads (wall)"), PEAK_RSS),
+        ("threads", "oversubscribed", "engines"),
     ),
     Workload(
         "short-threads",
