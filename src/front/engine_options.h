@@ -20,6 +20,10 @@ struct EngineOption {
 inline constexpr EngineOption kEngineOptions[] = {
     // Numbers whose default depends on the machine have 0 for "as many as fit".
     {"michael", "HEAPS", "0..1024", "0", "processor heaps; 0: one for each CPU; 1: the paper's single-heap form"},
+    {"lfmalloc", "HEAPS", "0..64", "0", "hashed heaps, where there is no rseq; 0: two for each CPU"},
+    {"lfmalloc", "EMPTIES", "0..1000000", "16", "entirely free superblocks kept for any size class"},
+    {"streamflow", "LOCAL_CACHE", "0..64", "1", "free page blocks that a thread keeps, of each size (the paper: 1)"},
+    {"streamflow", "GLOBAL_CACHE", "0..4096", "0", "free page blocks that threads share, of each size (the paper: 0)"},
 };
 
 // For tools and people: `freeway engines`.

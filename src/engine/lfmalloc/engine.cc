@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT
+// engine.cc: start, and the parts of the engine that are not on malloc's path.
+#include "engine/lfmalloc/engine.h"
+
+#include <errno.h>
+
+#include "engine/lfmalloc/rseq_place.h"
+
+extern "C" {
+constinit FREEWAY_HIDDEN freeway::lfmalloc::RseqPlace freeway_hot = {};
+constinit FREEWAY_HIDDEN freeway::u64 freeway_lfmalloc_restarts = 0;
+constinit FREEWAY_HIDDEN void* freeway_lfmalloc_heaps[HOT_IDS] = {};
+// vfork.S comes here when the system call failed.
+FREEWAY_HIDDEN long freeway_vfork_failed(long error);
+}
+
+namespace freeway {
+
+constinit Front<lfmalloc::Engine> process_heap;
+
+namespace lfmalloc {
+
+u32 cpu_now() {
+  const auto* rseq = static_cast<const char*>(__builtin_thread_pointer()) + freeway_hot.any_rseq;
+  const int cpu = *reinterpret_cast<const volatile int*>(rseq + RSEQ_CPU_ID);
+  if (cpu >= 0) return static_cast<u32>(cpu);
+  u32 asked = 0;
+  raw_syscall(SYS_getcpu, reinterpret_cast<u64>(&asked));
+  return asked;
+}
+
+bool Engine::start(Substrate& substrate) {
+  assert_layout<Product>();
+  constexpr bool sections = kProtection == Protection::kSections;
+  find_rseq(substrate.options().use_rseq && process::id_bound() <= HOT_IDS);
+  memory_.init(&substrate);
+  const u32 hashed = static_cast<u32>(substrate.option("HEAPS"));
+  heaps_.init(&memory_, hashed != 0 ? hashed : 2 * substrate.cpus());
+  global_.init(&memory_, static_cast<u32>(substrate.option("EMPTIES")));
+  allocator_.init(&heaps_, &global_);
+  u32 silent = 0;
+  if (substrate.options().verbose && spoke_.cas_relaxed(silent, 1))
+    Line().text("freeway: lfmalloc: ").text(mode()).text(sections ? "" : " (a variant for comparison)").write();
+  return true;
+}
+
+const char* Engine::mode() const {
+  if (kProtection == Protection::kSections)
+    return freeway_hot.in_use != 0 ? "per-CPU heaps in restartable sections" : "hashed heaps under CAS";
+  if (kProtection == Protection::kCas) return kSelection == Selection::kCpu ? "per-CPU heaps under CAS" : "hashed heaps under CAS";
+  if (kProtection == Protection::kSpin)
+    return kSelection == Selection::kCpu ? "per-CPU heaps under spin locks" : "hashed heaps under spin locks";
+  return kSelection == Selection::kCpu ? "per-CPU heaps under mutexes" : "hashed heaps under mutexes";
+}
+
+// A larger block, and in front of the aligned address within it the way back to its start.
+void* Engine::allocate_aligned(std::size_t bytes, std::size_t alignment) {
+  const std::size_t room = bytes + alignment - 16;  // both are small: the front checked bytes
+  if (alignment > kMaxSmall || room > kMaxSmall) return nullptr;
+  const auto block = reinterpret_cast<uptr>(allocate(room));
+  if (block == 0) return nullptr;
+  const uptr aligned = align_up(block, alignment);
+  if (aligned != block) Memory::prefix(aligned).store_relaxed(block | prefix::kAligned);
+  return reinterpret_cast<void*>(aligned);
+}
+
+Verdict Engine::free(uptr address, u32 value) {
+  const Place place = locate(address, value);
+  if (FREEWAY_UNLIKELY(place.block == 0)) return Verdict::kInterior;
+  Atomic<u64>& prefix = Memory::prefix(place.block);
+  const u64 live = reinterpret_cast<u64>(place.superblock);
+  if (const u64 seen = prefix.load_relaxed(); FREEWAY_UNLIKELY(seen != live))
+    return seen == (live | prefix::kFree) ? Verdict::kDoubleFree : Verdict::kForeign;  // overwritten: nothing of ours
+  if (FREEWAY_UNLIKELY(place.block != address)) Memory::prefix(address).store_relaxed(0);
+  prefix.store_relaxed(live | prefix::kFree);
+  allocator_.free(place.superblock, value, place.size_class, place.block);
+  return Verdict::kOk;
+}
+
+std::size_t Engine::usable(uptr address, u32 value) {
+  const Place place = locate(address, value);
+  if (place.block == 0) return 0;
+  if (Memory::prefix(place.block).load_relaxed() != reinterpret_cast<u64>(place.superblock)) return 0;
+  return place.block + kClasses[place.size_class].data_bytes() - address;
+}
+
+}  // namespace lfmalloc
+}  // namespace freeway
+
+long freeway_vfork_failed(long error) {
+  errno = static_cast<int>(-error);
+  return -1;
+}
