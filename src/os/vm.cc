@@ -14,6 +14,7 @@ constexpr u64 kReadWrite = 1 | 2;                   // PROT_READ | PROT_WRITE
 constexpr u64 kPrivateAnonymous = 0x02 | 0x20;      // MAP_PRIVATE | MAP_ANONYMOUS
 constexpr u64 kNoReserve = 0x4000;                  // MAP_NORESERVE
 constexpr u64 kDontNeed = 4;                        // MADV_DONTNEED
+constexpr u64 kHugePage = 14;                       // MADV_HUGEPAGE
 constexpr u64 kWipeOnFork = 18;                     // MADV_WIPEONFORK
 constexpr u64 kMoveTo = 1 | 2;                      // MREMAP_MAYMOVE | MREMAP_FIXED
 
@@ -62,6 +63,8 @@ uptr map(std::size_t bytes, std::size_t alignment) {
 bool commit(uptr address, std::size_t bytes) { return raw_syscall(SYS_mprotect, address, bytes, kReadWrite) == 0; }
 
 bool purge(uptr address, std::size_t bytes) { return raw_syscall(SYS_madvise, address, bytes, kDontNeed) == 0; }
+
+void prefer_huge(uptr address, std::size_t bytes) { raw_syscall(SYS_madvise, address, bytes, kHugePage); }
 
 std::size_t resident(uptr address, std::size_t bytes) {
   const std::size_t page = page_size();

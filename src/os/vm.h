@@ -22,6 +22,8 @@ uptr map(std::size_t bytes, std::size_t alignment);
 bool commit(uptr address, std::size_t bytes);
 // Gives the memory back to the kernel; it reads as zero afterwards. False: the contents are unchanged.
 bool purge(uptr address, std::size_t bytes);
+// Asks for huge pages where the range allows them; a hint.
+void prefer_huge(uptr address, std::size_t bytes);
 // How many bytes of the range have memory now.
 std::size_t resident(uptr address, std::size_t bytes);
 // Ends the mapping. False (at the mapping limit): it is still there.
