@@ -15,6 +15,8 @@ const char* name_of(Fault fault) {
       return "a misaligned pointer";
     case Fault::kInterior:
       return "an interior pointer";
+    case Fault::kOtherThreads:
+      return "another thread's local block";
     default:
       return "a freed pointer";
   }

@@ -6,7 +6,7 @@
 
 namespace freeway {
 
-enum class Fault { kOk, kDoubleFree, kForeign, kMisaligned, kInterior };
+enum class Fault { kOk, kDoubleFree, kForeign, kMisaligned, kInterior, kOtherThreads };
 
 // Writes one line to fd 2: what happened to `pointer` in `function` ("free", "realloc", …), called from `caller` (null:
 // not known any more), then aborts unless `go_on`. Signal-safe; a full pipe may block it.

@@ -37,10 +37,23 @@ struct Flag {
 template <class Env>
 using FlagWord = typename Env::template Atomic<u64>;
 
-// Algorithm 4, lines 5-6, the other way round: the flag of the block that starts at `block`.
+// The flag of the block that starts at `block`. Whoever may store to it may load and store it relaxed.
 template <class Env>
 FlagWord<Env>& flag_of(uptr block) {
   return *reinterpret_cast<FlagWord<Env>*>(block);
+}
+
+// Algorithm 4, line 6: frees the block, as far as its owner is concerned. By whoever the block belongs to, who does not
+// touch it, or the superblock, any more.
+template <class Env>
+void reset_flag(uptr block) {
+  flag_of<Env>(block).store_release(0);  // [R1] pairs with [A1]
+}
+
+// For the superblock's owner, who may reuse the block if this is 0.
+template <class Env>
+u64 look_at_flag(uptr block) {
+  return flag_of<Env>(block).load_acquire();  // [A1] pairs with [R1]
 }
 
 }  // namespace freeway::hmalloc

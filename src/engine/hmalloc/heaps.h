@@ -56,6 +56,24 @@ class Heaps {
     // LAST TOUCH: heap
   }
 
+  // Takes all heaps of ended threads and puts them back, having called first(heap) for each, and then(heap) for each. A
+  // thread that starts meanwhile makes itself a new one.
+  template <class First, class Then>
+  void each_ended(Source& source, First&& first, Then&& then) {
+    u32 mine = 0;
+    while (Heap* heap = inherit(source)) {
+      first(*heap);
+      heap->link.store_relaxed(mine);
+      mine = heap->index();
+    }
+    while (mine != 0) {
+      Heap* heap = source.heap(mine);
+      mine = heap->link.load_relaxed();
+      then(*heap);
+      leave(source, heap);
+    }
+  }
+
   // Calls f(heap) for every heap that was ever made, whosever it is.
   template <class F>
   void each(Source& source, F&& f) const {

@@ -8,7 +8,7 @@
 //           the others are
 // Who       take_vacant, probe, all_free: the owner of the heap.   block_of, the first line, a block's flag: whoever
 //           has a block of it
-// Orders    [A1] a block whose flag is free was left by its last user, and so was the header
+// Orders    flag.h: a block whose flag is free was left by its last user, and so was the header
 // Lost if killed: the block in hand
 // Checked   tests/engines/hmalloc/{shared_superblock_test,flag_model}.cc
 #pragma once
@@ -67,7 +67,7 @@ struct SharedSuperblock {
   uptr probe() {
     const u32 at = index.get();
     const uptr ptr = start_addr.get() + uptr{at} * object_size.get();
-    if (flag_of<Env>(ptr).load_acquire() != Flag<S>::kFree) return 0;  // [A1] pairs with thread_heap.h:[R1]
+    if (look_at_flag<Env>(ptr) != Flag<S>::kFree) return 0;
     index.set(at + 1 == total_objects.get() ? 0 : at + 1);
     return ptr;
   }
@@ -78,6 +78,24 @@ struct SharedSuperblock {
     const u64 which = ((offset / S::kLine) * reciprocal.get()) >> 32;
     if (offset >= size.get() || which >= total_objects.get()) return 0;
     return start_addr.get() + which * object_size.get();
+  }
+
+  // Whether `block`, or 0, is in use and was handed out as `address`. Exact for whoever has the block.
+  bool handed_out_at(uptr block, uptr address) const {
+    if (block == 0) return false;
+    const u64 flag = flag_of<Env>(block).load_relaxed();
+    return Flag<S>::is_occupied(flag) && Flag<S>::offset(flag) == address - block;
+  }
+  // Bytes that may be used from `address` on; 0 if no block was handed out there.
+  std::size_t usable(uptr address) const {
+    const uptr block = block_of(address);
+    return handed_out_at(block, address) ? block + object_size.get() - address : 0;
+  }
+  // Whether a block, free or in use, begins there: what to call an address that no block was handed out at.
+  bool begins_block(uptr address) const {
+    const uptr block = block_of(address);
+    if (block == 0) return false;
+    return address == block + S::kFlagArea && !Flag<S>::is_occupied(flag_of<Env>(block).load_relaxed());
   }
 
   // Whether every block that was ever handed out is free; who asks sees all that was done with them.
@@ -97,7 +115,7 @@ struct SharedSuperblock {
   void each_used(F&& f) const {
     const uptr end = current_addr.get();
     for (uptr ptr = start_addr.get(); ptr < end; ptr += object_size.get())
-      if (!f(ptr, flag_of<Env>(ptr).load_acquire())) return;  // [A1] pairs with thread_heap.h:[R1]
+      if (!f(ptr, look_at_flag<Env>(ptr))) return;
   }
 
   // (lines * reciprocal) >> 32 == lines / object, for every number of lines in a superblock: it is too large by less

@@ -3,7 +3,7 @@
 //
 // Fields    owner-only, but for `late` (late_frees.h) and, while nobody owns the heap, `link` (heaps.h)
 // Who       the owner. Of a heap's superblocks others touch the first line and the flag of a block that is theirs
-// Orders    [R1] resetting a flag publishes all that was done with the block and its superblock
+// Orders    flag.h, for blocks; heaps.h, for the heap as a whole
 // RMW       none: only `late`, which is empty in a program without handlers that free local blocks, has any
 // Memory    superblocks stay until trim, the paper's until the end: there is no global heap
 // Lost if killed: the heap: its free memory is nobody's. Its blocks may still be freed
@@ -12,6 +12,8 @@
 // Source is where superblocks come from:
 //   take(kind)            -> address of bytes_of(kind) bytes at a multiple of as many, 0 without memory
 //   give(address, kind)
+//   local_of(address)     -> the local superblock of a block
+//   freed_twice(address)  a block that was freed late had been freed before
 #pragma once
 
 #include "engine/hmalloc/block_cache.h"
@@ -79,25 +81,14 @@ class ThreadHeap {
   // `mine`: the calling thread's own heap; null if it cannot be touched: then the flag it is.
   static Freed free_shared(ThreadHeap* mine, const Shared& sb, uptr address) {
     const uptr block = sb.block_of(address);
-    if (block == 0) return Freed::kNoBlock;
-    const u64 flag = flag_of<Env>(block).load_relaxed();
-    if (!Flag<S>::is_occupied(flag)) return address == block + S::kFlagArea ? Freed::kTwice : Freed::kNoBlock;
-    if (Flag<S>::offset(flag) != address - block) return Freed::kNoBlock;
+    if (!sb.handed_out_at(block, address)) return sb.begins_block(address) ? Freed::kTwice : Freed::kNoBlock;
     if (Env::mutant("the owner's list")) mine = mine->source_->heap(sb.heap.get());
     if (mine != nullptr && mine->classes_[size_to_class<S>(sb.object_size.get())].cache.put(block))  // lines 4, 8
       return Freed::kYes;
     Env::step("hmalloc.reset");
-    flag_of<Env>(block).store_release(Flag<S>::kFree);  // [R1] pairs with shared_superblock.h:[A1]   lines 5-6
+    reset_flag<Env>(block);  // lines 5-6
+    // LAST TOUCH: sb, block
     return Freed::kYes;
-  }
-
-  // Bytes that may be used from `address` on; 0 if no block was handed out there.
-  static std::size_t usable_shared(const Shared& sb, uptr address) {
-    const uptr block = sb.block_of(address);
-    if (block == 0) return 0;
-    const u64 flag = flag_of<Env>(block).load_relaxed();
-    if (!Flag<S>::is_occupied(flag) || Flag<S>::offset(flag) != address - block) return 0;
-    return block + sb.object_size.get() - address;
   }
 
   // --- Not in the paper. ---------------------------------------------------------------------------------------------
@@ -107,12 +98,21 @@ class ThreadHeap {
   // Owner: frees those blocks. False: one of them was no block.
   bool drain_late() {
     bool good = true;
-    late_.take_all([&](uptr block) { return good = source_->local_of(block)->free(block); });
+    late_.take_all([&](uptr block) {
+      good = source_->local_of(block)->free(block);
+      if (!good) source_->freed_twice(block);
+      return good;
+    });
     return good;
   }
 
-  // Owner: gives back superblocks without a block in use; those of other heaps that are in our cache lists become free,
-  // too. Returns bytes.
+  // Owner: the blocks in the cache lists, whosever they are, become free.
+  void empty_caches() {
+    for (SharedClass& c : classes_)
+      while (const uptr block = c.cache.take()) reset_flag<Env>(block);
+  }
+
+  // Owner: gives back superblocks without a block in use. Returns bytes.
   std::size_t trim() {
     drain_late();
     std::size_t bytes = 0;
@@ -145,6 +145,16 @@ class ThreadHeap {
     }
   }
   u32 cached(unsigned c) const { return classes_[c].cache.count(); }
+  // Whether the superblock is one of this heap's. While nobody else is inside.
+  bool holds(const Local& sb) const {
+    return local_.get() == &sb || lsl_.traverse([&](const Local& each) { return &each == &sb; }) != nullptr;
+  }
+  bool holds(const Shared& sb) const {
+    const unsigned c = size_to_class<S>(sb.object_size.get());
+    if (c >= S::kClasses) return false;
+    return classes_[c].current.get() == &sb ||
+           classes_[c].ssl.traverse([&](const Shared& each) { return &each == &sb; }) != nullptr;
+  }
 
   // heaps.h: the heap below in the stack of ended threads' heaps, and the one made before this.
   typename Env::template Atomic<u32> link, older;
@@ -199,8 +209,6 @@ class ThreadHeap {
   }
 
   std::size_t trim_class(SharedClass& c) {
-    while (const uptr block = c.cache.take())
-      flag_of<Env>(block).store_release(Flag<S>::kFree);  // [R1] pairs with shared_superblock.h:[A1]
     std::size_t bytes = 0;
     if (Shared* current = c.current.get(); current != nullptr && current->all_free()) {
       c.current.set(nullptr);

@@ -46,6 +46,7 @@ class HeapWorld {
     test::kernel().release(address, bytes_of<S>(kind));
   }
   Local* local_of(uptr address) { return reinterpret_cast<Local*>(start_of(address)); }
+  void freed_twice(uptr) { ++late_faults; }
   Heap* heap(u32 index) { return heaps_[index - 1].get(); }
   u32 make_heap() {
     std::lock_guard guard(mutex_);
@@ -76,6 +77,7 @@ class HeapWorld {
   std::map<uptr, Kind> superblocks;
   Heaps<Env, S, HeapWorld> heaps;
   bool refuse_heaps = false;
+  int late_faults = 0;
 
  private:
   static constexpr u32 kMostHeaps = 256;

@@ -41,7 +41,7 @@ TEST_F(LocalTest, BlocksLieOneBehindTheOtherWithoutHeaders) {
   const uptr a = heap.allocate_local(1), b = heap.allocate_local(17), c = heap.allocate_local(400);
   EXPECT_EQ(b, a + 16);
   EXPECT_EQ(c, b + 32);
-  EXPECT_EQ(of(a).current_addr.get(), c + 400);
+  EXPECT_EQ(of(a).current_addr.load_relaxed(), c + 400);
   EXPECT_EQ(of(a).allocated_num.get(), 3u);
   EXPECT_EQ(of(a).freed_num.get(), 0u);
   for (uptr p : {a, b, c}) EXPECT_EQ(p % 16, 0u);
@@ -89,7 +89,7 @@ TEST_F(LocalTest, WhenAllAreFreedTheSuperblockStartsAgain) {
   EXPECT_EQ(world.free_local(blocks[0]), Freed::kYes);
   EXPECT_EQ(sb.allocated_num.get(), 0u);
   EXPECT_EQ(sb.freed_num.get(), 0u);
-  EXPECT_EQ(sb.current_addr.get(), sb.start_addr.get());
+  EXPECT_EQ(sb.current_addr.load_relaxed(), sb.start_addr.get());
   EXPECT_EQ(heap.allocate_local(100), blocks[0]);
 }
 
@@ -207,6 +207,7 @@ TEST_F(LocalTest, ABlockFreedLateTwiceIsSeen) {
   heap.free_late(a);
   heap.free_late(a);
   EXPECT_FALSE(heap.drain_late());
+  EXPECT_EQ(world.late_faults, 1);
   EXPECT_EQ(of(b).live_blocks(), 1u) << "what the ring hides stays: here b";
   EXPECT_TRUE(heap.drain_late());
 }

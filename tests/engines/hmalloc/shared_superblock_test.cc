@@ -195,11 +195,11 @@ TEST_F(SharedTest, WhatIsNoBlockIsSeen) {
   for (uptr p : {a - 16, a - 1, a + 1, a + 16, a + 48, a + 64, sb, sb + 64, sb + 127})
     EXPECT_EQ(world.free_shared(&heap, p), Freed::kNoBlock) << p - sb;
   for (uptr p : {sb + 65535, sb + 65536 - 16}) EXPECT_EQ(world.free_shared(&heap, p), Freed::kNoBlock) << p - sb;
-  EXPECT_EQ(World::Heap::usable_shared(of(a), a), 256 - S::kFlagArea);
-  EXPECT_EQ(World::Heap::usable_shared(of(a), a + 16), 0u);
+  EXPECT_EQ(of(a).usable(a), 256 - S::kFlagArea);
+  EXPECT_EQ(of(a).usable(a + 16), 0u);
   EXPECT_EQ(world.free_shared(&heap, a), Freed::kYes);
   EXPECT_EQ(world.free_shared(&heap, a), Freed::kTwice) << "in the cache list";
-  EXPECT_EQ(World::Heap::usable_shared(of(a), a), 0u);
+  EXPECT_EQ(of(a).usable(a), 0u);
   EXPECT_EQ(allocate(200), a);
   reset(a);
   EXPECT_EQ(world.free_shared(&heap, a), Freed::kTwice) << "by its flag";
@@ -226,7 +226,7 @@ TEST_F(SharedTest, AnAlignedBlockIsFreedWhereItWasHandedOut) {
   const uptr a = allocate(1000 + 512);
   const uptr aligned = align_up(a, 512);
   flag_of<TestEnv>(a - S::kFlagArea).store_relaxed(Flag<S>::occupied(aligned - (a - S::kFlagArea)));
-  EXPECT_GE(World::Heap::usable_shared(of(a), aligned), 1000u);
+  EXPECT_GE(of(a).usable(aligned), 1000u);
   EXPECT_EQ(world.free_shared(&heap, a), aligned == a ? Freed::kYes : Freed::kNoBlock);
   if (aligned != a) {
     EXPECT_EQ(world.free_shared(&heap, aligned), Freed::kYes);
@@ -259,8 +259,10 @@ TEST_F(SharedTest, TrimGivesBackWhatIsEmptyAndEmptiesTheCacheLists) {
   blocks.push_back(allocate(kHalfMost));  // another superblock
   world.free_shared(&other, blocks[0]);
   world.free_shared(&heap, blocks[1]);
-  EXPECT_EQ(heap.trim(), 0u) << "the other heap's list has a block";
+  heap.empty_caches();
   EXPECT_EQ(heap.cached(size_to_class<S>(shared_size<S>(kHalfMost))), 0u);
+  EXPECT_EQ(heap.trim(), 0u) << "the other heap's list has a block";
+  other.empty_caches();
   EXPECT_EQ(other.trim(), 0u) << "its list's block is free now, and not of its superblock";
   EXPECT_EQ(heap.trim(), S::kFirst);
   reset(blocks[2]);

@@ -21,7 +21,7 @@ using S = PaperSizes;
 std::size_t touched(World& world) {
   std::size_t sum = 0;
   for (auto& [address, kind] : world.superblocks)
-    sum += is_local(kind) ? reinterpret_cast<World::Local*>(address)->current_addr.get() - address
+    sum += is_local(kind) ? reinterpret_cast<World::Local*>(address)->current_addr.load_relaxed() - address
                           : reinterpret_cast<World::Shared*>(address)->current_addr.get() - address;
   return sum;
 }
