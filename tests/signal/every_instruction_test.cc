@@ -13,6 +13,7 @@
 #include "signal/support/drills.h"
 #include "signal/support/heap_account.h"
 #include "signal/support/instruction_tour.h"
+#include "signal/support/loss_account.h"
 #include "signal/support/steady_state.h"
 
 #if !defined(__x86_64__)
@@ -60,12 +61,8 @@ void handler_allocates(const Options& options) {
 
 // --- The handler jumps out of the call. -----------------------------------------------------------------------------
 
-struct Losses {
-  std::atomic<uint64_t> calls{0}, superblocks{0}, frames{0};
-};
-
 sigjmp_buf landing;
-freeway_audit_t before;  // not a local: it is read after the jump
+LossOfEach loss;  // not a local: it is read after the jump
 
 void handler_jumps_out(const Options& options) {
   // SA_NODEFER: the jump does not restore the mask.
@@ -79,33 +76,20 @@ void handler_jumps_out(const Options& options) {
         siglongjmp(landing, 1);
       },
       SA_NODEFER);
-  static Losses* losses;
-  losses = share<Losses>();
   const auto visit = [](size_t drill) {
     was_hit = false;
     if (sigsetjmp(landing, 0) == 0) {
       drills->run(drill);
       return was_hit == true;
     }
-    // What was lost, exactly: one superblock at most, and the frames of the block or span that was in hand.
-    const freeway_audit_t after = require_clean_audit("audit after a jump out of the allocator");
-    require(superblocks_lost(after) <= superblocks_lost(before) + 1, "one jump lost several superblocks",
-            superblocks_lost(after), superblocks_lost(before));
-    require(
-        after.frames_stranded * kFrameBytes <= before.frames_stranded * kFrameBytes + drills->in_hand() + kLargestSpan,
-        "one jump lost more frames than the call had in hand", after.frames_stranded - before.frames_stranded,
-        drills->in_hand());
-    losses->calls.fetch_add(1);
-    losses->superblocks.fetch_add(superblocks_lost(after) - superblocks_lost(before));
-    losses->frames.fetch_add(after.frames_stranded - before.frames_stranded);
-    before = after;
+    loss.check(drills->in_hand());
     drills->clear_in_hand();
     drills->verify_all("a block is damaged after a jump out of the allocator");
     drills->run(Drills::kPairs);
     drills->run(Drills::kSmallBurst);
     return true;
   };
-  before = require_clean_audit("audit before the first jump");
+  loss.start();
   tour.travel_in_children(
       Deadline(options.seconds), [] {}, visit,
       [] {
@@ -113,11 +97,7 @@ void handler_jumps_out(const Options& options) {
         require_clean_audit("audit after jumps");
         require_steady_state(1);
       });
-  Line()
-      .count(losses->calls, "jumps")
-      .count(losses->superblocks, "superblocks lost")
-      .count(losses->frames, "frames stranded")
-      .write_to(1);
+  loss.write("jumps");
 }
 
 // --- The handler forks; parent and child both finish the call. ------------------------------------------------------

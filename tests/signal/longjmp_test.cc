@@ -10,9 +10,9 @@
 #include <csignal>
 #include <cstdio>
 
-#include "signal/support/block_mix.h"
 #include "signal/support/case_runner.h"
-#include "signal/support/heap_account.h"
+#include "signal/support/losable_table.h"
+#include "signal/support/loss_account.h"
 #include "signal/support/signal_sender.h"
 #include "signal/support/steady_state.h"
 
@@ -23,13 +23,10 @@ constexpr size_t kThreads = 4;
 constexpr size_t kTable = 500;
 
 // All that must survive a jump lives here, not in locals.
-struct Worker {
+struct Worker : LosableTable<kTable> {
   pthread_t thread;
   size_t index = 0;
-  Random random{0};
   sigjmp_buf landing;
-  void* volatile table[kTable] = {};
-  volatile size_t in_hand = 0;  // bytes of the program's own blocks that a jump now would lose
   volatile uint64_t jumps = 0;
   volatile uint64_t bytes_dropped = 0;
   volatile uint64_t operations = 0;
@@ -48,33 +45,6 @@ void handler(int) {
   siglongjmp(worker->landing, 1);
 }
 
-void note_in_hand(Worker* worker, size_t bytes) {
-  worker->in_hand = bytes;
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-}
-
-// One operation on a slot. A block leaves the table before a call may lose it.
-void operate(Worker* worker) {
-  Random& random = worker->random;
-  void* volatile& slot = worker->table[random.below(kTable)];
-  void* block = slot;
-  slot = nullptr;
-  if (block == nullptr) {
-    const size_t size = random_size(random, mix);
-    note_in_hand(worker, size);
-    slot = allocate_block(random, size);
-  } else if (random.one_in(4)) {
-    const size_t size = random_size(random, mix);
-    note_in_hand(worker, size + seed_size(seed_of(block)));
-    slot = resize_block(random, block, size);
-  } else {
-    note_in_hand(worker, seed_size(seed_of(block)));
-    release_block(block);
-  }
-  note_in_hand(worker, 0);
-  worker->operations = worker->operations + 1;
-}
-
 void* work(void* argument) {
   Worker* worker = static_cast<Worker*>(argument);
   // The mask is not saved: the handler is installed with SA_NODEFER.
@@ -85,11 +55,13 @@ void* work(void* argument) {
     me = worker;
     sender.set_target(worker->index, raw_gettid());
   }
-  while (!stopping.load(std::memory_order_relaxed)) operate(worker);
+  while (!stopping.load(std::memory_order_relaxed)) {
+    worker->operate(mix);
+    worker->operations = worker->operations + 1;
+  }
   sender.set_target(worker->index, 0);
   me = nullptr;
-  for (void* volatile& slot : worker->table)
-    if (void* block = slot) release_block(block);
+  worker->empty();
   return nullptr;
 }
 
@@ -104,16 +76,10 @@ void jump_out(const Options& options, const SizeMix& sizes, size_t superblock) {
   mix = sizes;
   // What the heap needs anyway: one round of the same work without jumps, measured when all of it is freed.
   for (size_t i = 0; i < kThreads; i++) workers[i].random = Random(options.seed + i);
-  for (int i = 0; i < 100'000; i++) operate(&workers[i % kThreads]);
-  for (Worker& worker : workers)
-    for (void* volatile& slot : worker.table)
-      if (void* block = slot) {
-        release_block(block);
-        slot = nullptr;
-      }
-  trim_heap();
-  const size_t resident_before = resident_bytes();
-  const size_t stranded_before = require_clean_audit("audit before the first jump").frames_stranded;
+  for (int i = 0; i < 100'000; i++) workers[i % kThreads].operate(mix);
+  for (Worker& worker : workers) worker.empty();
+  LossOfMany loss;
+  loss.start();
 
   sender.start(options.seed, {SIGUSR1}, 50, 400);
   struct sigaction action = {};
@@ -139,29 +105,8 @@ void jump_out(const Options& options, const SizeMix& sizes, size_t superblock) {
     operations += worker.operations;
   }
   const uint64_t jumps = jumps_so_far();
-  const freeway_audit_t audit = require_clean_audit("audit after jumps out of the allocator");
-  trim_heap();
-  const size_t resident_now = resident_bytes();
-  const size_t growth = resident_now > resident_before ? resident_now - resident_before : 0;
-  const size_t stranded = (audit.frames_stranded - stranded_before) * kFrameBytes;
-  Line()
-      .count(operations, "operations")
-      .count(jumps, "jumps")
-      .count(dropped >> 10, "KiB of the program's own blocks dropped")
-      .write_to(1);
-  Line()
-      .count(growth >> 10, "KiB more resident")
-      .count(stranded >> 10, "KiB of stranded frames")
-      .count(superblocks_lost(audit), "superblocks lost")
-      .write_to(1);
-
-  // The calls' own blocks, one span and one superblock each; a slab of magazines is a matter of the few slabs there
-  // are, not of the number of jumps.
-  require(superblocks_lost(audit) <= jumps, "more superblocks lost than calls", superblocks_lost(audit), jumps);
-  require(stranded <= dropped + jumps * (superblock + kFrameBytes), "more frames stranded than calls can lose",
-          stranded, jumps);
-  const size_t slabs = size_t{128} << 20;
-  require(growth <= slabs + dropped + jumps * superblock, "more memory lost than calls had in hand", growth, jumps);
+  Line().count(operations, "operations").count(jumps, "jumps").write_to(1);
+  loss.check(jumps, dropped, superblock + kFrameBytes, superblock);
   // And the heap works.
   Random random(options.seed);
   for (int i = 0; i < 20'000; i++) release_block(allocate_block(random, mix));

@@ -14,6 +14,7 @@
 #include "signal/support/drills.h"
 #include "signal/support/heap_account.h"
 #include "signal/support/instruction_tour.h"
+#include "signal/support/loss_account.h"
 #include "signal/support/steady_state.h"
 
 #if !defined(__x86_64__)
@@ -121,10 +122,6 @@ void parked_at_every_instruction(const Options& options) {
           superblocks_lost(audit), audit.frames_stranded);
 }
 
-struct Losses {
-  std::atomic<uint64_t> threads{0}, superblocks{0}, frames{0};
-};
-
 void gone_at_every_instruction(const Options& options) {
   prepare(options, [](bool) {
     if (inside_allocator == 0) return;
@@ -133,24 +130,12 @@ void gone_at_every_instruction(const Options& options) {
     state.set(kStopped);
     ::syscall(SYS_exit, 0);
   });
-  static Losses* losses;
-  losses = share<Losses>();
-  static freeway_audit_t before;
-  before = require_clean_audit("audit before the first thread went");
+  static LossOfEach loss;
+  loss.start();
   const auto visit = [](size_t drill) {
     if (let_other_run(drill) == kDone) return false;
     ::pthread_join(other, nullptr);
-    const freeway_audit_t after = require_clean_audit("audit after a thread went");
-    require(superblocks_lost(after) <= superblocks_lost(before) + 1, "one thread took several superblocks with it",
-            superblocks_lost(after), superblocks_lost(before));
-    require(
-        after.frames_stranded * kFrameBytes <= before.frames_stranded * kFrameBytes + drills->in_hand() + kLargestSpan,
-        "one thread took more frames with it than it had in hand", after.frames_stranded - before.frames_stranded,
-        drills->in_hand());
-    losses->threads.fetch_add(1);
-    losses->superblocks.fetch_add(superblocks_lost(after) - superblocks_lost(before));
-    losses->frames.fetch_add(after.frames_stranded - before.frames_stranded);
-    before = after;
+    loss.check(drills->in_hand());
     drills->clear_in_hand();
     run_many_drills();
     start_other();
@@ -163,11 +148,7 @@ void gone_at_every_instruction(const Options& options) {
     require_clean_audit("audit after threads went");
     require_steady_state(1);
   });
-  Line()
-      .count(losses->threads, "threads went")
-      .count(losses->superblocks, "superblocks lost")
-      .count(losses->frames, "frames stranded")
-      .write_to(1);
+  loss.write("threads went");
 }
 
 }  // namespace

@@ -8,9 +8,9 @@
 #include <csignal>
 #include <cstdio>
 
-#include "signal/support/block_mix.h"
 #include "signal/support/case_runner.h"
-#include "signal/support/heap_account.h"
+#include "signal/support/losable_table.h"
+#include "signal/support/loss_account.h"
 #include "signal/support/steady_state.h"
 
 namespace {
@@ -20,11 +20,9 @@ constexpr size_t kResidents = 2;  // threads that stay all the time
 constexpr size_t kGuests = 4;     // threads at a time that vanish
 constexpr size_t kTable = 100;
 
-struct Worker {
+// Outlives its thread: the next life goes on with the blocks.
+struct Worker : LosableTable<kTable> {
   pthread_t thread;
-  Random random{0};
-  void* volatile table[kTable] = {};  // outlives the thread: its next life goes on with the blocks
-  volatile size_t in_hand = 0;        // bytes of the program's own blocks that would be lost now
   std::atomic<uint64_t> operations{0};
 };
 
@@ -34,30 +32,8 @@ constinit thread_local Worker* volatile me = nullptr;
 std::atomic<bool> stopping{false};
 SizeMix mix = kUpToMedium;
 
-void note_in_hand(Worker* worker, size_t bytes) {
-  worker->in_hand = bytes;
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-}
-
-// A block leaves the table before a call may lose it.
 void operate(Worker* worker) {
-  Random& random = worker->random;
-  void* volatile& slot = worker->table[random.below(kTable)];
-  void* block = slot;
-  slot = nullptr;
-  if (block == nullptr) {
-    const size_t size = random_size(random, mix);
-    note_in_hand(worker, size);
-    slot = allocate_block(random, size);
-  } else if (random.one_in(4)) {
-    const size_t size = random_size(random, mix);
-    note_in_hand(worker, size + seed_size(seed_of(block)));
-    slot = resize_block(random, block, size);
-  } else {
-    note_in_hand(worker, seed_size(seed_of(block)));
-    release_block(block);
-  }
-  note_in_hand(worker, 0);
+  worker->operate(mix);
   worker->operations.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -87,14 +63,6 @@ void* stay_until_cancelled(void* argument) {
 
 void send_signal(Worker& guest) { ::pthread_kill(guest.thread, SIGUSR1); }
 void cancel(Worker& guest) { ::pthread_cancel(guest.thread); }
-
-void empty(Worker& worker) {
-  for (void* volatile& slot : worker.table)
-    if (void* block = slot) {
-      slot = nullptr;
-      release_block(block);
-    }
-}
 
 struct Way {
   void* (*life)(void*);
@@ -141,10 +109,9 @@ void vanish(const Options& options, const Way& way, const SizeMix& sizes) {
   for (Worker& worker : residents) worker.random = Random(seed++);
   for (Worker& worker : guests)
     for (int i = 0; i < 20'000; i++) operate(&worker);
-  for (Worker& worker : guests) empty(worker);
-  trim_heap();
-  const size_t resident_before = resident_bytes();
-  const size_t stranded_before = require_clean_audit("audit before the first thread vanished").frames_stranded;
+  for (Worker& worker : guests) worker.empty();
+  LossOfMany loss;
+  loss.start();
 
   for (Worker& worker : residents) require(::pthread_create(&worker.thread, nullptr, stay, &worker) == 0, "no thread");
   uint64_t gone = 0;
@@ -156,31 +123,11 @@ void vanish(const Options& options, const Way& way, const SizeMix& sizes) {
   for (Worker& worker : residents) {
     ::pthread_join(worker.thread, nullptr);
     operations += worker.operations.load();
-    empty(worker);
+    worker.empty();
   }
-  for (Worker& worker : guests) empty(worker);
-
-  const freeway_audit_t audit = require_clean_audit("audit after threads vanished");
-  trim_heap();
-  const size_t resident_now = resident_bytes();
-  const size_t growth = resident_now > resident_before ? resident_now - resident_before : 0;
-  const size_t stranded = (audit.frames_stranded - stranded_before) * kFrameBytes;
-  Line()
-      .count(gone, "threads vanished")
-      .count(operations, "operations of the others")
-      .count(dropped >> 10, "KiB of the program's own blocks dropped")
-      .write_to(1);
-  Line()
-      .count(growth >> 10, "KiB more resident")
-      .count(stranded >> 10, "KiB of stranded frames")
-      .count(superblocks_lost(audit), "superblocks lost")
-      .write_to(1);
-  require(superblocks_lost(audit) <= gone, "more superblocks lost than threads", superblocks_lost(audit), gone);
-  require(stranded <= dropped + gone * (kLargestSpan), "more frames stranded than calls can lose", stranded, gone);
-  // Slabs of magazines are a matter of the few slabs there are, not of the number of threads.
-  const size_t slabs = size_t{128} << 20;
-  require(growth <= slabs + dropped + gone * kLargestSuperblock, "more memory lost than calls had in hand", growth,
-          gone);
+  for (Worker& worker : guests) worker.empty();
+  Line().count(gone, "threads vanished").count(operations, "operations of the others").write_to(1);
+  loss.check(gone, dropped, kLargestSpan, kLargestSuperblock);
   for (int i = 0; i < 20'000; i++) release_block(allocate_block(random, mix));
   require_steady_state(options.seed);
 }
