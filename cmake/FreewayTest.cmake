@@ -69,6 +69,10 @@ function(freeway_register_one name mode engine)
   add_test(NAME ${name} COMMAND ${T_COMMAND})
   set_tests_properties(${name} PROPERTIES
     LABELS "${T_LABELS}" TIMEOUT ${T_TIMEOUT} ENVIRONMENT "${environment}" RUN_SERIAL ${T_RUN_SERIAL})
+  if(NOT engine STREQUAL "freeway")
+    # Were the engine's library missing, the loader would quietly take the flagship (tests/engines/CMakeLists.txt).
+    set_tests_properties(${name} PROPERTIES FIXTURES_REQUIRED ${engine}_in_place)
+  endif()
   if(T_SKIP_CODE)
     set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE ${T_SKIP_CODE})
   endif()
