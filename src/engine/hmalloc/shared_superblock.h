@@ -67,7 +67,7 @@ struct SharedSuperblock {
   uptr probe() {
     const u32 at = index.get();
     const uptr ptr = start_addr.get() + uptr{at} * object_size.get();
-    if (look_at_flag<Env>(ptr) != Flag<S>::kFree) return 0;
+    if (look_at_flag<Env>(ptr) != Flag<S>::kFree && !Env::mutant("unseen flag")) return 0;
     index.set(at + 1 == total_objects.get() ? 0 : at + 1);
     return ptr;
   }
@@ -99,7 +99,7 @@ struct SharedSuperblock {
   }
 
   // Whether every block that was ever handed out is free; who asks sees all that was done with them.
-  bool all_free() const { return occupied(total_objects.get()) == 0; }
+  bool all_free() const { return occupied(1) == 0 || Env::mutant("trim unseen"); }
 
   // How many blocks are not free, as far as their flags say; looks no further once there are `most`.
   u32 occupied(u32 most) const {

@@ -82,7 +82,7 @@ class ThreadHeap {
   static Freed free_shared(ThreadHeap* mine, const Shared& sb, uptr address) {
     const uptr block = sb.block_of(address);
     if (!sb.handed_out_at(block, address)) return sb.begins_block(address) ? Freed::kTwice : Freed::kNoBlock;
-    if (Env::mutant("the owner's list")) mine = mine->source_->heap(sb.heap.get());
+    if (mine != nullptr && Env::mutant("the owner's list")) mine = mine->source_->heap(sb.heap.get());
     if (mine != nullptr && mine->classes_[size_to_class<S>(sb.object_size.get())].cache.put(block))  // lines 4, 8
       return Freed::kYes;
     Env::step("hmalloc.reset");
