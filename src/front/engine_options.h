@@ -24,6 +24,13 @@ inline constexpr EngineOption kEngineOptions[] = {
     {"lfmalloc", "EMPTIES", "0..1000000", "16", "entirely free superblocks kept for any size class"},
     {"streamflow", "LOCAL_CACHE", "0..64", "1", "free page blocks that a thread keeps, of each size (the paper: 1)"},
     {"streamflow", "GLOBAL_CACHE", "0..4096", "0", "free page blocks that threads share, of each size (the paper: 0)"},
+    {"nbbs", "LEVELS_PER_WORD", "1|3|4", "4", "levels of the tree in a word"},
+    {"nbbs", "FORM", "corrected|published|spin", "corrected",
+     "published: as printed, which can hand out a block twice; spin: with a lock, not for signal handlers"},
+    {"nbbs", "UP", "on|off", "on", "whether a climb ends at a word all of whose ancestors are marked (corrected)"},
+    {"nbbs", "LEVELS", "13..22", "20", "levels of a region's tree: it manages 2^(levels - 1) smallest blocks"},
+    {"nbbs", "MIN", "16|32|64|128|256", "16", "smallest block, bytes"},
+    {"nbbs", "MAX", "64K|128K|256K|512K|1M", "1M", "largest block, bytes"},
 };
 
 // For tools and people: `freeway engines`.

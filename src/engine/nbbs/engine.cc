@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: MIT
+// engine.cc: see engine.h.
+#include "engine/nbbs/engine.h"
+
+#include "os/syscall.h"
+
+namespace freeway {
+constinit Front<nbbs::Engine> process_heap;
+}  // namespace freeway
+
+namespace freeway::nbbs {
+
+namespace {
+
+constexpr unsigned kMostTreeLevels = 22;  // the option's limit
+
+// slot + 1 : 24 | node : 40; 0 = this thread has not been at this level.
+struct Place {
+  u64 bits;
+  static constexpr Place at(u32 slot, Node node) { return {u64{slot + 1} << 40 | node}; }
+  constexpr u32 slot() const { return static_cast<u32>(bits >> 40) - 1; }
+  constexpr Node node() const { return bits & low_bits(40); }
+};
+
+thread_local constinit u64 places[kMostTreeLevels] = {};
+thread_local constinit u64 scatter = 0;
+
+// Differs between threads; the paper's process id.
+u64 thread_hash() {
+  if (scatter == 0) scatter = static_cast<u64>(raw_syscall(SYS_gettid)) * 0x9E3779B97F4A7C15 | 1;
+  return scatter >> 20;
+}
+
+constexpr unsigned kLevelsPerWord[] = {1, 3, 4};
+constexpr Kind kForms[] = {Kind::kCorrected, Kind::kPublished, Kind::kSpin};
+
+}  // namespace
+
+bool Engine::start(Substrate& substrate) {
+  const auto option = [&](const char* name) { return static_cast<unsigned>(substrate.option(name)); };
+  Settings s{option("LEVELS"), 4 + option("MIN"), 16 + option("MAX"), kLevelsPerWord[option("LEVELS_PER_WORD")],
+             kForms[option("FORM")]};
+  if (s.kind == Kind::kCorrected && option("UP") == 0) s.kind = Kind::kCorrectedUp;
+  if (s.max_shift > s.root_shift()) s.max_shift = s.root_shift();
+  FREEWAY_CHECK(s.valid() && s.managed() >= kFrameSize);
+  settings_ = s;
+  substrate_ = &substrate;
+  return true;
+}
+
+void* Engine::allocate(std::size_t bytes) {
+  if (bytes > std::size_t{1} << settings_.max_shift) return nullptr;
+  const unsigned level = level_for(settings_, bytes);
+  const Place last{places[level]};
+  if (last.bits != 0) {
+    if (void* block = take_from(last.slot(), level, last.node())) return block;
+    return take_anywhere(level, last.slot());
+  }
+  return take_anywhere(level, kMostRegions);
+}
+
+void* Engine::take_from(u32 slot, unsigned level, Node start) {
+  Region* r = region(slot);
+  if (r == nullptr || !r->is_open()) return nullptr;
+  const Node n = r->take(level, start);
+  if (n == 0) return nullptr;
+  places[level] = Place::at(slot, n == last_of(level) ? first_of(level) : n + 1).bits;
+  return reinterpret_cast<void*>(r->base() + offset_of(settings_, n));
+}
+
+// In any region but `except`, in order; then in one that is opened for it.
+void* Engine::take_anywhere(unsigned level, u32 except) {
+  const Node start = starting_node(level, thread_hash());
+  for (u32 slot = 0; slot < regions(); ++slot)
+    if (slot != except)
+      if (void* block = take_from(slot, level, start)) return block;
+  for (u32 slot = 0; slot < kMostRegions; ++slot) {
+    Region* r = region(slot);
+    if (r == nullptr && (r = add_region()) == nullptr) return nullptr;
+    if (!r->is_closed() || region(slot) != r) continue;  // another's; it may have been put into a later slot
+    if (!r->open(*substrate_, slot + 1)) {
+      if (r->is_closed()) return nullptr;
+      continue;
+    }
+    if (void* block = take_from(slot, level, start)) return block;
+  }
+  return nullptr;
+}
+
+// A new region in the first empty slot; null if there is no memory for its tree.
+Region* Engine::add_region() {
+  const uptr memory = Machine::map(Region::bytes(settings_), kFrameSize);
+  if (memory == 0) return nullptr;
+  auto* fresh = reinterpret_cast<Region*>(memory);
+  fresh->init(settings_);
+  for (u32 slot = 0; slot < kMostRegions; ++slot) {
+    Region* none = nullptr;
+    if (slots_[slot].load_relaxed() != nullptr || !slots_[slot].cas_release(none, fresh)) continue;  // [R1] pairs with [A1]
+    for (u32 seen = count_.load_relaxed(); seen <= slot && !count_.cas_relaxed(seen, slot + 1);) continue;
+    return fresh;
+  }
+  Machine::release(memory, Region::bytes(settings_));
+  return nullptr;
+}
+
+Engine::Found Engine::find(uptr address, u32 value) {
+  Region* r = region(value - 1);
+  const std::size_t offset = address - r->base();
+  if (offset >= settings_.managed()) return {r, 0};
+  const Node n = r->tree().block_at(offset);
+  return {r, n};
+}
+
+Verdict Engine::free(uptr address, u32 value) {
+  const Found found = find(address, value);
+  if (found.node == 0 || offset_of(settings_, found.node) != address - found.region->base()) return Verdict::kInterior;
+  if (!found.region->give(found.node)) return Verdict::kDoubleFree;
+  places[level_of(found.node)] = Place::at(value - 1, found.node).bits;
+  if (found.region->tree().is_empty()) close_unless_spare(value - 1);
+  return Verdict::kOk;
+}
+
+// One empty region is kept.
+bool Engine::close_unless_spare(u32 slot) {
+  const u32 spare = spare_.load_relaxed();
+  if (spare == slot + 1) return false;
+  Region* other = spare == 0 ? nullptr : region(spare - 1);
+  if (other == nullptr || !other->is_open() || !other->tree().is_empty()) {
+    spare_.store_relaxed(slot + 1);
+    return false;
+  }
+  return region(slot)->close(*substrate_);
+}
+
+std::size_t Engine::usable(uptr address, u32 value) {
+  const Found found = find(address, value);
+  if (found.node == 0 || offset_of(settings_, found.node) != address - found.region->base()) return 0;
+  return bytes_of(settings_, found.node);
+}
+
+bool Engine::begins_block(uptr address, u32 value) {
+  const Found found = find(address, value);
+  const std::size_t offset = address - found.region->base();
+  if (found.node == 0) return offset % (std::size_t{1} << settings_.min_shift) == 0;  // a free one does
+  return offset_of(settings_, found.node) == offset;
+}
+
+bool Engine::owns(u32 value, uptr address) {
+  if (value == 0 || value > kMostRegions) return false;
+  Region* r = region(value - 1);
+  return r != nullptr && r->is_open() && address - r->base() < settings_.managed();
+}
+
+// Heals what vanished threads left, gives empty regions back, and the pages of free blocks in the others.
+void Engine::trim() {
+  for (u32 slot = 0; slot < regions(); ++slot) {
+    Region* r = region(slot);
+    if (r == nullptr || !r->is_open()) continue;
+    r->tree().repair_all();
+    if (!r->close(*substrate_)) purge(*r, 1);
+  }
+}
+
+// Pages below node n, each part in hands while it is purged.
+void Engine::purge(Region& region, Node n) {
+  const std::size_t bytes = bytes_of(settings_, n);
+  if (region.tree().take_node(n)) {
+    const uptr address = region.base() + offset_of(settings_, n);
+    if (Machine::resident(address, bytes) != 0) Machine::purge(address, bytes);
+    region.give(n);
+    return;
+  }
+  if (bytes / 2 < vm::page_size() || level_of(n) + 1 == settings_.levels) return;
+  const Node block = region.tree().block_at(offset_of(settings_, n));
+  if (block != 0 && level_of(block) <= level_of(n)) return;
+  purge(region, 2 * n);
+  purge(region, 2 * n + 1);
+}
+
+void Engine::account(Account& account) {
+  for (u32 slot = 0; slot < regions(); ++slot) {
+    Region* r = region(slot);
+    if (r == nullptr) continue;
+    account.metadata_bytes += Region::bytes(settings_);
+    if (!r->is_open()) continue;
+    ++account.superblocks;
+    u64 live = 0;
+    r->tree().each_block([&](Node n) {
+      ++account.live_blocks;
+      live += bytes_of(settings_, n);
+      if (r->tree().block_at(offset_of(settings_, n)) != n) ++account.errors;
+    });
+    account.live_bytes += live;
+    account.free_bytes += settings_.managed() - live;
+  }
+  if (account.errors != 0) Line().text("freeway: audit: nbbs: blocks within blocks: ").number(account.errors).write();
+}
+
+const char* Engine::mode() const {
+  switch (settings_.kind) {
+    case Kind::kPublished: return "nbbs, as published";
+    case Kind::kSpin: return "nbbs, with a spin lock";
+    default: return "nbbs, lock-free";
+  }
+}
+
+}  // namespace freeway::nbbs

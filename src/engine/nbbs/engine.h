@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+// Engine: the buddy system as a malloc (Scarselli 2017).
+//
+// A block's size is the power of two that holds it, 16 bytes to 1 MiB, and its address is a multiple of that. Regions of
+// 8 MiB (20 levels, 559,240 bytes of words: 6.7 %) are made as they are needed; larger blocks are the front's.
+//
+// Word      slots_[i]: null -> a region (CAS), for ever     count_: how many slots were ever filled, at least; only grows
+//           spare_: slot + 1 of a region that was seen empty and kept, so that a program at its edge does not open and
+//           close regions all the time; a hint
+// Thread    places: per level where this thread was last, region and node: it searches from there on (it takes first what it
+//           freed last, else the next after what it took last), beginning at the paper's starting node. Only hints: a
+//           handler may change them at any instruction, and a thread that ends leaves nothing
+// Orders    [R1] a region is published with its tree; [A1] who finds it sees that
+// Who       any thread, any signal handler, the child of any fork (not with FORM=spin, which waits)
+// Lost if killed: at most the block in hand, a region being opened or closed (region.h), an unpublished tree, and what
+//           docs/papers/nbbs.md says of hints, until the next trim
+// Checked   tests/abi, tests/differential, tests/stress, tests/signal, tests/stall, tests/engines/nbbs
+#pragma once
+
+#include "engine/nbbs/region.h"
+#include "front/front.h"
+
+namespace freeway::nbbs {
+
+class Engine {  // all zero until start()
+ public:
+  static constexpr const char* kName = "nbbs";
+  static constexpr std::size_t kMaxSmall = kMiB;
+  static constexpr std::size_t kLargePrefix = 0;
+  static constexpr std::size_t kHugeFrom = LargeBlocks<Machine>::kHugeFrames;
+  static u64 large_prefix(std::size_t) { return 0; }
+
+  bool start(Substrate& substrate);
+  void* allocate(std::size_t bytes);
+  void* allocate_aligned(std::size_t bytes, std::size_t alignment) {
+    return allocate(bytes < alignment ? alignment : bytes);
+  }
+  Verdict free(uptr address, u32 value);
+  std::size_t usable(uptr address, u32 value);
+  bool begins_block(uptr address, u32 value);
+  void trim();
+  void account(Account& account);
+  bool owns(u32 value, uptr address);
+  const char* mode() const;
+
+ private:
+  static constexpr u32 kMostRegions = 16384;  // 128 GiB at 8 MiB each
+
+  struct Found {
+    Region* region;
+    Node node;  // of the block that holds the address; 0: none
+  };
+  Found find(uptr address, u32 value);
+  Region* region(u32 slot) { return slots_[slot].load_acquire(); }  // [A1] pairs with [R1]
+  u32 regions() const { return static_cast<u32>(clamp(count_.load_relaxed(), 0, kMostRegions)); }
+
+  void* take_from(u32 slot, unsigned level, Node start);
+  void* take_anywhere(unsigned level, u32 except);
+  Region* add_region();
+  bool close_unless_spare(u32 slot);
+  void purge(Region& region, Node n);
+
+  Substrate* substrate_ = nullptr;
+  Settings settings_ = {};
+  Atomic<u32> count_;
+  Atomic<u32> spare_;
+  Atomic<Region*> slots_[kMostRegions];
+};
+
+}  // namespace freeway::nbbs
+
+namespace freeway {
+extern FREEWAY_HIDDEN constinit Front<nbbs::Engine> process_heap;
+}  // namespace freeway

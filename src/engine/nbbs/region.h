@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT
+// Region: a range of memory that one buddy manages for malloc, made on demand and given back when it is empty.
+//
+// The root of its own tree says who may take the range away: whoever occupies the root has all of it.
+//
+// Word      state: kClosed no memory, the root is occupied by nobody in particular; kBusy somebody opens or closes it;
+//           kOpen memory is at `base`
+//           full: bit l = a whole search of level l found nothing, and nothing was freed since. A hint: a block freed during
+//           that search may go unnoticed until the next free in this region
+// Moves     open: kClosed -> kBusy (CAS), memory, -> kOpen, the root is freed
+//           close: the root is occupied, kOpen -> kBusy, memory away, -> kClosed
+// Who       open: anybody; close: whoever occupied the root
+// Orders    [R1] a closed region's base is 0 before it can be opened again; [A1] opening sees that. `base` reaches those who
+//           allocate through the tree: the root is freed after it is set
+// ABA       none: base changes only while the root is occupied, and a block's owner keeps the root from being so
+// Lost if killed: while opening or closing, the region: its memory, and its tree
+// Memory    type-stable: a Region and its tree are never unmapped, so a search that sleeps through a closing reads a tree
+#pragma once
+
+#include "engine/nbbs/buddy.h"
+#include "front/substrate.h"
+
+namespace freeway::nbbs {
+
+class alignas(64) Region {
+ public:
+  enum State : u32 { kClosed = 0, kBusy = 1, kOpen = 2 };
+  using Tree = Buddy<Machine>;
+
+  static std::size_t bytes(const Settings& s) { return align_up(sizeof(Region) + Tree::bytes(s), kFrameSize); }
+  // In zeroed memory, before it is published: closed.
+  void init(const Settings& settings) {
+    tree().init(settings);
+    tree().take_node(1);
+  }
+
+  // Gets memory whose frames say `value`. False: somebody else does, or it is open, or memory is refused.
+  bool open(Substrate& substrate, u32 value) {
+    u32 closed = kClosed;
+    if (state_.load_relaxed() != kClosed || !state_.cas_acquire(closed, kBusy)) return false;  // [A1] pairs with [R1]
+    const uptr memory = substrate.take_span(frames(), frames(), value);
+    if (memory == 0) {
+      state_.store_release(kClosed);  // [R1] pairs with [A1]
+      return false;
+    }
+    base_.store_relaxed(memory);
+    full_.store_relaxed(0);
+    state_.store_relaxed(kOpen);
+    tree().give(1);
+    return true;
+  }
+  // Gives the memory back if there is no block in it.
+  bool close(Substrate& substrate) {
+    if (!is_open() || !tree().take_node(1)) return false;
+    const uptr memory = base();
+    state_.store_relaxed(kBusy);
+    base_.store_relaxed(0);
+    substrate.give_span(memory, frames());
+    state_.store_release(kClosed);  // [R1] pairs with [A1]
+    return true;
+  }
+
+  // A node of `level`, looked for from `start` on; 0 if there is none.
+  Node take(unsigned level, Node start) {
+    if (full_.load_relaxed() >> level != 0) return 0;
+    const Node n = tree().take(level, start);
+    if (n == 0) full_.fetch_or_relaxed(u32{1} << level);  // and with it all that is bigger
+    return n;
+  }
+  bool give(Node n) {
+    if (!tree().give(n)) return false;
+    if (full_.load_relaxed() != 0) full_.store_relaxed(0);
+    return true;
+  }
+
+  bool is_open() const { return state_.load_relaxed() == kOpen; }
+  bool is_closed() const { return state_.load_relaxed() == kClosed; }
+  uptr base() const { return base_.load_relaxed(); }
+  Tree& tree() { return *reinterpret_cast<Tree*>(this + 1); }
+  const Settings& settings() { return tree().settings(); }
+
+ private:
+  std::size_t frames() { return settings().managed() / kFrameSize; }
+
+  Atomic<uptr> base_;
+  Atomic<u32> state_;
+  Atomic<u32> full_;
+};
+
+}  // namespace freeway::nbbs
