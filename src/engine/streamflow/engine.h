@@ -22,6 +22,9 @@ namespace freeway::streamflow {
 // Superpages are spans of frames; their headers are metadata.
 class Space {
  public:
+  static constexpr u32 kMostSuperpages =  // 1 TiB of them
+      static_cast<u32>((u64{1} << StackHead::kIndexBits) * kMinPageBlock / kBuild.superpage_bytes());
+  static constexpr unsigned kPieceHeaders = 64;
   void init(Substrate* substrate) { substrate_ = substrate; }
   u32 take_units(u32 units) { return substrate_->metadata().take(units); }
   void* at(u32 index) const { return substrate_->metadata().at(index); }

@@ -14,9 +14,10 @@
 // Who       any thread, any signal handler
 // Orders    [R1] giving a leaf publishes all that was done to it; [A1] taking or retiring it sees that, [A2] and the base
 //           that the superpage's maker published with it
-//           [R2] filing after a change; [A3] who takes that bit away sees the change when it looks again
-//           [A4] [R3] the two looks of retiring: of two threads that free the last page blocks of two words one sees that
-//           all is free
+//           [R2] filing after a change; [A3] who takes that bit away sees the change when it looks again, [A5] who finds it
+//           sees the superpage's header
+//           [R3] a second look at a word that was not all free; [A4] who frees its last leaf later sees what was put back
+//           before that look: of two threads that free the last page blocks of two words, one sees that all is free
 // ABA       none: a word says all there is to know; a base is read by owners of leaves only, and is constant for them
 // Progress  lock-free       Lost if killed: the page block in hand; between a change and its filing, the superpage's free
 //           memory is not found until the next page block of it is given; while retiring, the superpage
@@ -65,7 +66,7 @@ class PageManager {
     for (int o = static_cast<int>(order); o <= kTop; ++o) {
       const u32 words = headers_.made() / 64 + 1;
       for (u32 word = 0; word < words; ++word)
-        for (u64 hints = sets_[o][word].load_relaxed(); hints != 0; hints &= hints - 1) {
+        for (u64 hints = sets_[o][word].load_acquire(); hints != 0; hints &= hints - 1) {  // [A5] pairs with [R2]
           const Taken taken = take_from(word * 64 + lowest_bit(hints), order);
           if (taken.address != 0) return taken;
         }
@@ -172,11 +173,11 @@ class PageManager {
 
   void put_in_set(u32 word, u64 bit, int order) {
     // Set even if it looks set: who is about to clear it must see what was changed before.
-    if (order >= 0) sets_[order][word].fetch_or_acq_rel(bit);  // [R2] pairs with [A3]
+    if (order >= 0) sets_[order][word].fetch_or_release(bit);  // [R2] pairs with [A3] [A5]
     Env::step("manager.filed");
     for (int o = 0; o <= kTop; ++o)
       if (o != order && (sets_[o][word].load_relaxed() & bit) != 0)
-        sets_[o][word].fetch_and_acq_rel(~bit);  // [A3] pairs with [R2]
+        sets_[o][word].fetch_and_acquire(~bit);  // [A3] pairs with [R2]
   }
 
   // Tries to give the superpage back; false: some of it is in use, or somebody else is at it.
@@ -189,10 +190,10 @@ class PageManager {
         Env::step("manager.claimed");
       }
       if (claimed == kWords) break;
-      for (unsigned w = 0; w < claimed; ++w) s.free[w].fetch_or_acq_rel(kAll);  // [R1] pairs with [A1]
+      for (unsigned w = 0; w < claimed; ++w) s.free[w].fetch_or_relaxed(kAll);
       // A failed CAS may have looked at the past; this look is at the present, and the next giver sees that it was made.
       if (Env::mutant("retire without a second look")) return false;
-      if (s.free[claimed].fetch_or_acq_rel(0) != kAll) return false;  // [A4] [R3] pairs with [R1]
+      if (s.free[claimed].fetch_or_release(0) != kAll) return false;  // [R3] pairs with [A4]
     }
     file(n, s);
     space_->give_superpage(s.base.load_relaxed(), kBytes);

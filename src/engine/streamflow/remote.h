@@ -3,7 +3,8 @@
 //
 // Who       push: whoever owns the object.   reclaim, orphan, list: the owner.   take_over: who took it off a list
 // Orders    [R1] a freed object's link, and all that was done to the object, are published; [A1] reclaim and take over see them
-//           [R2] a page block is let go with the owner's part of its header; [A2] adopters and takers see that
+//           [R2] a page block is let go with the owner's part of its header; [A2] adopters and takers see that. What goes
+//           to a list is published by the push there
 // Progress  lock-free: a failed CAS is another thread's success     Lost if killed: the object in hand
 // Checked   tests/engines/streamflow/remotely_freed_model.cc
 #pragma once
@@ -73,15 +74,16 @@ bool hand_over(PageBlock<Env>& b, u32 object) {
   u64 seen = word(kNobody, 0);
   b.link(object).set(0);
   Env::step("remote.hand_over");
-  return b.remotely_freed.cas_release(seen, word(kListed, object));  // [R1] pairs with [A3]
+  return b.remotely_freed.cas_relaxed(seen, word(kListed, object));
 }
 
 // The owner is about to list the page block.
 template <class Env>
 void declare_listed(PageBlock<Env>& b) {
   using namespace remotely_freed;
+  const u32 listed = Env::mutant("listed is nobody's") ? kNobody : kListed;
   u64 seen = b.remotely_freed.load_relaxed();
-  while (!b.remotely_freed.cas_release(seen, word(kListed, head(seen)))) {  // [R2] pairs with [A3]
+  while (!b.remotely_freed.cas_relaxed(seen, word(listed, head(seen)))) {
   }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Superpages: the superpages' headers, named by number (section 3.2).
 //
-// "Superpage headers reside in page blocks" of their own, which are never freed: here pieces of 64 headers of type-stable
+// "Superpage headers reside in page blocks" of their own, which are never freed: here pieces of 64 headers in type-stable
 // metadata. A header whose superpage went back to the OS is recycled, last in first out.
 //
 // Words     made: how many headers exist (grows by CAS)      pieces[k]: 0 -> where headers 64k … 64k+63 are (CAS)
@@ -33,14 +33,15 @@ struct alignas(64) Superpage {
   Atomic<u8> bibop[kWords * kLeaves * kPagesPerLeaf];  // bibop.h
 };
 
-// `Space` has take_units(units) -> index of so many zeroed units of 64 bytes, 0 = refused, and at(index).
+// `Space` has kMostSuperpages, kPieceHeaders; take_units(units) -> index of so many zeroed units of 64 bytes, 0 = refused, and at(index).
 template <class Env, class Space, unsigned kWords, unsigned kLeaves>
 class Superpages {
  public:
   using Header = Superpage<Env, kWords, kLeaves>;
   static constexpr unsigned kLeafCount = kWords * kLeaves;
-  static constexpr unsigned kPieceHeaders = 64;
-  static constexpr u32 kMost = static_cast<u32>((u64{1} << StackHead::kIndexBits) / kLeafCount);
+  static constexpr unsigned kPieceHeaders = Space::kPieceHeaders;
+  static constexpr u32 kMost = Space::kMostSuperpages;
+  static_assert(kMost % kPieceHeaders == 0 && u64{kMost} * kLeafCount <= u64{1} << StackHead::kIndexBits);
   static constexpr u32 kUnits = sizeof(Header) / 64;
 
   void init(Space* space) { space_ = space; }
