@@ -144,7 +144,7 @@ class Allocator {
         return list_orphan(b);
       }
       if (!remote::adopt(b, heap->id)) continue;
-      heap->lists[b.size_class.get()].push_head(b);
+      heap->lists[b.size_class.get()].push_tail(b);  // full; the free brings it to the head
       return free_local(*heap, b, object);
     }
   }

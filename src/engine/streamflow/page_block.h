@@ -79,13 +79,17 @@ struct PageBlock {
     return live.get();
   }
 
-  // Moves the list that begins with `head` to `freed`.
+  // Moves the list that begins with `head` (0: none) to `freed`, in its order.
   void put_all(u32 head) {
-    for (u32 object = head; object != 0;) {
-      const u32 below = link(object).get();
-      put(object);
-      object = below;
+    if (head == 0) return;
+    u32 last = head, objects = 1;
+    while (const u32 below = link(last).get()) {
+      last = below;
+      ++objects;
     }
+    link(last).set(freed.get());
+    freed.set(head);
+    live.set(live.get() - objects);
   }
 
   // --- for whoever owns an object ----------------------------------------------------------------------------------------

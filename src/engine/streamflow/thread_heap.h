@@ -51,8 +51,10 @@ class PageBlockList {
     push_tail(b);
   }
   void freed_to_head(Block& b) {
-    if (head_.get() == &b) return;
+    Block* head = head_.get();
+    if (head == &b) return;
     remove(b);
+    if (!head->has_free()) full_to_tail(*head);  // it was found by nobody yet
     push_head(b);
   }
 
