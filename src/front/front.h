@@ -94,6 +94,11 @@ class Front {  // all zero until start()
   void write_summary_json(int fd);
   // At exit: does what FREEWAY_STATS asked for.
   void finish();
+  // What the engine is and which of its forms is in use: a word or two.
+  const char* mode() {
+    if constexpr (requires { engine_.mode(); }) return engine_.mode();
+    return E::kName;
+  }
 
   // Calls f(from, to, bytes, superblocks, live bytes, cached bytes) for each size class in use that the engine tells of.
   template <class F>

@@ -20,6 +20,15 @@ bool Front<E>::start() {
   if (!known) return true;
   ready_.store_release(1);  // [R1] pairs with [A1]
   if (substrate_.options().stats) prepare_summary();
+  if (substrate_.options().verbose) {
+    Line line;
+    line.text("freeway: ");
+    if constexpr (requires { engine_.describe(line); })
+      engine_.describe(line);
+    else
+      line.text(E::kName).text(": ").text(mode());
+    line.write();
+  }
   return true;
 }
 

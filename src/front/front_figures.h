@@ -51,10 +51,7 @@ template <Engine E>
 void Front<E>::write_summary(int fd) {
   freeway_stats_t stats;
   fill_stats(stats);
-  if constexpr (requires { engine_.mode(); })
-    write_figures(fd, engine_.mode(), stats);
-  else
-    write_figures(fd, E::kName, stats);
+  write_figures(fd, mode(), stats);
   if constexpr (requires { engine_.write_classes(fd); }) engine_.write_classes(fd);
 }
 
@@ -62,9 +59,7 @@ template <Engine E>
 void Front<E>::write_summary_json(int fd) {
   freeway_stats_t stats;
   fill_stats(stats);
-  const char* mode = E::kName;
-  if constexpr (requires { engine_.mode(); }) mode = engine_.mode();
-  write_figures_json(fd, E::kName, mode, stats);
+  write_figures_json(fd, E::kName, mode(), stats);
   if constexpr (requires { engine_.write_classes_json(fd); }) engine_.write_classes_json(fd);
   write_all(fd, " ]}\n", 4);
 }

@@ -94,6 +94,9 @@ void exhaust(Link*& chain) {
   for (size_t size = kMiB; size >= 2 * sizeof(Link); size /= 2)
     for (const size_t each : {size * 2 - size / 8, size * 2 - size / 4, size + size / 2, size + size / 4, size})
       fill_up(chain, each);
+  if (on_flagship()) return;
+  // The classes of the papers' engines lie closer, up to one for each 16 bytes.
+  for (size_t size = 2 * kLargestSmall; size >= 2 * sizeof(Link); size -= 16) fill_up(chain, size);
 }
 
 FREEWAY_SCENARIO(EveryFunctionRefuses) {

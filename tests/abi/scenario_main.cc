@@ -17,6 +17,7 @@
 #include <regex>
 #include <sstream>
 
+#include "abi_test.h"
 #include "scenario.h"
 
 extern "C" {
@@ -35,7 +36,7 @@ constinit Scenario* first_scenario = nullptr;
 // "NAME=..." is an option of Freeway that this process was given and a scenario should not inherit.
 bool is_inherited_option(const char* variable) {
   return strncmp(variable, "FREEWAY_", 8) == 0 && strncmp(variable, "FREEWAY_RSEQ=", 13) != 0 &&
-         strncmp(variable, "FREEWAY_LIB=", 12) != 0;
+         strncmp(variable, "FREEWAY_LIB=", 12) != 0 && strncmp(variable, "FREEWAY_TEST_ENGINE=", 20) != 0;
 }
 
 std::string whole_file(int fd) {
@@ -129,7 +130,9 @@ void expect_report(const Outcome& outcome, std::initializer_list<const char*> ki
   ASSERT_EQ(lines.size(), 1u) << all();
   Report report;
   ASSERT_TRUE(parse_report(lines[0], &report)) << lines[0];
-  EXPECT_TRUE(std::find(kinds.begin(), kinds.end(), report.kind) != kinds.end()) << lines[0];
+  // Large blocks of the paper engines are mappings, of which only the beginning is known, and nothing once they end.
+  const bool unknown = !on_flagship() && report.kind.ends_with("of a foreign pointer");
+  EXPECT_TRUE(unknown || std::find(kinds.begin(), kinds.end(), report.kind) != kinds.end()) << lines[0];
   uintptr_t pointer = 0, code_start = 0, code_end = 0;
   ASSERT_EQ(
       sscanf(outcome.out.c_str(), "pointer %" SCNxPTR " code %" SCNxPTR " %" SCNxPTR, &pointer, &code_start, &code_end),

@@ -65,6 +65,7 @@ class Heap {  // all zero until start(): it takes no room in the file
   void audit(freeway_audit_t& audit);
   bool owns(u32 descriptor, uptr address);
   const char* mode() const;
+  void describe(Line& line) const;
   template <class F>
   void each_class(F&& f);
   void write_classes(int fd);

@@ -95,13 +95,20 @@ void Heap::decide_mode() {
   enter_by(on && rseq.has_mm_cid ? area : 0, on && !rseq.has_mm_cid ? area : 0, rseq.bytes);
   if (on) process::can_interrupt_sections();
 
-  if (options.verbose)
-    Line().text("freeway: ").text(options.harden ? "hardened: no caches" : on ? "per-CPU slabs in restartable sections" : "claimed slabs")
-        .text(options.harden || !on ? "" : rseq.has_mm_cid ? ", indexed by mm_cid" : ", indexed by cpu_id").write();
   if (options.harden) return;  // the limits stay 0: every call takes the slow path
   freeway_hot.frames.store_relaxed(substrate_->frames().primary().bytes() / kFrameSize);
   freeway_hot.step_limit.store_relaxed(kMaxSmall + 1);
   freeway_hot.byte_limit.store_relaxed(kByteTableMax + 1);
+}
+
+void Heap::describe(Line& line) const {
+  const bool on = uses_rseq();
+  if (substrate_->options().harden) {
+    line.text("hardened: no caches");
+    return;
+  }
+  line.text(on ? "per-CPU slabs in restartable sections" : "claimed slabs");
+  if (on) line.text(process::rseq().has_mm_cid ? ", indexed by mm_cid" : ", indexed by cpu_id");
 }
 
 const char* Heap::mode() const {
