@@ -191,6 +191,10 @@ void Execution::fence(Site site) {
   if (trace_) trace_line(running_, "fence.acquire");
 }
 
+void Execution::end_of_step() {
+  if (running_ != kMainThread) memory_.extend_latest(running_);
+}
+
 void Execution::mark(const char* name) {
   if (trace_) trace_line(running_, std::string("at step ") + name);
 }
@@ -233,6 +237,7 @@ int model_choose(int alternatives) {
                {"", 0},       0,        false};
   return static_cast<int>(active_execution->perform(op));
 }
+void model_end_of_step() { active_execution->end_of_step(); }
 int model_stalled() { return active_execution->stalled(); }
 void model_name(const void* object, std::size_t bytes, const char* name, int index) {
   active_execution->name(object, bytes, name, index);

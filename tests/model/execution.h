@@ -56,6 +56,7 @@ class Execution {
   std::uint64_t perform(Operation& op);
   void access_plain(int field, bool write);
   void fence(Site site);
+  void end_of_step();
   void mark(const char* name);
   void check(bool condition, const char* what);
   void observe(std::uint64_t value) { observed_ = observed_ * 0x9E3779B97F4A7C15 + value + 1; }

@@ -137,6 +137,10 @@ void model_check(bool condition, const char* what);
 void model_observe(std::uint64_t value);
 // Any of 0 … alternatives - 1: all are explored.
 int model_choose(int alternatives);
+// What the running thread has done to plain fields since its latest operation, a releasing RMW, counts as part of that
+// operation: whoever acquires from it sees it. For the end of a step that cannot be interrupted from within (a restartable
+// section: an RMW on a word that stands for its CPU, plain accesses, this).
+void model_end_of_step();
 // The thread that was stopped for ever in this execution, -1: none.
 int model_stalled();
 // Gives the shared words within [object, object + bytes) a name in traces.

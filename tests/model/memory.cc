@@ -120,6 +120,7 @@ void Memory::execute(int thread, Operation& op, Timestamp ts, int event, std::ui
   const std::size_t slot = static_cast<std::size_t>(kClocks + op.location);
   const std::size_t chosen = word.index_of(ts);
   const bool reads = op.kind != Kind::kStore;
+  latest_ = op.location;
 
   Order order = op.order;
   op.wrote = op.kind != Kind::kLoad;
@@ -157,6 +158,13 @@ void Memory::execute(int thread, Operation& op, Timestamp ts, int event, std::ui
 void Memory::fence_acquire(int thread) {
   ThreadViews& self = threads_[static_cast<std::size_t>(thread)];
   self.current.join(self.fenced, location_count_);
+}
+
+void Memory::extend_latest(int thread) {
+  Location& word = location(latest_);
+  View& self = threads_[static_cast<std::size_t>(thread)].current;
+  word.messages[word.count - 1].view.join(self, location_count_);
+  ++self.at[static_cast<std::size_t>(thread)];
 }
 
 bool Memory::happened(int by_thread, Timestamp clock, int before_thread) const {

@@ -114,6 +114,8 @@ class Memory {
   // Executes `op` with one of these outcomes; what it writes loses the bits outside `kept`. `event` is remembered.
   void execute(int thread, Operation& op, Timestamp ts, int event, std::uint64_t kept);
   void fence_acquire(int thread);
+  // The latest operation's message also carries what `thread`, which made it, has done since.
+  void extend_latest(int thread);
   // Null, or what is wrong.
   const char* plain_read(int thread, int field);
   const char* plain_write(int thread, int field);
@@ -130,6 +132,7 @@ class Memory {
   std::vector<PlainField> plains_;
   int location_count_ = 0;
   int plain_count_ = 0;
+  int latest_ = 0;  // location of the latest operation
   std::array<ThreadViews, kMaxThreads + 1> threads_;
 };
 

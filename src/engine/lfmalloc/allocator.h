@@ -44,7 +44,7 @@ class Allocator {
 
   // Takes what is on line here off line, and gives entirely free superblocks back. Bytes.
   std::size_t trim() {
-    for (unsigned c = 0; c < kClassCount; ++c) {
+    for (unsigned c = 0; c < Global::classes(); ++c) {
       Block* s = heaps_->online(c);
       if (s != nullptr && heaps_->install(c, s, nullptr)) global_->put(s->index.load_relaxed());
     }

@@ -69,8 +69,10 @@ Verdict Engine::free(uptr address, u32 value) {
   if (FREEWAY_UNLIKELY(place.block == 0)) return Verdict::kInterior;
   Atomic<u64>& prefix = Memory::prefix(place.block);
   const u64 live = reinterpret_cast<u64>(place.superblock);
-  if (const u64 seen = prefix.load_relaxed(); FREEWAY_UNLIKELY(seen != live))
-    return seen == (live | prefix::kFree) ? Verdict::kDoubleFree : Verdict::kForeign;  // overwritten: nothing of ours
+  if (const u64 seen = prefix.load_relaxed(); FREEWAY_UNLIKELY(seen != live)) {
+    const bool empty = remote::state(place.superblock->remote.load_relaxed()) == remote::kNone;
+    return empty || seen == (live | prefix::kFree) ? Verdict::kDoubleFree : Verdict::kForeign;  // overwritten
+  }
   if (FREEWAY_UNLIKELY(place.block != address)) Memory::prefix(address).store_relaxed(0);
   prefix.store_relaxed(live | prefix::kFree);
   allocator_.free(place.superblock, value, place.size_class, place.block);

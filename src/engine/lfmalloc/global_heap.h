@@ -21,7 +21,7 @@
 //   at(index) -> Superblock<Env>&       make_header() -> index, 0 without memory
 //   take_memory(index) -> address of 64 KiB whose frame is named `index`, 0 without memory
 //   give_memory(base)                    rename(base, index) -> bool: names the frame anew
-//   blocks(c), stride(c)                 cut_prefix(index, block): a new free block's prefix
+//   classes(), blocks(c), stride(c)      cut_prefix(index, block): a new free block's prefix
 // Env::link(block): the first word of a free block; Env::Local: the words that a local heap's protection keeps
 #pragma once
 
@@ -42,6 +42,7 @@ class GlobalHeap {
     limit_.store_relaxed(limit);
   }
 
+  static constexpr unsigned classes() { return Space::classes(); }
   Block* superblock(u32 d) { return &space_->at(d); }
 
   // Holds a superblock of class `c` that has free blocks, its lists merged; 0: no memory.
@@ -57,14 +58,14 @@ class GlobalHeap {
     const unsigned c = s.size_class.load_relaxed();
     u64 list = s.local.load_relaxed();
     while (local::gate(list) != 0 && !Env::mutant("gate left open"))
-      if (s.local.cas_acq_rel(list, local::shut(list))) break;  // [A1] pairs with protection.h:[R1]; [R2] pairs with protection.h:[A2]
+      if (s.local.cas_acquire(list, local::shut(list))) break;  // [A1] pairs with protection.h:[R1] protection.h:[R3]
     const remote::Next next = Remote<Env>::change(s, [&](u64 word) {
       const u32 here = Env::mutant("local list forgotten") ? 0 : local::count(list);
       return remote::let_go(word, space_->blocks(c), here);
     });
     // LAST TOUCH: s
     if (next.duty == remote::Duty::kList) list_superblock(c, d);
-    if (next.duty == remote::Duty::kSettle) settle(base, d);
+    if (next.duty == remote::Duty::kSettle) settle(base, d, c);
   }
 
   // Frees `block` of superblock `d`, which is on line elsewhere, or off line.
@@ -77,12 +78,14 @@ class GlobalHeap {
     });
     // LAST TOUCH: s
     if (next.duty == remote::Duty::kList && !Env::mutant("full never listed")) list_superblock(c, d);
-    if (next.duty == remote::Duty::kSettle) settle(align_down(block, kSuperblockBytes), 0);
+    if (next.duty == remote::Duty::kSettle)
+      settle(Env::mutant("late base") ? space_->at(d).base.load_relaxed() : align_down(block, kSuperblockBytes), 0, c);
   }
 
   // Gives the memory of entirely free superblocks back until `keep` are left; bytes.
   std::size_t trim(u32 keep) {
     std::size_t bytes = 0;
+    sweep();
     while (kept_.load_relaxed() > keep) {
       const u32 d = pop_empty();
       if (d == 0) break;
@@ -96,6 +99,7 @@ class GlobalHeap {
   template <class F>
   void each_listed(unsigned c, F&& f) {
     for (u32 d = lists_[c].list.peek(); d != 0; d = space_->at(d).link.load_relaxed()) f(d);
+    for (u32 d = lists_[c].aside.peek(); d != 0; d = space_->at(d).link.load_relaxed()) f(d);
   }
   template <class F>
   void each_empty(F&& f) {
@@ -107,8 +111,10 @@ class GlobalHeap {
   }
 
  private:
+  static constexpr u32 kMostSwept = 65536;
   struct alignas(64) PerClass {
     List<Env> list;
+    List<Env> aside;  // where sweep() puts what it has looked at, until it is through
   };
 
   auto links() {
@@ -120,13 +126,34 @@ class GlobalHeap {
   }
   void recycle(u32 d) { pool_.push(d, links()); }
   u32 header() {
-    const u32 d = pool_.pop(links());
-    return d != 0 ? d : space_->make_header();
+    u32 d = pool_.pop(links());
+    if (d == 0) d = space_->make_header();
+    if (d != 0) return d;
+    sweep();
+    return pool_.pop(links());
+  }
+
+  // Moves tombstones from the classes' lists to the pool: with little memory left, another class may need the headers.
+  // Superblocks go through our hands one by one, as listed as before. Not more than kMostSwept of a class: two sweeps at
+  // once pass them to and fro.
+  void sweep() {
+    for (unsigned c = 0; c < Space::classes(); ++c) {
+      PerClass& each = lists_[c];
+      u32 d, most = kMostSwept;
+      while (most-- > 0 && (d = each.list.pop(links())) != 0)
+        space_->at(d).remote.load_relaxed() == 0 ? recycle(d) : each.aside.push(d, links());
+      most = kMostSwept;
+      while (most-- > 0 && (d = each.aside.pop(links())) != 0) each.list.push(d, links());
+    }
+  }
+  u32 pop_listed(unsigned c) {
+    const u32 d = lists_[c].list.pop(links());
+    return d != 0 ? d : lists_[c].aside.pop(links());
   }
 
   // [12]-[21] search the global heap for a superblock with free blocks; merge its remote list into its local list.
   u32 adopt(unsigned c) {
-    while (const u32 d = lists_[c].list.pop(links())) {
+    while (const u32 d = pop_listed(c)) {
       Env::step("lfmalloc.popped");
       Block& s = space_->at(d);
       u64 before = 0;
@@ -190,11 +217,11 @@ class GlobalHeap {
   }
 
   // [13]-[17] the memory at `base`, all of whose blocks are free: kept for any class, or, beyond the limit, given away.
-  // `d`: its header, or 0 if that lies in a list.
-  void settle(uptr base, u32 d) {
+  // `d`: its header, or 0 if that lies in a list. `c`: its class so far, for whoever frees one of its blocks again.
+  void settle(uptr base, u32 d, unsigned c) {
     Env::step("lfmalloc.settling");
     if (kept_.fetch_add_relaxed(1) < limit_.load_relaxed()) {
-      if (d == 0) d = rename(base);
+      if (d == 0) d = rename(base, c);
       if (d != 0) {
         space_->at(d).remote.store_relaxed(remote::kKept);
         return empties_.push(d, links());
@@ -203,7 +230,7 @@ class GlobalHeap {
     kept_.fetch_sub_relaxed(1);
     give_away(base, d);
   }
-  u32 rename(uptr base) {
+  u32 rename(uptr base, unsigned c) {
     const u32 d = header();
     if (d == 0) return 0;
     if (!space_->rename(base, d)) {
@@ -211,6 +238,7 @@ class GlobalHeap {
       return 0;
     }
     space_->at(d).base.store_relaxed(base);
+    space_->at(d).size_class.store_relaxed(c);
     return d;
   }
   void give_away(uptr base, u32 d) {

@@ -28,6 +28,7 @@ class Memory {
   void init(Substrate* substrate) { substrate_ = substrate; }
 
   Block& at(u32 index) { return *static_cast<Block*>(substrate_->metadata().at(index)); }
+  static constexpr unsigned classes() { return kClassCount; }
   static u32 blocks(unsigned c) { return kClasses[c].blocks; }
   static u32 stride(unsigned c) { return kClasses[c].stride; }
   static Atomic<u64>& prefix(uptr block) { return *reinterpret_cast<Atomic<u64>*>(block - kPrefixBytes); }

@@ -11,8 +11,9 @@
 //           pop, push: the local word, by CAS, while the gate is open for class c
 // Stale     who sleeps with a superblock in hand may wake when it is on line elsewhere: in another hashed heap of the
 //           same class it pops or pushes there, as well as here; else the gate is shut or another's, and it looks again
-// Orders    [R1] a push publishes the block's link; [A2] a pop sees it. [R2] install publishes base, and the list that
-//           was made or merged; [A2], [A3] pops and pushes see it. [R3] a pop's reads come before a later life's writes
+// Orders    [R1] a push publishes the block's link; [A2] a pop sees it. [R2] install publishes base, the list that was made
+//           or merged, and the open gate; [A2], [A3] pops see them, [A4] so does who takes the superblock out again.
+//           [R3] a pop's reads come before a later life's writes, which come after the gate was shut
 // ABA       the tag (local_word.h)
 // Progress  lock-free       Lost if killed: nothing in pop and push but the block in hand
 // Checked   tests/engines/lfmalloc/cas_model.cc
@@ -28,17 +29,21 @@ struct ByCas {
   using Block = Superblock<Env>;
 
   static Popped<Env> pop(LocalHeap<Env>& heap, unsigned c) {
-    for (;;) {
-      Block* s = heap.online[c].load_acquire();  // [A3] pairs with [R2]
-      if (s == nullptr) return {0, nullptr};
+    Block* s = heap.online[c].load_relaxed();
+    while (s != nullptr) {
       u64 list = s->local.load_acquire();  // [A2] pairs with [R1] [R2]
-      if (!local::is_open_for(list, c) && !Env::mutant("gate not looked at")) continue;  // went off line just now
+      if (!local::is_open_for(list, c) && !Env::mutant("gate not looked at")) {
+        // It went off line, so the slot has changed. A load might not see that for a while; an RMW reads the newest.
+        heap.online[c].cas_acquire_acquire(s, s);  // [A3] pairs with [R2]
+        continue;
+      }
       if (local::head(list) == 0) return {0, s};
       const uptr block = block_at(s->base.load_relaxed(), local::head(list));
       const u64 below = Env::link(block).load_relaxed();
       Env::step("lfmalloc.pop");
-      if (s->local.cas_acq_rel(list, local::popped_by_cas(list, below))) return {block, nullptr};  // [A2] pairs with [R1]; [R3] pairs with global_heap.h:[A1]
+      if (s->local.cas_release(list, local::popped_by_cas(list, below))) return {block, nullptr};  // [R3] pairs with global_heap.h:[A1]
     }
+    return {0, nullptr};
   }
 
   static bool push(LocalHeap<Env>& heap, unsigned c, Block* s, uptr block) {

@@ -25,7 +25,7 @@ template <class Env>
 struct Superblock {
   // What belongs to the CPU where it is on line, and what never changes while it lives …
   typename Env::template Local<u64> local;
-  typename Env::template Atomic<u64> base;  // address of its 64 KiB
+  typename Env::template Local<u64> base;  // address of its 64 KiB
   typename Env::template Atomic<u32> size_class;
   typename Env::template Atomic<u32> index;  // the header's own, for lists
   typename Env::template Atomic<u32> older;
