@@ -52,6 +52,11 @@ void Source::freed_twice(uptr block) {
   if (!options().report_only) die();
 }
 
+void Source::purge(uptr address, std::size_t bytes) {
+  const std::size_t resident = vm::resident(address, bytes);
+  if (resident != 0 && vm::purge(address, bytes)) substrate_->frames().policy().on_purge_bytes(resident);
+}
+
 bool Engine::start(Substrate& substrate) {
   source_.init(&substrate);
   return true;
@@ -66,6 +71,7 @@ FREEWAY_INLINE Engine::Heap* Engine::own_heap() {
 Engine::Heap* Engine::join() {
   Heap* heap = heaps_.join(source_);
   if (heap == nullptr) return nullptr;
+  heap->owner.store_relaxed(process::claimant().self);
   this_thread.heap = heap;
   this_thread.state = kOwner;
   thread_exit::watch(at_thread_exit, heap);  // if it fails, nobody inherits the heap
@@ -77,6 +83,7 @@ void Engine::at_thread_exit(void* heap) {
   if (this_thread.exits++ == 0 && thread_exit::watch(at_thread_exit, heap)) return;
   Inside inside;
   this_thread.state = kPast;
+  this_thread.heap->owner.store_relaxed(0);
   Engine& engine = process_heap.engine();
   engine.heaps_.leave(engine.source_, this_thread.heap);
 }

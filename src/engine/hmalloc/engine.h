@@ -40,6 +40,8 @@ class Source {
     return substrate_->take_span(frames, frames, static_cast<u32>(kind));
   }
   void give(uptr address, Kind kind) { substrate_->give_span(address, bytes_of<PaperSizes>(kind) / kFrameSize); }
+  static std::size_t page() { return vm::page_size(); }
+  void purge(uptr address, std::size_t bytes);
   Heap::Local* local_of(uptr address) {
     const auto kind = static_cast<Kind>(substrate_->map().get(address).value());
     return reinterpret_cast<Heap::Local*>(superblock_of<PaperSizes>(address, kind));

@@ -118,6 +118,20 @@ struct SharedSuperblock {
       if (!f(ptr, look_at_flag<Env>(ptr))) return;
   }
 
+  // Calls f(from, to) for each stretch of memory that holds no block in use: free blocks, the vacant ones at the end. It is
+  // the owner's, and may be purged: flags that read as 0 stay so.
+  template <class F>
+  void each_free_stretch(F&& f) const {
+    uptr from = start_addr.get();
+    each_used([&](uptr ptr, u64 flag) {
+      if (flag == Flag<S>::kFree) return true;
+      if (from < ptr) f(from, ptr);
+      from = ptr + object_size.get();
+      return true;
+    });
+    f(from, reinterpret_cast<uptr>(this) + size.get());
+  }
+
   // (lines * reciprocal) >> 32 == lines / object, for every number of lines in a superblock: it is too large by less
   // than lines / 2^32 < 1 / object.
   static constexpr u64 reciprocal_of(u32 object) { return ceil_div(u64{1} << 32, object); }

@@ -12,6 +12,7 @@
 // Source is where superblocks come from:
 //   take(kind)            -> address of bytes_of(kind) bytes at a multiple of as many, 0 without memory
 //   give(address, kind)
+//   page(), purge(address, bytes)   the memory of whole pages, which read as zero then, or as before
 //   local_of(address)     -> the local superblock of a block
 //   freed_twice(address)  a block that was freed late had been freed before
 #pragma once
@@ -112,7 +113,8 @@ class ThreadHeap {
       while (const uptr block = c.cache.take()) reset_flag<Env>(block);
   }
 
-  // Owner: gives back superblocks without a block in use. Returns bytes.
+  // Owner: gives back superblocks without a block in use, and the memory of whole pages without one in the other shared
+  // superblocks. Returns the bytes of the superblocks.
   std::size_t trim() {
     drain_late();
     std::size_t bytes = 0;
@@ -158,6 +160,8 @@ class ThreadHeap {
 
   // heaps.h: the heap below in the stack of ended threads' heaps, and the one made before this.
   typename Env::template Atomic<u32> link, older;
+  // The thread that owns it, for audits (process::Claimant); 0 = nobody.
+  typename Env::template Atomic<u64> owner;
 
  private:
   struct SharedClass {
@@ -210,17 +214,28 @@ class ThreadHeap {
 
   std::size_t trim_class(SharedClass& c) {
     std::size_t bytes = 0;
-    if (Shared* current = c.current.get(); current != nullptr && current->all_free()) {
+    if (Shared* current = c.current.get(); current != nullptr && !purge(*current)) {
       c.current.set(nullptr);
       bytes += give_back(*current, Kind::kSharedFirst, Kind::kSharedLater);
     }
     c.ssl.traverse([&](Shared& sb) {
-      if (!sb.all_free()) return false;
+      if (purge(sb)) return false;
       c.ssl.remove(&sb);
       bytes += give_back(sb, Kind::kSharedFirst, Kind::kSharedLater);
       return false;
     });
     return bytes;
+  }
+
+  // False: nothing is in use, the superblock may go.
+  bool purge(const Shared& sb) {
+    if (sb.all_free()) return false;
+    sb.each_free_stretch([&](uptr from, uptr to) {
+      from = align_up(from, source_->page());
+      to = align_down(to, source_->page());
+      if (from < to) source_->purge(from, to - from);
+    });
+    return true;
   }
 
   template <class Superblock>

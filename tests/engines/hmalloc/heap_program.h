@@ -124,6 +124,11 @@ struct HeapProgram {
     const u64 bit = u64{1} << ((address - (is_local(kind) ? at(local_memory[0]) : at(memory[0]))) / 512);
     model_check((bits.fetch_and_release(~bit) & bit) != 0, "a superblock is given back once");
   }
+  static std::size_t page() { return kBlocks == 2 ? 128 : 4096; }
+  // What is purged is the owner's: contents of free blocks.
+  void purge(uptr address, std::size_t bytes) {
+    for (uptr block = address; block < address + bytes; block += S::kLine) content(block + S::kFlagArea).set(4);
+  }
   Local* local_of(uptr address) { return reinterpret_cast<Local*>(align_down(address, 512)); }
   Shared& shared_of(uptr address) { return *reinterpret_cast<Shared*>(align_down(address, 512)); }
   void freed_twice(uptr) { model_check(false, "a block was freed once"); }

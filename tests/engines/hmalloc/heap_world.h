@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -45,6 +46,11 @@ class HeapWorld {
     superblocks.erase(address);
     test::kernel().release(address, bytes_of<S>(kind));
   }
+  static std::size_t page() { return 4096; }
+  void purge(uptr address, std::size_t bytes) {
+    ASSERT_TRUE(test::kernel().purge(address, bytes));
+    purged += bytes;
+  }
   Local* local_of(uptr address) { return reinterpret_cast<Local*>(start_of(address)); }
   void freed_twice(uptr) { ++late_faults; }
   Heap* heap(u32 index) { return heaps_[index - 1].get(); }
@@ -78,6 +84,7 @@ class HeapWorld {
   Heaps<Env, S, HeapWorld> heaps;
   bool refuse_heaps = false;
   int late_faults = 0;
+  std::atomic<std::size_t> purged{0};
 
  private:
   static constexpr u32 kMostHeaps = 256;

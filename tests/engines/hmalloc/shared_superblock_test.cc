@@ -271,5 +271,28 @@ TEST_F(SharedTest, TrimGivesBackWhatIsEmptyAndEmptiesTheCacheLists) {
   EXPECT_EQ(of(allocate(kHalfMost)).size.get(), S::kFirst);
 }
 
+TEST_F(SharedTest, TrimPurgesWholePagesWithoutABlockInUse) {
+  std::vector<uptr> blocks = first_superblock(40), more;
+  while (blocks.size() < 20000) blocks.push_back(allocate(40));
+  for (uptr p : blocks) memset(reinterpret_cast<void*>(p), 0x77, 40);
+  std::vector<uptr> kept;
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    if (i % 1000 == 0)
+      kept.push_back(blocks[i]);
+    else
+      reset(blocks[i]);
+  }
+  EXPECT_EQ(heap.trim(), 0u);
+  EXPECT_EQ(world.superblocks.size(), 2u);
+  EXPECT_GE(world.purged, S::kFirst + S::kLater - (2 * kept.size() + 4) * 4096);
+  for (uptr p : kept) {
+    const auto* bytes = reinterpret_cast<const unsigned char*>(p);
+    for (int i = 0; i < 40; ++i) ASSERT_EQ(bytes[i], 0x77);
+    ASSERT_EQ(world.flag(p), 1u);
+  }
+  std::set<uptr> all(kept.begin(), kept.end());
+  for (int i = 0; i < 60000; ++i) ASSERT_TRUE(all.insert(allocate(40)).second) << "a block is handed out once";
+}
+
 }  // namespace
 }  // namespace freeway::hmalloc
