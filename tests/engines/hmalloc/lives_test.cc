@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <barrier>
 #include <thread>
 #include <vector>
 
@@ -32,10 +33,13 @@ size_t audit_errors() {
 
 TEST(Lives, TwoThousandThreadsShareTheHeapsOfEight) {
   auto wave = [] {
+    std::barrier all_there(8);  // each wave needs eight heaps
     std::thread threads[8];
     for (auto& thread : threads)
-      thread = std::thread([] {
+      thread = std::thread([&] {
         void* blocks[200];
+        free(malloc(1));
+        all_there.arrive_and_wait();
         for (void*& block : blocks) block = malloc(100);
         for (void* block : blocks) free(block);
         free(malloc_local(100));
