@@ -104,7 +104,7 @@ void* Engine::allocate(std::size_t bytes) {
 
 void* Engine::allocate_aligned(std::size_t bytes, std::size_t alignment) {
   if (alignment > kMaxSmall || bytes + alignment > kMaxSmall) return nullptr;
-  void* block = allocate(bytes + alignment - kBuild.class_step);
+  void* block = allocate(clamp(bytes, 1, bytes) + alignment - kBuild.class_step);  // also 0 bytes are inside the object
   if (block == nullptr) return nullptr;
   const auto address = reinterpret_cast<uptr>(block);
   const uptr aligned = align_up(address, alignment);
