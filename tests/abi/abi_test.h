@@ -16,6 +16,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "engine_under_test.h"
+
 // C23; older <stdlib.h> do not declare them.
 extern "C" {
 void free_sized(void* block, size_t size) noexcept;
@@ -28,10 +30,6 @@ inline constexpr size_t kKiB = size_t{1} << 10;
 inline constexpr size_t kMiB = size_t{1} << 20;
 inline constexpr size_t kLargestSmall = 32 * kKiB;   // one byte more is a large block: whole frames
 inline constexpr size_t kLargestLarge = 256 * kMiB;  // beyond it a block has a mapping of its own
-
-// Whether malloc is Freeway's own, not a paper's engine (cmake/FreewayTest.cmake, ENGINES). What is tested with engines
-// too and holds for the flagship alone asks this, and says why.
-inline bool on_flagship() { return getenv("FREEWAY_TEST_ENGINE") == nullptr; }
 
 // Every size at or beside a place where something changes: the fundamental alignment, powers of two, the end of the
 // byte table (1 KiB), pages, the end of the small classes, frames of 64 KiB, chunks of 4 MiB.
