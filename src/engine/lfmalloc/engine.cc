@@ -7,9 +7,6 @@
 #include "engine/lfmalloc/rseq_place.h"
 
 extern "C" {
-constinit FREEWAY_HIDDEN freeway::lfmalloc::RseqPlace freeway_hot = {};
-constinit FREEWAY_HIDDEN freeway::u64 freeway_lfmalloc_restarts = 0;
-constinit FREEWAY_HIDDEN void* freeway_lfmalloc_heaps[HOT_IDS] = {};
 // vfork.S comes here when the system call failed.
 FREEWAY_HIDDEN long freeway_vfork_failed(long error);
 }
@@ -20,27 +17,14 @@ constinit Front<lfmalloc::Engine> process_heap;
 
 namespace lfmalloc {
 
-u32 cpu_now() {
-  const auto* rseq = static_cast<const char*>(__builtin_thread_pointer()) + freeway_hot.any_rseq;
-  const int cpu = *reinterpret_cast<const volatile int*>(rseq + RSEQ_CPU_ID);
-  if (cpu >= 0) return static_cast<u32>(cpu);
-  u32 asked = 0;
-  raw_syscall(SYS_getcpu, reinterpret_cast<u64>(&asked));
-  return asked;
-}
-
 bool Engine::start(Substrate& substrate) {
   assert_layout<Product>();
-  constexpr bool sections = kProtection == Protection::kSections;
   find_rseq(substrate.options().use_rseq && process::id_bound() <= HOT_IDS);
   memory_.init(&substrate);
   const u32 hashed = static_cast<u32>(substrate.option("HEAPS"));
   heaps_.init(&memory_, hashed != 0 ? hashed : 2 * substrate.cpus());
   global_.init(&memory_, static_cast<u32>(substrate.option("EMPTIES")));
   allocator_.init(&heaps_, &global_);
-  u32 silent = 0;
-  if (substrate.options().verbose && spoke_.cas_relaxed(silent, 1))
-    Line().text("freeway: lfmalloc: ").text(mode()).text(sections ? "" : " (a variant for comparison)").write();
   return true;
 }
 

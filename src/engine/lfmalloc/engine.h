@@ -95,7 +95,6 @@ class Engine {  // all zero until start()
   Heaps heaps_;
   GlobalWithRemote global_;
   Allocator<Product, Heaps, GlobalWithRemote> allocator_;
-  Atomic<u32> spoke_;
 };
 
 }  // namespace freeway::lfmalloc

@@ -3,6 +3,10 @@
 
 #include "os/process.h"
 
+extern "C" {
+constinit freeway::lfmalloc::RseqPlace freeway_hot = {};
+}
+
 namespace freeway::lfmalloc {
 
 namespace {

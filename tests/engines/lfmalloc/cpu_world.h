@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT
+//
+// cpu_world.h: superblocks and a local heap for each CPU, for tests of the sections on the real machine.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/resource.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "engine/lfmalloc/memory.h"
+#include "engine/lfmalloc/rseq_place.h"
+#include "engine/lfmalloc/sections.h"
+#include "os/process.h"
+
+namespace freeway::lfmalloc::test {
+
+constexpr unsigned kClass = 3;
+
+// A superblock of class kClass, with all or none of its blocks in its local list.
+class OneSuperblock {
+ public:
+  explicit OneSuperblock(bool full_list = true)
+      : base_(reinterpret_cast<uptr>(std::aligned_alloc(kSuperblockBytes, kSuperblockBytes))) {
+    const BlockClass& k = kClasses[kClass];
+    std::memset(reinterpret_cast<void*>(base_), 0, kSuperblockBytes);
+    header.base.store_relaxed(base_);
+    header.size_class.store_relaxed(kClass);
+    for (u32 i = 0; i < k.blocks; ++i)
+      Product::link(block(i)).store_relaxed(i + 1 == k.blocks ? 0 : unit_of(block(i + 1)));
+    if (full_list) header.local.store_relaxed(local::with_list(0, unit_of(block(0)), k.blocks));
+  }
+  ~OneSuperblock() { std::free(reinterpret_cast<void*>(base_)); }
+  OneSuperblock(const OneSuperblock&) = delete;
+  OneSuperblock& operator=(const OneSuperblock&) = delete;
+
+  uptr block(u32 i) const { return base_ + kFirstData + u64{i} * kClasses[kClass].stride; }
+  u32 count() const { return local::count(header.local.load_relaxed()); }
+  uptr top() const { return block_at(base_, local::head(header.local.load_relaxed())); }
+  uptr base() const { return base_; }
+
+  Block header;
+
+ private:
+  uptr base_;
+};
+
+inline bool find_rseq_or_say_so() {
+  find_rseq(true);
+  return freeway_hot.in_use != 0;
+}
+
+// Keeps the calling thread on one CPU; false: not allowed.
+inline bool stay_on(int cpu) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(cpu, &set);
+  return ::sched_setaffinity(0, sizeof set, &set) == 0;
+}
+inline std::vector<int> usable() {
+  cpu_set_t set;
+  ::sched_getaffinity(0, sizeof set, &set);
+  std::vector<int> cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
+  return cpus;
+}
+// How often this thread lost its CPU.
+inline long switches() {
+  rusage usage{};
+  ::getrusage(RUSAGE_THREAD, &usage);
+  return usage.ru_nvcsw + usage.ru_nivcsw;
+}
+
+class CpuWorld : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!find_rseq_or_say_so()) GTEST_SKIP() << "no rseq here";
+    cpus = usable();
+    heaps.resize(HOT_IDS);
+    superblocks.resize(HOT_IDS);
+    for (const int cpu : cpus) {
+      heaps[static_cast<std::size_t>(cpu)] = std::make_unique<LocalHeap<Product>>();
+      superblocks[static_cast<std::size_t>(cpu)] = std::make_unique<OneSuperblock>();
+      heap(cpu).online[kClass].store_relaxed(&superblock(cpu).header);
+      freeway_lfmalloc_heaps[cpu] = &heap(cpu);
+    }
+    ASSERT_TRUE(stay_on(cpus[0]));
+  }
+  void TearDown() override {
+    if (cpus.empty()) return;
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    for (const int cpu : cpus) {
+      freeway_lfmalloc_heaps[cpu] = nullptr;
+      CPU_SET(cpu, &set);
+    }
+    ::sched_setaffinity(0, sizeof set, &set);
+  }
+
+  LocalHeap<Product>& heap(int cpu) { return *heaps[static_cast<std::size_t>(cpu)]; }
+  OneSuperblock& superblock(int cpu) { return *superblocks[static_cast<std::size_t>(cpu)]; }
+  OneSuperblock& here() { return superblock(cpus[0]); }
+
+  std::vector<int> cpus;
+  std::vector<std::unique_ptr<LocalHeap<Product>>> heaps;
+  std::vector<std::unique_ptr<OneSuperblock>> superblocks;
+};
+
+}  // namespace freeway::lfmalloc::test
