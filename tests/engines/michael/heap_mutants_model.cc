@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// heap_mutants_model.cc: the heap models notice the paper's error, each planted fault, and each missing memory order.
+//
+// A checker that finds nothing proves little until it is known what it would have found.
+#include <gtest/gtest.h>
+
+#include "heap_program.h"
+
+namespace freeway::model {
+namespace {
+
+namespace anchor = michael::anchor;
+
+// Only the lower bits of anchors survive: no tag.
+constexpr u64 kUntagged = low_bits(anchor::kTagShift);
+
+// Sequentially consistent, so that it is the protocol that is wrong and not an order that is missing.
+TEST(MichaelHeapMutants, ThePapersRemoveEmptyDescRetiresALiveDescriptor) {
+  expect_caught(heap_scenarios(), "RemoveEmptyDesc as published", [](Options& options) {
+    options.memory = MemoryModel::kSequential;
+    options.mutant = "RemoveEmptyDesc as published";
+  });
+}
+
+// Three threads: one pops, one frees, one has reserved and not yet popped.
+TEST(MichaelHeapMutants, AnAnchorWithoutItsTagIsCaught) {
+  expect_caught(heap_aba_scenarios(), "no tag", [](Options& options) {
+    options.memory = MemoryModel::kSequential;
+    options.lose_bits.push_back({"anchor", kUntagged});
+  });
+}
+
+TEST(MichaelHeapMutants, PlantedFaultsAreCaught) {
+  for (const char* mutant : {"FULL is nobody's duty", "EMPTY is taken up", "credits kept"})
+    expect_mutant_caught(heap_scenarios(), mutant);
+}
+
+TEST(MichaelHeapMutants, EachMemoryOrderIsNeeded) { expect_orders_needed(heap_scenarios(), "michael/heap.h"); }
+
+}  // namespace
+}  // namespace freeway::model
