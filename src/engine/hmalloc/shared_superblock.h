@@ -6,7 +6,7 @@
 // States    VacantObjects > 0: the blocks from CurrentAddr on were never handed out, and their flags are not looked at.
 //           Then: only the Index-th block is looked at; if it is not free the superblock counts as exhausted, whatever
 //           the others are
-// Who       take_vacant, probe, all_free: the owner of the heap.   block_of, the first line, a block's flag: whoever
+// Who       take_vacant, probe, occupied: the owner of the heap.   block_of, the first line, a block's flag: whoever
 //           has a block of it
 // Orders    flag.h: a block whose flag is free was left by its last user, and so was the header
 // Lost if killed: the block in hand
@@ -33,6 +33,7 @@ struct SharedSuperblock {
   alignas(64) Plain<uptr> current_addr;
   Plain<u32> vacant_objects;
   Plain<u32> index;
+  Plain<u64> purged;  // what state() was when trim last purged pages
   Plain<SharedSuperblock*> next, prev;
 
   // A superblock of `bytes` bytes at `address`, whose memory may hold anything. `object`: bytes a block, flag included.
@@ -49,6 +50,7 @@ struct SharedSuperblock {
     sb->current_addr.set(start);
     sb->vacant_objects.set(total);
     sb->index.set(0);
+    sb->purged.set(0);
     return sb;
   }
 
@@ -98,18 +100,18 @@ struct SharedSuperblock {
     return address == block + S::kFlagArea && !Flag<S>::is_occupied(flag_of<Env>(block).load_relaxed());
   }
 
-  // Whether every block that was ever handed out is free; who asks sees all that was done with them.
-  bool all_free() const { return occupied(1) == 0 || Env::mutant("trim unseen"); }
-
-  // How many blocks are not free, as far as their flags say; looks no further once there are `most`.
-  u32 occupied(u32 most) const {
+  // How many blocks are not free, as far as their flags say: 0 if the superblock is empty, and then who asks sees all that
+  // was done with them.
+  u32 occupied() const {
     u32 count = 0;
     each_used([&](uptr, u64 flag) {
       count += flag != Flag<S>::kFree;
-      return count < most;
+      return true;
     });
-    return count;
+    return Env::mutant("trim unseen") ? 0 : count;
   }
+  // The same number as long as the same blocks are in use, unless Index has gone round exactly. Never 0.
+  u64 state(u32 in_use) const { return (u64{in_use} << 40) | (u64{vacant_objects.get()} << 20) | index.get(); }
   // Calls f(block, flag) for every block that was ever handed out, until it returns false.
   template <class F>
   void each_used(F&& f) const {

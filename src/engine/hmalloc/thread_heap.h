@@ -228,8 +228,11 @@ class ThreadHeap {
   }
 
   // False: nothing is in use, the superblock may go.
-  bool purge(const Shared& sb) {
-    if (sb.all_free()) return false;
+  bool purge(Shared& sb) {
+    const u32 in_use = sb.occupied();
+    if (in_use == 0) return false;
+    if (sb.purged.get() == sb.state(in_use)) return true;  // looking again, we would take zero pages for memory
+    sb.purged.set(sb.state(in_use));
     sb.each_free_stretch([&](uptr from, uptr to) {
       from = align_up(from, source_->page());
       to = align_down(to, source_->page());
