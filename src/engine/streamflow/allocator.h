@@ -13,6 +13,7 @@
 // Checked   tests/engines/streamflow/remotely_freed_model.cc, allocator_test.cc, space_test.cc
 #pragma once
 
+#include "base/compiler.h"
 #include "engine/streamflow/page_block_cache.h"
 #include "engine/streamflow/remote.h"
 #include "engine/streamflow/thread_heap.h"
@@ -43,8 +44,7 @@ class Allocator {
   Object allocate(Heap& heap, unsigned c) {
     if (Block* head = heap.lists[c].head())
       if (const u32 object = head->take()) return {head, object};
-    Block* b = block_with_free(heap, c);
-    return b == nullptr ? Object{} : Object{b, b->take()};
+    return allocate_elsewhere(heap, c);
   }
 
   // "Object deallocation"
@@ -81,6 +81,11 @@ class Allocator {
   }
   static unsigned order_of(const Block& b) { return Classes::kAll[b.size_class.get()].order; }
   Block* at(u32 name) { return reinterpret_cast<Block*>(pages_->at(name)); }
+
+  FREEWAY_NOINLINE Object allocate_elsewhere(Heap& heap, unsigned c) {
+    Block* b = block_with_free(heap, c);
+    return b == nullptr ? Object{} : Object{b, b->take()};
+  }
 
   // At the head of the list afterwards; null: memory is refused.
   Block* block_with_free(Heap& heap, unsigned c) {
@@ -132,12 +137,15 @@ class Allocator {
 
   void free_local(Heap& heap, Block& b, u32 object) {
     auto& list = heap.lists[b.size_class.get()];
-    if (b.put(object) != 0) return list.freed_to_head(b);
-    list.remove(b);
+    if (FREEWAY_UNLIKELY(b.put(object) == 0)) return release(heap, b);
+    if (list.head() != &b) list.freed_to_head(b);
+  }
+  FREEWAY_NOINLINE void release(Heap& heap, Block& b) {
+    heap.lists[b.size_class.get()].remove(b);
     if (!heap.cached[order_of(b)].push(b, local_limit_)) give(b);
   }
 
-  void free_remote(Heap* heap, Block& b, u32 object) {
+  FREEWAY_NOINLINE void free_remote(Heap* heap, Block& b, u32 object) {
     while (remote::push(b, object) == remote::Push::kOrphaned) {
       if (heap == nullptr) {
         if (!remote::hand_over(b, object)) continue;

@@ -45,22 +45,21 @@ bool Engine::start(Substrate& substrate) {
 
 // --- The thread's heap -------------------------------------------------------------------------------------------------
 
-// The caller's heap, taken out; null: it has none to use now.
-FREEWAY_INLINE Engine::Heap* Engine::enter() {
+// The caller's heap, taken out; null: it has none, or a call that was interrupted has it.
+FREEWAY_INLINE Engine::Heap* Engine::take_own() {
   Heap* heap = own.load_relaxed();
-  if (FREEWAY_UNLIKELY(heap == nullptr)) return state.load_relaxed() == kNew ? make_heap() : nullptr;
-  own.store_relaxed(nullptr);
+  if (FREEWAY_LIKELY(heap != nullptr)) own.store_relaxed(nullptr);
   keep_order();
   return heap;
 }
-
-FREEWAY_INLINE void Engine::leave(Heap* heap) {
-  if (heap == nullptr) return;
+FREEWAY_INLINE void Engine::put_own(Heap* heap) {
   keep_order();
-  own.store_relaxed(heap);
+  if (heap != nullptr) own.store_relaxed(heap);
 }
 
+// For a thread without a heap outside of us: its first one, if it has had none yet.
 FREEWAY_NOINLINE Engine::Heap* Engine::make_heap() {
+  if (state.load_relaxed() != kNew) return nullptr;
   state.store_relaxed(kHas);  // from here on a nested call (a handler's, libc's for the key) finds no heap
   u32 id = heaps_.pop([this](u32 i) -> auto& { return heap_at(i).link; });
   if (id == 0) {
@@ -88,11 +87,9 @@ void Engine::at_exit(void* ended) {
 
 // --- Objects -----------------------------------------------------------------------------------------------------------
 
-void* Engine::allocate(std::size_t bytes) {
-  Heap* heap = enter();
-  if (FREEWAY_UNLIKELY(heap == nullptr)) return nullptr;
+FREEWAY_INLINE void* Engine::allocate_from(Heap* heap, std::size_t bytes) {
   const auto object = allocator_.allocate(*heap, Classes::class_of(bytes));
-  leave(heap);
+  put_own(heap);
   if (FREEWAY_UNLIKELY(object.block == nullptr)) return nullptr;
   const uptr address = object.block->address() + object.offset;
   if constexpr (kHasHeaders)
@@ -100,6 +97,15 @@ void* Engine::allocate(std::size_t bytes) {
   else if (kHasMarks)
     word_at(address + 8) = 0;  // not marked free
   return reinterpret_cast<void*>(address);
+}
+
+void* Engine::allocate(std::size_t bytes) {
+  Heap* heap = take_own();
+  return FREEWAY_LIKELY(heap != nullptr) ? allocate_from(heap, bytes) : allocate_first(bytes);
+}
+FREEWAY_NOINLINE void* Engine::allocate_first(std::size_t bytes) {
+  Heap* heap = make_heap();
+  return heap != nullptr ? allocate_from(heap, bytes) : nullptr;
 }
 
 void* Engine::allocate_aligned(std::size_t bytes, std::size_t alignment) {
@@ -153,9 +159,10 @@ Verdict Engine::free(uptr address, u32 superpage) {
     word_at(object - 8) = header_of(found.block->address()) ^ 1;
   else if (kHasMarks)
     word_at(object + 8) = kFreeMark ^ object;
-  Heap* heap = enter();
+  Heap* heap = take_own();
+  if (FREEWAY_UNLIKELY(heap == nullptr)) heap = make_heap();
   allocator_.free(heap, *found.block, found.object);
-  leave(heap);
+  put_own(heap);
   return Verdict::kOk;
 }
 
@@ -174,9 +181,9 @@ bool Engine::begins_block(uptr address, u32 superpage) {
 // --- Accounts ----------------------------------------------------------------------------------------------------------
 
 void Engine::trim() {
-  Heap* heap = enter();
+  Heap* heap = take_own();
   allocator_.trim(heap);
-  leave(heap);
+  put_own(heap);
 }
 
 bool Engine::owns(u32 superpage, uptr address) {

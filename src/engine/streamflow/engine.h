@@ -68,9 +68,11 @@ class Engine {
   Found find(uptr address, u32 superpage);
   bool is_marked_free(const Found& found);
 
-  Heap* enter();
+  static Heap* take_own();
+  static void put_own(Heap* heap);
   Heap* make_heap();
-  static void leave(Heap* heap);
+  void* allocate_from(Heap* heap, std::size_t bytes);
+  void* allocate_first(std::size_t bytes);
   static void at_exit(void* heap);
   Heap& heap_at(u32 id) { return *static_cast<Heap*>(space_.at(id)); }
   bool count_block(const Block& b, Account& account);

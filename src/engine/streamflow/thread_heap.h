@@ -11,6 +11,7 @@
 // Checked   tests/engines/streamflow/thread_heap_test.cc
 #pragma once
 
+#include "base/compiler.h"
 #include "engine/streamflow/page_block.h"
 
 namespace freeway::streamflow {
@@ -50,7 +51,7 @@ class PageBlockList {
     remove(b);
     push_tail(b);
   }
-  void freed_to_head(Block& b) {
+  FREEWAY_NOINLINE void freed_to_head(Block& b) {
     Block* head = head_.get();
     if (head == &b) return;
     remove(b);
