@@ -6,9 +6,8 @@
 // RMWs      none for a local allocation or deallocation. One CAS for a remote deallocation, for the reclamation of all that was
 //           remotely freed to a page block, for declaring an orphan, for an adoption. Page blocks from or to the page manager
 //           and the global lists: a few more
-// Reading   where the text is silent: an allocation that finds page blocks full looks at up to kLooks of them, oldest
-//           first, before it asks for another page block; the paper's single look at the head would never come to those
-//           behind it
+// Reading   an allocation that finds page blocks full looks at up to kLooks of them, oldest first, before it asks for
+//           another page block. With the single look of the paper's text, those behind the head would never be looked at
 // Progress  lock-free       Lost if killed: the thread's heap
 // Checked   tests/engines/streamflow/remotely_freed_model.cc, allocator_test.cc, space_test.cc
 #pragma once
@@ -91,7 +90,8 @@ class Allocator {
   Block* block_with_free(Heap& heap, unsigned c) {
     auto& list = heap.lists[c];
     Block* const first = list.head();
-    for (unsigned look = 0; look < kLooks && first != nullptr; ++look) {
+    const unsigned looks = Env::mutant("one look") ? 1 : kLooks;
+    for (unsigned look = 0; look < looks && first != nullptr; ++look) {
       Block* b = list.head();
       if (b->has_free() || remote::reclaim(*b, heap.id)) return b;
       list.full_to_tail(*b);
