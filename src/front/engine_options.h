@@ -20,6 +20,10 @@ struct EngineOption {
 inline constexpr EngineOption kEngineOptions[] = {
     // Numbers whose default depends on the machine have 0 for "as many as fit".
     {"michael", "HEAPS", "0..1024", "0", "processor heaps; 0: one for each CPU; 1: the paper's single-heap form"},
+    {"michael", "PARTIAL_SLOTS", "1..4", "1", "superblocks in use lately that a heap keeps beside the active one"},
+    {"michael", "PARTIAL_LIST", "fifo|lifo", "fifo", "how a size class lists its other partly used superblocks"},
+    {"michael", "NEWSB", "free|keep", "free", "a new superblock that another thread's made superfluous"},
+    {"michael", "SUPERBLOCK", "linked|untouched", "linked", "untouched: blocks are not written before their first use"},
     {"lfmalloc", "HEAPS", "0..64", "0", "hashed heaps, where there is no rseq; 0: two for each CPU"},
     {"lfmalloc", "EMPTIES", "0..1000000", "16", "entirely free superblocks kept for any size class"},
     {"streamflow", "LOCAL_CACHE", "0..64", "1", "free page blocks that a thread keeps, of each size (the paper: 1)"},
@@ -28,9 +32,9 @@ inline constexpr EngineOption kEngineOptions[] = {
     {"nbbs", "FORM", "corrected|published|spin", "corrected",
      "published: as printed, which can hand out a block twice; spin: with a lock, not for signal handlers"},
     {"nbbs", "UP", "on|off", "on", "whether a climb ends at a word all of whose ancestors are marked (corrected)"},
-    {"nbbs", "LEVELS", "13..22", "20", "levels of a region's tree: it manages 2^(levels - 1) smallest blocks"},
+    {"nbbs", "LEVELS", "13..22", "16", "levels of a region's tree: it manages 2^(levels - 1) smallest blocks"},
     {"nbbs", "MIN", "16|32|64|128|256", "16", "smallest block, bytes"},
-    {"nbbs", "MAX", "64K|128K|256K|512K|1M", "1M", "largest block, bytes"},
+    {"nbbs", "MAX", "64K|128K|256K|512K|1M", "256K", "largest block, bytes, and at most a region"},
 };
 
 // For tools and people: `freeway engines`.

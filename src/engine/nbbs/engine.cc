@@ -2,7 +2,7 @@
 // engine.cc: see engine.h.
 #include "engine/nbbs/engine.h"
 
-#include "os/syscall.h"
+#include "engine/nbbs/scatter.h"
 
 namespace freeway {
 constinit Front<nbbs::Engine> process_heap;
@@ -12,8 +12,6 @@ namespace freeway::nbbs {
 
 namespace {
 
-constexpr unsigned kMostTreeLevels = 22;  // the option's limit
-
 // slot + 1 : 24 | node : 40; 0 = this thread has not been at this level.
 struct Place {
   u64 bits;
@@ -22,14 +20,7 @@ struct Place {
   constexpr Node node() const { return bits & low_bits(40); }
 };
 
-thread_local constinit u64 places[kMostTreeLevels] = {};
-thread_local constinit u64 scatter = 0;
-
-// Differs between threads; the paper's process id.
-u64 thread_hash() {
-  if (scatter == 0) scatter = static_cast<u64>(raw_syscall(SYS_gettid)) * 0x9E3779B97F4A7C15 | 1;
-  return scatter >> 20;
-}
+thread_local constinit u64 places[kMostLevels] = {};
 
 constexpr unsigned kLevelsPerWord[] = {1, 3, 4};
 constexpr Kind kForms[] = {Kind::kCorrected, Kind::kPublished, Kind::kSpin};
@@ -53,53 +44,77 @@ void* Engine::allocate(std::size_t bytes) {
   const unsigned level = level_for(settings_, bytes);
   const Place last{places[level]};
   if (last.bits != 0) {
-    if (void* block = take_from(last.slot(), level, last.node())) return block;
+    if (void* block = take_from(last.slot(), level, last.node(), kFollowed)) return block;
     return take_anywhere(level, last.slot());
   }
   return take_anywhere(level, kMostRegions);
 }
 
-void* Engine::take_from(u32 slot, unsigned level, Node start) {
+void* Engine::take_from(u32 slot, unsigned level, Node start, Hints hints) {
   Region* r = region(slot);
-  if (r == nullptr || !r->is_open()) return nullptr;
+  if (r == nullptr || !r->is_open() || (hints == kFollowed && r->seems_full(level))) return nullptr;
   const Node n = r->take(level, start);
   if (n == 0) return nullptr;
   places[level] = Place::at(slot, n == last_of(level) ? first_of(level) : n + 1).bits;
   return reinterpret_cast<void*>(r->base() + offset_of(settings_, n));
 }
 
-// In any region but `except`, in order; then in one that is opened for it.
+// In any region but `except`.
 void* Engine::take_anywhere(unsigned level, u32 except) {
   const Node start = starting_node(level, thread_hash());
-  for (u32 slot = 0; slot < regions(); ++slot)
-    if (slot != except)
-      if (void* block = take_from(slot, level, start)) return block;
-  for (u32 slot = 0; slot < kMostRegions; ++slot) {
-    Region* r = region(slot);
-    if (r == nullptr && (r = add_region()) == nullptr) return nullptr;
-    if (!r->is_closed() || region(slot) != r) continue;  // another's; it may have been put into a later slot
-    if (!r->open(*substrate_, slot + 1)) {
-      if (r->is_closed()) return nullptr;
-      continue;
+  if (void* block = take_from_open(level, except, start, kFollowed)) return block;
+  if (opened_.fetch_add_relaxed(1) % 16 != 15)
+    if (void* block = take_from_closed(level, start)) return block;
+  if (void* block = take_from_open(level, kMostRegions, start, kIgnored)) return block;
+  return take_from_closed(level, start);
+}
+
+void* Engine::take_from_open(unsigned level, u32 except, Node start, Hints hints) {
+  u32 first = hints == kFollowed ? first_[level].load_relaxed() : 0;
+  for (u32 slot = first; slot < regions(); ++slot) {
+    if (slot == except) continue;
+    if (void* block = take_from(slot, level, start, hints)) {
+      if (hints == kFollowed) first_[level].cas_relaxed(first, slot);
+      return block;
     }
-    if (void* block = take_from(slot, level, start)) return block;
   }
   return nullptr;
 }
 
+// In a region that is opened for it.
+void* Engine::take_from_closed(unsigned level, Node start) {
+  for (u32 slot = closed_.load_relaxed() == 0 ? regions() : 0; slot < kMostRegions; ++slot) {
+    Region* r = region(slot);
+    if (r == nullptr && (r = add_region()) == nullptr) return nullptr;
+    if (!r->is_closed() || region(slot) != r) continue;  // another's; it may have been put into a later slot
+    if (!r->open(*substrate_, slot + 1)) {
+      if (r->is_closed()) return nullptr;  // no memory
+      continue;
+    }
+    closed_.fetch_sub_relaxed(1);
+    look_again_from(slot);
+    if (void* block = take_from(slot, level, start, kIgnored)) return block;
+  }
+  return nullptr;
+}
+
+// There may be blocks of any level in this region now.
+void Engine::look_again_from(u32 slot) {
+  for (auto& first : first_)
+    if (first.load_relaxed() > slot) first.store_relaxed(slot);
+}
+
 // A new region in the first empty slot; null if there is no memory for its tree.
 Region* Engine::add_region() {
-  const uptr memory = Machine::map(Region::bytes(settings_), kFrameSize);
-  if (memory == 0) return nullptr;
-  auto* fresh = reinterpret_cast<Region*>(memory);
-  fresh->init(settings_);
-  for (u32 slot = 0; slot < kMostRegions; ++slot) {
+  Region* fresh = Region::make(*substrate_, settings_);
+  if (fresh == nullptr) return nullptr;
+  closed_.fetch_add_relaxed(1);
+  for (u32 slot = regions(); slot < kMostRegions; ++slot) {
     Region* none = nullptr;
     if (slots_[slot].load_relaxed() != nullptr || !slots_[slot].cas_release(none, fresh)) continue;  // [R1] pairs with [A1]
     for (u32 seen = count_.load_relaxed(); seen <= slot && !count_.cas_relaxed(seen, slot + 1);) continue;
     return fresh;
   }
-  Machine::release(memory, Region::bytes(settings_));
   return nullptr;
 }
 
@@ -114,7 +129,9 @@ Engine::Found Engine::find(uptr address, u32 value) {
 Verdict Engine::free(uptr address, u32 value) {
   const Found found = find(address, value);
   if (found.node == 0 || offset_of(settings_, found.node) != address - found.region->base()) return Verdict::kInterior;
-  if (!found.region->give(found.node)) return Verdict::kDoubleFree;
+  bool was_full = false;
+  if (!found.region->give(found.node, &was_full)) return Verdict::kDoubleFree;
+  if (was_full) look_again_from(value - 1);
   places[level_of(found.node)] = Place::at(value - 1, found.node).bits;
   if (found.region->tree().is_empty()) close_unless_spare(value - 1);
   return Verdict::kOk;
@@ -129,7 +146,13 @@ bool Engine::close_unless_spare(u32 slot) {
     spare_.store_relaxed(slot + 1);
     return false;
   }
-  return region(slot)->close(*substrate_);
+  return close(*region(slot));
+}
+
+bool Engine::close(Region& region) {
+  if (!region.close(*substrate_)) return false;
+  closed_.fetch_add_relaxed(1);
+  return true;
 }
 
 std::size_t Engine::usable(uptr address, u32 value) {
@@ -157,7 +180,7 @@ void Engine::trim() {
     Region* r = region(slot);
     if (r == nullptr || !r->is_open()) continue;
     r->tree().repair_all();
-    if (!r->close(*substrate_)) purge(*r, 1);
+    if (!close(*r)) purge(*r, 1);
   }
 }
 
@@ -167,7 +190,8 @@ void Engine::purge(Region& region, Node n) {
   if (region.tree().take_node(n)) {
     const uptr address = region.base() + offset_of(settings_, n);
     if (Machine::resident(address, bytes) != 0) Machine::purge(address, bytes);
-    region.give(n);
+    bool was_full;
+    region.give(n, &was_full);
     return;
   }
   if (bytes / 2 < vm::page_size() || level_of(n) + 1 == settings_.levels) return;
@@ -181,7 +205,7 @@ void Engine::account(Account& account) {
   for (u32 slot = 0; slot < regions(); ++slot) {
     Region* r = region(slot);
     if (r == nullptr) continue;
-    account.metadata_bytes += Region::bytes(settings_);
+    if (Region::has_own_mapping(settings_)) account.metadata_bytes += Region::bytes(settings_);
     if (!r->is_open()) continue;
     ++account.superblocks;
     u64 live = 0;

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
 // Engine: the buddy system as a malloc (Scarselli 2017).
 //
-// A block's size is the power of two that holds it, 16 bytes to 1 MiB, and its address is a multiple of that. Regions of
-// 8 MiB (20 levels, 559,240 bytes of words: 6.7 %) are made as they are needed; larger blocks are the front's.
+// A block's size is the power of two that holds it, 16 bytes to 256 KiB, and its address is a multiple of that. Regions of
+// 512 KiB (16 levels, 34,952 bytes of words: 6.7 %) are made as they are needed; larger blocks are the front's.
 //
 // Word      slots_[i]: null -> a region (CAS), for ever     count_: how many slots were ever filled, at least; only grows
 //           spare_: slot + 1 of a region that was seen empty and kept, so that a program at its edge does not open and
 //           close regions all the time; a hint
+//           first_[l]: regions before this slot had no block of level l when they were last asked     closed_: how many are
+//           closed. Hints, all of them: every 16th region is opened only after a search that follows none
 // Thread    places: per level where this thread was last, region and node: it searches from there on (it takes first what it
 //           freed last, else the next after what it took last), beginning at the paper's starting node. Only hints: a
 //           handler may change them at any instruction, and a thread that ends leaves nothing
@@ -44,7 +46,8 @@ class Engine {  // all zero until start()
   const char* mode() const;
 
  private:
-  static constexpr u32 kMostRegions = 16384;  // 128 GiB at 8 MiB each
+  static constexpr u32 kMostRegions = 1 << 18;  // 128 GiB at 512 KiB each
+  static constexpr unsigned kMostTreeLevels = 22;
 
   struct Found {
     Region* region;
@@ -54,16 +57,24 @@ class Engine {  // all zero until start()
   Region* region(u32 slot) { return slots_[slot].load_acquire(); }  // [A1] pairs with [R1]
   u32 regions() const { return static_cast<u32>(clamp(count_.load_relaxed(), 0, kMostRegions)); }
 
-  void* take_from(u32 slot, unsigned level, Node start);
+  enum Hints : bool { kIgnored = false, kFollowed = true };
+  void* take_from(u32 slot, unsigned level, Node start, Hints hints);
   void* take_anywhere(unsigned level, u32 except);
+  void* take_from_open(unsigned level, u32 except, Node start, Hints hints);
+  void* take_from_closed(unsigned level, Node start);
   Region* add_region();
   bool close_unless_spare(u32 slot);
+  bool close(Region& region);
+  void look_again_from(u32 slot);
   void purge(Region& region, Node n);
 
   Substrate* substrate_ = nullptr;
   Settings settings_ = {};
   Atomic<u32> count_;
   Atomic<u32> spare_;
+  Atomic<u32> closed_;
+  Atomic<u32> opened_;
+  Atomic<u32> first_[kMostTreeLevels];
   Atomic<Region*> slots_[kMostRegions];
 };
 

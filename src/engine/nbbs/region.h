@@ -13,7 +13,7 @@
 // Orders    [R1] a closed region's base is 0 before it can be opened again; [A1] opening sees that. `base` reaches those who
 //           allocate through the tree: the root is freed after it is set
 // ABA       none: base changes only while the root is occupied, and a block's owner keeps the root from being so
-// Lost if killed: while opening or closing, the region: its memory, and its tree
+// Lost if killed: while opening or closing, the region: its memory, and its tree; a tree that is not published yet
 // Memory    type-stable: a Region and its tree are never unmapped, so a search that sleeps through a closing reads a tree
 #pragma once
 
@@ -27,11 +27,22 @@ class alignas(64) Region {
   enum State : u32 { kClosed = 0, kBusy = 1, kOpen = 2 };
   using Tree = Buddy<Machine>;
 
-  static std::size_t bytes(const Settings& s) { return align_up(sizeof(Region) + Tree::bytes(s), kFrameSize); }
-  // In zeroed memory, before it is published: closed.
-  void init(const Settings& settings) {
-    tree().init(settings);
-    tree().take_node(1);
+  static std::size_t bytes(const Settings& s) { return sizeof(Region) + Tree::bytes(s); }
+  // Trees that a small segment of metadata cannot hold have a mapping each.
+  static bool has_own_mapping(const Settings& s) { return bytes(s) > Metadata<Machine>::kMinSegmentBytes / 2; }
+  // A closed region; null if there is no memory for its tree.
+  static Region* make(Substrate& substrate, const Settings& s) {
+    uptr memory = 0;
+    if (has_own_mapping(s)) {
+      memory = Machine::map(align_up(bytes(s), kFrameSize), kFrameSize);
+    } else if (u32 unit = substrate.metadata().take(static_cast<u32>(ceil_div(bytes(s), Metadata<Machine>::kUnit)))) {
+      memory = reinterpret_cast<uptr>(substrate.metadata().at(unit));
+    }
+    if (memory == 0) return nullptr;
+    auto* made = reinterpret_cast<Region*>(memory);
+    made->tree().init(s);
+    made->tree().take_node(1);
+    return made;
   }
 
   // Gets memory whose frames say `value`. False: somebody else does, or it is open, or memory is refused.
@@ -62,17 +73,19 @@ class alignas(64) Region {
 
   // A node of `level`, looked for from `start` on; 0 if there is none.
   Node take(unsigned level, Node start) {
-    if (full_.load_relaxed() >> level != 0) return 0;
     const Node n = tree().take(level, start);
     if (n == 0) full_.fetch_or_relaxed(u32{1} << level);  // and with it all that is bigger
     return n;
   }
-  bool give(Node n) {
+  // False: it was not occupied. `was_full`: some level had been found full.
+  bool give(Node n, bool* was_full) {
     if (!tree().give(n)) return false;
-    if (full_.load_relaxed() != 0) full_.store_relaxed(0);
+    *was_full = full_.load_relaxed() != 0;
+    if (*was_full) full_.store_relaxed(0);
     return true;
   }
 
+  bool seems_full(unsigned level) const { return full_.load_relaxed() >> level != 0; }
   bool is_open() const { return state_.load_relaxed() == kOpen; }
   bool is_closed() const { return state_.load_relaxed() == kClosed; }
   uptr base() const { return base_.load_relaxed(); }

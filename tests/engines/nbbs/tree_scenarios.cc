@@ -87,9 +87,17 @@ std::vector<Scenario> chosen_scenarios(TreeForm form) {
 std::vector<Scenario> stopping_scenarios(TreeForm form) {
   std::vector<Scenario> all = {
       tree_scenario(form, "ax0", "fx", "ayfyaR"),
-      tree_scenario(form, "ax0", "fx", "axfx", "ay"),
+      tree_scenario(form, "ax0", "fxaxfx", "aP"),
       tree_scenario(form, "aP0", "fP", "axfx", "ay"),
       tree_scenario(form, "ax0az1", "fx", "fz", "aQfQ"),
+  };
+  for (Scenario& each : all) each.stalls = true;
+  return all;
+}
+std::vector<Scenario> bigger_stopping_scenarios(TreeForm form) {
+  std::vector<Scenario> all = {
+      tree_scenario(form, "ax0", "fx", "axfx", "ay"),
+      tree_scenario(form, "", "axfx", "azfz", "aQfQ"),
   };
   for (Scenario& each : all) each.stalls = true;
   return all;

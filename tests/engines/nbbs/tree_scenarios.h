@@ -25,6 +25,7 @@ model::Scenario tree_scenario(TreeForm form, const char* setup, const char* firs
 std::vector<model::Scenario> fault_scenarios(TreeForm form);
 std::vector<model::Scenario> chosen_scenarios(TreeForm form);
 std::vector<model::Scenario> stopping_scenarios(TreeForm form);
+std::vector<model::Scenario> bigger_stopping_scenarios(TreeForm form);
 // Every two threads' scripts in every situation; every three threads'.
 std::vector<model::Scenario> pairs(TreeForm form);
 std::vector<model::Scenario> triples(TreeForm form);
