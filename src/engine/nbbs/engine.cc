@@ -111,7 +111,7 @@ Region* Engine::add_region() {
   closed_.fetch_add_relaxed(1);
   for (u32 slot = regions(); slot < kMostRegions; ++slot) {
     Region* none = nullptr;
-    if (slots_[slot].load_relaxed() != nullptr || !slots_[slot].cas_release(none, fresh)) continue;  // [R1] pairs with [A1]
+    if (slots_[slot].load_relaxed() != nullptr || !slots_[slot].cas_release(none, fresh)) continue;  // [R1] pairs with nbbs/engine.h:[A1]
     for (u32 seen = count_.load_relaxed(); seen <= slot && !count_.cas_relaxed(seen, slot + 1);) continue;
     return fresh;
   }

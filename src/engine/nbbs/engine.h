@@ -12,7 +12,7 @@
 // Thread    places: per level where this thread was last, region and node: it searches from there on (it takes first what it
 //           freed last, else the next after what it took last), beginning at the paper's starting node. Only hints: a
 //           handler may change them at any instruction, and a thread that ends leaves nothing
-// Orders    [R1] a region is published with its tree; [A1] who finds it sees that
+// Orders    nbbs/engine.cc:[R1] publishes a region with its tree; [A1] sees that
 // Who       any thread, any signal handler, the child of any fork (not with FORM=spin, which waits)
 // Lost if killed: at most the block in hand, a region being opened or closed (region.h), an unpublished tree, and what
 //           docs/papers/nbbs.md says of hints, until the next trim
@@ -54,7 +54,7 @@ class Engine {  // all zero until start()
     Node node;  // of the block that holds the address; 0: none
   };
   Found find(uptr address, u32 value);
-  Region* region(u32 slot) { return slots_[slot].load_acquire(); }  // [A1] pairs with [R1]
+  Region* region(u32 slot) { return slots_[slot].load_acquire(); }  // [A1] pairs with nbbs/engine.cc:[R1]
   u32 regions() const { return static_cast<u32>(clamp(count_.load_relaxed(), 0, kMostRegions)); }
 
   enum Hints : bool { kIgnored = false, kFollowed = true };
