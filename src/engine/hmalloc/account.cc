@@ -64,7 +64,7 @@ class Counter {
 
 }  // namespace
 
-// In a forked child the heaps of threads that stayed behind may be in the middle of something, for ever.
+// In a forked child the heaps of threads that stayed behind may be in the middle of something, for ever; so may a lost one.
 void Engine::account(Account& account) {
   Counter count(account);
   u64 in_lists = 0;
@@ -72,7 +72,7 @@ void Engine::account(Account& account) {
   const process::Claimant claimant = process::claimant();
   heaps_.each(source_, [&](const Heap& heap) {
     const u64 owner = heap.owner.load_relaxed();
-    const bool at_rest = owner == 0 || !claimant.may_replace(owner);
+    const bool at_rest = owner == 0 || (owner != Heap::kLost && !claimant.may_replace(owner));
     all_at_rest = all_at_rest && at_rest;
     count.begin(at_rest);
     heap.each_superblock(count);

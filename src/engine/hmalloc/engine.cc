@@ -79,7 +79,11 @@ Engine::Heap* Engine::join() {
 }
 
 void Engine::at_thread_exit(void* heap) {
-  if (busy() || this_thread.state != kOwner) return;  // left by siglongjmp: nobody knows what state the heap is in
+  if (this_thread.state != kOwner) return;
+  if (busy()) {  // a call was left by siglongjmp: nobody knows what state the heap is in, so nobody gets it
+    this_thread.heap->owner.store_relaxed(Heap::kLost);
+    return;
+  }
   if (this_thread.exits++ == 0 && thread_exit::watch(at_thread_exit, heap)) return;
   Inside inside;
   this_thread.state = kPast;

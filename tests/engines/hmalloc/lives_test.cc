@@ -3,7 +3,9 @@
 // Threads begin and end under libfreeway-hmalloc.so: heaps are inherited, destructors that run after the heap was given
 // away still free and allocate, handlers that interrupt a heap operation get through, a forked child goes on.
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/time.h>
@@ -143,6 +145,74 @@ TEST(Lives, HandlersThatInterruptTheHeapGetThrough) {
   malloc_trim(0);  // makes up for late frees
   EXPECT_EQ(stats().live_blocks, before);
   EXPECT_EQ(audit_errors(), 0u);
+}
+
+// A thread whose handler jumps out of malloc for good. Whether it was inside the heap shows in its next block: a mapping.
+thread_local sigjmp_buf out;
+thread_local volatile sig_atomic_t armed;
+void jump_out(int) {
+  if (armed) siglongjmp(out, 1);
+}
+bool is_a_mapping(void* block) { return malloc_usable_size(block) >= 65536; }
+
+bool lose_the_heap() {
+  static thread_local int tries;  // no local of a function that is jumped out of
+  while (++tries < 100000) {
+    if (sigsetjmp(out, 1) == 0) {
+      armed = 1;
+      for (;;) {
+        void* volatile block = malloc(16);
+        free(block);
+      }
+    }
+    armed = 0;
+    void* block = malloc(16);
+    const bool lost = is_a_mapping(block);
+    free(block);
+    if (lost) return true;
+  }
+  return false;
+}
+
+TEST(Lives, AThreadThatJumpsOutOfTheHeapLosesItAndNobodyWaits) {
+  signal(SIGUSR1, jump_out);
+  std::atomic<int> done{0};
+  void* blocks[100];
+  std::thread victim([&] {
+    for (void*& block : blocks) memset(block = malloc(100), 'v', 100);
+    void* local = malloc_local(100);
+    EXPECT_TRUE(lose_the_heap());
+    done = 1;
+    for (int i = 0; i < 1000; ++i) {
+      void* block = malloc(static_cast<size_t>(i));
+      EXPECT_TRUE(is_a_mapping(block));
+      memset(block, 'w', static_cast<size_t>(i));
+      free(block);
+    }
+    free(local);
+    for (int i = 0; i < 50; ++i) free(blocks[i]);
+  });
+  while (done == 0) {
+    pthread_kill(victim.native_handle(), SIGUSR1);
+    usleep(50);
+  }
+  victim.join();
+  for (int i = 0; i < 20; ++i)
+    std::thread([&] {
+      void* more[500];
+      for (void*& block : more) {
+        block = malloc(100);
+        EXPECT_FALSE(is_a_mapping(block));
+        memset(block, 'x', 100);
+      }
+      for (void* block : more) free(block);
+    }).join();
+  for (int i = 50; i < 100; ++i) {
+    for (int at = 0; at < 100; ++at) ASSERT_EQ(static_cast<char*>(blocks[i])[at], 'v');
+    free(blocks[i]);
+  }
+  EXPECT_EQ(audit_errors(), 0u);
+  signal(SIGUSR1, SIG_DFL);
 }
 
 TEST(Lives, TheChildOfAForkFreesBlocksOfThreadsThatStayedBehind) {
