@@ -7,8 +7,9 @@
 //           unlink: the link before a marked one (d) -> (d's next), by anybody who passes
 // Invariant a marked link changes no more until its descriptor's owner puts it anew; the tag moves with every change
 // Duty      the taker sees to it that what he took is unlinked before anything else happens to it
-// Orders    [R1] putting publishes the descriptor and its link; [R2] unlinking hands the next link on;
-//           [R3] who meets a link in another life of its descriptor sees that it had been unlinked; [A1] sees all three
+// Orders    [R1] putting publishes the descriptor and its link; every later change of the word that leads to it is a CAS,
+//           so who reads that word after any of them, with [A1], sees it
+//           [R2] who meets a link in another life of its descriptor sees that it had been unlinked ([A1], and he restarts)
 // Progress  lock-free       Lost if killed: the descriptor in hand
 // Checked   tests/engines/michael/partial_list_model.cc, tests/engines/michael/partial_list_test.cc
 #pragma once
@@ -39,7 +40,7 @@ class Lifo {
     const u64 before = desc.link.load_relaxed();
     u64 head = head_.load_relaxed();
     do {
-      desc.link.store_release(ListLink::next(before, ListLink::index(head)));  // [R3] pairs with [A1]
+      desc.link.store_release(ListLink::next(before, ListLink::index(head)));  // [R2] pairs with [A1]
       Env::step("michael.lifo.put");
     } while (!head_.cas_release(head, ListLink::next(head, desc.self.get())));  // [R1] pairs with [A1]
   }
@@ -113,7 +114,7 @@ class Lifo {
   bool unlink(Walk& walk) {
     u64 to = walk.to;
     const u64 past = ListLink::next(to, ListLink::index(walk.behind));
-    if (!walk.at->cas_release(to, past)) return false;  // [R2] pairs with [A1]
+    if (!walk.at->cas_relaxed(to, past)) return false;
     walk.to = past;
     return true;
   }

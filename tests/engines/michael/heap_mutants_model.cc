@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // heap_mutants_model.cc: the heap models notice the paper's error, each planted fault, and each missing memory order.
 //
-// A checker that finds nothing proves little until it is known what it would have found.
+// The DISABLED_ one takes half a minute: ctest's label `long` runs it. A checker that finds nothing proves little until it is known what it would have found.
 #include <gtest/gtest.h>
 
 #include "heap_program.h"
@@ -14,9 +14,12 @@ namespace anchor = michael::anchor;
 // Only the lower bits of anchors survive: no tag.
 constexpr u64 kUntagged = low_bits(anchor::kTagShift);
 
+// Executions of one scenario: more find nothing more.
+constexpr std::uint64_t kLimit = 30000;
+
 // Sequentially consistent, so that it is the protocol that is wrong and not an order that is missing.
 TEST(MichaelHeapMutants, ThePapersRemoveEmptyDescRetiresALiveDescriptor) {
-  expect_caught(heap_scenarios(), "RemoveEmptyDesc as published", [](Options& options) {
+  expect_caught(heap_scenarios(kLimit), "RemoveEmptyDesc as published", [](Options& options) {
     options.memory = MemoryModel::kSequential;
     options.mutant = "RemoveEmptyDesc as published";
   });
@@ -32,10 +35,10 @@ TEST(MichaelHeapMutants, AnAnchorWithoutItsTagIsCaught) {
 
 TEST(MichaelHeapMutants, PlantedFaultsAreCaught) {
   for (const char* mutant : {"FULL is nobody's duty", "EMPTY is taken up", "credits kept"})
-    expect_mutant_caught(heap_scenarios(), mutant);
+    expect_mutant_caught(heap_scenarios(kLimit), mutant);
 }
 
-TEST(MichaelHeapMutants, EachMemoryOrderIsNeeded) { expect_orders_needed(heap_scenarios(), "michael/heap.h"); }
+TEST(MichaelHeapMutants, DISABLED_EachMemoryOrderIsNeeded) { expect_orders_needed(heap_scenarios(kLimit), "michael/heap.h"); }
 
 }  // namespace
 }  // namespace freeway::model

@@ -142,8 +142,8 @@ struct HeapProgram {
   u32 reserved_in_active(const Descriptor<ModelEnv>& desc);
 };
 
-// The scenarios, chosen by hand (heap_scenarios.cc).
-std::vector<Scenario> heap_scenarios();
+// The scenarios, chosen by hand (heap_scenarios.cc). `limit`: executions of each one; 0 = all of them.
+std::vector<Scenario> heap_scenarios(std::uint64_t limit = 0);
 // How a pop is fooled by an anchor without a tag: the counts must come out as they were, too.
 std::vector<Scenario> heap_aba_scenarios();
 std::vector<Scenario> heap_long_scenarios();  // with three threads: minutes

@@ -45,8 +45,8 @@ constexpr const char* kTripleScripts[] = {"f", "m", "mf", "mmF", "ff"};
 
 }  // namespace
 
-std::vector<Scenario> heap_scenarios() {
-  return {
+std::vector<Scenario> heap_scenarios(std::uint64_t limit) {
+  std::vector<Scenario> all = {
       scenario("a descriptor comes back into the slot (note: the paper's error)", 2, "mmf0", "f", "mmf"),
       scenario("the same, and it is needed again", 2, "mmf0", "f", "mmfm"),
       scenario("a descriptor comes back, and is EMPTY again", 2, "mmf0", "fm", "mmff"),
@@ -77,10 +77,13 @@ std::vector<Scenario> heap_scenarios() {
       scenario("trim what another made", 2, "", "m", "t"),
       scenario("trim, free, and the descriptor's next life", 2, "m1", "t", "fm"),
       scenario("trim to EMPTY, and the descriptor's next life", 2, "m1", "tm", "f"),
+      scenario("trim takes an EMPTY one from the slot", 2, "mmf1", "tm", "f"),
       scenario("trim and malloc", 2, "m0", "t", "mf"),
       scenario("trim and free", 2, "mm01", "ft", "f"),
       scenario("a block is sent", 2, "", "ms", "rf"),
   };
+  for (Scenario& each : all) each.options.max_executions = limit;
+  return all;
 }
 
 std::vector<Scenario> heap_aba_scenarios() {
