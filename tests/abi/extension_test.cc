@@ -148,8 +148,8 @@ TEST(Stats, CountLiveBlocksAndBytesExactly) {
     for (void*& block : blocks) usable += malloc_usable_size(block = hide(malloc(size)));
     const freeway_stats_t during = stats_now();
     EXPECT_EQ(during.live_blocks - before.live_blocks, 2000u) << size;
-    // Large blocks of the papers' engines have a prefix that nobody may use.
-    const size_t prefixes = on_flagship() || size < 2000 ? 0 : 2000 * 16;
+    // Blocks of the papers' engines may have a prefix that nobody may use.
+    const size_t prefixes = on_flagship() ? 0 : 2000 * 16;
     EXPECT_GE(during.live - before.live, usable) << size;
     EXPECT_LE(during.live - before.live, usable + prefixes) << size;
     for (int i = 0; i < 1000; ++i) free(blocks[i]);
