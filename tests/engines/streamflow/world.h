@@ -5,9 +5,12 @@
 #ifndef FREEWAY_TESTS_ENGINES_STREAMFLOW_WORLD_H
 #define FREEWAY_TESTS_ENGINES_STREAMFLOW_WORLD_H
 
+#include <gtest/gtest.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <mutex>
 #include <random>
 #include <set>
 
@@ -56,6 +59,7 @@ class TestSpace {
   static constexpr std::size_t kUnits = 1 << 16;
 
   u32 take_units(u32 units) {
+    const std::lock_guard lock(mutex_);
     if (refuse || used_ + units > kUnits) return 0;
     const u32 index = used_;
     used_ += units;
@@ -64,11 +68,15 @@ class TestSpace {
   void* at(u32 index) { return units_.get() + index; }
   uptr take_superpage(std::size_t bytes, u32) {
     const uptr address = refuse ? 0 : kernel().map(bytes, bytes);
+    const std::lock_guard lock(mutex_);
     if (address != 0) live.insert(address);
     return address;
   }
   void give_superpage(uptr address, std::size_t bytes) {
-    ASSERT_EQ(live.erase(address), 1u);
+    {
+      const std::lock_guard lock(mutex_);
+      ASSERT_EQ(live.erase(address), 1u);
+    }
     ASSERT_TRUE(kernel().release(address, bytes));
   }
 
@@ -81,6 +89,7 @@ class TestSpace {
   };
   std::unique_ptr<Unit[]> units_ = std::make_unique<Unit[]>(kUnits);
   u32 used_ = 1;
+  std::mutex mutex_;
 };
 
 // The seed of this run: FREEWAY_TEST_SEED, or a new one; printed.
