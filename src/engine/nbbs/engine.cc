@@ -22,6 +22,10 @@ struct Place {
 
 thread_local constinit u64 places[kMostLevels] = {};
 
+bool has_own_mapping(const Settings& s) {
+  return Engine::Region::bytes(s) > Metadata<Machine>::kMinSegmentBytes / 2;
+}
+
 constexpr unsigned kLevelsPerWord[] = {1, 3, 4};
 constexpr Kind kForms[] = {Kind::kCorrected, Kind::kPublished, Kind::kSpin};
 
@@ -105,8 +109,8 @@ void Engine::look_again_from(u32 slot) {
 }
 
 // A new region in the first empty slot; null if there is no memory for its tree.
-Region* Engine::add_region() {
-  Region* fresh = Region::make(*substrate_, settings_);
+Engine::Region* Engine::add_region() {
+  Region* fresh = make_region();
   if (fresh == nullptr) return nullptr;
   closed_.fetch_add_relaxed(1);
   for (u32 slot = regions(); slot < kMostRegions; ++slot) {
@@ -116,6 +120,23 @@ Region* Engine::add_region() {
     return fresh;
   }
   return nullptr;
+}
+
+// Closed. Trees that a small segment of metadata could not hold have a mapping each.
+Engine::Region* Engine::make_region() {
+  const std::size_t bytes = Region::bytes(settings_);
+  uptr memory = 0;
+  if (has_own_mapping(settings_)) {
+    memory = Machine::map(align_up(bytes, kFrameSize), kFrameSize);
+  } else {
+    Metadata<Machine>& metadata = substrate_->metadata();
+    const u32 unit = metadata.take(static_cast<u32>(ceil_div(bytes, Metadata<Machine>::kUnit)));
+    if (unit != 0) memory = reinterpret_cast<uptr>(metadata.at(unit));
+  }
+  if (memory == 0) return nullptr;
+  auto* made = reinterpret_cast<Region*>(memory);
+  made->init(settings_);
+  return made;
 }
 
 Engine::Found Engine::find(uptr address, u32 value) {
@@ -205,7 +226,7 @@ void Engine::account(Account& account) {
   for (u32 slot = 0; slot < regions(); ++slot) {
     Region* r = region(slot);
     if (r == nullptr) continue;
-    if (Region::has_own_mapping(settings_)) account.metadata_bytes += Region::bytes(settings_);
+    if (has_own_mapping(settings_)) account.metadata_bytes += Region::bytes(settings_);
     if (!r->is_open()) continue;
     ++account.superblocks;
     u64 live = 0;

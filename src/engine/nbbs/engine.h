@@ -26,6 +26,7 @@ namespace freeway::nbbs {
 
 class Engine {  // all zero until start()
  public:
+  using Region = nbbs::Region<Machine, Substrate>;
   static constexpr const char* kName = "nbbs";
   static constexpr std::size_t kMaxSmall = kMiB;
   static constexpr std::size_t kLargePrefix = 0;
@@ -63,6 +64,7 @@ class Engine {  // all zero until start()
   void* take_from_open(unsigned level, u32 except, Node start, Hints hints);
   void* take_from_closed(unsigned level, Node start);
   Region* add_region();
+  Region* make_region();
   bool close_unless_spare(u32 slot);
   bool close(Region& region);
   void look_again_from(u32 slot);

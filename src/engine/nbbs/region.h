@@ -14,42 +14,35 @@
 //           allocate through the tree: the root is freed after it is set
 // ABA       none: base changes only while the root is occupied, and a block's owner keeps the root from being so
 // Lost if killed: while opening or closing, the region: its memory, and its tree; a tree that is not published yet
+// Checked   tests/engines/nbbs/region_model.cc
 // Memory    type-stable: a Region and its tree are never unmapped, so a search that sleeps through a closing reads a tree
 #pragma once
 
 #include "engine/nbbs/buddy.h"
-#include "front/substrate.h"
+#include "size/size_classes.h"
 
 namespace freeway::nbbs {
 
+// `Backing`: take_span(frames, alignment in frames, value) -> address, 0 if refused; give_span(address, frames).
+template <class Env, class Backing>
 class alignas(64) Region {
  public:
   enum State : u32 { kClosed = 0, kBusy = 1, kOpen = 2 };
-  using Tree = Buddy<Machine>;
+  using Tree = Buddy<Env>;
 
-  static std::size_t bytes(const Settings& s) { return sizeof(Region) + Tree::bytes(s); }
-  // Trees that a small segment of metadata cannot hold have a mapping each.
-  static bool has_own_mapping(const Settings& s) { return bytes(s) > Metadata<Machine>::kMinSegmentBytes / 2; }
-  // A closed region; null if there is no memory for its tree.
-  static Region* make(Substrate& substrate, const Settings& s) {
-    uptr memory = 0;
-    if (has_own_mapping(s)) {
-      memory = Machine::map(align_up(bytes(s), kFrameSize), kFrameSize);
-    } else if (u32 unit = substrate.metadata().take(static_cast<u32>(ceil_div(bytes(s), Metadata<Machine>::kUnit)))) {
-      memory = reinterpret_cast<uptr>(substrate.metadata().at(unit));
-    }
-    if (memory == 0) return nullptr;
-    auto* made = reinterpret_cast<Region*>(memory);
-    made->tree().init(s);
-    made->tree().take_node(1);
-    return made;
+  static constexpr std::size_t bytes(const Settings& s) { return sizeof(Region) + Tree::bytes(s); }
+  // In zeroed memory, before it is published: closed.
+  void init(const Settings& settings) {
+    tree().init(settings);
+    tree().take_node(1);
   }
 
   // Gets memory whose frames say `value`. False: somebody else does, or it is open, or memory is refused.
-  bool open(Substrate& substrate, u32 value) {
+  bool open(Backing& backing, u32 value) {
     u32 closed = kClosed;
     if (state_.load_relaxed() != kClosed || !state_.cas_acquire(closed, kBusy)) return false;  // [A1] pairs with [R1]
-    const uptr memory = substrate.take_span(frames(), frames(), value);
+    Env::step("region.opening");
+    const uptr memory = backing.take_span(frames(), frames(), value);
     if (memory == 0) {
       state_.store_release(kClosed);  // [R1] pairs with [A1]
       return false;
@@ -57,16 +50,18 @@ class alignas(64) Region {
     base_.store_relaxed(memory);
     full_.store_relaxed(0);
     state_.store_relaxed(kOpen);
+    Env::step("region.opened");
     tree().give(1);
     return true;
   }
   // Gives the memory back if there is no block in it.
-  bool close(Substrate& substrate) {
+  bool close(Backing& backing) {
     if (!is_open() || !tree().take_node(1)) return false;
     const uptr memory = base();
     state_.store_relaxed(kBusy);
     base_.store_relaxed(0);
-    substrate.give_span(memory, frames());
+    Env::step("region.closing");
+    backing.give_span(memory, frames());
     state_.store_release(kClosed);  // [R1] pairs with [A1]
     return true;
   }
@@ -95,9 +90,9 @@ class alignas(64) Region {
  private:
   std::size_t frames() { return settings().managed() / kFrameSize; }
 
-  Atomic<uptr> base_;
-  Atomic<u32> state_;
-  Atomic<u32> full_;
+  typename Env::template Atomic<uptr> base_;
+  typename Env::template Atomic<u32> state_;
+  typename Env::template Atomic<u32> full_;
 };
 
 }  // namespace freeway::nbbs
