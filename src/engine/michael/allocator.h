@@ -112,7 +112,11 @@ class Allocator {
       for (u32 i = 0; i < kSuperblocks; ++i)
         if (Desc* desc = hyper.superblock[i].load_relaxed()) {
           ++used;
-          count(*desc, sum, complain);
+          const uptr sb = hyper.base.load_relaxed() + i * kSuperblockStride + kPrefix + kSuperblockSkip;
+          if (desc->sb.get() == sb && anchor::state(desc->anchor.load_relaxed()) != anchor::kEmpty)
+            count(*desc, sum, complain);
+          else  // in the hands of a thread that makes it, or gives it back
+            sum.free_bytes += kSuperblockBytes;
         }
       if (used + hyper_.free_in(hyper) > kSuperblocks) complain("a superblock both free and in use", hyper.base.load_relaxed());
       sum.free_bytes += u64{kSuperblocks - used} * kSuperblockStride;
@@ -170,7 +174,6 @@ class Allocator {
     const u32 free = anchor::count(a) + (active ? active::credits_of(word) : 0);
     const uptr sb = desc.sb.get();
     if (active && anchor::state(a) != anchor::kActive) complain("an active superblock whose state is not ACTIVE", sb);
-    if (anchor::state(a) == anchor::kEmpty) complain("an EMPTY superblock that was not given back", sb);
     if (free > maxcount) complain("a superblock with more free blocks than blocks", sb);
     u32 index = anchor::avail(a);
     for (u32 n = 0; n < free && n < maxcount; ++n) {
