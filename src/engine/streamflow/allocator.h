@@ -159,12 +159,12 @@ class Allocator {
 
   void let_go(Heap& heap, Block& b) {
     for (;;) {
+      remote::reclaim(b, heap.id);  // not of full page blocks only: what is wholly free is to go back
       if (b.live.get() == 0) return give(b);
       if (b.has_free()) {
         remote::declare_listed(b);
         return list_orphan(b);
       }
-      if (remote::reclaim(b, heap.id)) continue;
       if (remote::orphan(b, heap.id)) return;
     }
   }

@@ -21,8 +21,6 @@ FREEWAY_INLINE void keep_order() { __atomic_signal_fence(__ATOMIC_SEQ_CST); }
 // What the word before an object says (headers), or the second word in it (headerless), once it is freed.
 constexpr u64 kFreeMark = 0xf7eef7eef7eef7ee;
 constexpr u64 kHeaderMark = 0x5f10a5f10a5f10a5;
-constexpr bool kHasHeaders = kBuild.object_header != 0;
-constexpr bool kHasMarks = kBuild.class_step >= 16;  // else an object has no room for a second word
 
 u64& word_at(uptr address) { return *reinterpret_cast<u64*>(address); }
 u64 header_of(uptr block) { return block ^ kHeaderMark; }
@@ -191,34 +189,60 @@ bool Engine::owns(u32 superpage, uptr address) {
   return s.base.load_relaxed() == align_down(address, kBuild.superpage_bytes());
 }
 
-// False: the page block's lists and counts do not add up.
-bool Engine::count_block(const Block& b, Account& account) {
-  if (b.size_class.get() - 1 >= Classes::kClasses) return false;
-  const ObjectClass& k = Classes::kAll[b.size_class.get()];
-  const u32 ever = (b.unallocated.get() - k.first) / k.stride;
-  auto count = [&](u32 object) {
-    u32 n = 0;
-    for (; object != 0 && object < k.limit && n <= ever; object = const_cast<Block&>(b).link(object).get()) ++n;
-    return n;
-  };
-  const u32 freed = count(b.freed.get());
-  const u32 remote = count(remotely_freed::head(b.remotely_freed.load_relaxed()));
-  const u32 live = b.live.get();
-  ++account.superblocks;
-  account.live_blocks += live - remote;
-  account.live_bytes += u64{live - remote} * k.usable;
-  account.free_bytes += u64{k.objects() - live + remote} * k.stride;
-  return b.is_header() && remote <= live && freed + live == ever;
+namespace {
+
+using Block = Engine::Block;
+
+// The page block's class; null: it is on its way, or in the global cache. Read once: others may be at it.
+const ObjectClass* class_of(const Block& b) {
+  const u32 c = b.size_class.get();
+  return b.is_header() && c - 1 < Engine::Classes::kClasses ? &Engine::Classes::kAll[c] : nullptr;
 }
+
+// Objects in the list that begins with `object`; bounded, and within the page block, whatever is going on there.
+u32 count_list(const Block& b, const ObjectClass& k, u32 object) {
+  u32 n = 0;
+  for (; object >= k.first && object < k.limit && n < k.objects(); object = const_cast<Block&>(b).link(object).get()) ++n;
+  return n;
+}
+u32 remote_count(const Block& b, const ObjectClass& k) {
+  return count_list(b, k, remotely_freed::head(b.remotely_freed.load_relaxed()));
+}
+
+// Every object is with the program, in one of the two lists, or was never allocated.
+bool adds_up(const Block& b, const ObjectClass& k) {
+  const u32 ever = (b.unallocated.get() - k.first) / k.stride;
+  return remote_count(b, k) <= b.live.get() && count_list(b, k, b.freed.get()) + b.live.get() == ever;
+}
+
+}  // namespace
 
 void Engine::account(Account& account) {
   pages_.each_block([&](uptr address) {
     const Block& b = *reinterpret_cast<const Block*>(address);
-    if (!b.is_header() || count_block(b, account)) return;  // no header: on its way, or in the global cache
-    ++account.errors;
-    Line().text("freeway: streamflow: the objects of the page block at ").hex(address).text(" do not add up").write();
+    const ObjectClass* k = class_of(b);
+    if (k == nullptr) return;
+    const u32 taken = static_cast<u32>(clamp(b.live.get(), 0, k->objects()));
+    const u32 live = taken - static_cast<u32>(clamp(remote_count(b, *k), 0, taken));
+    ++account.superblocks;
+    account.live_blocks += live;
+    account.live_bytes += u64{live} * k->usable;
+    account.free_bytes += u64{k->objects() - live} * k->stride;
   });
   account.free_bytes += pages_.free_bytes();
+}
+
+void Engine::audit(freeway_audit_t& audit) {
+  Account all;
+  account(all);
+  audit.blocks_live = all.live_blocks;
+  pages_.each_block([&](uptr address) {
+    const Block& b = *reinterpret_cast<const Block*>(address);
+    const ObjectClass* k = class_of(b);
+    if (k == nullptr || adds_up(b, *k)) return;
+    ++audit.errors;
+    Line().text("freeway: streamflow: the objects of the page block at ").hex(address).text(" do not add up").write();
+  });
 }
 
 }  // namespace streamflow

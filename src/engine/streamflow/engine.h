@@ -49,6 +49,10 @@ class Engine {
   static u64 large_prefix(std::size_t bytes) { return bytes; }
   static constexpr std::size_t kHugeFrom = 1;
 
+  static const char* mode() {
+    return kHasHeaders ? "headers" : kBuild.huge_pages ? "superpages" : kHasMarks ? "headerless" : "packed";
+  }
+
   bool start(Substrate& substrate);
   void* allocate(std::size_t bytes);
   void* allocate_aligned(std::size_t bytes, std::size_t alignment);
@@ -57,9 +61,13 @@ class Engine {
   bool begins_block(uptr address, u32 superpage);
   void trim();
   void account(Account& account);
+  void audit(freeway_audit_t& audit);
   bool owns(u32 superpage, uptr address);
 
  private:
+  static constexpr bool kHasHeaders = kBuild.object_header != 0;
+  static constexpr bool kHasMarks = kBuild.class_step >= 16;  // else an object has no room for a second word
+
   struct Found {
     Block* block;  // null: there is no page block, or none that the object's header speaks of
     u32 object;    // 0: the address is in no object
@@ -75,7 +83,6 @@ class Engine {
   void* allocate_first(std::size_t bytes);
   static void at_exit(void* heap);
   Heap& heap_at(u32 id) { return *static_cast<Heap*>(space_.at(id)); }
-  bool count_block(const Block& b, Account& account);
 
   Space space_;
   PagesOf pages_;
