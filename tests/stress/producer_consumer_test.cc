@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -85,7 +86,13 @@ void run_pairs(unsigned pairs, uint64_t parcels, size_t least, size_t most) {
 
 TEST(ProducerConsumer, OnePairOfFixedSize) { run_pairs(1, 1000000, 64, 64); }
 TEST(ProducerConsumer, OnePairOfMixedSizes) { run_pairs(1, 300000, 16, 2000); }
-TEST(ProducerConsumer, EightPairsOfMixedSizes) { run_pairs(8, 40000, 16, 2000); }
+TEST(ProducerConsumer, EightPairsOfMixedSizes) {
+  const char* engine = getenv("FREEWAY_TEST_ENGINE");
+  if (engine != nullptr && std::string_view(engine) == "streamflow")
+    GTEST_SKIP() << "Streamflow fills a page block of each class before it takes back what others freed: its bound is in "
+                    "tests/engines/streamflow/space_test.cc";
+  run_pairs(8, 40000, 16, 2000);
+}
 TEST(ProducerConsumer, TwoPairsOfLargeBlocks) { run_pairs(2, 10000, 20000, 60000); }
 
 }  // namespace
