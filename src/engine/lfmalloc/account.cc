@@ -91,6 +91,10 @@ void Engine::audit(freeway_audit_t& audit) {
     });
 }
 
+void Engine::write_classes(int fd) const {
+  Line().text("  sections   ").number(freeway_lfmalloc_restarts, 10).text(" interrupted and started again").write(fd);
+}
+
 bool Engine::owns(u32 value, uptr address) {
   const Block& s = memory_.at(value);
   if (s.base.load_relaxed() != align_down(address, kSuperblockBytes)) return false;

@@ -28,18 +28,16 @@ class Allocator {
   }
 
   // A block of class `c`; 0: no memory.
-  uptr malloc(unsigned c) {
-    for (;;) {                                       // [5] Retry
-      const Popped<Env> popped = heaps_->pop(c);     // [6]-[9]
-      if (popped.block != 0) return popped.block;    // [10] fast path
-      if (!replace(c, popped.seen)) return 0;        // [11]-[30]
-    }
+  FREEWAY_INLINE uptr malloc(unsigned c) {
+    const Popped<Env> popped = heaps_->pop(c);                 // [5]-[9]
+    if (FREEWAY_LIKELY(popped.block != 0)) return popped.block;  // [10] fast path
+    return malloc_slow(c, popped.seen);
   }
 
   // `block` is the caller's, of superblock `s` of class `c`, whose header is `d`.
-  void free(Block* s, u32 d, unsigned c, uptr block) {
-    if (heaps_->push(c, s, block)) return;  // [4]-[8] fast path
-    global_->free_remotely(d, block);       // [9]-[18]
+  FREEWAY_INLINE void free(Block* s, u32 d, unsigned c, uptr block) {
+    if (FREEWAY_LIKELY(heaps_->push(c, s, block))) return;  // [4]-[8] fast path
+    global_->free_remotely(d, block);                       // [9]-[18]
   }
 
   // Takes what is on line here off line, and gives entirely free superblocks back. Bytes.
@@ -52,8 +50,17 @@ class Allocator {
   }
 
  private:
+  FREEWAY_NOINLINE uptr malloc_slow(unsigned c, Block* seen) {
+    while (replace(c, seen)) {                     // [11]-[30]
+      const Popped<Env> popped = heaps_->pop(c);   // [31] Retry
+      if (popped.block != 0) return popped.block;
+      seen = popped.seen;
+    }
+    return 0;
+  }
+
   // [11]-[30] the superblock `s` is empty: replace it. False: no memory.
-  FREEWAY_NOINLINE bool replace(unsigned c, Block* s) {
+  bool replace(unsigned c, Block* s) {
     const u32 d = global_->take(c);  // [12]-[22]
     if (d == 0) return false;
     Env::step("lfmalloc.taken");

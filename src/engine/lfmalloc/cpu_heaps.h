@@ -62,17 +62,15 @@ class SectionHeaps {
     else_.init(hashed);
   }
 
-  Popped<Env> pop(unsigned c) {
-    for (;;) {
-      const SectionAnswer got = freeway_lfmalloc_pop(c);
-      if (FREEWAY_LIKELY(got.first < kNoHeap)) return {got.first, reinterpret_cast<Block*>(got.second)};
-      if (got.first == kNotRegistered || table_.find(cpu_now()) == nullptr) return else_.pop(c);
-    }
+  FREEWAY_INLINE Popped<Env> pop(unsigned c) {
+    const SectionAnswer got = freeway_lfmalloc_pop(c);
+    if (FREEWAY_LIKELY(got.first < kNoHeap)) return {got.first, reinterpret_cast<Block*>(got.second)};
+    return pop_elsewhere(c, got.first);
   }
-  bool push(unsigned c, Block* s, uptr block) {
+  FREEWAY_INLINE bool push(unsigned c, Block* s, uptr block) {
     const u64 done = freeway_lfmalloc_push(c, s, block);
     if (FREEWAY_LIKELY(done == 1)) return true;
-    return done == kNotRegistered && else_.push(c, s, block);
+    return done == kNotRegistered && push_elsewhere(c, s, block);
   }
   bool install(unsigned c, Block* expected, Block* fresh) {
     const uptr was = freeway_lfmalloc_install(c, expected, fresh);
@@ -91,6 +89,17 @@ class SectionHeaps {
   }
 
  private:
+  // The CPU has no heap yet, or the thread no CPU.
+  FREEWAY_NOINLINE Popped<Env> pop_elsewhere(unsigned c, uptr why) {
+    while (why == kNoHeap && table_.find(cpu_now()) != nullptr) {
+      const SectionAnswer got = freeway_lfmalloc_pop(c);
+      if (got.first < kNoHeap) return {got.first, reinterpret_cast<Block*>(got.second)};
+      why = got.first;
+    }
+    return else_.pop(c);
+  }
+  FREEWAY_NOINLINE bool push_elsewhere(unsigned c, Block* s, uptr block) { return else_.push(c, s, block); }
+
   static inline void* const kNothing = reinterpret_cast<void*>(1);  // never on line
   CpuTable<Env, Memory> table_;
   Else else_;

@@ -45,7 +45,7 @@ class Engine {  // all zero until start()
   static constexpr std::size_t kHugeFrom = LargeBlocks<Machine>::kHugeFrames;
 
   bool start(Substrate& substrate);
-  void* allocate(std::size_t bytes) {
+  FREEWAY_INLINE void* allocate(std::size_t bytes) {
     const uptr block = allocator_.malloc(class_of_size(bytes));
     if (FREEWAY_UNLIKELY(block == 0)) return nullptr;
     Atomic<u64>& prefix = Memory::prefix(block);
@@ -62,6 +62,8 @@ class Engine {  // all zero until start()
   void audit(freeway_audit_t& audit);
   bool owns(u32 value, uptr address);
   const char* mode() const;
+  // For FREEWAY_STATS: how often a section was interrupted (the paper's Table 2).
+  void write_classes(int fd) const;
 
   Heaps& heaps() { return heaps_; }
   GlobalWithRemote& global() { return global_; }
@@ -74,7 +76,7 @@ class Engine {  // all zero until start()
     unsigned size_class;
     uptr block;
   };
-  Place locate(uptr address, u32 value) {
+  FREEWAY_INLINE Place locate(uptr address, u32 value) {
     Block& s = memory_.at(value);
     const uptr base = s.base.load_relaxed();
     const uptr offset = address - base;
@@ -86,7 +88,7 @@ class Engine {  // all zero until start()
     if (FREEWAY_UNLIKELY(k.index_of(offset) >= k.blocks)) return {&s, c, 0};
     return {&s, c, address};
   }
-  static uptr block_of_aligned(uptr address, uptr block) {
+  FREEWAY_NOINLINE static uptr block_of_aligned(uptr address, uptr block) {
     if (address % 16 != 0 || address - block < 16) return 0;
     return Memory::prefix(address).load_relaxed() == (block | prefix::kAligned) ? block : 0;
   }

@@ -69,7 +69,7 @@ class GlobalHeap {
   }
 
   // Frees `block` of superblock `d`, which is on line elsewhere, or off line.
-  void free_remotely(u32 d, uptr block) {
+  FREEWAY_NOINLINE void free_remotely(u32 d, uptr block) {
     Block& s = space_->at(d);
     const unsigned c = s.size_class.load_relaxed();
     const remote::Next next = Remote<Env>::change(s, [&](u64 word) {

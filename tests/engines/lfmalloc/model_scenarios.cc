@@ -88,6 +88,8 @@ std::vector<Scenario> cas_scenarios() {
       scenario(k, "free and free to the last", 2, 0, "mmt01", "f", "f"),
       scenario(k, "free and free to the last, taken", 2, 0, "mmtf0", "f", "m"),
       scenario(k, "local list and remote list", 2, 1, "mm01", "<f", "f>m"),
+      scenario(k, "on line there, its last block freed here", 2, 0, "mm1f", "<m", "f"),
+      scenario(k, "off line, its last block freed, and taken", 2, 0, "mm1ft", "<m", "f"),
   };
 }
 
@@ -101,6 +103,13 @@ std::vector<Scenario> mixed_scenarios() {
       scenario(k, "pop sleeps, its superblock goes to a CPU with a block in use", 3, 1, ">m0<", "m", "m", "t"),
       scenario(k, "both heaps empty", 2, 1, "", "m", "mf"),
   };
+}
+
+std::vector<Scenario> printed_free_of_a_superblock_on_line() {
+  return {scenario(Kind::kCas, "on line there, its last block freed here", 2, 0, "mm1f", "<m", "d")};
+}
+std::vector<Scenario> printed_free_of_a_superblock_off_line() {
+  return {scenario(Kind::kCas, "off line, its last block freed, and taken", 2, 0, "mm1ft", "<m", "d")};
 }
 
 std::vector<Scenario> all_scenarios() {

@@ -15,6 +15,9 @@ std::vector<Scenario> section_scenarios();
 std::vector<Scenario> cas_scenarios();
 std::vector<Scenario> mixed_scenarios();
 std::vector<Scenario> all_scenarios();
+// Free as the paper prints it: destroys superblocks that are on line, or that malloc takes meanwhile. They must fail.
+std::vector<Scenario> printed_free_of_a_superblock_on_line();
+std::vector<Scenario> printed_free_of_a_superblock_off_line();
 // Every pair of short scripts in every situation, with heaps of this kind.
 std::vector<Scenario> pairs(Kind kind);
 // Longer scripts, walked through at random: FREEWAY_TEST_SEED, and so many walks each.

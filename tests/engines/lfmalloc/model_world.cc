@@ -60,6 +60,9 @@ void Program<Env>::act(char move, int id) {
     case 'f':
       if (mine.any()) release(id, mine.remove());
       return;
+    case 'd':
+      if (mine.any()) release_as_printed(mine.remove());
+      return;
     case 'c': mine.c = 1 - mine.c; return;
     case '<': view[id].here = 0; return;
     case '>': view[id].here = 1; return;
@@ -99,6 +102,23 @@ void Program<Env>::release(int id, const Held& one) {
   memory.content[frame][unit_of(one.block) - 1].set(4);
   model_check(memory.map[frame].load_relaxed() == one.d, "a block's superblock keeps its header");
   allocator[id].free(&memory.at(one.d), one.d, one.c, one.block);
+}
+
+// Lines [10]-[17] of the paper's free, with a limit that is always exceeded: the block is added to the remote list (one step,
+// as under the superblock's lock); then, the lock released, "if the number of in use blocks reaches 0 … destroy the
+// superblock", wherever it is.
+template <class Env>
+void Program<Env>::release_as_printed(const Held& one) {
+  const u32 frame = frame_of(one.block);
+  memory.content[frame][unit_of(one.block) - 1].set(4);
+  auto& s = memory.at(one.d);
+  u64 word = s.remote.load_relaxed(), next;
+  do {
+    Env::link(one.block).store_relaxed(remote::head(word));
+    next = remote::make(remote::state(word), remote::missing(word), unit_of(one.block), remote::count(word) + 1);
+  } while (!s.remote.cas_acq_rel(word, next));
+  const u32 free = local::count(s.local.load_relaxed()) + remote::count(next);
+  if (free == memory.blocks(one.c)) memory.give_memory(kFirstFrame + frame * kSuperblockBytes);
 }
 
 // The end ------------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@
 //           *cas*: both heaps under CAS, any thread in either
 //           *mixed*: heap 0 is a CPU's, and one thread is alone on that CPU; heap 1 is under CAS (threads without rseq)
 // Scripts   one letter an action: m malloc   f free the oldest block   c go on with the other class   s send, r receive a
-//           block   t trim   < > go to heap 0, 1   w wander: from here on it may find itself on the other heap, once
+//           block   t trim   < > go to heap 0, 1   d free the oldest as the paper prints it (a mutant)   w wander: from here on it may find itself on the other heap, once
 //           in the setup also: 0 1 2 give the oldest block to that thread
 // Promises  checked by finish(): every header is in one place; every block is free once, or in one pair of hands; what has
 //           free blocks is listed or on line, nothing else is; when all is freed, all memory can be given back. With a
@@ -258,6 +258,7 @@ struct Program {
   void act(char move, int id);
   void allocate(int id);
   void release(int id, const Held& one);
+  void release_as_printed(const Held& one);
   void count_places(int (&places)[kHeaders + 1]);
   void check_superblock(u32 d, const u64 (&owned)[kFrames]);
   u64 walk(u32 d, u32 head, u32 count);

@@ -21,6 +21,16 @@ TEST(LfmallocMutants, AskingTheHeaderForMemoryAfterTheLastBlockIsCaught) {
   expect_mutant_caught(all_scenarios(), "late base");
 }
 
+// The paper's own lines.
+TEST(LfmallocMutants, FreeAsPrintedDestroysASuperblockThatIsOnLine) {
+  expect_caught(printed_free_of_a_superblock_on_line(), "free [13]-[17] as printed, on line",
+                [](Options& options) { options.memory = MemoryModel::kSequential; });
+}
+TEST(LfmallocMutants, FreeAsPrintedDestroysASuperblockThatMallocTakesMeanwhile) {
+  expect_caught(printed_free_of_a_superblock_off_line(), "free [13]-[17] as printed, off line",
+                [](Options& options) { options.memory = MemoryModel::kSequential; });
+}
+
 // CAS: the tag, and the gate.
 TEST(LfmallocMutants, PopByCasWithoutATagIsCaught) {
   std::vector<Scenario> scenarios = cas_scenarios();
