@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // flag.h: the word at the start of a shared block that says whether the block is free (HMalloc 2020, section 3.1).
 //
-// Word      0 free | 1 occupied, the block was handed out right behind its flag area | 1 + 4 * offset occupied, handed out
-//           `offset` bytes from its start (an aligned allocation) | 2 + address, a multiple of 64: in somebody's block
-//           cache list, and the address of the next block in it
+// Word      0 free | 1 occupied, the block was handed out right behind its flag area | 1 + 4 * (offset xor size of the flag
+//           area) occupied, handed out `offset` bytes from its start (an aligned allocation) | 2 + address, a multiple of
+//           64: in somebody's block cache list, and the address of the next block in it
 //           The paper has 0 and 1, and leaves 1 in a cached block; its owner tells only 0 from the rest
 // Moves     0 or unset -> 1   by the owner of the superblock, which saw 0, or has never handed the block out
 //           1 -> 0            by whoever frees the block: a store, since nobody else may
@@ -23,13 +23,13 @@ struct Flag {
   static constexpr u64 kFree = 0;
 
   // Handed out `offset` bytes from the block's start.
-  static constexpr u64 occupied(std::size_t offset) { return offset == S::kFlagArea ? 1 : 1 | (u64{offset} << 2); }
+  static constexpr u64 occupied(std::size_t offset) { return 1 | (u64{offset ^ S::kFlagArea} << 2); }
   static constexpr u64 cached(uptr next) { return next | 2; }
 
   static constexpr bool is_occupied(u64 word) { return (word & 3) == 1; }
   static constexpr bool is_cached(u64 word) { return (word & 3) == 2; }
   // of an occupied block
-  static constexpr std::size_t offset(u64 word) { return word == 1 ? S::kFlagArea : word >> 2; }
+  static constexpr std::size_t offset(u64 word) { return (word >> 2) ^ S::kFlagArea; }
   // of a cached block: the next one, 0 at the end
   static constexpr uptr next(u64 word) { return word & ~u64{3}; }
 };

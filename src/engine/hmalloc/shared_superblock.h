@@ -84,9 +84,7 @@ struct SharedSuperblock {
 
   // Whether `block`, or 0, is in use and was handed out as `address`. Exact for whoever has the block.
   bool handed_out_at(uptr block, uptr address) const {
-    if (block == 0) return false;
-    const u64 flag = flag_of<Env>(block).load_relaxed();
-    return Flag<S>::is_occupied(flag) && Flag<S>::offset(flag) == address - block;
+    return block != 0 && flag_of<Env>(block).load_relaxed() == Flag<S>::occupied(address - block);
   }
   // Bytes that may be used from `address` on; 0 if no block was handed out there.
   std::size_t usable(uptr address) const {

@@ -17,6 +17,7 @@
 //   freed_twice(address)  a block that was freed late had been freed before
 #pragma once
 
+#include "base/compiler.h"
 #include "engine/hmalloc/block_cache.h"
 #include "engine/hmalloc/late_frees.h"
 #include "engine/hmalloc/local_superblock.h"
@@ -82,7 +83,7 @@ class ThreadHeap {
   // `mine`: the calling thread's own heap; null if it cannot be touched: then the flag it is.
   static Freed free_shared(ThreadHeap* mine, const Shared& sb, uptr address) {
     const uptr block = sb.block_of(address);
-    if (!sb.handed_out_at(block, address)) return sb.begins_block(address) ? Freed::kTwice : Freed::kNoBlock;
+    if (FREEWAY_UNLIKELY(!sb.handed_out_at(block, address))) return sb.begins_block(address) ? Freed::kTwice : Freed::kNoBlock;
     if (mine != nullptr && Env::mutant("the owner's list")) mine = mine->source_->heap(sb.heap.get());
     if (mine != nullptr && mine->classes_[size_to_class<S>(sb.object_size.get())].cache.put(block))  // lines 4, 8
       return Freed::kYes;

@@ -223,7 +223,7 @@ TEST(Lives, TheChildOfAForkFreesBlocksOfThreadsThatStayedBehind) {
     threads.emplace_back([&, t] {
       for (unsigned i = static_cast<unsigned>(t); !stop; ++i) free(blocks[i % 64].exchange(malloc(40 + i % 200)));
     });
-  for (int round = 0; round < 50; ++round) {
+  for (int round = 0; round < 30; ++round) {
     const pid_t child = fork();
     if (child == 0) {
       for (auto& slot : blocks) free(slot.exchange(nullptr));

@@ -71,12 +71,13 @@ TEST(Sizes, AFrameTellsTheSuperblock) {
 TEST(Flag, SaysHowABlockIsUsed) {
   using F = Flag<S>;
   EXPECT_EQ(F::occupied(S::kFlagArea), 1u) << "as in the paper";
-  for (std::size_t offset = 1; offset < S::kSharedLimit; ++offset) {
+  for (std::size_t offset = 0; offset < S::kSharedLimit; ++offset) {
     const u64 word = F::occupied(offset);
     ASSERT_NE(word, F::kFree);
     ASSERT_TRUE(F::is_occupied(word));
     ASSERT_FALSE(F::is_cached(word));
     ASSERT_EQ(F::offset(word), offset);
+    ASSERT_EQ(word == 1, offset == S::kFlagArea);
   }
   for (uptr next : {uptr{0}, uptr{64}, uptr{0x7fffffffffc0}}) {
     const u64 word = F::cached(next);
