@@ -3,6 +3,10 @@
 
     symbols.py exported    what other objects can bind to: a name more is a clash waiting, a name less a broken program
     symbols.py undefined   what the library needs: libc only; nothing of threads, of the C++ run-time, of libatomic
+    symbols.py data        how much writable memory the library brings along in its file: next to nothing, since every
+                           process that loads it has a copy; the heap itself must begin as zeros
+
+A paper's engine ($FREEWAY_TEST_ENGINE) is compared with the flagship's lists, but for what ENGINES says.
 
 The library is $FREEWAY_LIB or --library. --update writes the list instead of comparing. Needs readelf (binutils).
 """
@@ -12,10 +16,33 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-HEADER = HERE.parent.parent / "include" / "freeway" / "freeway.h"
+HEADERS = HERE.parent.parent / "include" / "freeway"
+MOST_DATA = 8 * 1024
+
+
+
+@dataclass(frozen=True)
+class Engine:
+    """How an engine's symbols differ from the flagship's."""
+
+    header: str | None = None  # of its own functions
+    vfork: bool = False  # it uses rseq, so it must know of vfork's children
+    needs: frozenset[str] = frozenset()
+
+
+THREAD_EXIT = frozenset({"pthread_key_create", "pthread_key_delete", "pthread_setspecific"})
+ENGINES = {
+    None: Engine(vfork=True),
+    "michael": Engine(),
+    "lfmalloc": Engine(vfork=True),
+    "streamflow": Engine(needs=THREAD_EXIT),
+    "hmalloc": Engine(header="hmalloc.h", needs=THREAD_EXIT),
+    "nbbs": Engine(header="buddy.h"),
+}
 
 # Whoever needs one of these is not lock-free, or not usable in a plain C program. A weak reference is not a need: it is
 # null where the program does not bring the symbol itself.
@@ -48,51 +75,73 @@ def dynamic_symbols(library: Path) -> tuple[list[str], list[str]]:
     return sorted(exported), sorted(undefined)
 
 
-def header_functions() -> set[str]:
-    text = re.sub(r"/\*.*?\*/", "", HEADER.read_text(), flags=re.DOTALL)
+def header_functions(name: str) -> set[str]:
+    text = re.sub(r"/\*.*?\*/", "", (HEADERS / name).read_text(), flags=re.DOTALL)
     return set(re.findall(r"\b(freeway_\w+)\s*\(", text))
 
 
-def compare(found: list[str], golden: Path) -> list[str]:
-    expected = golden.read_text().split("\n")[1:]
-    expected = [line for line in expected if line]
-    faults = [f"new: {line}" for line in found if line not in expected]
-    faults += [f"gone: {line}" for line in expected if line not in found]
-    return faults
+def compare(found: list[str], golden: set[str], optional: bool) -> list[str]:
+    faults = [f"new: {line}" for line in found if line not in golden]
+    return faults if optional else faults + [f"gone: {line}" for line in sorted(golden - set(found))]
+
+
+def golden_list(path: Path) -> set[str]:
+    return {line for line in path.read_text().split("\n")[1:] if line}
+
+
+def faults_of_exports(exported: list[str], golden: Path, engine: Engine) -> list[str]:
+    declared = header_functions("freeway.h") | (header_functions(engine.header) if engine.header else set())
+    expected = golden_list(golden) | declared
+    if not engine.vfork:
+        expected -= {"vfork", "freeway_vfork"}
+    faults = compare(exported, expected, optional=False)
+    twins = {name for name in exported if name.startswith("freeway_")}
+    return faults + [f"exported but declared in no header: {name}" for name in sorted(twins - declared)]
+
+
+def faults_of_needs(undefined: list[str], library: Path, golden: Path, engine: Engine, flagship: bool) -> list[str]:
+    faults = compare(undefined, golden_list(golden) | engine.needs, optional=not flagship)
+    needed = [name for name in undefined if name not in engine.needs]
+    faults += [f"must not be needed: {name}" for name in needed if FORBIDDEN_NEEDS.match(name)]
+    libraries = set(re.findall(r"\(NEEDED\).*\[(.*)\]", readelf(library, "--dynamic")))
+    return faults + [f"links {name}" for name in sorted(libraries - ALLOWED_LIBRARIES)]
+
+
+def faults_of_data(library: Path) -> list[str]:
+    #   [Nr] Name Type Address Off Size ES Flg Lk Inf Al
+    rows = re.findall(r"\]\s+(\S+)\s+PROGBITS\s+\S+\s+\S+\s+(\w+)\s+\S+\s+(\w*W\w*)\s", readelf(library, "--sections"))
+    total = sum(int(size, 16) for _, size, _ in rows)
+    print(f"{total} bytes of initialised writable data in {len(rows)} sections")
+    return [f"{total} bytes of initialised data, at most {MOST_DATA}"] if not rows or total > MOST_DATA else []
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("list", choices=["exported", "undefined"])
+    parser.add_argument("list", choices=["exported", "undefined", "data"])
     parser.add_argument("--library", type=Path, default=os.environ.get("FREEWAY_LIB"))
     parser.add_argument("--update", action="store_true")
     arguments = parser.parse_args()
     if arguments.library is None:
         parser.error("neither --library nor FREEWAY_LIB is given")
     library = Path(arguments.library)
+    name = os.environ.get("FREEWAY_TEST_ENGINE")
+    engine = ENGINES[name]
     golden = HERE / f"{arguments.list}_symbols.txt"
 
     exported, undefined = dynamic_symbols(library)
-    found = exported if arguments.list == "exported" else undefined
-    faults: list[str] = []
-    if arguments.update:
+    if arguments.update and name is None and arguments.list != "data":
         title = f"# The {arguments.list} symbols of libfreeway.so; written by symbols.py --update."
-        golden.write_text("\n".join([title, *found, ""]))
+        golden.write_text("\n".join([title, *(exported if arguments.list == "exported" else undefined), ""]))
+    if arguments.list == "data":
+        faults = faults_of_data(library)
+    elif arguments.list == "exported":
+        faults = faults_of_exports(exported, golden, engine)
     else:
-        faults += compare(found, golden)
-    if arguments.list == "exported":
-        declared = header_functions()
-        twins = {name for name in exported if name.startswith("freeway_")}
-        faults += [f"declared in freeway.h but not exported: {name}" for name in sorted(declared - twins)]
-        faults += [f"exported but not declared in freeway.h: {name}" for name in sorted(twins - declared)]
-    else:
-        faults += [f"must not be needed: {name}" for name in undefined if FORBIDDEN_NEEDS.match(name)]
-        needed = set(re.findall(r"\(NEEDED\).*\[(.*)\]", readelf(library, "--dynamic")))
-        faults += [f"links {name}" for name in sorted(needed - ALLOWED_LIBRARIES)]
+        faults = faults_of_needs(undefined, library, golden, engine, name is None)
     for fault in faults:
         print(f"{arguments.list}: {fault}")
     if not faults:
-        print(f"{len(found)} {arguments.list} symbols are as expected")
+        print(f"{arguments.list}: as expected ({len(exported)} exported, {len(undefined)} undefined symbols)")
     return 1 if faults else 0
 
 
