@@ -70,6 +70,15 @@ struct HandsOutTwice : FreewayHeap {
     if (++calls % 100 == 0 && last != nullptr && usable_size(last) >= size) return last;
     return last = FreewayHeap::malloc(size);
   }
+  // Only live blocks: of a freed one some engines know that it is free.
+  static void free(void* block) {
+    if (block == last) last = nullptr;
+    FreewayHeap::free(block);
+  }
+  static void* realloc(void* block, size_t size) {
+    if (block == last) last = nullptr;
+    return FreewayHeap::realloc(block, size);
+  }
 };
 struct ForgetsToZero : FreewayHeap {
   static void* calloc(size_t count, size_t size) {
