@@ -8,7 +8,7 @@
 //           and the global lists: a few more
 // Reading   an allocation that finds page blocks full looks at up to kLooks of them, oldest first, before it asks for
 //           another page block. With the single look of the paper's text, those behind the head would never be looked at
-// Progress  lock-free       Lost if killed: the thread's heap
+// Progress  lock-free       Lost if killed: the thread's heap; while trimming, the listed page blocks of a class
 // Checked   tests/engines/streamflow/remotely_freed_model.cc, allocator_test.cc, space_test.cc
 #pragma once
 
