@@ -32,6 +32,8 @@ using Verdict = Fault;
 
 // What an engine's small blocks add up to.
 struct Account {
+  // In: whether to look for broken invariants. Only while nobody else is inside: else a walk sees what was and what is.
+  bool audit = false;
   u64 live_blocks = 0, live_bytes = 0;  // in the program's hands
   u64 cached_blocks = 0, cached_bytes = 0;  // free, in caches in front of superblocks, where an engine has those
   u64 free_bytes = 0;                   // other free blocks in superblocks

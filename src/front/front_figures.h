@@ -32,6 +32,7 @@ void Front<E>::fill_audit(freeway_audit_t& audit) {
     engine_.audit(audit);
   } else {
     Account small;
+    small.audit = true;
     engine_.account(small);
     audit.blocks_live = small.live_blocks;
     audit.blocks_cached = small.cached_blocks;

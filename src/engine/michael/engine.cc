@@ -62,6 +62,7 @@ void* Engine::allocate_aligned(std::size_t bytes, std::size_t alignment) {
 void Engine::account(Account& account) {
   u64 errors = 0;
   const Figures figures = allocator_.load_relaxed()->figures([&](const char* what, uptr address) {
+    if (!account.audit) return;
     ++errors;
     complain(what, address);
   });

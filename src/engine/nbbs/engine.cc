@@ -238,7 +238,10 @@ void Engine::account(Account& account) {
     account.live_bytes += live;
     account.free_bytes += settings_.managed() - live;
   }
-  if (account.errors != 0) Line().text("freeway: audit: nbbs: blocks within blocks: ").number(account.errors).write();
+  if (!account.audit)
+    account.errors = 0;
+  else if (account.errors != 0)
+    Line().text("freeway: audit: nbbs: blocks within blocks: ").number(account.errors).write();
 }
 
 const char* Engine::mode() const {
