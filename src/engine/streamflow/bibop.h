@@ -15,6 +15,7 @@
 namespace freeway::streamflow::bibop {
 
 constexpr u8 kSmall = 0x80;
+static_assert(kMaxPageBlock / kBibopPage <= kSmall, "the distance has seven bits");
 
 // Superpages are aligned to their size.
 template <class Header>

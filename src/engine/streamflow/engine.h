@@ -43,6 +43,8 @@ class Engine {
   using Heap = AllocatorOf::Heap;
   using Block = AllocatorOf::Block;
 
+  static_assert(sizeof(Block) <= kPageBlockHeader);
+
   static constexpr const char* kName = "streamflow";
   static constexpr std::size_t kMaxSmall = kMaxObject;
   static constexpr std::size_t kLargePrefix = 16;  // the paper's 8 bytes, and 8 that keep malloc's alignment

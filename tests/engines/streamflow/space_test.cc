@@ -270,6 +270,41 @@ TEST(Handlers, ThatJumpOutOfACallLeaveAThreadThatStillWorks) {
   free(mine);
 }
 
+// Statistics walk page blocks that belong to others, and which come and go: they must survive that, and say nothing.
+TEST(Statistics, BesideOtherThreadsAreSafeAndSilent) {
+  FILE* said = tmpfile();
+  ASSERT_NE(said, nullptr);
+  const int standard_error = dup(2);
+  dup2(fileno(said), 2);
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  const unsigned seed = test_seed();
+  for (unsigned id = 0; id < 3; ++id)
+    threads.emplace_back([&, id] {
+      std::mt19937 random(seed + id);
+      std::vector<void*> held(2000);
+      while (!stop) {
+        for (void*& each : held) {
+          free(each);
+          each = malloc(random() % 3000);
+        }
+        for (void*& each : held) {
+          free(each);
+          each = nullptr;
+        }
+      }
+    });
+  size_t most = 0;
+  for (int i = 0; i < 1000; ++i) most = std::max(most, stats_now().live_blocks);
+  stop = true;
+  for (std::thread& each : threads) each.join();
+  dup2(standard_error, 2);
+  close(standard_error);
+  EXPECT_EQ(lseek(fileno(said), 0, SEEK_END), 0);
+  EXPECT_LE(most, 1000000u);
+  fclose(said);
+}
+
 TEST(Fork, TheChildGoesOnWithTheHeapItHas) {
   std::vector<void*> objects;
   for (int i = 0; i < 5000; ++i) objects.push_back(malloc(64));

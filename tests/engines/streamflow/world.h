@@ -24,30 +24,32 @@ namespace freeway::test {
 struct CountingEnv : TestEnv {
   static inline unsigned rmws = 0;
 
+  // What is not listed does not compile, so nothing goes uncounted.
   template <class T>
-  class Atomic : public freeway::Atomic<T> {
+  class Atomic : private freeway::Atomic<T> {
    public:
     using Base = freeway::Atomic<T>;
     using Base::Base;
-#define FREEWAY_COUNTED(name)                       \
-  template <class... A>                             \
-  auto name(A&&... arguments) {                     \
-    ++rmws;                                         \
-    return Base::name(arguments...);                \
+    using Base::load_acquire;
+    using Base::load_relaxed;
+    using Base::store_relaxed;
+    using Base::store_release;
+#define FREEWAY_COUNTED(name)       \
+  template <class... A>             \
+  auto name(A&&... arguments) {     \
+    ++rmws;                         \
+    return Base::name(arguments...); \
   }
     FREEWAY_COUNTED(cas_relaxed)
     FREEWAY_COUNTED(cas_acquire)
     FREEWAY_COUNTED(cas_release)
-    FREEWAY_COUNTED(cas_acq_rel)
     FREEWAY_COUNTED(cas_relaxed_acquire)
-    FREEWAY_COUNTED(cas_acquire_acquire)
     FREEWAY_COUNTED(fetch_add_relaxed)
     FREEWAY_COUNTED(fetch_sub_relaxed)
     FREEWAY_COUNTED(fetch_or_relaxed)
     FREEWAY_COUNTED(fetch_or_release)
     FREEWAY_COUNTED(fetch_or_acq_rel)
     FREEWAY_COUNTED(fetch_and_acquire)
-    FREEWAY_COUNTED(exchange_acquire)
 #undef FREEWAY_COUNTED
   };
 };
