@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT
 //
-// account.cc: what all heaps hold, and whether it adds up.
+// account.cc: what the superblocks hold (statistics, beside other threads), and whether it adds up (audits, without them).
+//
+// Statistics find superblocks through the page map and believe nothing that they read there: heaps belong to threads,
+// which may be making, filling or giving back a superblock just now. Its memory stays readable in any case. Audits walk
+// the heaps.
 #include "engine/hmalloc/engine.h"
 #include "os/report.h"
 
@@ -9,64 +13,92 @@ namespace freeway::hmalloc {
 namespace {
 
 using Heap = Engine::Heap;
+using S = PaperSizes;
 
-class Counter {
+// Freed local blocks count as live until coalescence, for nobody can have them before.
+void count(const Heap::Local& sb, std::size_t bytes, Account& account) {
+  const uptr begin = reinterpret_cast<uptr>(&sb), end = begin + bytes;
+  const uptr start = clamp(sb.start_addr.get(), begin, end), current = clamp(sb.current_addr.load_relaxed(), start, end);
+  ++account.superblocks;
+  account.live_blocks += clamp(sb.live_blocks(), 0, (current - start) / S::kLocalStep);
+  account.live_bytes += current - start;
+  account.free_bytes += end - current;
+}
+
+void count(const Heap::Shared& sb, std::size_t bytes, Account& account) {
+  const u64 object = sb.object_size.get();
+  if (object == 0 || object % S::kLine != 0 || !fits_shared<S>(object)) return;  // not made yet
+  const uptr start = reinterpret_cast<uptr>(&sb) + Heap::Shared::header_bytes();
+  const u64 total = (reinterpret_cast<uptr>(&sb) + bytes - start) / object;
+  const uptr current = clamp(sb.current_addr.get(), start, start + total * object);
+  ++account.superblocks;
+  u64 live = 0, cached = 0;
+  for (uptr block = start; block < current; block += object) {
+    const u64 flag = flag_of<Machine>(block).load_relaxed();
+    if (Flag<S>::is_occupied(flag)) {
+      ++live;
+      account.live_bytes += object - clamp(Flag<S>::offset(flag), 0, object);
+    } else {
+      cached += Flag<S>::is_cached(flag);
+    }
+  }
+  account.live_blocks += live;
+  account.cached_blocks += cached;
+  account.cached_bytes += cached * object;
+  account.free_bytes += (total - live - cached) * object;
+}
+
+class Checker {
  public:
-  explicit Counter(Account& account) : account_(account) {}
-
-  // From now on it counts a heap which nobody has been inside of for sure, or not.
+  // What follows concerns a heap, or heaps, that nobody is inside of for sure, or not.
   void begin(bool at_rest) { at_rest_ = at_rest; }
 
-  // Freed local blocks count as live until coalescence, for nobody can have them before.
   void operator()(const Heap::Local& sb) {
-    const std::size_t used = sb.current_addr.load_relaxed() - sb.start_addr.get();
     expect(sb.freed_num.get() <= sb.allocated_num.get(), "more local blocks freed than allocated", &sb);
-    expect((used == 0) == sb.empty(), "a local superblock without blocks was not cleared", &sb);
-    ++account_.superblocks;
-    account_.live_blocks += sb.live_blocks();
-    account_.live_bytes += used;
-    account_.free_bytes += sb.available_space();
+    expect((sb.current_addr.load_relaxed() == sb.start_addr.get()) == sb.empty(), "a local superblock was not cleared", &sb);
   }
-
   void operator()(const Heap::Shared& sb) {
-    const u64 object = sb.object_size.get();
     const u64 used = sb.total_objects.get() - sb.vacant_objects.get();
-    expect(sb.current_addr.get() == sb.start_addr.get() + used * object, "CurrentAddr and VacantObjects differ", &sb);
-    expect(sb.index.get() < sb.total_objects.get(), "Index beyond TotalObjects", &sb);
-    ++account_.superblocks;
-    account_.free_bytes += u64{sb.vacant_objects.get()} * object;
+    expect(sb.current_addr.get() == sb.start_addr.get() + used * sb.object_size.get(),
+           "CurrentAddr and VacantObjects differ", &sb);
+    expect(sb.index.get() < sb.total_objects.get(), "Index is beyond TotalObjects", &sb);
     sb.each_used([&](uptr block, u64 flag) {
-      if (Flag<PaperSizes>::is_occupied(flag)) {
-        ++account_.live_blocks;
-        account_.live_bytes += object - Flag<PaperSizes>::offset(flag);
-      } else if (Flag<PaperSizes>::is_cached(flag)) {
-        ++account_.cached_blocks;
-        account_.cached_bytes += object;
-      } else {
-        expect(flag == Flag<PaperSizes>::kFree, "a flag that means nothing", pointer(block));
-        account_.free_bytes += object;
-      }
+      expect(flag == Flag<S>::kFree || Flag<S>::is_occupied(flag) || Flag<S>::is_cached(flag), "a flag means nothing",
+             reinterpret_cast<const void*>(block));
       return true;
     });
   }
 
   void expect(bool good, const char* what, const void* where) {
     if (good || !at_rest_) return;
-    ++account_.errors;
+    ++errors;
     Line().text("freeway: audit: ").text(what).text(": ").hex(reinterpret_cast<u64>(where)).write();
   }
 
+  u64 errors = 0;
+
  private:
-  static const void* pointer(uptr address) { return reinterpret_cast<const void*>(address); }
-  Account& account_;
   bool at_rest_ = true;
 };
 
 }  // namespace
 
-// In a forked child the heaps of threads that stayed behind may be in the middle of something, for ever; so may a lost one.
 void Engine::account(Account& account) {
-  Counter count(account);
+  source_.each_span([&](uptr start, Kind kind) {
+    if (is_local(kind))
+      count(*reinterpret_cast<const Heap::Local*>(start), bytes_of<S>(kind), account);
+    else
+      count(*reinterpret_cast<const Heap::Shared*>(start), bytes_of<S>(kind), account);
+  });
+}
+
+// In a forked child the heaps of threads that stayed behind may be in the middle of something, for ever; so may a lost one.
+void Engine::audit(freeway_audit_t& audit) {
+  Account all;
+  account(all);
+  audit.blocks_live = all.live_blocks;
+  audit.blocks_cached = all.cached_blocks;
+  Checker check;
   u64 in_lists = 0;
   bool all_at_rest = true;
   const process::Claimant claimant = process::claimant();
@@ -74,24 +106,26 @@ void Engine::account(Account& account) {
     const u64 owner = heap.owner.load_relaxed();
     const bool at_rest = owner == 0 || (owner != Heap::kLost && !claimant.may_replace(owner));
     all_at_rest = all_at_rest && at_rest;
-    count.begin(at_rest);
-    heap.each_superblock(count);
-    for (unsigned c = 0; c < PaperSizes::kClasses; ++c) {
+    check.begin(at_rest);
+    heap.each_superblock(check);
+    for (unsigned c = 0; c < S::kClasses; ++c) {
       in_lists += heap.cached(c);
-      count.expect(heap.cached(c) <= PaperSizes::kCacheLimit, "a block cache list is too long", &heap);
+      check.expect(heap.cached(c) <= S::kCacheLimit, "a block cache list is too long", &heap);
     }
   });
-  count.begin(all_at_rest);
-  count.expect(in_lists == account.cached_blocks, "flags and block cache lists count differently", nullptr);
+  check.begin(all_at_rest);
+  check.expect(in_lists == all.cached_blocks, "flags and block cache lists count differently", nullptr);
+  audit.errors = check.errors;
 }
 
 bool Engine::owns(u32 value, uptr address) {
   if (!is_kind(value)) return false;
-  const uptr start = superblock_of<PaperSizes>(address, static_cast<Kind>(value));
+  const auto kind = static_cast<Kind>(value);
+  const uptr start = superblock_of<S>(address, kind);
   bool found = false;
   heaps_.each(source_, [&](const Heap& heap) {
-    found = found || (is_local(static_cast<Kind>(value)) ? heap.holds(*reinterpret_cast<const Heap::Local*>(start))
-                                                         : heap.holds(*reinterpret_cast<const Heap::Shared*>(start)));
+    found = found || (is_local(kind) ? heap.holds(*reinterpret_cast<const Heap::Local*>(start))
+                                     : heap.holds(*reinterpret_cast<const Heap::Shared*>(start)));
   });
   return found;
 }

@@ -52,6 +52,10 @@ class Source {
   }
   void freed_twice(uptr block);
 
+  // Calls f(address, kind) for what the page map says are superblocks.
+  template <class F>
+  void each_span(F&& f);
+
  private:
   Substrate* substrate_ = nullptr;
 };
@@ -75,6 +79,7 @@ class Engine {
   bool begins_block(uptr address, u32 value);
   void trim();
   void account(Account& account);
+  void audit(freeway_audit_t& audit);
   bool owns(u32 value, uptr address);
 
   // The two routes. Null: too large for a superblock (local), refused, or the calling thread must not touch its heap.
@@ -92,6 +97,25 @@ class Engine {
   Source source_;
   Heaps<Machine, PaperSizes, Source> heaps_;
 };
+
+template <class F>
+void Source::each_span(F&& f) {
+  substrate_->frames().each_arena([&](Arena<Machine>& arena) {
+    const uptr end = arena.base() + arena.committed();
+    for (uptr address = arena.base(); address < end;) {
+      const FrameInfo info = substrate_->map().get(address);
+      const auto kind = static_cast<Kind>(info.value());
+      if (info.kind() == FrameInfo::kSmall && is_kind(info.value()) && address % bytes_of<PaperSizes>(kind) == 0 &&
+          address + bytes_of<PaperSizes>(kind) <= end) {
+        f(address, kind);
+        address += bytes_of<PaperSizes>(kind);
+      } else {
+        address += info.kind() == FrameInfo::kLarge ? clamp(info.value(), 1, kMaxFrames) * kFrameSize : kFrameSize;
+      }
+    }
+    return true;
+  });
+}
 
 }  // namespace freeway::hmalloc
 

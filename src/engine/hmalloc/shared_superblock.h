@@ -36,10 +36,12 @@ struct SharedSuperblock {
   Plain<u64> purged;  // what state() was when trim last purged pages
   Plain<SharedSuperblock*> next, prev;
 
+  static constexpr std::size_t header_bytes() { return align_up(sizeof(SharedSuperblock), S::kLine); }
+
   // A superblock of `bytes` bytes at `address`, whose memory may hold anything. `object`: bytes a block, flag included.
   static SharedSuperblock* make(uptr address, std::size_t bytes, std::size_t object, u32 heap) {
     auto* sb = reinterpret_cast<SharedSuperblock*>(address);
-    const uptr start = address + align_up(sizeof(SharedSuperblock), S::kLine);
+    const uptr start = address + header_bytes();
     const auto total = static_cast<u32>((address + bytes - start) / object);
     sb->size.set(static_cast<u32>(bytes));
     sb->heap.set(heap);

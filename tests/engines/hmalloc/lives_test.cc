@@ -147,6 +147,25 @@ TEST(Lives, HandlersThatInterruptTheHeapGetThrough) {
   EXPECT_EQ(audit_errors(), 0u);
 }
 
+// Statistics go through all superblocks while their owners fill them and give them back.
+TEST(Lives, StatisticsBesideOtherThreadsDisturbNobody) {
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      for (unsigned round = 0; !stop; ++round) {
+        void* blocks[300];
+        for (unsigned i = 0; i < 300; ++i) blocks[i] = i % 5 == 0 ? malloc_local(100) : malloc(16 + (i * 37 + round) % 9000);
+        for (void* block : blocks) free(block);
+        if (round % 16 == static_cast<unsigned>(t)) malloc_trim(0);
+      }
+    });
+  for (int i = 0; i < 300; ++i) EXPECT_LE(stats().live_blocks, 100000u);
+  stop = true;
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(audit_errors(), 0u);
+}
+
 // A thread whose handler jumps out of malloc for good. Whether it was inside the heap shows in its next block: a mapping.
 thread_local sigjmp_buf out;
 thread_local volatile sig_atomic_t armed;
