@@ -46,11 +46,25 @@ class Allocator {
     return allocate_elsewhere(heap, c);
   }
 
-  // "Object deallocation"
+  // "Object deallocation", by the owner: false: rearrange() must follow.
+  static bool free_own(Heap& heap, Block& b, u32 object) {
+    return FREEWAY_LIKELY(b.put(object) != 0) && heap.lists[b.size_class.get()].head() == &b;
+  }
+  // After the owner freed an object: rotation, or the caching policy.
+  FREEWAY_NOINLINE void rearrange(Heap& heap, Block& b) {
+    auto& list = heap.lists[b.size_class.get()];
+    if (b.live.get() != 0) return list.freed_to_head(b);
+    list.remove(b);
+    if (!heap.cached[order_of(b)].push(b, local_limit_)) give(b);
+  }
+  static bool owns(const Heap* heap, const Block& b) {
+    return heap != nullptr && remotely_freed::owner(b.remotely_freed.load_relaxed()) == heap->id;
+  }
+
+  // By anybody; `heap` is the caller's, or null.
   void free(Heap* heap, Block& b, u32 object) {
-    const u64 word = b.remotely_freed.load_relaxed();
-    if (heap != nullptr && remotely_freed::owner(word) == heap->id) return free_local(*heap, b, object);
-    free_remote(heap, b, object);
+    if (!owns(heap, b)) return free_remote(heap, b, object);
+    if (!free_own(*heap, b, object)) rearrange(*heap, b);
   }
 
   // "Thread termination": lets go of all that the heap has.
@@ -113,7 +127,10 @@ class Allocator {
   Block* new_block(Heap& heap, unsigned c) {
     const ObjectClass& k = Classes::kAll[c];
     if (Block* b = heap.cached[k.order].pop()) {
-      b->format(heap.id, c, k);
+      if (b->size_class.get() == c)
+        b->restart();
+      else
+        b->format(heap.id, c, k);
       return b;
     }
     if (const u32 name = global_.pop_orphan(c, links())) {
@@ -135,16 +152,6 @@ class Allocator {
     return b;
   }
 
-  void free_local(Heap& heap, Block& b, u32 object) {
-    auto& list = heap.lists[b.size_class.get()];
-    if (FREEWAY_UNLIKELY(b.put(object) == 0)) return release(heap, b);
-    if (list.head() != &b) list.freed_to_head(b);
-  }
-  FREEWAY_NOINLINE void release(Heap& heap, Block& b) {
-    heap.lists[b.size_class.get()].remove(b);
-    if (!heap.cached[order_of(b)].push(b, local_limit_)) give(b);
-  }
-
   FREEWAY_NOINLINE void free_remote(Heap* heap, Block& b, u32 object) {
     while (remote::push(b, object) == remote::Push::kOrphaned) {
       if (heap == nullptr) {
@@ -153,7 +160,8 @@ class Allocator {
       }
       if (!remote::adopt(b, heap->id)) continue;
       heap->lists[b.size_class.get()].push_tail(b);  // full; the free brings it to the head
-      return free_local(*heap, b, object);
+      if (!free_own(*heap, b, object)) rearrange(*heap, b);
+      return;
     }
   }
 

@@ -158,8 +158,19 @@ Verdict Engine::free(uptr address, u32 superpage) {
   else if (kHasMarks)
     word_at(object + 8) = kFreeMark ^ object;
   Heap* heap = take_own();
-  if (FREEWAY_UNLIKELY(heap == nullptr)) heap = make_heap();
-  allocator_.free(heap, *found.block, found.object);
+  if (FREEWAY_UNLIKELY(!AllocatorOf::owns(heap, *found.block))) return free_elsewhere(heap, *found.block, found.object);
+  if (FREEWAY_UNLIKELY(!AllocatorOf::free_own(*heap, *found.block, found.object))) return rearrange(heap, *found.block);
+  put_own(heap);
+  return Verdict::kOk;
+}
+FREEWAY_NOINLINE Verdict Engine::rearrange(Heap* heap, Block& b) {
+  allocator_.rearrange(*heap, b);
+  put_own(heap);
+  return Verdict::kOk;
+}
+FREEWAY_NOINLINE Verdict Engine::free_elsewhere(Heap* heap, Block& b, u32 object) {
+  if (heap == nullptr) heap = make_heap();
+  allocator_.free(heap, b, object);
   put_own(heap);
   return Verdict::kOk;
 }

@@ -83,6 +83,8 @@ class Engine {
   Heap* make_heap();
   void* allocate_from(Heap* heap, std::size_t bytes);
   void* allocate_first(std::size_t bytes);
+  Verdict rearrange(Heap* heap, Block& b);
+  Verdict free_elsewhere(Heap* heap, Block& b, u32 object);
   static void at_exit(void* heap);
   Heap& heap_at(u32 id) { return *static_cast<Heap*>(space_.at(id)); }
 

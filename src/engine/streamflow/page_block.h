@@ -39,17 +39,21 @@ struct PageBlock {
   static constexpr u64 kGuard = 0x9e3779b97f4a7c15;
   bool is_header() const { return guard.get() == (kGuard ^ address()); }
 
-  // Makes a page block without live objects one of class `c`, owned by the heap `owner`.
-  void format(u32 owner, unsigned c, const ObjectClass& k) {
+  // A page block without live objects begins anew.
+  void restart() {
     freed.set(0);
-    unallocated.set(k.first);
+    unallocated.set(first.get());
     live.set(0);
+  }
+  // The same, as one of class `c`, owned by the heap `owner`.
+  void format(u32 owner, unsigned c, const ObjectClass& k) {
     guard.set(kGuard ^ address());
     size_class.set(c);
     stride.set(k.stride);
     magic.set(k.magic);
     first.set(k.first);
     limit.set(k.limit);
+    restart();
     holds_aligned.store_relaxed(0);
     remotely_freed.store_relaxed(remotely_freed::word(owner, 0));
   }

@@ -11,7 +11,6 @@
 // Checked   tests/engines/streamflow/thread_heap_test.cc
 #pragma once
 
-#include "base/compiler.h"
 #include "engine/streamflow/page_block.h"
 
 namespace freeway::streamflow {
@@ -51,7 +50,7 @@ class PageBlockList {
     remove(b);
     push_tail(b);
   }
-  FREEWAY_NOINLINE void freed_to_head(Block& b) {
+  void freed_to_head(Block& b) {
     Block* head = head_.get();
     if (head == &b) return;
     remove(b);
