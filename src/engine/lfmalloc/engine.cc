@@ -29,12 +29,14 @@ bool Engine::start(Substrate& substrate) {
 }
 
 const char* Engine::mode() const {
-  if (kProtection == Protection::kSections)
-    return freeway_hot.in_use != 0 ? "per-CPU heaps in restartable sections" : "hashed heaps under CAS";
-  if (kProtection == Protection::kCas) return kSelection == Selection::kCpu ? "per-CPU heaps under CAS" : "hashed heaps under CAS";
-  if (kProtection == Protection::kSpin)
-    return kSelection == Selection::kCpu ? "per-CPU heaps under spin locks" : "hashed heaps under spin locks";
-  return kSelection == Selection::kCpu ? "per-CPU heaps under mutexes" : "hashed heaps under mutexes";
+  constexpr bool cpu = kSelection == Selection::kCpu;
+  switch (kProtection) {
+    case Protection::kSections:
+      return freeway_hot.in_use != 0 ? "per-CPU heaps in restartable sections" : "hashed heaps under CAS";
+    case Protection::kCas: return cpu ? "per-CPU heaps under CAS" : "hashed heaps under CAS";
+    case Protection::kSpin: return cpu ? "per-CPU heaps under spin locks" : "hashed heaps under spin locks";
+    default: return cpu ? "per-CPU heaps under mutexes" : "hashed heaps under mutexes";
+  }
 }
 
 // A larger block, and in front of the aligned address within it the way back to its start.

@@ -25,9 +25,10 @@ using Spinning = UnderLock<Env, SpinningLock>;
 using Protect = Either<kProtection == Protection::kMutex, Sleeping<Product>,
                        Either<kProtection == Protection::kSpin, Spinning<Product>, ByCas<Product>>>;
 using Unregistered = HashedHeaps<Product, ByCas<Product>>;
+using OfCpus = CpuHeaps<Product, Memory, Protect, HashedHeaps<Product, Protect>>;
+using OfThreads = ThreadHeaps<Product, Memory, Protect>;
 using Heaps = Either<kProtection == Protection::kSections, SectionHeaps<Product, Memory, Unregistered>,
-                     Either<kSelection == Selection::kCpu, CpuHeaps<Product, Memory, Protect, HashedHeaps<Product, Protect>>,
-                            ThreadHeaps<Product, Memory, Protect>>>;
+                     Either<kSelection == Selection::kCpu, OfCpus, OfThreads>>;
 using GlobalWithRemote = Either<
     kRemote == Remote::kCas,
     Either<kGlobal == Global::kLockFree, GlobalHeap<Product, Memory, RemoteByCas, LockFreeList>,

@@ -32,7 +32,9 @@ class Memory {
   static u32 blocks(unsigned c) { return kClasses[c].blocks; }
   static u32 stride(unsigned c) { return kClasses[c].stride; }
   static Atomic<u64>& prefix(uptr block) { return *reinterpret_cast<Atomic<u64>*>(block - kPrefixBytes); }
-  void cut_prefix(u32 index, uptr block) { prefix(block).store_relaxed(reinterpret_cast<u64>(&at(index)) | prefix::kFree); }
+  void cut_prefix(u32 index, uptr block) {
+    prefix(block).store_relaxed(reinterpret_cast<u64>(&at(index)) | prefix::kFree);
+  }
 
   u32 make_header() {
     const u32 index = substrate_->metadata().take(sizeof(Block) / Metadata<Machine>::kUnit);

@@ -41,7 +41,8 @@ struct ByCas {
       const uptr block = block_at(s->base.load_relaxed(), local::head(list));
       const u64 below = Env::link(block).load_relaxed();
       Env::step("lfmalloc.pop");
-      if (s->local.cas_release(list, local::popped_by_cas(list, below))) return {block, nullptr};  // [R3] pairs with global_heap.h:[A1]
+      if (s->local.cas_release(list, local::popped_by_cas(list, below)))  // [R3] pairs with global_heap.h:[A1]
+        return {block, nullptr};
     }
     return {0, nullptr};
   }
@@ -52,7 +53,8 @@ struct ByCas {
     while (local::is_open_for(list, c)) {
       Env::link(block).store_relaxed(local::head(list));
       Env::step("lfmalloc.push");
-      if (s->local.cas_release(list, local::pushed(list, unit_of(block)))) return true;  // [R1] pairs with [A2] global_heap.h:[A1]
+      if (s->local.cas_release(list, local::pushed(list, unit_of(block))))  // [R1] pairs with [A2] global_heap.h:[A1]
+        return true;
     }
     return false;
   }

@@ -34,7 +34,8 @@ struct BlockClass {
 namespace size_map_detail {
 
 constexpr u32 kRoom = static_cast<u32>(kSuperblockBytes - (kFirstData - kPrefixBytes));
-constexpr u32 kLargestStride = kRoom / 2 / 16 * 16;  // two blocks at least: a full superblock does not become empty at once
+// Two blocks at least: a full superblock does not become empty at once.
+constexpr u32 kLargestStride = kRoom / 2 / 16 * 16;
 
 constexpr u32 next_stride(u32 stride) {
   const u32 stepped = static_cast<u32>(align_down(stride + stride * kMaxStep / 100, 16));

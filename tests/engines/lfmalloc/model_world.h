@@ -12,7 +12,8 @@
 //           *cas*: both heaps under CAS, any thread in either
 //           *mixed*: heap 0 is a CPU's, and one thread is alone on that CPU; heap 1 is under CAS (threads without rseq)
 // Scripts   one letter an action: m malloc   f free the oldest block   c go on with the other class   s send, r receive a
-//           block   t trim   < > go to heap 0, 1   d free the oldest as the paper prints it (a mutant)   w wander: from here on it may find itself on the other heap, once
+//           block   t trim   < > go to heap 0, 1   w wander: from here on it may find itself on the other heap, once
+//           d free the oldest block as the paper prints it (a mutant)
 //           in the setup also: 0 1 2 give the oldest block to that thread
 // Promises  checked by finish(): every header is in one place; every block is free once, or in one pair of hands; what has
 //           free blocks is listed or on line, nothing else is; when all is freed, all memory can be given back. With a
