@@ -110,6 +110,10 @@ class alignas(64) Buddy {
     });
   }
 
+  // Whether node n could be had now, as far as the words say.
+  bool seems_free(Node n) {
+    return with_tree([&](auto tree) { return tree.seek(n) == n; });
+  }
   // Whether no block is there, as far as the root's word tells.
   bool is_empty() {
     const u64 root = words()->load_relaxed();

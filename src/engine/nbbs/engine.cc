@@ -46,21 +46,47 @@ bool Engine::start(Substrate& substrate) {
 void* Engine::allocate(std::size_t bytes) {
   if (bytes > std::size_t{1} << settings_.max_shift) return nullptr;
   const unsigned level = level_for(settings_, bytes);
+  if (void* block = take_recent(level)) return block;
   const Place last{places[level]};
-  if (last.bits != 0) {
-    if (void* block = take_from(last.slot(), level, last.node(), kFollowed)) return block;
-    return take_anywhere(level, last.slot());
-  }
-  return take_anywhere(level, kMostRegions);
+  if (last.bits == 0) return take_anywhere(level, kMostRegions);
+  if (void* block = take_from(last.slot(), level, last.node(), kFollowed)) return block;
+  return take_anywhere(level, last.slot());
 }
 
+// Where one was freed lately, or a bigger one.
+void* Engine::take_recent(unsigned level) {
+  constexpr unsigned kTries = 4, kBigger = 3;
+  Recent* shard = recent_[thread_hash() % kShards];
+  for (unsigned tries = 0; tries < kTries; ++tries) {
+    const Place place{shard[level].pop()};
+    if (place.bits == 0) break;
+    Region* r = region(place.slot());
+    if (r->is_open() && r->tree().take_node(place.node())) return taken(place.slot(), place.node());
+  }
+  for (unsigned up = 1; up <= kBigger && up <= level; ++up) {
+    const Place place{shard[level - up].pop()};
+    if (place.bits == 0) continue;
+    Region* r = region(place.slot());
+    const Node first = place.node() << up;
+    const Node n = r->is_open() ? r->tree().take_within(first, first + low_bits(up)) : 0;
+    if (n == 0) continue;
+    places[level] = Place::at(place.slot(), n == last_of(level) ? first_of(level) : n + 1).bits;
+    return taken(place.slot(), n);
+  }
+  return nullptr;
+}
+
+// The address of a node that is ours: its region cannot go away.
+void* Engine::taken(u32 slot, Node n) { return reinterpret_cast<void*>(region(slot)->base() + offset_of(settings_, n)); }
+
+// In the region of that slot, from `start` on.
 void* Engine::take_from(u32 slot, unsigned level, Node start, Hints hints) {
   Region* r = region(slot);
   if (r == nullptr || !r->is_open() || (hints == kFollowed && r->seems_full(level))) return nullptr;
   const Node n = r->take(level, start);
   if (n == 0) return nullptr;
   places[level] = Place::at(slot, n == last_of(level) ? first_of(level) : n + 1).bits;
-  return reinterpret_cast<void*>(r->base() + offset_of(settings_, n));
+  return taken(slot, n);
 }
 
 // In any region but `except`.
@@ -76,8 +102,9 @@ void* Engine::take_anywhere(unsigned level, u32 except) {
 void* Engine::take_from_open(unsigned level, u32 except, Node start, Hints hints) {
   u32 first = hints == kFollowed ? first_[level].load_relaxed() : 0;
   for (u32 slot = first; slot < regions(); ++slot) {
-    if (slot == except) continue;
-    if (void* block = take_from(slot, level, start, hints)) {
+    Region* r = region(slot);
+    if (slot == except || r == nullptr) continue;
+    if (void* block = take_from(slot, level, r->start(level, start), hints)) {
       if (hints == kFollowed) first_[level].cas_relaxed(first, slot);
       return block;
     }
@@ -96,16 +123,16 @@ void* Engine::take_from_closed(unsigned level, Node start) {
       continue;
     }
     closed_.fetch_sub_relaxed(1);
-    look_again_from(slot);
+    look_again_from(slot, 0);
     if (void* block = take_from(slot, level, start, kIgnored)) return block;
   }
   return nullptr;
 }
 
-// There may be blocks of any level in this region now.
-void Engine::look_again_from(u32 slot) {
-  for (auto& first : first_)
-    if (first.load_relaxed() > slot) first.store_relaxed(slot);
+// There may be blocks of this level, and smaller ones, in this region now.
+void Engine::look_again_from(u32 slot, unsigned level) {
+  for (; level < settings_.levels; ++level)
+    if (first_[level].load_relaxed() > slot) first_[level].store_relaxed(slot);
 }
 
 // A new region in the first empty slot; null if there is no memory for its tree.
@@ -150,10 +177,10 @@ Engine::Found Engine::find(uptr address, u32 value) {
 Verdict Engine::free(uptr address, u32 value) {
   const Found found = find(address, value);
   if (found.node == 0 || offset_of(settings_, found.node) != address - found.region->base()) return Verdict::kInterior;
-  bool was_full = false;
-  if (!found.region->give(found.node, &was_full)) return Verdict::kDoubleFree;
-  if (was_full) look_again_from(value - 1);
-  places[level_of(found.node)] = Place::at(value - 1, found.node).bits;
+  unsigned free_level;
+  if (!found.region->give(found.node, &free_level)) return Verdict::kDoubleFree;
+  look_again_from(value - 1, free_level);
+  recent_[thread_hash() % kShards][level_of(found.node)].push(Place::at(value - 1, found.node).bits);
   if (found.region->tree().is_empty()) close_unless_spare(value - 1);
   return Verdict::kOk;
 }
@@ -211,8 +238,8 @@ void Engine::purge(Region& region, Node n) {
   if (region.tree().take_node(n)) {
     const uptr address = region.base() + offset_of(settings_, n);
     if (Machine::resident(address, bytes) != 0) Machine::purge(address, bytes);
-    bool was_full;
-    region.give(n, &was_full);
+    unsigned free_level;
+    region.give(n, &free_level);
     return;
   }
   if (bytes / 2 < vm::page_size() || level_of(n) + 1 == settings_.levels) return;

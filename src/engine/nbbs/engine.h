@@ -9,9 +9,9 @@
 //           close regions all the time; a hint
 //           first_[l]: regions before this slot had no block of level l when they were last asked     closed_: how many are
 //           closed. Hints, all of them: every 16th region is opened only after a search that follows none
-// Thread    places: per level where this thread was last, region and node: it searches from there on (it takes first what it
-//           freed last, else the next after what it took last), beginning at the paper's starting node. Only hints: a
-//           handler may change them at any instruction, and a thread that ends leaves nothing
+//           recent_: where blocks were freed (recent.h), for threads of the same hash
+// Thread    places: per level, where this thread's search goes on: behind what it took last, first at the paper's starting node.
+//           A hint: a handler may change it at any instruction, and a thread that ends leaves nothing
 // Orders    nbbs/engine.cc:[R1] publishes a region with its tree; [A1] sees that
 // Who       any thread, any signal handler, the child of any fork (not with FORM=spin, which waits)
 // Lost if killed: at most the block in hand, a region being opened or closed (region.h), an unpublished tree, and what
@@ -19,6 +19,7 @@
 // Checked   tests/abi, tests/differential, tests/stress, tests/signal, tests/stall, tests/engines/nbbs
 #pragma once
 
+#include "engine/nbbs/recent.h"
 #include "engine/nbbs/region.h"
 #include "front/front.h"
 
@@ -49,6 +50,7 @@ class Engine {  // all zero until start()
  private:
   static constexpr u32 kMostRegions = 1 << 18;  // 128 GiB at 512 KiB each
   static constexpr unsigned kMostTreeLevels = 22;
+  static constexpr unsigned kShards = 16;
 
   struct Found {
     Region* region;
@@ -59,6 +61,7 @@ class Engine {  // all zero until start()
   u32 regions() const { return static_cast<u32>(clamp(count_.load_relaxed(), 0, kMostRegions)); }
 
   enum Hints : bool { kIgnored = false, kFollowed = true };
+  void* take_recent(unsigned level);
   void* take_from(u32 slot, unsigned level, Node start, Hints hints);
   void* take_anywhere(unsigned level, u32 except);
   void* take_from_open(unsigned level, u32 except, Node start, Hints hints);
@@ -67,7 +70,8 @@ class Engine {  // all zero until start()
   Region* make_region();
   bool close_unless_spare(u32 slot);
   bool close(Region& region);
-  void look_again_from(u32 slot);
+  void look_again_from(u32 slot, unsigned level);
+  void* taken(u32 slot, Node node);
   void purge(Region& region, Node n);
 
   Substrate* substrate_ = nullptr;
@@ -77,6 +81,7 @@ class Engine {  // all zero until start()
   Atomic<u32> closed_;
   Atomic<u32> opened_;
   Atomic<u32> first_[kMostTreeLevels];
+  Recent recent_[kShards][kMostTreeLevels];
   Atomic<Region*> slots_[kMostRegions];
 };
 

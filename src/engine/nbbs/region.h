@@ -5,8 +5,9 @@
 //
 // Word      state: kClosed no memory, the root is occupied by nobody in particular; kBusy somebody opens or closes it;
 //           kOpen memory is at `base`
-//           full: bit l = a whole search of level l found nothing, and nothing was freed since. A hint: a block freed during
-//           that search may go unnoticed until the next free in this region
+//           full: bit l = a whole search of level l found nothing, and no such block was freed since. A hint: a block freed
+//           during that search may go unnoticed until the next free in this region
+//           freed: the node that was freed last, 0 none: where a search begins. A hint
 // Moves     open: kClosed -> kBusy (CAS), memory, -> kOpen, the root is freed
 //           close: the root is occupied, kOpen -> kBusy, memory away, -> kClosed
 // Who       open: anybody; close: whoever occupied the root
@@ -49,6 +50,7 @@ class alignas(64) Region {
     }
     base_.store_relaxed(memory);
     full_.store_relaxed(0);
+    freed_.store_relaxed(0);
     state_.store_relaxed(kOpen);
     Env::step("region.opened");
     tree().give(1);
@@ -72,11 +74,25 @@ class alignas(64) Region {
     if (n == 0) full_.fetch_or_relaxed(u32{1} << level);  // and with it all that is bigger
     return n;
   }
-  // False: it was not occupied. `was_full`: some level had been found full.
-  bool give(Node n, bool* was_full) {
+  // Where to look for one: at what was freed last, else at `otherwise`.
+  Node start(unsigned level, Node otherwise) const {
+    const Node freed = freed_.load_relaxed();
+    if (freed == 0) return otherwise;
+    const unsigned at = level_of(freed);
+    return at <= level ? freed << (level - at) : freed >> (at - level);
+  }
+  // False: it was not occupied. `free_level`: the level of the biggest block that is there now in its place, if that level was
+  // thought to be full here; else none that exists.
+  bool give(Node n, unsigned* free_level) {
+    *free_level = kMostLevels;
     if (!tree().give(n)) return false;
-    *was_full = full_.load_relaxed() != 0;
-    if (*was_full) full_.store_relaxed(0);
+    freed_.store_relaxed(n);
+    const u32 full = full_.load_relaxed();
+    if (full == 0) return true;
+    while (n > 1 && tree().seems_free(n / 2)) n /= 2;
+    if (full >> level_of(n) == 0) return true;
+    *free_level = level_of(n);
+    full_.store_relaxed(full & static_cast<u32>(low_bits(level_of(n))));
     return true;
   }
 
@@ -93,6 +109,7 @@ class alignas(64) Region {
   typename Env::template Atomic<uptr> base_;
   typename Env::template Atomic<u32> state_;
   typename Env::template Atomic<u32> full_;
+  typename Env::template Atomic<Node> freed_;
 };
 
 }  // namespace freeway::nbbs

@@ -89,8 +89,8 @@ struct RegionProgram {
       if (slot == 0) continue;
       backing.content[slot - 2].set(4);
       held[slot - 2] = false;
-      bool was_full;
-      model_check(region().give(std::exchange(slot, 0), &was_full), "what was taken can be given");
+      unsigned free_level;
+      model_check(region().give(std::exchange(slot, 0), &free_level), "what was taken can be given");
       if (region().tree().is_empty()) region().close(backing);
       return;
     }
