@@ -123,6 +123,7 @@ class Front {  // all zero until start()
   // malloc and free from within: on the fast path, where there is one.
   void* obtain(std::size_t bytes);
   void release(void* block, const void* caller);
+  void* allocate_slow(std::size_t bytes);
   void* large(std::size_t bytes, std::size_t alignment, bool* zero);
   void* large_once(std::size_t bytes, std::size_t alignment, bool* zero);
   static bool begins_large(uptr address) {

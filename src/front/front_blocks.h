@@ -47,8 +47,16 @@ void Front<E>::release(void* block, const void* caller) {
 
 template <Engine E>
 void* Front<E>::allocate(std::size_t bytes) {
+  if (FREEWAY_LIKELY(ready_.load_acquire() != 0 && bytes <= E::kMaxSmall))  // [A1] pairs with [R1]
+    if (void* block = engine_.allocate(bytes)) return block;
+  return allocate_slow(bytes);
+}
+
+// The first calls, large blocks, and what the engine did not have.
+template <Engine E>
+FREEWAY_NOINLINE void* Front<E>::allocate_slow(std::size_t bytes) {
   if (FREEWAY_UNLIKELY(ready_.load_acquire() == 0) && !start()) return refused();  // [A1] pairs with [R1]
-  if (FREEWAY_LIKELY(bytes <= E::kMaxSmall && (kStartsEarly || ready()))) {
+  if (bytes <= E::kMaxSmall && (kStartsEarly || ready())) {
     if (void* block = engine_.allocate(bytes)) return block;
     if constexpr (!kOwnEntry)  // an engine that was interrupted inside has none for the handler: a large one will do
       if (void* block = large_once(bytes, kMinBlock, nullptr)) return block;
