@@ -239,21 +239,11 @@ void Engine::account(Account& account) {
     account.live_blocks += live;
     account.live_bytes += u64{live} * k->usable;
     account.free_bytes += u64{k->objects() - live} * k->stride;
-  });
-  account.free_bytes += pages_.free_bytes();
-}
-
-void Engine::audit(freeway_audit_t& audit) {
-  Account all;
-  account(all);
-  audit.blocks_live = all.live_blocks;
-  pages_.each_block([&](uptr address) {
-    const Block& b = *reinterpret_cast<const Block*>(address);
-    const ObjectClass* k = class_of(b);
-    if (k == nullptr || adds_up(b, *k)) return;
-    ++audit.errors;
+    if (!account.audit || adds_up(b, *k)) return;
+    ++account.errors;
     Line().text("freeway: streamflow: the objects of the page block at ").hex(address).text(" do not add up").write();
   });
+  account.free_bytes += pages_.free_bytes();
 }
 
 }  // namespace streamflow

@@ -63,7 +63,6 @@ class Engine {
   bool begins_block(uptr address, u32 superpage);
   void trim();
   void account(Account& account);
-  void audit(freeway_audit_t& audit);
   bool owns(u32 superpage, uptr address);
 
  private:
