@@ -23,9 +23,10 @@ extern "C" {
 #endif
 
 /* A block of `size` bytes (0: a pointer that may only be freed) for the calling thread, or NULL with errno ENOMEM. From
- * half of the heap's current superblock on (32 KiB at first, then 2 MiB) it is a mapping of its own, which any thread may
- * free. free() by another thread is reported on fd 2 as "another thread's local block" and ends the process, or, with
- * FREEWAY_ON_ERROR=report, does nothing. In a signal handler that interrupted the allocator the block is a mapping, too. */
+ * half of the heap's current superblock on (32 KiB at first, then 2 MiB) it is a mapping of its own, which any thread
+ * may free. free() by another thread is reported on fd 2 as "another thread's local block" and ends the process, or,
+ * with FREEWAY_ON_ERROR=report, does nothing. In a signal handler that interrupted the allocator the block is a
+ * mapping, too. */
 void* freeway_malloc_local(size_t size) FREEWAY_HMALLOC_NOEXCEPT;
 
 /* A block of `size` bytes that any thread may free, or NULL with errno ENOMEM; from 32 KiB on a mapping of its own. Two

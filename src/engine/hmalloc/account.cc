@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// account.cc: what the superblocks hold (statistics, beside other threads), and whether it adds up (audits, without them).
+// account.cc: what the superblocks hold (statistics, beside other threads), and whether it adds up (audits, alone).
 //
 // Statistics find superblocks through the page map and believe nothing that they read there: heaps belong to threads,
 // which may be making, filling or giving back a superblock just now. Its memory stays readable in any case. Audits walk
@@ -18,7 +18,8 @@ using S = PaperSizes;
 // Freed local blocks count as live until coalescence, for nobody can have them before.
 void count(const Heap::Local& sb, std::size_t bytes, Account& account) {
   const uptr begin = reinterpret_cast<uptr>(&sb), end = begin + bytes;
-  const uptr start = clamp(sb.start_addr.get(), begin, end), current = clamp(sb.current_addr.load_relaxed(), start, end);
+  const uptr start = clamp(sb.start_addr.get(), begin, end),
+             current = clamp(sb.current_addr.load_relaxed(), start, end);
   ++account.superblocks;
   account.live_blocks += clamp(sb.live_blocks(), 0, (current - start) / S::kLocalStep);
   account.live_bytes += current - start;
@@ -55,7 +56,8 @@ class Checker {
 
   void operator()(const Heap::Local& sb) {
     expect(sb.freed_num.get() <= sb.allocated_num.get(), "more local blocks freed than allocated", &sb);
-    expect((sb.current_addr.load_relaxed() == sb.start_addr.get()) == sb.empty(), "a local superblock was not cleared", &sb);
+    expect((sb.current_addr.load_relaxed() == sb.start_addr.get()) == sb.empty(), "a local superblock was not cleared",
+           &sb);
   }
   void operator()(const Heap::Shared& sb) {
     const u64 used = sb.total_objects.get() - sb.vacant_objects.get();
@@ -92,7 +94,7 @@ void Engine::account(Account& account) {
   });
 }
 
-// In a forked child the heaps of threads that stayed behind may be in the middle of something, for ever; so may a lost one.
+// In a forked child the heaps of threads that stayed behind may be in the middle of something, for ever; or a lost one.
 void Engine::audit(freeway_audit_t& audit) {
   Account all;
   account(all);

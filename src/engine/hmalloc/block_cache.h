@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// BlockCache: the block cache list of a heap and a size class (HMalloc 2020, section 3, Algorithm 2 lines 6-9, Algorithm 4).
+// BlockCache: the block cache list of a heap and a size class (HMalloc 2020, section 3, Algorithms 2 and 4).
 //
 // The paper does not say whose list free puts a block into. Here it is the freeing thread's own: the owner's would be
 // written to by two threads at once. A cached block so moves to another heap for a while, though it stays in its

@@ -103,7 +103,7 @@ void Engine::trim() {
   if (mine != nullptr) mine->trim();
 }
 
-// --- malloc ------------------------------------------------------------------------------------------------------------
+// --- malloc ----------------------------------------------------------------------------------------------------------
 
 void* Engine::allocate(std::size_t bytes) {
   if constexpr (kRouteLocal) return allocate_local(bytes);
@@ -148,7 +148,7 @@ uptr Engine::allocate_local_aligned(std::size_t bytes, std::size_t alignment) {
   return aligned;
 }
 
-// --- free --------------------------------------------------------------------------------------------------------------
+// --- free ------------------------------------------------------------------------------------------------------------
 
 namespace {
 Verdict verdict(Freed freed) {
@@ -158,7 +158,8 @@ Verdict verdict(Freed freed) {
 
 Verdict Engine::free(uptr address, u32 value) {
   FREEWAY_DCHECK(is_kind(value));
-  if (FREEWAY_UNLIKELY(is_local(static_cast<Kind>(value)))) return free_local(superblock<Heap::Local>(address, value), address);
+  if (FREEWAY_UNLIKELY(is_local(static_cast<Kind>(value))))
+    return free_local(superblock<Heap::Local>(address, value), address);
   const Heap::Shared& sb = superblock<Heap::Shared>(address, value);
   if (FREEWAY_UNLIKELY(busy())) return verdict(Heap::free_shared(nullptr, sb, address));
   Inside inside;

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT
 // Engine: HMalloc as a malloc: which thread has which heap, and when it may not touch it.
 //
-// Plain malloc is the paper's HMalloc-shared: every block is shared, since nobody says which are local; programs that do
-// say so call freeway_malloc_local (include/freeway/hmalloc.h). FREEWAY_HMALLOC_ROUTE_LOCAL=1 builds the other form, in
-// which every block is its thread's, for comparisons with one thread.
+// Plain malloc is the paper's HMalloc-shared: every block is shared, since nobody says which are local; programs that
+// do say so call freeway_malloc_local (include/freeway/hmalloc.h). FREEWAY_HMALLOC_ROUTE_LOCAL=1 builds the other form,
+// in which every block is its thread's, for comparisons with one thread.
 //
 // States    of a thread: fresh (no heap yet) -> owner (its first malloc or free) -> past (the exit hook gave the heap
 //           away). An owner is busy while it is inside its heap
 // Busy      a heap's fields are plain, so a signal handler that interrupts its thread inside must not touch them: its
-//           frees reset flags (or wait, if the block is local: late_frees.h), its mallocs get large blocks of the front.
-//           The same goes for a thread that is past
+//           frees reset flags (or wait, if the block is local: late_frees.h), its mallocs get large blocks of the
+//           front. The same goes for a thread that is past
 // Exit      by a pthread key, at the second round of destructors: those of other keys, in the first, still allocate
-// Lost if killed: the heap of a thread that vanishes (raw exit, fork's other threads), or leaves a call by siglongjmp and
-//           then ends: its free memory is nobody's. Its blocks may be freed, nobody waits. A thread that left a call by
-//           siglongjmp and goes on is busy for ever: slower, and each of its mallocs a mapping, but correct
+// Lost if killed: the heap of a thread that vanishes (raw exit, fork's other threads), or leaves a call by siglongjmp
+//           and then ends: its free memory is nobody's. Its blocks may be freed, nobody waits. A thread that left a call
+//           by siglongjmp and goes on is busy for ever: slower, and each of its mallocs a mapping, but correct
 // Checked   tests/engines/hmalloc, tests/abi, tests/stress, tests/differential
 #pragma once
 

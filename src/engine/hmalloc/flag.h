@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: MIT
 // flag.h: the word at the start of a shared block that says whether the block is free (HMalloc 2020, section 3.1).
 //
-// Word      0 free | 1 occupied, the block was handed out right behind its flag area | 1 + 4 * (offset xor size of the flag
-//           area) occupied, handed out `offset` bytes from its start (an aligned allocation) | 2 + address, a multiple of
-//           64: in somebody's block cache list, and the address of the next block in it
+// Word      0 free | 1 occupied, the block was handed out right behind its flag area | 1 + 4 * (offset xor size of the
+//           flag area) occupied, handed out `offset` bytes from its start (an aligned allocation) | 2 + address, a
+//           multiple of 64: in somebody's block cache list, and the address of the next block in it
 //           The paper has 0 and 1, and leaves 1 in a cached block; its owner tells only 0 from the rest
 // Moves     0 or unset -> 1   by the owner of the superblock, which saw 0, or has never handed the block out
 //           1 -> 0            by whoever frees the block: a store, since nobody else may
 //           1 -> 2 -> 1       by whoever frees the block into his own cache list, and allocates it from there
-// Invariant who may store to the word is always one: the block's user, the list's owner, or, at 0, the superblock's owner
+// Invariant who may store to the word is always one: the block's user, the list's owner, or, at 0, who owns
+//           the superblock
 // Orders    [R1] free publishes all that was done with the block; [A1] the superblock's owner sees it before it reuses
-//           the block (shared_superblock.h). All other accesses are ordered by the program's own passing on of the block
+//           the block (shared_superblock.h). All other accesses are ordered by the program's own passing on of the
+//           block
 // ABA       none: only the owner leaves 0
 #pragma once
 

@@ -5,13 +5,14 @@
 // States    owned: one thread's hands -> ended: in the stack -> owned: the next thread that needs a heap
 // Words     ended: a stack of heaps named by index (sync/tagged_stack.h); newest: the last heap made (push only, links
 //           never change), so that all can be walked
-// Duties    leave: the owner, as its last touch.   join: whoever pops a heap owns it with all that is in it, cached blocks
-//           too. Between the two a heap is nobody's: the flags of its blocks may be reset, and local blocks freed late,
-//           which needs no owner; nothing else happens to it
+// Duties    leave: the owner, as its last touch.   join: whoever pops a heap owns it with all that is in it, cached
+//           blocks too. Between the two a heap is nobody's: the flags of its blocks may be reset, and local blocks
+//           freed late, which needs no owner; nothing else happens to it
 // Invariant a heap is in the stack at most once, or in one thread's hands
 // Orders    the stack's push publishes the heap, its pop sees it; [R1] publishes a new heap to walks, [A1] sees it
 // ABA       the stack's tag
-// Progress  lock-free       Lost if killed: the heap of a thread that never calls leave; its blocks may still be freed
+// Progress  lock-free       Lost if killed: the heap of a thread that never calls leave; in each_ended, those in hand. Their
+//           blocks may still be freed
 // Checked   tests/engines/hmalloc/{heaps_test,inheritance_model}.cc
 //
 // Source also has

@@ -6,7 +6,8 @@
 //
 // Word      0 or the address of the block that came last; each block's first word holds the next
 // Moves     put: b -> c (CAS)      take_all: b -> 0 (exchange)
-// Who       put: the thread that the block belongs to, in a handler or after its exit hook.   take_all: the heap's owner
+// Who       put: the thread that the block belongs to, in a handler or after its exit hook.   take_all: the heap's
+//           owner
 // Orders    [R1] put publishes the link and all that was done with the block; [A1] take_all sees them
 // ABA       none: nothing is taken off singly
 // Twice     a block that is put twice makes a ring; the owner sees it when it meets the block for the second time

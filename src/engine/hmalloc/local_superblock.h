@@ -2,10 +2,11 @@
 // LocalSuperblock: blocks of any size for one thread (HMalloc 2020, Fig. 3, Algorithms 1 and 3).
 //
 // Layout    header | one bit for each 16 bytes: a live block starts here | blocks, from StartAddr on
-// Blocks    lie one behind the other, without headers. A freed block is not used again; when all are freed the superblock
-//           starts again from StartAddr (coalescence free)
+// Blocks    lie one behind the other, without headers. A freed block is not used again; when all are freed the
+//           superblock starts again from StartAddr (coalescence free)
 // Bits      are ours: the paper keeps nothing of a block, so that a block freed twice, or a pointer into one, counts as
-//           another block's end and the superblock is cleared under its live blocks. Coalescence leaves them 0 by itself
+//           another block's end and the superblock is cleared under its live blocks. Coalescence leaves them 0 by
+//           itself
 // Who       the owner of the heap. Others only read: `heap` (is the block theirs to free?), and what usable() needs
 // Lost if killed: the superblock, with its heap
 // Checked   tests/engines/hmalloc/local_superblock_test.cc
@@ -81,7 +82,8 @@ struct LocalSuperblock {
   std::size_t usable(uptr ptr) const {
     const std::size_t from = bit_of(ptr) + 1, to = bit_of(current_addr.load_relaxed());
     for (std::size_t bit = from; bit < to; bit = (bit / 64 + 1) * 64)
-      if (u64 rest = word(bit / 64).load_relaxed() >> (bit % 64)) return (bit + lowest_bit(rest) - bit_of(ptr)) * S::kLocalStep;
+      if (u64 rest = word(bit / 64).load_relaxed() >> (bit % 64))
+        return (bit + lowest_bit(rest) - bit_of(ptr)) * S::kLocalStep;
     return current_addr.load_relaxed() - ptr;
   }
 

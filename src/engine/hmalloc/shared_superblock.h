@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // SharedSuperblock: blocks of one size for all threads (HMalloc 2020, Fig. 4, Algorithm 2).
 //
-// Layout    header: one line that never changes, one that the owner writes to | blocks, multiples of 64 bytes, each with
-//           its flag (flag.h) in front
+// Layout    header: one line that never changes, one that the owner writes to | blocks, multiples of 64 bytes, each
+//           with its flag (flag.h) in front
 // States    VacantObjects > 0: the blocks from CurrentAddr on were never handed out, and their flags are not looked at.
 //           Then: only the Index-th block is looked at; if it is not free the superblock counts as exhausted, whatever
 //           the others are
@@ -100,8 +100,8 @@ struct SharedSuperblock {
     return address == block + S::kFlagArea && !Flag<S>::is_occupied(flag_of<Env>(block).load_relaxed());
   }
 
-  // How many blocks are not free, as far as their flags say: 0 if the superblock is empty, and then who asks sees all that
-  // was done with them.
+  // How many blocks are not free, as far as their flags say: 0 if the superblock is empty, and then who asks sees all
+  // that was done with them.
   u32 occupied() const {
     u32 count = 0;
     each_used([&](uptr, u64 flag) {
@@ -120,8 +120,8 @@ struct SharedSuperblock {
       if (!f(ptr, look_at_flag<Env>(ptr))) return;
   }
 
-  // Calls f(from, to) for each stretch of memory that holds no block in use: free blocks, the vacant ones at the end. It is
-  // the owner's, and may be purged: flags that read as 0 stay so.
+  // Calls f(from, to) for each stretch of memory that holds no block in use: free blocks, the vacant ones at the end.
+  // It is the owner's, and may be purged: flags that read as 0 stay so.
   template <class F>
   void each_free_stretch(F&& f) const {
     uptr from = start_addr.get();

@@ -3,7 +3,8 @@
 //
 // Local    a request is rounded up to 16 (the paper: 8) and served from a superblock if it is below half of the current
 //          one, so 32 KiB at first and 2 MiB later; else it goes to the OS
-// Shared   request + flag area, rounded up to cache lines; below 32 KiB the n-th class has blocks of n + 1 lines, else OS
+// Shared   request + flag area, rounded up to cache lines; below 32 KiB the n-th class has blocks of n + 1 lines, else
+//          OS
 // Both     a list's first superblock has 64 KiB, each later one 4 MiB
 //
 // The paper's flag area of 8 bytes makes every block's address 8 modulo 16, which is no address that malloc may return:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// ThreadHeap: what one thread allocates from: LSL, and for each class SSL and a block cache list (HMalloc 2020, Fig. 2).
+// ThreadHeap: what one thread allocates from: LSL; for each class SSL and a block cache list (HMalloc 2020, Fig. 2).
 //
 // Fields    owner-only, but for `late` (late_frees.h) and, while nobody owns the heap, `link` (heaps.h)
 // Who       the owner. Of a heap's superblocks others touch the first line and the flag of a block that is theirs
@@ -83,7 +83,8 @@ class ThreadHeap {
   // `mine`: the calling thread's own heap; null if it cannot be touched: then the flag it is.
   static Freed free_shared(ThreadHeap* mine, const Shared& sb, uptr address) {
     const uptr block = sb.block_of(address);
-    if (FREEWAY_UNLIKELY(!sb.handed_out_at(block, address))) return sb.begins_block(address) ? Freed::kTwice : Freed::kNoBlock;
+    if (FREEWAY_UNLIKELY(!sb.handed_out_at(block, address)))
+      return sb.begins_block(address) ? Freed::kTwice : Freed::kNoBlock;
     if (mine != nullptr && Env::mutant("the owner's list")) mine = mine->source_->heap(sb.heap.get());
     if (mine != nullptr && mine->classes_[size_to_class<S>(sb.object_size.get())].cache.put(block))  // lines 4, 8
       return Freed::kYes;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // What malloc and free cost in atomic operations. The paper (section 3.3): the flag-based remote free "abandons atomic
-// instructions"; CAS and its like happen nowhere but in the kernel. Counted here: read-modify-write operations (on x86-64
-// the locked instructions), and stores that another thread may read.
+// instructions"; CAS and its like happen nowhere but in the kernel. Counted here: read-modify-write operations (on
+// x86-64 the locked instructions), and stores that another thread may read.
 #include <gtest/gtest.h>
 
 #include "heap_world.h"
@@ -93,7 +93,8 @@ TEST_F(CommonPath, TheCounterCounts) {
 
 TEST_F(CommonPath, LocalMallocAndFreeHaveNoRmw) {
   uptr block = heap.allocate_local(40);
-  EXPECT_EQ(cost([&] { block = heap.allocate_local(40); }), (Counts{0, 2})) << "CurrentAddr, and the bit, which is ours";
+  EXPECT_EQ(cost([&] { block = heap.allocate_local(40); }), (Counts{0, 2}))
+      << "CurrentAddr, and the bit, which is ours";
   EXPECT_EQ(cost([&] { world.free_local(block); }), (Counts{0, 1}));
 }
 

@@ -61,9 +61,9 @@ TEST(FlagModel, FillingTheOwnersListIsARaceInSequentialConsistency) {
   });
 }
 
-// What goes wrong then, with a list of addresses as in Fig. 10 whose words are atomic, so that no race is in the way: two
-// freeing threads read the same length, both write to the same place, and one block is lost; or the owner takes a block
-// while a freeing thread puts the length back, and has it twice.
+// What goes wrong then, with a list of addresses as in Fig. 10 whose words are atomic, so that no race is in the way:
+// two freeing threads read the same length, both write to the same place, and one block is lost; or the owner takes a
+// block while a freeing thread puts the length back, and has it twice.
 struct OwnersListProgram {
   static constexpr int kThreads = 2;
 

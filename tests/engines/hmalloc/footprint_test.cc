@@ -49,8 +49,8 @@ class Ring {
   void* slots_[kSize];
 };
 
-// Blocks of `bytes` from one thread to another, `count` of them, or of `bytes` to `most_bytes`. Returns the most bytes of
-// superblocks seen above those at the start.
+// Blocks of `bytes` from one thread to another, `count` of them, or of `bytes` to `most_bytes`. Returns the most bytes
+// of superblocks seen above those at the start.
 size_t produce_and_consume(int pairs, size_t bytes, long count, size_t most_bytes = 0) {
   auto rings = std::make_unique<Ring[]>(static_cast<size_t>(pairs));
   const size_t before = superblock_bytes();
@@ -58,15 +58,16 @@ size_t produce_and_consume(int pairs, size_t bytes, long count, size_t most_byte
   std::vector<std::thread> threads;
   for (int pair = 0; pair < pairs; ++pair) {
     Ring& ring = rings[static_cast<size_t>(pair)];
-    threads.emplace_back([&ring, bytes, most_bytes, count, &most, seed = test::test_seed() + static_cast<unsigned>(pair)] {
-      test::Random random(seed);
-      for (long i = 0; i < count; ++i) {
-        void* block = malloc(most_bytes == 0 ? bytes : bytes + random.below(most_bytes - bytes + 1));
-        *static_cast<long*>(block) = i;
-        while (!ring.put(block)) std::this_thread::yield();
-        if (i % 65536 == 0) most = std::max<size_t>(most, superblock_bytes());
-      }
-    });
+    threads.emplace_back(
+        [&ring, bytes, most_bytes, count, &most, seed = test::test_seed() + static_cast<unsigned>(pair)] {
+          test::Random random(seed);
+          for (long i = 0; i < count; ++i) {
+            void* block = malloc(most_bytes == 0 ? bytes : bytes + random.below(most_bytes - bytes + 1));
+            *static_cast<long*>(block) = i;
+            while (!ring.put(block)) std::this_thread::yield();
+            if (i % 65536 == 0) most = std::max<size_t>(most, superblock_bytes());
+          }
+        });
     threads.emplace_back([&ring, count] {
       for (long i = 0; i < count; ++i) {
         void* block;
@@ -104,9 +105,9 @@ TEST(Footprint, OfManyPairsIsAtMostNTimesM) {
   EXPECT_LE(took, 16 * m);
 }
 
-// Blocks of many sizes: whatever goes through, a class has a superblock of 64 KiB and one of 4 MiB; and a second of 4 MiB
-// where the first 64 KiB hold fewer than 100 blocks, for then the consumer's list has blocks of both the others. Four more
-// for blocks that were on the way just when they were looked at.
+// Blocks of many sizes: whatever goes through, a class has a superblock of 64 KiB and one of 4 MiB; and a second of 4
+// MiB where the first 64 KiB hold fewer than 100 blocks, for then the consumer's list has blocks of both the others.
+// Four more for blocks that were on the way just when they were looked at.
 TEST(Footprint, OfManySizesIsTwoOrThreeSuperblocksForEachClass) {
   const size_t classes = (2000 + 16 + 63) / 64, below_100 = classes - (kFirst - 128) / 100 / 64;
   const size_t bound = classes * (kFirst + kLater) + below_100 * kLater + 4 * kLater;

@@ -11,11 +11,11 @@
 //             s send the oldest block  r receive one
 //             l malloc, local          d free the oldest local block; after e: late
 //             t trim the own heap      T trim the heaps of ended threads
-//           in the setup, done by one thread after the other, "j…A" gives heap and blocks to the first thread, B and C to
-//           the others; a digit gives the oldest block to that thread
-// Promises  checked by finish(): each heap is in one place; each block is free, cached, or in one pair of hands, and what
-//           a thread has is nobody else's; with all blocks freed, all superblocks are given back. With a thread stopped
-//           for ever: no block is in two hands
+//           in the setup, done by one thread after the other, "j…A" gives heap and blocks to the first thread, B and C
+//           to the others; a digit gives the oldest block to that thread
+// Promises  checked by finish(): each heap is in one place; each block is free, cached, or in one pair of hands, and
+//           what a thread has is nobody else's; with all blocks freed, all superblocks are given back. With a thread
+//           stopped for ever: no block is in two hands
 #ifndef FREEWAY_TESTS_ENGINES_HMALLOC_HEAP_PROGRAM_H
 #define FREEWAY_TESTS_ENGINES_HMALLOC_HEAP_PROGRAM_H
 
@@ -263,7 +263,8 @@ struct HeapProgram {
     heaps.each_ended(*this, [&](Heap& each) { ++places[each.index()]; }, [](Heap&) {});
     for (const Hands& each : hands)
       if (each.heap != nullptr) ++places[each.heap->index()];
-    for (u32 index = 1; index <= made.load_relaxed(); ++index) model_check(places[index] == 1, "a heap is in one place");
+    for (u32 index = 1; index <= made.load_relaxed(); ++index)
+      model_check(places[index] == 1, "a heap is in one place");
   }
 
   // Each block of each superblock is vacant, free, in a list, or in somebody's hands; none is lost.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Inheritance: a heap changes hands while others free its blocks. All executions of small programs (heap_program.h), and
-// the faults that they must show.
+// Inheritance: a heap changes hands while others free its blocks. All executions of small programs (heap_program.h),
+// and the faults that they must show.
 #include <gtest/gtest.h>
 
 #include "heap_program.h"
@@ -79,12 +79,20 @@ TEST(InheritanceModel, OthersFinishWhenAThreadStopsForEver) {
 }
 
 // The heap handed over without release, or taken without acquire.
-TEST(InheritanceModel, EachOrderOfTheHandoverIsNeeded) { model::expect_orders_needed(scenarios(), "sync/tagged_stack.h"); }
-TEST(InheritanceModel, EachOrderOfTheListOfHeapsIsNeeded) { model::expect_orders_needed(scenarios(), "hmalloc/heaps.h"); }
-TEST(InheritanceModel, EachOrderOfLateFreesIsNeeded) { model::expect_orders_needed(scenarios(), "hmalloc/late_frees.h"); }
+TEST(InheritanceModel, EachOrderOfTheHandoverIsNeeded) {
+  model::expect_orders_needed(scenarios(), "sync/tagged_stack.h");
+}
+TEST(InheritanceModel, EachOrderOfTheListOfHeapsIsNeeded) {
+  model::expect_orders_needed(scenarios(), "hmalloc/heaps.h");
+}
+TEST(InheritanceModel, EachOrderOfLateFreesIsNeeded) {
+  model::expect_orders_needed(scenarios(), "hmalloc/late_frees.h");
+}
 TEST(InheritanceModel, EachOrderOfTheFlagIsNeeded) { model::expect_orders_needed(scenarios(), "hmalloc/flag.h"); }
 
-TEST(InheritanceModel, TouchingTheHeapAfterItWasLeftIsCaught) { model::expect_mutant_caught(scenarios(), "late touch"); }
+TEST(InheritanceModel, TouchingTheHeapAfterItWasLeftIsCaught) {
+  model::expect_mutant_caught(scenarios(), "late touch");
+}
 TEST(InheritanceModel, FreeingIntoAHeapOneNoLongerOwnsIsCaught) {
   model::expect_mutant_caught(scenarios(), "freed as owner");
 }

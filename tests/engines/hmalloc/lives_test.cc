@@ -155,7 +155,8 @@ TEST(Lives, StatisticsBesideOtherThreadsDisturbNobody) {
     threads.emplace_back([&, t] {
       for (unsigned round = 0; !stop; ++round) {
         void* blocks[300];
-        for (unsigned i = 0; i < 300; ++i) blocks[i] = i % 5 == 0 ? malloc_local(100) : malloc(16 + (i * 37 + round) % 9000);
+        for (unsigned i = 0; i < 300; ++i)
+          blocks[i] = i % 5 == 0 ? malloc_local(100) : malloc(16 + (i * 37 + round) % 9000);
         for (void* block : blocks) free(block);
         if (round % 16 == static_cast<unsigned>(t)) malloc_trim(0);
       }
@@ -166,7 +167,8 @@ TEST(Lives, StatisticsBesideOtherThreadsDisturbNobody) {
   EXPECT_EQ(audit_errors(), 0u);
 }
 
-// A thread whose handler jumps out of malloc for good. Whether it was inside the heap shows in its next block: a mapping.
+// A thread whose handler jumps out of malloc for good. Whether it was inside the heap shows in its next block: a
+// mapping.
 thread_local sigjmp_buf out;
 thread_local volatile sig_atomic_t armed;
 void jump_out(int) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Tests of Algorithms 1 and 3 (HMalloc 2020, Figs. 5 and 8): the bump pointer, coalescence free, LSL, the limits; and of
-// what is ours: a block freed twice or in its middle is seen, and frees that had to wait are made up for.
+// Tests of Algorithms 1 and 3 (HMalloc 2020, Figs. 5 and 8): the bump pointer, coalescence free, LSL, the limits; and
+// of what is ours: a block freed twice or in its middle is seen, and frees that had to wait are made up for.
 #include "engine/hmalloc/local_superblock.h"
 
 #include <gtest/gtest.h>
@@ -141,7 +141,7 @@ TEST_F(LocalTest, Where4MiBAreRefused64KiBDo) {
   for (auto& [address, kind] : world.superblocks) EXPECT_EQ(kind, Kind::kLocalFirst);
 }
 
-// Ours -----------------------------------------------------------------------------------------------------------------
+// Ours ----------------------------------------------------------------------------------------------------------------
 
 TEST_F(LocalTest, ABlockFreedTwiceIsSeenAndNothingIsCleared) {
   const uptr a = heap.allocate_local(100), b = heap.allocate_local(100);

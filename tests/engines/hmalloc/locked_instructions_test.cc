@@ -45,7 +45,8 @@ long count_locked(const char* what, F&& f) {
   locked = 0;
   asm volatile("lea -128(%%rsp), %%rsp; pushfq; orq $0x100, (%%rsp); popfq; lea 128(%%rsp), %%rsp" ::: "memory", "cc");
   f();
-  asm volatile("lea -128(%%rsp), %%rsp; pushfq; andq $~0x100, (%%rsp); popfq; lea 128(%%rsp), %%rsp" ::: "memory", "cc");
+  asm volatile("lea -128(%%rsp), %%rsp; pushfq; andq $~0x100, (%%rsp); popfq; lea 128(%%rsp), %%rsp" ::
+                   : "memory", "cc");
   std::printf("  %-40s %4ld instructions, %ld locked\n", what, steps, locked);
   return locked;
 }

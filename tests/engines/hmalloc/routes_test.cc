@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The two routes as a program sees them, under libfreeway-hmalloc.so: what blocks look like, who may free them, and what
-// is said if it was somebody else.
+// The two routes as a program sees them, under libfreeway-hmalloc.so: what blocks look like, who may free them, and
+// what is said if it was somebody else.
 #include <gtest/gtest.h>
 #include <malloc.h>
 #include <string.h>
@@ -57,7 +57,8 @@ TEST(Routes, LocalBlocksLieSideBySideSharedOnesOnLinesOfTheirOwn) {
 
 TEST(Routes, EverySizeIsAlignedAndUsable) {
   for (auto make : {malloc_local, malloc_shared})
-    for (size_t bytes : {0u, 1u, 15u, 16u, 100u, 4000u, 32000u, 32688u, 32700u, 32768u, 40000u, 1000000u, 3000000u, 9000000u}) {
+    for (size_t bytes :
+         {0u, 1u, 15u, 16u, 100u, 4000u, 32000u, 32688u, 32700u, 32768u, 40000u, 1000000u, 3000000u, 9000000u}) {
       void* block = make(bytes);
       ASSERT_NE(block, nullptr) << bytes;
       EXPECT_EQ(at(block) % 16, 0u);

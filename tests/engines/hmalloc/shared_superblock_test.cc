@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Tests of Algorithms 2 and 4 (HMalloc 2020, Figs. 6 and 9) and of section 3.2's text where it says more: VacantObjects,
-// the probe of one block, Index and its wrap, SSL, the flag, the block cache list.
+// Tests of Algorithms 2 and 4 (HMalloc 2020, Figs. 6 and 9) and of section 3.2's text where it says more:
+// VacantObjects, the probe of one block, Index and its wrap, SSL, the flag, the block cache list.
 #include "engine/hmalloc/shared_superblock.h"
 
 #include <gtest/gtest.h>
@@ -187,7 +187,7 @@ TEST_F(SharedTest, EachClassHasItsList) {
   EXPECT_EQ(allocate(400), large);
 }
 
-// Ours -----------------------------------------------------------------------------------------------------------------
+// Ours ----------------------------------------------------------------------------------------------------------------
 
 TEST_F(SharedTest, WhatIsNoBlockIsSeen) {
   const uptr a = allocate(200);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The paper's claims about space (section 3; 4.5), on the heaps alone: at most N x M for N threads of M bytes; memory of
-// producer and consumer does not grow; and the price of the design, measured: one probe, and coalescence free.
+// The paper's claims about space (section 3; 4.5), on the heaps alone: at most N x M for N threads of M bytes; memory
+// of producer and consumer does not grow; and the price of the design, measured: one probe, and coalescence free.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,8 +26,8 @@ std::size_t touched(World& world) {
   return sum;
 }
 
-// A producer and a consumer with `window` blocks on the way: after any number of rounds the producer has touched no more
-// than the window, what the consumer's list may keep, and the pages of headers.
+// A producer and a consumer with `window` blocks on the way: after any number of rounds the producer has touched no
+// more than the window, what the consumer's list may keep, and the pages of headers.
 TEST(Space, AProducersMemoryIsBoundedByWhatIsOnTheWay) {
   for (std::size_t bytes : {8u, 48u, 500u}) {
     World world;
@@ -104,8 +104,8 @@ TEST(Space, GrowthByTheOneProbeRuleUnderRandomReplacementIsBoundedAndReported) {
     if (i == 1000000) at_half = touched(world);
   }
   const std::size_t live = blocks.size() * 64;
-  std::printf("  live %zu KiB; touched %zu KiB after 1 M replacements, %zu KiB after 2 M\n", live / kKiB, at_half / kKiB,
-              touched(world) / kKiB);
+  std::printf("  live %zu KiB; touched %zu KiB after 1 M replacements, %zu KiB after 2 M\n", live / kKiB,
+              at_half / kKiB, touched(world) / kKiB);
   EXPECT_GT(touched(world), live);
   EXPECT_LE(world.bytes(), 16 * S::kLater);
 }

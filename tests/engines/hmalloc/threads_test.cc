@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Threads that allocate, pass blocks on, free each other's, end, and inherit: no block is in two hands and none is lost.
+// Threads that allocate, pass blocks on, free each other's, end, and inherit: no block is in two hands and none is
+// lost.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -90,7 +91,8 @@ TEST(Threads, PassBlocksOnEndAndInherit) {
   const u64 seed = test::test_seed();
   for (int life = 0; life < kLives; ++life) {
     std::vector<std::thread> threads;
-    for (u64 t = 0; t < kThreads; ++t) threads.emplace_back([&, t] { live(world, mail, seed + life * 100 + t, kMoves); });
+    for (u64 t = 0; t < kThreads; ++t)
+      threads.emplace_back([&, t] { live(world, mail, seed + life * 100 + t, kMoves); });
     for (auto& thread : threads) thread.join();
   }
   EXPECT_LE(world.heaps_made(), static_cast<u32>(kThreads));

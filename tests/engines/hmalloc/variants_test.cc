@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The builds for comparison work as mallocs of programs with one thread: `local` (every block is local) and `paper` (the
-// paper's 8 bytes before a shared block). Which one it is, FREEWAY_TEST_VARIANT says.
+// The builds for comparison work as mallocs of programs with one thread: `local` (every block is local) and `paper`
+// (the paper's 8 bytes before a shared block). Which one it is, FREEWAY_TEST_VARIANT says.
 #include <gtest/gtest.h>
 #include <malloc.h>
 #include <stdlib.h>
