@@ -125,7 +125,6 @@ void HeapProgram::finish() {
 }
 
 void HeapProgram::count_places(int (&places)[kDescriptors + 1]) {
-  const bool stalled = model_stalled() >= 0;
   auto in = [&](const Descriptor<ModelEnv>& desc, bool active) {
     const auto d = static_cast<u32>(&desc - level.descriptors);
     model_check(d >= 1 && d <= kDescriptors, "a descriptor that exists");
@@ -141,11 +140,10 @@ void HeapProgram::count_places(int (&places)[kDescriptors + 1]) {
       if (auto* desc = each.partial[i].load_relaxed()) in(*desc, false);
   }
   int steps = 0;
-  if (!stalled || script.list == ListKind::kLifo)  // a stopped thread leaves a FIFO that the others must mend first
-    sc.partial.each(level.nodes(), [&](Descriptor<ModelEnv>& desc) {
-      model_check(++steps <= static_cast<int>(kDescriptors), "the list ends");
-      in(desc, false);
-    });
+  sc.partial.each(level.nodes(), [&](Descriptor<ModelEnv>& desc) {
+    model_check(++steps <= static_cast<int>(kDescriptors), "the list ends");
+    in(desc, false);
+  });
   for (u32 d = 1; d <= kDescriptors; ++d) places[d] += (level.idle.load_relaxed() >> d & 1) != 0;
 }
 
