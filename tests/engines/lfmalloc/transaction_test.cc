@@ -81,6 +81,7 @@ TEST_F(Transactions, MigrationAnnulsTheStore) {
 }
 TEST_F(Transactions, ASignalAnnulsTheStore) {
   static volatile int signals;
+  signals = 0;
   ::signal(SIGUSR1, [](int) { signals = signals + 1; });
   EXPECT_FALSE(store_after([](Transaction&) { ::raise(SIGUSR1); }));
   EXPECT_EQ(signals, 1);
