@@ -11,8 +11,8 @@
 // Invariant a heap is in the stack at most once, or in one thread's hands
 // Orders    the stack's push publishes the heap, its pop sees it; [R1] publishes a new heap to walks, [A1] sees it
 // ABA       the stack's tag
-// Progress  lock-free       Lost if killed: the heap of a thread that never calls leave; in each_ended, those in hand. Their
-//           blocks may still be freed
+// Progress  lock-free
+// Lost if killed: the heap of a thread that never calls leave; in each_ended, those in hand. Their blocks may be freed
 // Checked   tests/engines/hmalloc/{heaps_test,inheritance_model}.cc
 //
 // Source also has
