@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // space_test.cc: the paper's claims about space, with Streamflow as the process's malloc and real threads; and what
 // happens at the end of threads and in handlers, where the paper is silent.
+#include <dlfcn.h>
 #include <freeway/freeway.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -16,6 +17,7 @@
 #include <barrier>
 #include <deque>
 #include <random>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -45,6 +47,15 @@ unsigned test_seed() {
 void expect_sound() {
   freeway_audit_t audit;
   EXPECT_EQ(freeway_audit(&audit, sizeof audit), 0u);
+}
+
+// The other tests would pass with the flagship, too.
+TEST(Library, IsTheBuildUnderTest) {
+  Dl_info info;
+  ASSERT_NE(dladdr(reinterpret_cast<void*>(freeway_stats), &info), 0);
+  const char* build = getenv("FREEWAY_TEST_BUILD");
+  const std::string folder = std::string("/streamflow") + (build != nullptr ? std::string("-") + build : "") + "/";
+  EXPECT_NE(std::string(info.dli_fname).find(folder), std::string::npos) << info.dli_fname;
 }
 
 // consume (section 4.1): a producer allocates a block of 6000 objects for each of n consumers, which free them. The
