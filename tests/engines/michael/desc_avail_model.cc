@@ -140,10 +140,10 @@ TEST(MichaelDescAvailModel, HazardsConfirmedByALoadAreCaught) {
 }
 
 TEST(MichaelDescAvailModel, EachMemoryOrderOfDescAvailIsNeeded) {
-  expect_orders_needed(scenarios(10000), "michael/desc_avail.h");
+  expect_orders_needed(scenarios(3000), "michael/desc_avail.h");
 }
 TEST(MichaelDescAvailModel, EachMemoryOrderOfTheHazardPointersIsNeeded) {
-  expect_orders_needed(scenarios(10000), "sync/hazard_pointers.h");
+  expect_orders_needed(scenarios(3000), "sync/hazard_pointers.h");
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ TEST(MichaelHeapModel, PromisesHoldInScenariosChosenByHand) { expect_hold(heap_s
 
 TEST(MichaelHeapModel, PromisesHoldForEveryPairOfScripts) {
   std::vector<Scenario> scenarios = heap_pairs(Policy{1, false, Form::kLinked}, ListKind::kFifo);
-  for (Scenario& each : scenarios) each.options.max_executions = 400;  // the long tests go further
+  for (Scenario& each : scenarios) each.options.max_executions = 150;  // the long tests go further
   expect_all_hold(scenarios);
 }
 
