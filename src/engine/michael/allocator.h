@@ -125,7 +125,7 @@ class Allocator {
     return sum;
   }
 
-  // As a Level (heap.h) --------------------------------------------------------------------------------------------------
+  // As a Level (proc_heap.h) --------------------------------------------------------------------------------------------------
   Desc* desc_alloc() { return avail_.alloc(units_); }
   void desc_retire(Desc* desc) { avail_.retire(desc, units_); }
   auto nodes() {

@@ -6,7 +6,7 @@
 // Orders    engine.cc:[R1] publishes what it was filled with; engine.cc:[A1] sees it
 // Thread    a thread's number, given at its first malloc, chooses its heaps; nothing else is the thread's own. A handler
 //           that interrupts the giving gives another; a forked child goes on with its own
-// Progress  lock-free, the first call too     Lost if killed: see heap.h; nothing that another would wait for
+// Progress  lock-free, the first call too     Lost if killed: see proc_heap.h; nothing that another would wait for
 // Checked   tests/engines/michael, tests/abi, tests/differential, tests/stress, tests/signal, tests/stall
 #pragma once
 

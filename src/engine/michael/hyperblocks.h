@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // hyperblocks.h: superblocks in batches of 1 MiB (Michael 2004, §3.2.5): a hyperblock is to its 64 superblocks what a
-// superblock is to its blocks, with a descriptor, an Anchor, and the algorithms of heap.h once more, with one heap.
+// superblock is to its blocks, with a descriptor, an Anchor, and the algorithms of proc_heap.h once more, with one heap.
 //
 // Form      always untouched (anchor.h): a superblock is not written before it is used. The paper's words for it: the
 //           Anchor is organized in a slightly different manner
@@ -8,7 +8,7 @@
 //           believed only where it must be right.   base: where the hyperblock is, 0 = nowhere
 // Who       superblock[i] is stored by whoever has that superblock alone; base by its maker, and taken away by CAS by who
 //           gives it back, since the descriptor may be another hyperblock's by then
-// Orders    relaxed: a block's address reaches its user through heap.h's orders, or the program's own, which carry these
+// Orders    relaxed: a block's address reaches its user through proc_proc_heap.h's orders, or the program's own, which carry these
 //           [R1] a new hyperblock's descriptor is published for walks; [A1] walks see it
 // Progress  lock-free     Lost if killed: a superblock, or a hyperblock in hand
 // Checked   tests/engines/michael/allocator_test.cc, allocator_stopped_test.cc
@@ -19,7 +19,7 @@
 #pragma once
 
 #include "engine/michael/desc_avail.h"
-#include "engine/michael/heap.h"
+#include "engine/michael/proc_heap.h"
 #include "engine/michael/size_classes.h"
 
 namespace freeway::michael {
@@ -111,7 +111,7 @@ class Hyperblocks {
     return anchor::count(a) + (active::descriptor_of(word) == reinterpret_cast<u64>(&h) ? active::credits_of(word) : 0);
   }
 
-  // As a Level (heap.h) --------------------------------------------------------------------------------------------------
+  // As a Level (proc_heap.h) --------------------------------------------------------------------------------------------------
   Desc* desc_alloc() { return avail_.alloc(units_); }
   void desc_retire(Desc* desc) { avail_.retire(desc, units_); }
   auto nodes() {

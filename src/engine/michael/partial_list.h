@@ -52,7 +52,7 @@ class PartialList {
  private:
   // EMPTY is for ever, until the descriptor's owner retires it.
   static bool is_empty(Descriptor<Env>& desc) {
-    return anchor::state(desc.anchor.load_acquire()) == anchor::kEmpty;  // [A1] pairs with michael/heap.h:[R1]
+    return anchor::state(desc.anchor.load_acquire()) == anchor::kEmpty;  // [A1] pairs with michael/proc_heap.h:[R1]
   }
 
   ListKind kind_ = ListKind::kFifo;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// heap_model.cc: src/engine/michael/heap.h keeps its promises in every execution of many small programs.
+// heap_model.cc: src/engine/michael/proc_heap.h keeps its promises in every execution of many small programs.
 //
 // Promises: see heap_program.h. Among the programs is the one in which the paper's RemoveEmptyDesc retires a descriptor
 // that describes live blocks (heap_mutants_model.cc shows that it is found); here the shipped form passes it. The

@@ -38,7 +38,7 @@ TEST(MichaelHeapMutants, PlantedFaultsAreCaught) {
     expect_mutant_caught(heap_scenarios(kLimit), mutant);
 }
 
-TEST(MichaelHeapMutants, DISABLED_EachMemoryOrderIsNeeded) { expect_orders_needed(heap_scenarios(kLimit), "michael/heap.h"); }
+TEST(MichaelHeapMutants, DISABLED_EachMemoryOrderIsNeeded) { expect_orders_needed(heap_scenarios(kLimit), "michael/proc_heap.h"); }
 
 }  // namespace
 }  // namespace freeway::model

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// heap_program.h: src/engine/michael/heap.h in the smallest world around it, and threads that follow scripts.
+// heap_program.h: src/engine/michael/proc_heap.h in the smallest world around it, and threads that follow scripts.
 //
 // World     up to four descriptors, three superblocks of two to four blocks, two processor heaps of one size class. Each
 //           block has contents that its owner writes to, so that a block in two hands, or a superblock given back under a
@@ -13,7 +13,7 @@
 //           thread stopped for ever: nothing is in two places, and one superblock at most is out of reach
 #pragma once
 
-#include "engine/michael/heap.h"
+#include "engine/michael/proc_heap.h"
 #include "model/explorer.h"
 #include "model/model_env.h"
 #include "model/scenarios.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// heap.h: malloc and free of blocks of one size class (Michael 2004, Figs 4 and 6). Function names and line numbers are
+// proc_heap.h: malloc and free of blocks of one size class (Michael 2004, Figs 4 and 6). Function names and line numbers are
 // the paper's.
 //
 // Words     a heap's Active (active.h) and Partial slots; a descriptor's Anchor (anchor.h); a block's first word: its
