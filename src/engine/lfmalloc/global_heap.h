@@ -21,7 +21,8 @@
 //   at(index) -> Superblock<Env>&       make_header() -> index, 0 without memory
 //   take_memory(index) -> address of 64 KiB whose frame is named `index`, 0 without memory
 //   give_memory(base)                    rename(base, index) -> bool: names the frame anew
-//   classes(), blocks(c), stride(c)      cut_prefix(index, block): a new free block's prefix
+//   classes(), most_swept()              blocks(c), stride(c)
+//   cut_prefix(index, block): a new free block's prefix
 // Env::link(block): the first word of a free block; Env::Local: the words that a local heap's protection keeps
 #pragma once
 
@@ -98,8 +99,8 @@ class GlobalHeap {
   // For audits, while nobody else moves.
   template <class F>
   void each_listed(unsigned c, F&& f) {
-    for (u32 d = lists_[c].list.peek(); d != 0; d = space_->at(d).link.load_relaxed()) f(d);
-    for (u32 d = lists_[c].aside.peek(); d != 0; d = space_->at(d).link.load_relaxed()) f(d);
+    for (auto& list : lists_[c].lists)
+      for (u32 d = list.peek(); d != 0; d = space_->at(d).link.load_relaxed()) f(d);
   }
   template <class F>
   void each_empty(F&& f) {
@@ -111,10 +112,8 @@ class GlobalHeap {
   }
 
  private:
-  static constexpr u32 kMostSwept = 65536;
   struct alignas(64) PerClass {
-    List<Env> list;
-    List<Env> aside;  // where sweep() puts what it has looked at, until it is through
+    List<Env> lists[2];  // two, so that sweep() can go through one of them
   };
 
   auto links() {
@@ -122,7 +121,7 @@ class GlobalHeap {
   }
   void list_superblock(unsigned c, u32 d) {
     Env::step("lfmalloc.listing");
-    lists_[c].list.push(d, links());
+    lists_[c].lists[target()].push(d, links());
   }
   void recycle(u32 d) { pool_.push(d, links()); }
   u32 header() {
@@ -134,21 +133,23 @@ class GlobalHeap {
   }
 
   // Moves tombstones from the classes' lists to the pool: with little memory left, another class may need the headers.
-  // Superblocks go through our hands one by one, as listed as before. Not more than kMostSwept of a class: two sweeps at
-  // once pass them to and fro.
+  // Superblocks go through our hands one by one, from the list that new ones do not go to to the other one, listed as
+  // before; not more than most_swept() of a class at a time, since two sweeps at once pass them to and fro.
   void sweep() {
-    for (unsigned c = 0; c < Space::classes(); ++c) {
-      PerClass& each = lists_[c];
-      u32 d, most = kMostSwept;
-      while (most-- > 0 && (d = each.list.pop(links())) != 0)
-        space_->at(d).remote.load_relaxed() == 0 ? recycle(d) : each.aside.push(d, links());
-      most = kMostSwept;
-      while (most-- > 0 && (d = each.aside.pop(links())) != 0) each.list.push(d, links());
-    }
+    const u32 target = (target_.fetch_add_relaxed(1) + 1) & 1;
+    for (unsigned c = 0; c < Space::classes(); ++c)
+      for (u32 most = Space::most_swept(); most > 0; --most) {
+        const u32 d = lists_[c].lists[1 - target].pop(links());
+        if (d == 0) break;
+        Env::step("lfmalloc.swept");
+        space_->at(d).remote.load_relaxed() == 0 ? recycle(d) : lists_[c].lists[target].push(d, links());
+      }
   }
+  u32 target() const { return target_.load_relaxed() & 1; }
   u32 pop_listed(unsigned c) {
-    const u32 d = lists_[c].list.pop(links());
-    return d != 0 ? d : lists_[c].aside.pop(links());
+    const u32 first = target();
+    const u32 d = lists_[c].lists[first].pop(links());
+    return d != 0 ? d : lists_[c].lists[1 - first].pop(links());
   }
 
   // [12]-[21] search the global heap for a superblock with free blocks; merge its remote list into its local list.
@@ -256,6 +257,7 @@ class GlobalHeap {
   Space* space_ = nullptr;
   typename Env::template Atomic<u32> limit_;
   typename Env::template Atomic<u32> kept_;
+  typename Env::template Atomic<u32> target_;  // odd, even: the list that superblocks go to
   alignas(64) List<Env> empties_;
   List<Env> pool_;
   PerClass lists_[kClassCount];

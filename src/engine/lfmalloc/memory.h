@@ -29,6 +29,7 @@ class Memory {
 
   Block& at(u32 index) { return *static_cast<Block*>(substrate_->metadata().at(index)); }
   static constexpr unsigned classes() { return kClassCount; }
+  static constexpr u32 most_swept() { return 4096; }
   static u32 blocks(unsigned c) { return kClasses[c].blocks; }
   static u32 stride(unsigned c) { return kClasses[c].stride; }
   static Atomic<u64>& prefix(uptr block) { return *reinterpret_cast<Atomic<u64>*>(block - kPrefixBytes); }

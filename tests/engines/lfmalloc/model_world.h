@@ -97,6 +97,7 @@ struct ModelMemory {
     return headers[index];
   }
   static constexpr unsigned classes() { return 2; }
+  static constexpr u32 most_swept() { return 2; }
   u32 blocks(unsigned c) const { return blocks_of[c]; }
   static u32 stride(unsigned) { return 16; }
   void cut_prefix(u32, uptr block) { content[frame_of(block)][unit_of(block) - 1].set(1); }

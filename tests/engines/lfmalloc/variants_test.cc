@@ -28,6 +28,7 @@ class TestMemory {
   static constexpr u32 kHeaders = 4096;
   Block& at(u32 index) { return headers_[index]; }
   static constexpr unsigned classes() { return kClassCount; }
+  static constexpr u32 most_swept() { return 4; }
   static u32 blocks(unsigned c) { return kClasses[c].blocks; }
   static u32 stride(unsigned c) { return kClasses[c].stride; }
   void cut_prefix(u32 index, uptr block) { Memory::prefix(block).store_relaxed(index); }
