@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
 // Allocator: the multithreaded front-end over one thread's heap at a time (section 3.1.1).
 //
-// Who       a heap's owner passes its heap, and is in here only once at a time; a thread that has none, or a signal handler
-//           that interrupted an owner, passes null: it can free, but not allocate
-// RMWs      none for a local allocation or deallocation. One CAS for a remote deallocation, for the reclamation of all that was
-//           remotely freed to a page block, for declaring an orphan, for an adoption. Page blocks from or to the page manager
-//           and the global lists: a few more
+// Who       a heap's owner passes its heap, and is in here only once at a time; a thread that has none, or a signal
+//           handler that interrupted an owner, passes null: it can free, but not allocate
+// RMWs      none for a local allocation or deallocation. One CAS for a remote deallocation, for the reclamation of all
+//           that was remotely freed to a page block, for declaring an orphan, for an adoption. Page blocks from or to
+//           the page manager and the global lists: a few more
 // Reading   an allocation that finds page blocks full looks at up to kLooks of them, oldest first, before it asks for
-//           another page block. With the single look of the paper's text, those behind the head would never be looked at
+//           another page block. With the single look of the paper's text, those behind the head would never be looked
+//           at
 // Progress  lock-free       Lost if killed: the thread's heap; while trimming, the listed page blocks of a class
 // Checked   tests/engines/streamflow/remotely_freed_model.cc, allocator_test.cc, space_test.cc
 #pragma once
@@ -19,8 +20,8 @@
 
 namespace freeway::streamflow {
 
-// `Classes`: kClasses, kAll[] (SizeClasses). `Pages`: take(order) -> {address or 0, name}; give(name, order); at(name) ->
-// address; link(name) -> Env::Atomic<u32>&.
+// `Classes`: kClasses, kAll[] (SizeClasses). `Pages`: take(order) -> {address or 0, name}; give(name, order); at(name)
+// -> address; link(name) -> Env::Atomic<u32>&.
 template <class Env, class Classes, class Pages>
 class Allocator {
  public:
@@ -210,7 +211,8 @@ class Allocator {
     }
   }
 
-  // Takes all page blocks off the list before it puts those with live objects back: else two trims would pass them to and fro.
+  // Takes all page blocks off the list before it puts those with live objects back: else two trims would pass them to
+  // and fro.
   void trim_orphans(unsigned c) {
     Block* kept = nullptr;
     while (const u32 name = global_.pop_orphan(c, links())) {

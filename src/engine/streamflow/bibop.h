@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 // bibop.h: "big bag of pages": from any address in a page block to its header, without object headers (section 3.1.1).
 //
-// Byte      one for each page of 4 KiB: bit 7 = a page of a page block (small objects), bits 0–6 = how many pages before it
-//           the page block's header lies (up to 512 KiB). 0 = no page block. The paper has one table for a 32-bit address
-//           space, and suggests a tree for 64 bits: here the root is the page map, which leads from a frame of 64 KiB to the
-//           superpage's header, and the leaves are in there
+// Byte      one for each page of 4 KiB: bit 7 = a page of a page block (small objects), bits 0–6 = how many pages
+//           before it the page block's header lies (up to 512 KiB). 0 = no page block. The paper has one table for a
+//           32-bit address space, and suggests a tree for 64 bits: here the root is the page map, which leads from a
+//           frame of 64 KiB to the superpage's header, and the leaves are in there
 // Who       set, clear: the owner of the page block.   find: anybody, for any address of the superpage
-// Orders    relaxed: an object's address reaches another thread by the program's own synchronisation, which carries them
+// Orders    relaxed: an object's address reaches another thread by the program's own synchronisation, which carries
+//           them
 // Checked   tests/engines/streamflow/bibop_test.cc
 #pragma once
 

@@ -41,7 +41,7 @@ bool Engine::start(Substrate& substrate) {
   return true;
 }
 
-// --- The thread's heap -------------------------------------------------------------------------------------------------
+// --- The thread's heap -----------------------------------------------------------------------------------------------
 
 // The caller's heap, taken out; null: it has none, or a call that was interrupted has it.
 FREEWAY_INLINE Engine::Heap* Engine::take_own() {
@@ -83,7 +83,7 @@ void Engine::at_exit(void* ended) {
   engine.heaps_.push(heap->id, [&engine](u32 i) -> auto& { return engine.heap_at(i).link; });
 }
 
-// --- Objects -----------------------------------------------------------------------------------------------------------
+// --- Objects ---------------------------------------------------------------------------------------------------------
 
 FREEWAY_INLINE void* Engine::allocate_from(Heap* heap, std::size_t bytes) {
   const auto object = allocator_.allocate(*heap, Classes::class_of(bytes));
@@ -127,8 +127,9 @@ FREEWAY_INLINE Engine::Found Engine::find(uptr address, u32 superpage) {
   if constexpr (kHasHeaders) {
     if (address % 8 != 0 || address % kBuild.superpage_bytes() < kPageBlockHeader) return {nullptr, 0, false};
     header = align_down(word_at(address - 8) ^ kHeaderMark, 2);
+    constexpr std::size_t kSuperpage = kBuild.superpage_bytes();
     const bool plausible = header % kMinPageBlock == 0 && header < address &&
-                           align_down(header, kBuild.superpage_bytes()) == align_down(address, kBuild.superpage_bytes());
+                           align_down(header, kSuperpage) == align_down(address, kSuperpage);
     if (!plausible || !reinterpret_cast<Block*>(header)->is_header()) return {nullptr, 0, false};
   } else {
     header = bibop::find(pages_.header_at(superpage), address);
@@ -187,7 +188,7 @@ bool Engine::begins_block(uptr address, u32 superpage) {
   return found.exact;
 }
 
-// --- Accounts ----------------------------------------------------------------------------------------------------------
+// --- Accounts --------------------------------------------------------------------------------------------------------
 
 void Engine::trim() {
   Heap* heap = take_own();
@@ -213,7 +214,8 @@ const ObjectClass* class_of(const Block& b) {
 // Objects in the list that begins with `object`; bounded, and within the page block, whatever is going on there.
 u32 count_list(const Block& b, const ObjectClass& k, u32 object) {
   u32 n = 0;
-  for (; object >= k.first && object < k.limit && n < k.objects(); object = const_cast<Block&>(b).link(object).get()) ++n;
+  for (; object >= k.first && object < k.limit && n < k.objects(); ++n)
+    object = const_cast<Block&>(b).link(object).get();
   return n;
 }
 u32 remote_count(const Block& b, const ObjectClass& k) {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
 // Engine: Streamflow behind the front (front/front.h): a heap for each thread, bad pointers, accounts.
 //
-// Thread    `own`, thread-local: the thread's heap while it is outside of us. Whoever enters takes it out and puts it back,
-//           so a signal handler that interrupts a local operation finds none: it frees remotely, and what it allocates is a
-//           large block of the front. The same holds for a thread after its exit hook
+// Thread    `own`, thread-local: the thread's heap while it is outside of us. Whoever enters takes it out and puts it
+//           back, so a signal handler that interrupts a local operation finds none: it frees remotely, and what it
+//           allocates is a large block of the front. The same holds for a thread after its exit hook
 // Heaps     type-stable, named by their place in the metadata; `heaps_` holds those of threads that ended
 // Objects   a freed one is marked (in its header, or behind its link), so that freeing it again is seen until somebody
 //           gets it or its page block goes back
 // Lost if killed: a thread that vanishes without its exit hook (raw exit, fork's other threads), or jumps out of a call
-//           (siglongjmp), leaves its heap behind: page blocks in it that nobody empties stay, and what others free to them
-//           is not used again
+//           (siglongjmp), leaves its heap behind: page blocks in it that nobody empties stay, and what others free to
+//           them is not used again
 // Progress  lock-free. Not signal-safe in full, not kill-safe: see docs/papers/streamflow.md
 #pragma once
 

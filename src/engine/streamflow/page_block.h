@@ -2,12 +2,12 @@
 // PageBlock: the header at the beginning of a page block, and what its owner does there (section 3.1.1, Fig. 1b).
 //
 // A page block holds the objects of one class. Those that were freed form the LIFO `freed` and are preferred; behind
-// `unallocated` lie those that were never allocated. Each object is named by its offset from the header; while it is free
-// its first 4 bytes are the link of the list that it is in.
+// `unallocated` lie those that were never allocated. Each object is named by its offset from the header; while it is
+// free its first 4 bytes are the link of the list that it is in.
 //
 // Words     remotely_freed: see remotely_freed.h and remote.h
-// Plain     first line: the owner's alone, as in the paper (the counts too). Second line: constant while an object lives,
-//           so whoever owns an object may read it
+// Plain     first line: the owner's alone, as in the paper (the counts too). Second line: constant while an object
+//           lives, so whoever owns an object may read it
 // Invariant live = objects that are neither in `freed` nor behind `unallocated`: the program's and those remotely freed
 // Moves     a wholly free page block (live = 0) is formatted anew, so that it is allocated in address order again
 #pragma once
@@ -22,13 +22,13 @@ struct PageBlock {
   template <class T>
   using Plain = typename Env::template Plain<T>;
 
-  // --- the owner's -----------------------------------------------------------------------------------------------------
+  // --- the owner's ---------------------------------------------------------------------------------------------------
   Plain<PageBlock*> next, prev;  // the doubly linked list of the owner's page blocks of this class
   Plain<u32> freed;              // LIFO of freed objects; 0 = empty
   Plain<u32> unallocated;        // the bump pointer
   Plain<u32> live;
 
-  // --- shared ------------------------------------------------------------------------------------------------------------
+  // --- shared --------------------------------------------------------------------------------------------------------
   alignas(64) typename Env::template Atomic<u64> remotely_freed;
   Plain<u64> guard;  // kGuard ^ address while this is a page block's header
   Plain<u32> name;   // what the page manager calls it
@@ -58,7 +58,7 @@ struct PageBlock {
     remotely_freed.store_relaxed(remotely_freed::word(owner, 0));
   }
 
-  // --- for the owner -----------------------------------------------------------------------------------------------------
+  // --- for the owner -------------------------------------------------------------------------------------------------
   bool has_free() const { return freed.get() != 0 || unallocated.get() < limit.get(); }
 
   // An object; 0 if the page block is full.
@@ -96,7 +96,7 @@ struct PageBlock {
     live.set(live.get() - objects);
   }
 
-  // --- for whoever owns an object ----------------------------------------------------------------------------------------
+  // --- for whoever owns an object ------------------------------------------------------------------------------------
   uptr address() const { return reinterpret_cast<uptr>(this); }
   Plain<u32>& link(u32 object) { return *reinterpret_cast<Plain<u32>*>(address() + object); }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // GlobalCache: page blocks between two owners (section 3.1.1, "Page block caching").
 //
-// Lists     per object class: page blocks with live objects whose thread has ended, without limit; per size: wholly free
-//           ones, at most `limit` (0 in the paper). Page blocks that were full when their thread ended are in no list:
-//           whoever frees one of their objects adopts them. (The paper's text has orphaned page blocks both on a list and
-//           open to adoption, which would give one to two threads: docs/papers/streamflow.md)
+// Lists     per object class: page blocks with live objects whose thread has ended, without limit; per size: wholly
+//           free ones, at most `limit` (0 in the paper). Page blocks that were full when their thread ended are in no
+//           list: whoever frees one of their objects adopts them. (The paper's text has orphaned page blocks both on a
+//           list and open to adoption, which would give one to two threads: docs/papers/streamflow.md)
 // Word      the lists are tagged stacks of the page manager's names (sync/tagged_stack.h); free_count: how many a size
 //           has; a hint when several threads come at once, by at most one each
 // Who       any thread, any signal handler       Progress  lock-free       Lost if killed: the page block in hand

@@ -12,15 +12,16 @@
 // Invariant whoever cleared a bit of a word owns that leaf. When nobody is between a change and its filing, a superpage
 //           with a free buddy is in the set of that order or a higher one, so that a search from there comes by
 // Who       any thread, any signal handler
-// Orders    [R1] giving a leaf publishes all that was done to it; [A1] taking or retiring it sees that, [A2] and the base
-//           that the superpage's maker published with it
-//           [R2] filing after a change; [A3] who takes that bit away sees the change when it looks again, [A5] who finds it
-//           sees the superpage's header
-//           [R3] a second look at a word that was not all free; [A4] who frees its last leaf later sees what was put back
-//           before that look: of two threads that free the last page blocks of two words, one sees that all is free
+// Orders    [R1] giving a leaf publishes all that was done to it; [A1] taking or retiring it sees that, [A2] and the
+//           base that the superpage's maker published with it
+//           [R2] filing after a change; [A3] who takes that bit away sees the change when it looks again, [A5] who
+//           finds it sees the superpage's header
+//           [R3] a second look at a word that was not all free; [A4] who frees its last leaf later sees what was put
+//           back before that look: of two threads that free the last page blocks of two words, one sees that all is
+//           free
 // ABA       none: a word says all there is to know; a base is read by owners of leaves only, and is constant for them
-// Progress  lock-free       Lost if killed: the page block in hand; between a change and its filing, the superpage's free
-//           memory is not found until the next page block of it is given; while retiring, the superpage
+// Progress  lock-free       Lost if killed: the page block in hand; between a change and its filing, the superpage's
+//           free memory is not found until the next page block of it is given; while retiring, the superpage
 // Checked   tests/engines/streamflow/page_manager_model.cc, page_manager_test.cc
 #pragma once
 
@@ -100,7 +101,9 @@ class PageManager {
   }
 
   // For audits: whether the superpage is filed under `order`.
-  bool is_filed(u32 number, int order) const { return (sets_[order][number / 64].load_relaxed() >> (number % 64) & 1) != 0; }
+  bool is_filed(u32 number, int order) const {
+    return (sets_[order][number / 64].load_relaxed() >> (number % 64) & 1) != 0;
+  }
 
  private:
   // The word, and the order of the buddy in it, that `order` fits in best.
@@ -191,7 +194,8 @@ class PageManager {
       }
       if (claimed == kWords) break;
       for (unsigned w = 0; w < claimed; ++w) s.free[w].fetch_or_relaxed(kAll);
-      // A failed CAS may have looked at the past; this look is at the present, and the next giver sees that it was made.
+      // A failed CAS may have looked at the past; this look is at the present, and the next giver sees that it was
+      // made.
       if (Env::mutant("retire without a second look")) return false;
       if (s.free[claimed].fetch_or_release(0) != kAll) return false;  // [R3] pairs with [A4]
     }

@@ -2,9 +2,9 @@
 // remote.h: the moves of a page block's remotely_freed word (remotely_freed.h), one compare-and-swap each.
 //
 // Who       push: whoever owns the object.   reclaim, orphan, list: the owner.   take_over: who took it off a list
-// Orders    [R1] a freed object's link, and all that was done to the object, are published; [A1] reclaim and take over see them
-//           [R2] a page block is let go with the owner's part of its header; [A2] adopters and takers see that. What goes
-//           to a list is published by the push there
+// Orders    [R1] a freed object's link, and all that was done to the object, are published; [A1] reclaim and take over
+//           see them [R2] a page block is let go with the owner's part of its header; [A2] adopters and takers see
+//           that. What goes to a list is published by the push there
 // Progress  lock-free: a failed CAS is another thread's success     Lost if killed: the object in hand
 // Checked   tests/engines/streamflow/remotely_freed_model.cc
 #pragma once
@@ -47,7 +47,8 @@ bool reclaim(PageBlock<Env>& b, u32 me) {
   return true;
 }
 
-// Thread termination: a full page block is nobody's from now on. False: something was freed meanwhile, it is still ours.
+// Thread termination: a full page block is nobody's from now on. False: something was freed meanwhile, it is still
+// ours.
 template <class Env>
 bool orphan(PageBlock<Env>& b, u32 me) {
   using namespace remotely_freed;

@@ -2,8 +2,8 @@
 // size_classes.h: Streamflow's object classes and the sizes of their page blocks (section 3.1.1).
 //
 // Small objects are those up to 2 KiB. Classes step evenly: 4 bytes in the paper, 16 here, because malloc's blocks are
-// aligned to 16. A page block is "large enough for 1024 objects", at least 16 and at most 256 KiB, rounded to the nearest
-// power of two (of two equally near ones the larger).
+// aligned to 16. A page block is "large enough for 1024 objects", at least 16 and at most 256 KiB, rounded to the
+// nearest power of two (of two equally near ones the larger).
 #pragma once
 
 #include <array>
@@ -45,11 +45,13 @@ struct ObjectClass {
 
 template <Build kWhich>
 struct SizeClasses {
-  static constexpr unsigned kClasses = static_cast<unsigned>(ceil_div(kMaxObject + kWhich.object_header, kWhich.class_step));
+  static constexpr unsigned kClasses =
+      static_cast<unsigned>(ceil_div(kMaxObject + kWhich.object_header, kWhich.class_step));
 
   // 1 … kClasses; a request of 0 bytes gets an object too.
   static constexpr unsigned class_of(std::size_t bytes) {
-    return static_cast<unsigned>((bytes + (bytes == 0) + kWhich.object_header + kWhich.class_step - 1) / kWhich.class_step);
+    const std::size_t needed = bytes + (bytes == 0) + kWhich.object_header;
+    return static_cast<unsigned>((needed + kWhich.class_step - 1) / kWhich.class_step);
   }
 
   static constexpr ObjectClass make(unsigned c) {

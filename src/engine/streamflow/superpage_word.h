@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 // superpage_word.h: the buddy system inside a superpage, as pure functions on its state word (section 3.2).
 //
-// Word      one bit a leaf of 16 KiB: 1 = free, 0 = in a page block (or there is no superpage). A buddy of order o is an
-//           aligned run of 2^o leaves. Nothing is split or merged: which buddies are free follows from the leaves, so
-//           the paper's bitmaps are one word, and `largest_free_order` is computed, not kept
+// Word      one bit a leaf of 16 KiB: 1 = free, 0 = in a page block (or there is no superpage). A buddy of order o is
+//           an aligned run of 2^o leaves. Nothing is split or merged: which buddies are free follows from the leaves,
+//           so the paper's bitmaps are one word, and `largest_free_order` is computed, not kept
 // Moves     take: a free buddy's bits -> 0 (CAS)      give: its bits -> 1 (fetch_or)
 //           retire: all bits -> 0 (CAS from "all free"): the superpage is its maker's to give back
-// Checked   tests/engines/streamflow/superpage_word_test.cc (against a buddy system with lists, exhaustive for 8 leaves)
+// Checked   tests/engines/streamflow/superpage_word_test.cc (against a buddy system with lists, exhaustive for 8
+//           leaves)
 #pragma once
 
 #include "pages/chunk_word.h"

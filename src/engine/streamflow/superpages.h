@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Superpages: the superpages' headers, named by number (section 3.2).
 //
-// "Superpage headers reside in page blocks" of their own, which are never freed: here pieces of 64 headers in type-stable
-// metadata. A header whose superpage went back to the OS is recycled, last in first out.
+// "Superpage headers reside in page blocks" of their own, which are never freed: here pieces of 64 headers in
+// type-stable metadata. A header whose superpage went back to the OS is recycled, last in first out.
 //
 // Words     made: how many headers exist (grows by CAS)      pieces[k]: 0 -> where headers 64k … 64k+63 are (CAS)
 //           recycled: a tagged stack of the numbers of headers without a superpage
@@ -33,7 +33,8 @@ struct alignas(64) Superpage {
   Atomic<u8> bibop[kWords * kLeaves * kPagesPerLeaf];  // bibop.h
 };
 
-// `Space` has kMostSuperpages, kPieceHeaders; take_units(units) -> index of so many zeroed units of 64 bytes, 0 = refused, and at(index).
+// `Space` has kMostSuperpages, kPieceHeaders; take_units(units) -> index of so many zeroed units of 64 bytes, 0 =
+// refused, and at(index).
 template <class Env, class Space, unsigned kWords, unsigned kLeaves>
 class Superpages {
  public:

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // ThreadHeap: a thread's page blocks: per object class a doubly linked list, per page-block size a cache (Fig. 1a).
 //
-// Rotation  (section 3.1.1) a page block that is found full goes to the end of its list; one in which the owner frees an
-//           object goes to the head
+// Rotation  (section 3.1.1) a page block that is found full goes to the end of its list; one in which the owner frees
+//           an object goes to the head
 // Invariant page blocks with something in `freed` or behind `unallocated` stand before those without, but for one full
-//           page block at the head: the allocation that finds it moves it. So if any page block of a class has free memory,
-//           the head has, or the one behind it
+//           page block at the head: the allocation that finds it moves it. So if any page block of a class has free
+//           memory, the head has, or the one behind it
 // Who       the owner alone: nothing here is atomic. Heaps are type-stable and recycled (`link`)
 // Lost if killed: the heap and all of its page blocks
 // Checked   tests/engines/streamflow/thread_heap_test.cc

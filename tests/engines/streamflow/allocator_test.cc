@@ -17,7 +17,7 @@ using test::CountingEnv;
 using test::TestEnv;
 using test::World;
 
-// --- Rotation (section 3.1.1) ------------------------------------------------------------------------------------------
+// --- Rotation (section 3.1.1) ----------------------------------------------------------------------------------------
 
 // Page blocks with free memory stand first, but for a full one at the head. Returns how many page blocks the list has.
 template <class Heap>
@@ -52,7 +52,8 @@ TEST(StreamflowRotation, FreeMemoryIsAtTheHeadInRandomTraces) {
         const unsigned blocks = expect_rotated(w.heaps[0], c);
         live.push_back(w.allocate(0, bytes));
         ASSERT_NE(live.back().block, nullptr);
-        ASSERT_TRUE(!any_free || expect_rotated(w.heaps[0], c) == blocks) << "no new page block while one has free memory";
+        ASSERT_TRUE(!any_free || expect_rotated(w.heaps[0], c) == blocks)
+            << "no new page block while one has free memory";
       } else {
         std::swap(live[random() % live.size()], live.back());
         auto* b = live.back().block;
@@ -76,7 +77,7 @@ TEST(StreamflowRotation, AFullPageBlockGoesToTheEnd) {
   EXPECT_EQ(w.heaps[0].lists[128].tail(), first.block);
 }
 
-// --- Order of allocation -----------------------------------------------------------------------------------------------
+// --- Order of allocation ---------------------------------------------------------------------------------------------
 
 TEST(StreamflowAllocation, IsContiguousWithoutHeadersAndThenLastInFirstOut) {
   World<TestEnv, kHeaderless> w;
@@ -107,7 +108,7 @@ TEST(StreamflowAllocation, RemotelyFreedObjectsComeBackOnlyWhenThePageBlockIsFul
   EXPECT_NE(w.allocate(0, 2048).block, last.block);
 }
 
-// --- Atomic instructions -----------------------------------------------------------------------------------------------
+// --- Atomic instructions ---------------------------------------------------------------------------------------------
 
 using Counted = World<CountingEnv, kHeaderless>;
 
@@ -165,13 +166,14 @@ TEST(StreamflowAtomics, OrphaningAndAdoptionTakeOneEach) {
   EXPECT_EQ(w.allocate(1, 64).offset, object.offset) << "the adopter has it at the head of its list";
 }
 
-// --- Page block caching ------------------------------------------------------------------------------------------------
+// --- Page block caching ----------------------------------------------------------------------------------------------
 
 // Page blocks of the smallest size that are free in heap 0 and in the global cache after five became free.
 std::pair<u32, std::size_t> kept(u32 local_limit, u32 global_limit) {
   World<TestEnv, kHeaderless> w(local_limit, global_limit);
   std::vector<World<TestEnv, kHeaderless>::Object> objects;
-  for (unsigned i = 0; i < 5 * World<TestEnv, kHeaderless>::Classes::kAll[1].objects(); ++i) objects.push_back(w.allocate(0, 16));
+  const unsigned all = World<TestEnv, kHeaderless>::Classes::kAll[1].objects();
+  for (unsigned i = 0; i < 5 * all; ++i) objects.push_back(w.allocate(0, 16));
   const std::size_t other = w.pages->free_bytes();
   for (const auto& object : objects) w.free(0, object);
   const u32 local = w.heaps[0].cached[0].count();
@@ -209,7 +211,8 @@ TEST(StreamflowCaches, APartlyFreeOrphanServesTheNextThreadOfItsClass) {
 TEST(StreamflowCaches, WhatAFreerWithoutAHeapFindsOrphanedServesTheNextThread) {
   World<TestEnv, kHeaderless> w;
   std::vector<World<TestEnv, kHeaderless>::Object> objects;
-  for (unsigned i = 0; i < World<TestEnv, kHeaderless>::Classes::kAll[4].objects(); ++i) objects.push_back(w.allocate(0, 64));
+  const unsigned all = World<TestEnv, kHeaderless>::Classes::kAll[4].objects();
+  for (unsigned i = 0; i < all; ++i) objects.push_back(w.allocate(0, 64));
   w.allocator->retire(w.heaps[0]);
   w.free_without_heap(objects[7]);
   w.free_without_heap(objects[9]);
@@ -252,10 +255,10 @@ TEST(StreamflowAllocation, RefusedMemoryIsNotTheEndWhileOthersHaveFreed) {
   EXPECT_NE(w.allocate(0, 64).block, nullptr);
 }
 
-// --- The paper's claims about space, with the threads' turns in any order ------------------------------------------------
+// --- The paper's claims about space, with the threads' turns in any order --------------------------------------------
 
-// consume: a producer allocates blocks of objects, consumers free them, `lag` blocks later. The footprint after 100 rounds
-// and after 1000.
+// consume: a producer allocates blocks of objects, consumers free them, `lag` blocks later. The footprint after 100
+// rounds and after 1000.
 template <class Env>
 std::pair<std::size_t, std::size_t> consume(unsigned lag, std::mt19937& random) {
   World<Env, kHeaderless> w;
@@ -282,8 +285,8 @@ TEST(StreamflowSpace, ProducerAndConsumersDoNotBlowUp) {
   }
 }
 
-// "rotated to the end of the list and a new page block is fetched": to the letter, a page block behind the head is never
-// looked at again, and the promise that remotely freed objects "will eventually be reused" does not hold.
+// "rotated to the end of the list and a new page block is fetched": to the letter, a page block behind the head is
+// never looked at again, and the promise that remotely freed objects "will eventually be reused" does not hold.
 struct OneLookEnv : TestEnv {
   static constexpr bool mutant(const char* name) { return std::string_view(name) == "one look"; }
 };

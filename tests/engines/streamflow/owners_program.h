@@ -11,8 +11,8 @@
 //             x end: let go of the heap      n take the heap up again, as the next thread would
 //             t trim
 //           in the setup, which thread 0's heap makes: 0 1 2 give the oldest object to that thread
-// Promises  checked by finish(): every object is in one place; when everything is freed and all threads have ended, every
-//           page block has gone back. With a thread stopped for ever: nothing is in two places
+// Promises  checked by finish(): every object is in one place; when everything is freed and all threads have ended,
+//           every page block has gone back. With a thread stopped for ever: nothing is in two places
 #ifndef FREEWAY_TESTS_ENGINES_STREAMFLOW_OWNERS_PROGRAM_H
 #define FREEWAY_TESTS_ENGINES_STREAMFLOW_OWNERS_PROGRAM_H
 
@@ -187,7 +187,8 @@ inline void OwnersProgram::check_places() {
     };
     walk(b.freed.get());
     walk(streamflow::remotely_freed::head(b.remotely_freed.load_relaxed()));
-    for (u32 offset = b.unallocated.get(); offset < b.limit.get(); offset += kStride) ++places[i][(offset - kFirst) / kStride];
+    for (u32 offset = b.unallocated.get(); offset < b.limit.get(); offset += kStride)
+      ++places[i][(offset - kFirst) / kStride];
     for (int n : places[i]) {
       model_check(n <= 1, "an object is in one place");
       model_check(n == 1 || model_stalled() >= 0, "no object is lost");

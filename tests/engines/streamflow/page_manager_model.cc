@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// page_manager_model.cc: what stands in the place of the paper's page manager lock, in every execution of small programs.
+// page_manager_model.cc: what stands in the place of the paper's page manager lock, in every execution of small
+// programs.
 //
 // Promises: see pages_program.h. The mutants: taking by load and store, filing or retiring without the second look, and
 // each memory order taken away.
@@ -68,7 +69,9 @@ TEST(PageManagerModel, OthersFinishWhenAThreadStopsForEver) {
   expect_hold(scenarios);
 }
 
-TEST(PageManagerModel, TakingByLoadAndStoreIsCaught) { expect_mutant_caught(small_programs(), "take by load and store"); }
+TEST(PageManagerModel, TakingByLoadAndStoreIsCaught) {
+  expect_mutant_caught(small_programs(), "take by load and store");
+}
 TEST(PageManagerModel, FilingWithoutASecondLookIsCaught) {
   expect_mutant_caught(small_programs(), "file without a second look");
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// page_manager_test.cc: best fit by largest_free_order, superpages that go back, BIBOP bytes, refused memory; one thread.
+// page_manager_test.cc: best fit by largest_free_order, superpages that go back, BIBOP bytes, refused memory; one
+// thread.
 #include <gtest/gtest.h>
 
 #include <map>

@@ -2,13 +2,14 @@
 //
 // pages_program.h: Streamflow's page manager in the smallest world around it, and threads that follow scripts.
 //
-// World     two superpages of two words of two leaves each. Each leaf has contents that its owner writes to, and so does
-//           whoever makes a superpage or gives it back: a leaf in two hands, or a superpage given back too early, is a race
+// World     two superpages of two words of two leaves each. Each leaf has contents that its owner writes to, and so
+//           does whoever makes a superpage or gives it back: a leaf in two hands, or a superpage given back too early,
+//           is a race
 // Scripts   one letter an action: 0, 1 take a page block of that order; g give the oldest one
 //           in the setup also: A B C give the oldest page block to thread 0, 1, 2
-// Promises  checked by finish(): every leaf of a superpage is free or in one pair of hands; a superpage without page blocks
-//           has been given back; one with a free buddy is in the set of that order or a higher one. With a thread stopped
-//           for ever: nothing is in two hands
+// Promises  checked by finish(): every leaf of a superpage is free or in one pair of hands; a superpage without page
+//           blocks has been given back; one with a free buddy is in the set of that order or a higher one. With a
+//           thread stopped for ever: nothing is in two hands
 #ifndef FREEWAY_TESTS_ENGINES_STREAMFLOW_PAGES_PROGRAM_H
 #define FREEWAY_TESTS_ENGINES_STREAMFLOW_PAGES_PROGRAM_H
 

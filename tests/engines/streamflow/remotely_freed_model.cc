@@ -85,8 +85,8 @@ TEST(RemotelyFreedModel, ReductionsSeeAllOutcomes) {
   }
 }
 
-// "The atomic operation eliminates the possibility of declaring a page block as orphaned after all its objects have been
-// returned" (section 3.1.1, Thread termination).
+// "The atomic operation eliminates the possibility of declaring a page block as orphaned after all its objects have
+// been returned" (section 3.1.1, Thread termination).
 TEST(RemotelyFreedModel, OrphaningWithoutTheEmptyCheckIsCaught) {
   expect_mutant_caught(all_scenarios(), "orphan without empty check");
 }

@@ -18,7 +18,8 @@ void check_classes() {
     ASSERT_LE(c, Classes::kClasses);
     const ObjectClass& k = Classes::kAll[c];
     ASSERT_GE(k.usable, bytes);
-    ASSERT_LT(k.stride - kWhich.object_header, bytes + (bytes == 0) + kWhich.class_step) << "the smallest class that fits";
+    ASSERT_LT(k.stride - kWhich.object_header, bytes + (bytes == 0) + kWhich.class_step)
+        << "the smallest class that fits";
     const std::size_t alignment = kWhich.class_step;
     ASSERT_EQ(k.first % alignment, 0u);
     ASSERT_EQ(k.stride % alignment, 0u);

@@ -89,8 +89,8 @@ TEST(Consume, TenTimesTheRoundsHaveTheSameFootprint) {
   EXPECT_LE(late, early + 2 * round_bytes) << kRounds / 10 << " rounds took " << early;
 }
 
-// What lazy reclaiming costs: a producer of objects of all sizes goes through a page block of each class before it looks
-// at what was freed; so much, and not more, however long it goes on.
+// What lazy reclaiming costs: a producer of objects of all sizes goes through a page block of each class before it
+// looks at what was freed; so much, and not more, however long it goes on.
 TEST(Consume, ObjectsOfAllSizesHoldAPageBlockOfEachClassAndProducer) {
   constexpr size_t kPairs = 4, kObjects = 200000, kRing = 256;
   const unsigned seed = test_seed();
@@ -181,7 +181,7 @@ TEST(Threads, WhatAThreadLeftFullIsAdoptedAndUsedAgain) {
   expect_sound();
 }
 
-// --- After the exit hook -------------------------------------------------------------------------------------------------
+// --- After the exit hook ---------------------------------------------------------------------------------------------
 
 pthread_key_t late_key;
 void* kept_by_main[200];
@@ -215,7 +215,7 @@ TEST(Threads, MayGoOnAllocatingAndFreeingAfterTheirHeapIsGone) {
   expect_sound();
 }
 
-// --- Who does not come back ----------------------------------------------------------------------------------------------
+// --- Who does not come back ------------------------------------------------------------------------------------------
 
 TEST(Threads, OneThatVanishesTakesItsHeapAndNobodyWaits) {
   static void* theirs[1000];

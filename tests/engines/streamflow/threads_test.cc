@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// threads_test.cc: the allocator over the page manager under real threads that free each other's objects and end now and
-// then; contents are checked. Under the thread sanitizer the headers' plain fields are checked for races, too.
+// threads_test.cc: the allocator over the page manager under real threads that free each other's objects and end now
+// and then; contents are checked. Under the thread sanitizer the headers' plain fields are checked for races, too.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -97,7 +97,7 @@ class TestSpace {
 // The seed of this run: FREEWAY_TEST_SEED, or a new one; printed.
 inline unsigned test_seed() {
   const char* given = std::getenv("FREEWAY_TEST_SEED");
-  const unsigned seed = given != nullptr ? static_cast<unsigned>(std::strtoul(given, nullptr, 10)) : std::random_device()();
+  const auto seed = static_cast<unsigned>(given != nullptr ? std::strtoul(given, nullptr, 10) : std::random_device()());
   std::printf("  FREEWAY_TEST_SEED=%u\n", seed);
   return seed;
 }
