@@ -51,7 +51,7 @@ void count(const Heap::Shared& sb, std::size_t bytes, Account& account) {
 
 class Checker {
  public:
-  // What follows concerns a heap, or heaps, that nobody is inside of for sure, or not.
+  // What follows concerns heaps that nobody is inside of for sure, or not.
   void begin(bool at_rest) { at_rest_ = at_rest; }
 
   void operator()(const Heap::Local& sb) {
@@ -94,7 +94,8 @@ void Engine::account(Account& account) {
   });
 }
 
-// In a forked child the heaps of threads that stayed behind may be in the middle of something, for ever; or a lost one.
+// The caller's heap is checked, and those of ended threads. Those of other threads may be in the middle of something: for
+// ever, if the thread vanished there, or stayed behind in the parent of a fork.
 void Engine::audit(freeway_audit_t& audit) {
   Account all;
   account(all);
@@ -103,10 +104,8 @@ void Engine::audit(freeway_audit_t& audit) {
   Checker check;
   u64 in_lists = 0;
   bool all_at_rest = true;
-  const process::Claimant claimant = process::claimant();
   heaps_.each(source_, [&](const Heap& heap) {
-    const u64 owner = heap.owner.load_relaxed();
-    const bool at_rest = owner == 0 || (owner != Heap::kLost && !claimant.may_replace(owner));
+    const bool at_rest = heap.owned.load_relaxed() == 0 || &heap == heap_at_rest();
     all_at_rest = all_at_rest && at_rest;
     check.begin(at_rest);
     heap.each_superblock(check);

@@ -71,7 +71,7 @@ FREEWAY_INLINE Engine::Heap* Engine::own_heap() {
 Engine::Heap* Engine::join() {
   Heap* heap = heaps_.join(source_);
   if (heap == nullptr) return nullptr;
-  heap->owner.store_relaxed(process::claimant().self);
+  heap->owned.store_relaxed(1);
   this_thread.heap = heap;
   this_thread.state = kOwner;
   thread_exit::watch(at_thread_exit, heap);  // if it fails, nobody inherits the heap
@@ -79,15 +79,11 @@ Engine::Heap* Engine::join() {
 }
 
 void Engine::at_thread_exit(void* heap) {
-  if (this_thread.state != kOwner) return;
-  if (busy()) {  // a call was left by siglongjmp: nobody knows what state the heap is in, so nobody gets it
-    this_thread.heap->owner.store_relaxed(Heap::kLost);
-    return;
-  }
+  if (busy() || this_thread.state != kOwner) return;  // left by siglongjmp: nobody knows what state the heap is in
   if (this_thread.exits++ == 0 && thread_exit::watch(at_thread_exit, heap)) return;
   Inside inside;
   this_thread.state = kPast;
-  this_thread.heap->owner.store_relaxed(0);
+  this_thread.heap->owned.store_relaxed(0);
   Engine& engine = process_heap.engine();
   engine.heaps_.leave(engine.source_, this_thread.heap);
 }
@@ -102,6 +98,8 @@ void Engine::trim() {
   heaps_.each_ended(source_, [](Heap& heap) { heap.empty_caches(); }, [](Heap& heap) { heap.trim(); });
   if (mine != nullptr) mine->trim();
 }
+
+const Engine::Heap* Engine::heap_at_rest() { return busy() || this_thread.state != kOwner ? nullptr : this_thread.heap; }
 
 // --- malloc ----------------------------------------------------------------------------------------------------------
 

@@ -91,6 +91,7 @@ class Engine {
   uptr allocate_shared_aligned(std::size_t bytes, std::size_t alignment);
   Heap* own_heap();
   FREEWAY_NOINLINE Heap* join();
+  static const Heap* heap_at_rest();  // the calling thread's, null if it is inside
   Verdict free_local(Heap::Local& sb, uptr address);
   static void at_thread_exit(void*);
 

@@ -162,9 +162,8 @@ class ThreadHeap {
 
   // heaps.h: the heap below in the stack of ended threads' heaps, and the one made before this.
   typename Env::template Atomic<u32> link, older;
-  // For audits: the thread that owns it (process::Claimant); 0 = nobody; kLost = nobody ever again.
-  static constexpr u64 kLost = ~u64{0};
-  typename Env::template Atomic<u64> owner;
+  // For audits: 0 while it is nobody's, in the stack.
+  typename Env::template Atomic<u32> owned;
 
  private:
   struct SharedClass {
