@@ -66,7 +66,7 @@ std::vector<Scenario> section_scenarios() {
       scenario(k, "trim and free", 3, 0, "mm01", "t", "f", "f"),
       scenario(k, "trim and malloc", 2, 0, "mf", "t", "m", "m"),
       scenario(k, "two trim, one superblock is listed", 3, 1, "mmt01", "t", "t", "f"),
-      scenario(k, "two trim, one superblock is taken", 3, 0, "mmt01", "t", "t", "m"),
+      scenario(k, "two trim, one superblock is taken", 3, 0, "mmt01", "tm", "t"),
       scenario(k, "a tombstone is adopted by one of two", 2, 0, "mmtf0", "f", "m", "m"),
   };
 }
