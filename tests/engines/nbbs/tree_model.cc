@@ -33,6 +33,11 @@ TEST(TreeModel, DISABLED_OthersGoOnInBiggerPrograms) {
   for (TreeForm form : kHighForms) model::expect_hold(limited(stopping_scenarios(form), 100000));
 }
 
+TEST(TreeModel, DISABLED_LongScriptsHoldAtRandom) {
+  for (TreeForm form : kLowForms) model::expect_all_hold(long_scripts(form));
+  for (TreeForm form : kHighForms) model::expect_all_hold(long_scripts(form));
+}
+
 TEST(TreeModel, DISABLED_EveryTwoScriptsHold) {
   for (TreeForm form : kLowForms) model::expect_all_hold(limited(pairs(form), 300000));
   for (TreeForm form : kHighForms) model::expect_all_hold(limited(pairs(form), 100000));

@@ -2,6 +2,7 @@
 // tree_scenarios.cc: see tree_scenarios.h; the letters are explained in tree_program.h.
 #include "engines/nbbs/tree_scenarios.h"
 
+#include <cstdlib>
 #include <deque>
 #include <string>
 
@@ -100,6 +101,20 @@ std::vector<Scenario> bigger_stopping_scenarios(TreeForm form) {
       tree_scenario(form, "", "axfx", "azfz", "aQfQ"),
   };
   for (Scenario& each : all) each.stalls = true;
+  return all;
+}
+
+std::vector<Scenario> long_scripts(TreeForm form) {
+  std::vector<Scenario> all = {
+      tree_scenario(form, "", "axfxayfyaPfPaxfxamfm", "ayfyaxfxazfzaxfxaRfR", "aPfPazfzaxfxayfyaQfQ"),
+      tree_scenario(form, "ax0az1", "fxaxfxaxfxayfyaxfx", "fzaxfxazfzaxfxaQfQ", "fPayfyaPfPrQaQfQuxaxfx"),
+  };
+  const char* seed = std::getenv("FREEWAY_TEST_SEED");
+  const char* walks = std::getenv("FREEWAY_MODEL_LIMIT");
+  for (Scenario& each : all) {
+    each.options.seed = seed ? std::strtoull(seed, nullptr, 10) : 20171025;
+    each.options.random_walks = walks ? std::strtoull(walks, nullptr, 10) : 300000;
+  }
   return all;
 }
 

@@ -26,6 +26,8 @@ std::vector<model::Scenario> fault_scenarios(TreeForm form);
 std::vector<model::Scenario> chosen_scenarios(TreeForm form);
 std::vector<model::Scenario> stopping_scenarios(TreeForm form);
 std::vector<model::Scenario> bigger_stopping_scenarios(TreeForm form);
+// Longer ones, walked through at random: FREEWAY_TEST_SEED and FREEWAY_MODEL_LIMIT (walks).
+std::vector<model::Scenario> long_scripts(TreeForm form);
 // Every two threads' scripts in every situation; every three threads'.
 std::vector<model::Scenario> pairs(TreeForm form);
 std::vector<model::Scenario> triples(TreeForm form);
