@@ -113,12 +113,19 @@ class Front {  // all zero until start()
   static constexpr std::size_t kMaxSize = PTRDIFF_MAX;
   // Whether the engine brings malloc and free itself, in assembly, and this front is only its slow path.
   static constexpr bool kOwnEntry = requires { requires E::kOwnEntry; };
+  // Whether threads have heaps of their own, which a handler that interrupted them cannot enter.
+  static constexpr bool kThreadHeaps = requires { requires E::kThreadHeaps; };
   // Whether the engine can be used before its options can be read.
   static constexpr bool kStartsEarly = requires { requires E::kStartsEarly; };
 
   static void* refused() {
     errno = ENOMEM;
     return nullptr;
+  }
+  // Whether the engine has blocks of so many bytes; the largest may be an option, then it has largest().
+  bool is_small(std::size_t bytes) const {
+    if constexpr (requires { engine_.largest(); }) return bytes <= engine_.largest();
+    return bytes <= E::kMaxSmall;
   }
   // malloc and free from within: on the fast path, where there is one.
   void* obtain(std::size_t bytes);

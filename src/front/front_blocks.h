@@ -56,9 +56,9 @@ void* Front<E>::allocate(std::size_t bytes) {
 template <Engine E>
 FREEWAY_NOINLINE void* Front<E>::allocate_slow(std::size_t bytes) {
   if (FREEWAY_UNLIKELY(ready_.load_acquire() == 0) && !start()) return refused();  // [A1] pairs with [R1]
-  if (bytes <= E::kMaxSmall && (kStartsEarly || ready())) {
+  if (is_small(bytes) && (kStartsEarly || ready())) {
     if (void* block = engine_.allocate(bytes)) return block;
-    if constexpr (!kOwnEntry)  // an engine that was interrupted inside has none for the handler: a large one will do
+    if constexpr (kThreadHeaps)  // interrupted inside its own heap, a thread has none for the handler: a large one will do
       if (void* block = large_once(bytes, kMinBlock, nullptr)) return block;
     scavenge();
     void* block = engine_.allocate(bytes);

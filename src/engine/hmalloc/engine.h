@@ -69,6 +69,7 @@ class Engine {
   static constexpr std::size_t kMaxSmall = kRouteLocal ? kMaxLocal : kMaxShared;
   static constexpr std::size_t kLargePrefix = 0;
   static constexpr u64 large_prefix(std::size_t) { return 0; }
+  static constexpr bool kThreadHeaps = true;
   static constexpr std::size_t kHugeFrom = 1;  // "allocating memory from OS directly"
 
   bool start(Substrate& substrate);

@@ -44,7 +44,7 @@ bool Engine::start(Substrate& substrate) {
 }
 
 void* Engine::allocate(std::size_t bytes) {
-  if (bytes > std::size_t{1} << settings_.max_shift) return nullptr;
+  if (bytes > largest()) return nullptr;
   const unsigned level = level_for(settings_, bytes);
   if (void* block = take_recent(level)) return block;
   const Place last{places[level]};

@@ -29,7 +29,8 @@ class Engine {  // all zero until start()
  public:
   using Region = nbbs::Region<Machine, Substrate>;
   static constexpr const char* kName = "nbbs";
-  static constexpr std::size_t kMaxSmall = kMiB;
+  static constexpr std::size_t kMaxSmall = kMiB;  // at most; largest() is what the options say
+  std::size_t largest() const { return std::size_t{1} << settings_.max_shift; }
   static constexpr std::size_t kLargePrefix = 0;
   static constexpr std::size_t kHugeFrom = LargeBlocks<Machine>::kHugeFrames;
   static u64 large_prefix(std::size_t) { return 0; }
