@@ -13,6 +13,7 @@
 
 #include "engine/freeway/heap.h"
 #include "os/report.h"
+#include "os/rseq_decoy.h"
 
 extern "C" {
 constinit FREEWAY_HIDDEN freeway::Hot freeway_hot = {};
@@ -26,22 +27,9 @@ constinit Front<Heap> process_heap;
 
 namespace {
 
-// What rseq_cs is written to where there is no struct rseq of ours: its cpu_id says "not registered".
-struct alignas(32) Decoy {
-  u32 cpu_id_start = 0;
-  int cpu_id = -1;
-  u64 section = 0;
-  u32 flags = 0, node_id = 0, mm_cid = 0, pad = 0;
-};
-constinit thread_local Decoy decoy;
-
-i64 decoy_offset() {
-  return reinterpret_cast<const char*>(&decoy) - static_cast<const char*>(__builtin_thread_pointer());
-}
-
 // Sections find struct rseq at `by_mm_cid` or `by_cpu`, offsets from the thread pointer; 0: at the decoy.
 void enter_by(u64 by_mm_cid, u64 by_cpu, u64 bytes) {
-  const u64 nowhere = static_cast<u64>(decoy_offset());
+  const u64 nowhere = static_cast<u64>(process::rseq_decoy_offset());
   freeway_hot.alone = process::single_threaded_flag();
   freeway_hot.rseq_bytes = bytes;
   freeway_hot.rseq = by_mm_cid != 0 ? by_mm_cid : nowhere;
