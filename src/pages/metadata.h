@@ -28,7 +28,7 @@ class Metadata {
   // `segment_bytes`: how much address space to reserve at a time, a power of two from kMinSegmentBytes to kSegmentBytes.
   void init(std::size_t segment_bytes) { wanted_.store_relaxed(segment_bytes); }
 
-  // The index of `units` consecutive zeroed units, 0 if there is no memory.
+  // The index of `units` consecutive zeroed units, 0 if there is no memory, or no segment so long.
   u32 take(u32 units) {
     u32 seen = cursor_.load_relaxed();
     for (;;) {
@@ -41,6 +41,7 @@ class Metadata {
       std::size_t end = ((index & kUnitMask) + units) * kUnit;
       u32 next = index + units;
       if (end > size_of(packed)) {
+        if ((index & kUnitMask) <= 1) return 0;  // not even a whole segment would do: do not use them all up
         next = (number + 1) << kSegmentShift;  // the rest of this segment stays unused
         if (cursor_.cas_relaxed(seen, next)) seen = next;
         continue;

@@ -93,6 +93,17 @@ TEST_F(MetadataTest, APieceOfAnySizeLiesInOneSegment) {
   }
 }
 
+TEST_F(MetadataTest, APieceLongerThanASegmentIsRefusedAndUsesUpAtMostTheRestOfOne) {
+  make(kMiB);
+  EXPECT_EQ(meta().take(20000), 0u);
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_NE(take(9), 0u);
+    EXPECT_EQ(meta().take(20000), 0u);
+    EXPECT_EQ(meta().take(20000), 0u);
+  }
+  EXPECT_LE(kernel().calls(Call::kReserve), 6u);
+}
+
 TEST_F(MetadataTest, AllSegmentsTogetherEndWithARefusalThatIsForGood) {
   std::size_t pieces = 0;
   while (meta().take(9) != 0) ++pieces;
