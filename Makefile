@@ -53,7 +53,7 @@ test-long: packages-build packages-test packages-programs packages-cross $(VENV)
 	@$(call build,release)
 	@ctest --test-dir build/release --output-on-failure --no-tests=error -L '^long$$' $(CTEST_ARGS)
 
-lint: packages-lint $(VENV)/.stamp ## check layers, memory-order labels, last touches, hygiene, and the scripts
+lint: packages-lint $(VENV)/.stamp ## check layers, memory-order labels, last touches, hygiene, references, and the scripts
 	@$(FREEWAY_PYTHON) -m tools.lint
 	@$(FREEWAY_PYTHON) -m pytest -q tools/lint
 	@$(VENV)/bin/ruff check .

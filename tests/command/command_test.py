@@ -74,7 +74,17 @@ class Usage(unittest.TestCase):
 
     def test_help_names_every_subcommand_and_option(self) -> None:
         out = freeway("--help").stdout
-        for word in ("run", "engines", "doctor", "options", "--version", "--stats", "--no-rseq", "--harden", "--on-error"):
+        for word in (
+            "run",
+            "engines",
+            "doctor",
+            "options",
+            "--version",
+            "--stats",
+            "--no-rseq",
+            "--harden",
+            "--on-error",
+        ):
             self.assertIn(word, out)
 
     def test_what_is_not_understood_is_named(self) -> None:
@@ -160,7 +170,7 @@ class Run(InAFolder):
 
 
 class Engines(unittest.TestCase):
-    built = [name for name in ENGINES if (LIBRARY.parent / f"libfreeway-{name}.so.0").exists()]
+    built = tuple(name for name in ENGINES if (LIBRARY.parent / f"libfreeway-{name}.so.0").exists())
 
     def test_list_has_a_line_for_each_with_its_paper_and_mode(self) -> None:
         lines = freeway("engines").stdout.splitlines()

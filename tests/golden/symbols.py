@@ -24,7 +24,6 @@ HEADERS = HERE.parent.parent / "include" / "freeway"
 MOST_DATA = 8 * 1024
 
 
-
 @dataclass(frozen=True)
 class Engine:
     """How an engine's symbols differ from the flagship's."""

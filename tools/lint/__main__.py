@@ -7,9 +7,15 @@ import argparse
 import sys
 from pathlib import Path
 
-from tools.lint import hygiene, last_touch, layers, orders
+from tools.lint import hygiene, last_touch, layers, orders, references
 
-LINTS = {"layers": layers.check, "orders": orders.check, "last touch": last_touch.check, "hygiene": hygiene.check}
+LINTS = {
+    "layers": layers.check,
+    "orders": orders.check,
+    "last touch": last_touch.check,
+    "hygiene": hygiene.check,
+    "references": references.check,
+}
 
 
 def main() -> int:

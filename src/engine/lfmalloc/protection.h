@@ -16,7 +16,7 @@
 //           [R3] a pop's reads come before a later life's writes, which come after the gate was shut
 // ABA       the tag (local_word.h)
 // Progress  lock-free       Lost if killed: nothing in pop and push but the block in hand
-// Checked   tests/engines/lfmalloc/cas_model.cc
+// Checked   tests/engines/lfmalloc/superblock_model.cc
 #pragma once
 
 #include "engine/lfmalloc/local_heap.h"

@@ -8,7 +8,7 @@
 // Who       set, clear: the owner of the page block.   find: anybody, for any address of the superpage
 // Orders    relaxed: an object's address reaches another thread by the program's own synchronisation, which carries
 //           them
-// Checked   tests/engines/streamflow/bibop_test.cc
+// Checked   tests/engines/streamflow/page_manager_test.cc
 #pragma once
 
 #include "engine/streamflow/superpages.h"

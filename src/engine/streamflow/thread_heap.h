@@ -8,7 +8,7 @@
 //           memory, the head has, or the one behind it
 // Who       the owner alone: nothing here is atomic. Heaps are type-stable and recycled (`link`)
 // Lost if killed: the heap and all of its page blocks
-// Checked   tests/engines/streamflow/thread_heap_test.cc
+// Checked   tests/engines/streamflow/allocator_test.cc (rotation)
 #pragma once
 
 #include "engine/streamflow/page_block.h"
