@@ -31,6 +31,7 @@ WRONG_SETTINGS = [
     ("michael", "levels=4"),
     ("nbbs", "levels-per-word=2"),
     ("nbbs", "levels-per-word="),
+    ("nbbs", "levels=99"),
     ("hmalloc", "heaps"),
 ]
 NAME_WIDTH = 14  # of the names in doctor's list
