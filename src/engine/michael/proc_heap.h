@@ -205,9 +205,10 @@ class Heaps {
     desc.sz.set(sz);
     desc.maxcount.set(maxcount);
     desc.reciprocal.set(Desc::reciprocal_of(sz));
-    desc.anchor.store_relaxed(anchor::born(desc.anchor.load_relaxed(), maxcount, credits, policy_.form));
     if (policy_.form == anchor::Form::kLinked)
       for (u32 i = 1; i < maxcount; ++i) prefix_at<Env>(sb + u64{i} * sz).store_relaxed(i + 1);
+    // Last: a thread that vanishes before leaves a superblock that says it is EMPTY, or of which all blocks are in use.
+    desc.anchor.store_relaxed(anchor::born(desc.anchor.load_relaxed(), maxcount, credits, policy_.form));
     return credits;
   }
 
