@@ -24,6 +24,8 @@
 #include <utility>
 #include <vector>
 
+#include "memory_use.h"
+
 namespace bench {
 
 // --- Arguments: --name value -----------------------------------------------------------------------------------------
@@ -164,7 +166,7 @@ inline void report(const char* name, double ops, const Stopwatch& watch, std::ui
   getrusage(RUSAGE_SELF, &usage);
   std::printf("{\"name\": \"%s\", \"ops\": %.0f, \"seconds\": %.6f, \"cpu_seconds\": %.6f, \"checksum\": \"%016llx\", "
               "\"rss_peak_kib\": %ld, \"minor_faults\": %ld",
-              name, ops, watch.wall(), watch.cpu(), static_cast<unsigned long long>(checksum), usage.ru_maxrss,
+              name, ops, watch.wall(), watch.cpu(), static_cast<unsigned long long>(checksum), peak_kib(),
               usage.ru_minflt);
   for (const Extra& extra : extras) std::printf(", \"%s\": %.6g", extra.key, extra.value);
   std::printf("}\n");

@@ -15,17 +15,17 @@
 
 namespace bench {
 
-// A line of /proc/self/smaps_rollup in KiB ("Anonymous:", "Private_Dirty:", "Rss:"); exits if it is not there.
-inline long rollup_kib(const char* field) {
+// The line of `file` that begins with `field`, a number of KiB; exits if it is not there.
+inline long kib_of(const char* file, const char* field) {
   static char text[4096];
-  const int fd = open("/proc/self/smaps_rollup", O_RDONLY | O_CLOEXEC);
+  const int fd = open(file, O_RDONLY | O_CLOEXEC);
   ssize_t length = 0;
   if (fd >= 0) {
     length = read(fd, text, sizeof text - 1);
     close(fd);
   }
   if (length <= 0) {
-    std::fprintf(stderr, "cannot read /proc/self/smaps_rollup\n");
+    std::fprintf(stderr, "cannot read %s\n", file);
     std::exit(1);
   }
   text[length] = '\0';
@@ -34,9 +34,16 @@ inline long rollup_kib(const char* field) {
     if (*line == '\n') ++line;
     if (std::strncmp(line, field, std::strlen(field)) == 0) return std::atol(line + std::strlen(field));
   }
-  std::fprintf(stderr, "no %s in smaps_rollup\n", field);
+  std::fprintf(stderr, "no %s in %s\n", field, file);
   std::exit(1);
 }
+
+// A line of smaps_rollup ("Anonymous:", "Private_Dirty:", "Rss:").
+inline long rollup_kib(const char* field) { return kib_of("/proc/self/smaps_rollup", field); }
+
+// The most that was resident since the program began. (Not getrusage's ru_maxrss: a program inherits that from whoever
+// started it, and a harness is larger than most of what it starts.)
+inline long peak_kib() { return kib_of("/proc/self/status", "VmHWM:"); }
 
 // malloc_trim(0), and whatever else the allocator in use offers for the same purpose: peers whose malloc_trim is
 // glibc's (so does nothing for them) get their own call, or the comparison would be unfair.

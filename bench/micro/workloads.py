@@ -127,8 +127,9 @@ WORKLOADS: tuple[Workload, ...] = (
             Metric("bound", "its bound: pages under live blocks", "x", timing=False),
             Metric("trim_over_bound", "after trim / bound", "x", timing=False),
             Metric("trim_ms", "the trim", "ms", timing=False),
+            PEAK_RSS,
         ),
-        ("memory",),
+        ("memory", "engines"),
     ),
     Workload(
         "fork",
