@@ -114,23 +114,34 @@ int main() {
   for (const size_t size : kSizes) {
     block = ::malloc(size);  // brings a superblock on line
     ::free(block);
-    arm();
-    for (int i = 0; i < (rseq ? 10000 : 1); ++i) {
-      block = ::malloc(size);
-      ::free(block);
+    // A section that was interrupted is counted, by an atomic instruction: so several tries, of which the calmest counts.
+    const int expected = rseq ? 0 : 2;
+    int least = kMost;
+    for (int tries = 0; tries < 20 && least > expected; ++tries) {
+      arm();
+      for (int i = 0; i < (rseq ? 1000 : 1); ++i) {
+        block = ::malloc(size);
+        ::free(block);
+      }
+      disarm();
+      if (hits < least) least = hits;
     }
-    disarm();
     char what[80];
     std::snprintf(what, sizeof what, "malloc(%zu) and free of a local block", size);
-    expect(what, hits, rseq ? 0 : 2);
+    expect(what, least, expected);
   }
   if (rseq && cpus[1] >= 0) {
-    block = ::malloc(64);
-    stay_on(cpus[1]);
-    arm();
-    ::free(block);
-    disarm();
-    expect("free of a remote block", hits, 1);
+    int least = kMost;
+    for (int tries = 0; tries < 20 && least > 1; ++tries) {
+      stay_on(cpus[0]);
+      block = ::malloc(64);
+      stay_on(cpus[1]);
+      arm();
+      ::free(block);
+      disarm();
+      if (hits < least) least = hits;
+    }
+    expect("free of a remote block", least, 1);
   }
   return failures == 0 ? 0 : 1;
 }

@@ -57,13 +57,17 @@ inline bool rseq_mode() {
   return freeway_is_malloc() && (option == nullptr || std::strcmp(option, "0") != 0) && rseq_cpu_id() >= 0;
 }
 
+// How many errors an audit may find: where threads that vanished leave what they were changing as it was (Streamflow's
+// page blocks, GUARANTEES.md), one for each.
+inline size_t audit_errors_tolerated = 0;
+
 // Fails the test on a broken invariant. Only while no other thread of this process is inside the allocator, except
 // threads that never come back.
 inline freeway_audit_t require_clean_audit(const char* where) {
   freeway_audit_t audit = {};
   if (heap_account.audit != nullptr) {
     const size_t errors = heap_account.audit(&audit, sizeof audit);
-    require(errors == 0 && audit.errors == 0, where, errors, audit.errors);
+    require(errors <= audit_errors_tolerated && audit.errors == errors, where, errors, audit.errors);
   }
   return audit;
 }
