@@ -61,11 +61,13 @@ TEST(ThreadChurn, MemoryAfterTwentyThousandThreadsIsThatAfterTwoThousand) {
   }
   const size_t at_end = anonymous_rss();
   printf("RSS after %u threads: %zu KiB, after %u: %zu KiB\n", kWarmUp, after_warm_up / kKiB, kThreads, at_end / kKiB);
-  // A kilobyte lost with each thread would be 17 MiB. Caches that threads fall back to when others are busy may come into
-  // use late, a few of some MiB.
+  // A kilobyte lost with each thread would be 17 MiB.
+  // Without rseq the flagship has claimed slabs, as many as threads meet in it, and the last ones may come into use late.
+  const char* rseq = getenv("FREEWAY_RSEQ");
+  const bool claimed = on_flagship() && rseq != nullptr && strcmp(rseq, "0") == 0;
   // HMalloc's heaps fill up to 4 MiB a class, slowly: tests/engines/hmalloc/lives_test.cc.
   if (!on_engine("hmalloc")) {
-    EXPECT_LE(at_end, after_warm_up + after_warm_up / 4 + 8 * kMiB);
+    EXPECT_LE(at_end, after_warm_up + after_warm_up / 4 + (claimed ? 8 : 2) * kMiB);
   }
   EXPECT_GE(free_chain(left_behind.take_all()), 0);
 }
