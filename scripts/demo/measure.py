@@ -63,7 +63,7 @@ def glibc_library() -> Path:
 
 def command_line(malloc: Malloc, argv: Sequence[str], result: Path) -> list[str]:
     """The command in the hands of measured_run."""
-    runner = BUILD / "bench/micro/measured_run"
+    runner = BUILD / "bench/measured_run"
     if not runner.exists():
         raise DemoError(f"there is no {runner}: `make` builds it")
     return [str(runner), str(result), str(malloc.library or "-"), *argv]

@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <string>
 
-#include "measure.h"
+#include "support/measure.h"
 
 extern char** environ;
 

@@ -10,7 +10,7 @@
 #include <atomic>
 #include <thread>
 
-#include "measure.h"
+#include "support/measure.h"
 
 namespace {
 

@@ -7,8 +7,8 @@
 // One operation is one free; the time is the trim's. --count (2*10^6), --min, --max (bytes, 16 and 512), --shrink.
 #include <algorithm>
 
-#include "measure.h"
-#include "memory_use.h"
+#include "support/measure.h"
+#include "support/memory_use.h"
 
 int main(int argc, char** argv) {
   const auto count = static_cast<std::size_t>(bench::scaled(argc, argv, 2'000'000));

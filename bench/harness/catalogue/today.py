@@ -1,51 +1,15 @@
 # SPDX-License-Identifier: MIT
 #
-# workloads.py: which micro benchmarks `bench/figures` runs, with which arguments, and which figures it takes.
-"""The list of workloads behind `bench/figures`."""
+# today.py: workloads of today's programs, with which arguments they run, and which figures are taken.
+"""Workloads of today."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-
-CPU_NS = "cpu_ns"  # CPU seconds of all threads, a nanosecond figure for each operation
-WALL_NS = "wall_ns"
-
-
-@dataclass(frozen=True)
-class Metric:
-    """One figure of a workload. Lower is better for all of them."""
-
-    key: str  # CPU_NS, WALL_NS or a key of the program's JSON line
-    label: str
-    unit: str = "ns"
-    target: float | None = None  # at most this multiple of the best peer, where a target was set
-    timing: bool = True  # belongs to the geometric mean of times
-
-    def value(self, result: Mapping[str, float]) -> float:
-        """The figure, from one result line."""
-        if self.key == CPU_NS:
-            return float(result["cpu_seconds"]) * 1e9 / float(result["ops"])
-        if self.key == WALL_NS:
-            return float(result["seconds"]) * 1e9 / float(result["ops"])
-        return float(result[self.key])
-
-
-PEAK_RSS = Metric("rss_peak_kib", "  its peak RSS", "KiB", timing=False)
-
-
-@dataclass(frozen=True)
-class Workload:
-    """A program with its arguments."""
-
-    name: str
-    argv: tuple[str, ...]
-    metrics: tuple[Metric, ...]
-    groups: tuple[str, ...] = field(default=())  # further words that --only understands
+from harness.workload import CPU_NS, PEAK_RSS, WALL_NS, Metric, Workload
 
 
 def _simple(name: str, command: str, label: str, target: float | None = None, *groups: str) -> Workload:
-    return Workload(name, tuple(command.split()), (Metric(CPU_NS, label, target=target),), groups)
+    return Workload(name, tuple(command.split()), (Metric(CPU_NS, label, target=target),), ("today",), groups)
 
 
 def _spill() -> list[Workload]:
@@ -60,6 +24,7 @@ def _spill() -> list[Workload]:
                         Metric("alloc_ns", f"10^6 x {size} B allocated ({order})", target=1.0),
                         Metric("free_ns", f"10^6 x {size} B freed {order}", target=1.0),
                     ),
+                    ("today",),
                     ("spill",),
                 )
             )
@@ -73,6 +38,7 @@ WORKLOADS: tuple[Workload, ...] = (
         "random-1",
         ("random_replace", "--threads", "1"),
         (Metric(CPU_NS, "random replacement, 1 thread", target=0.8), PEAK_RSS),
+        ("today",),
         ("fast", "random", "engines"),
     ),
     _simple("random-2", "random_replace --threads 2", "random replacement, 2 threads", 0.8, "fast", "random"),
@@ -88,21 +54,24 @@ WORKLOADS: tuple[Workload, ...] = (
         "few-threads",
         ("random_replace", "--threads", "2", "--slots", "100", "--steps", "96000000"),
         (Metric(WALL_NS, "100 slots a thread, 2 threads (wall)"), PEAK_RSS),
+        ("today",),
         ("threads", "oversubscribed", "engines"),
     ),
     Workload(
         "many-threads",
         ("random_replace", "--threads", "256", "--slots", "100", "--steps", "96000000"),
         (Metric(WALL_NS, "100 slots a thread, 256 threads (wall)"), PEAK_RSS),
+        ("today",),
         ("threads", "oversubscribed", "engines"),
     ),
     Workload(
         "short-threads",
         ("short_threads",),
         (Metric("us_each_thread", "short threads, 300 blocks each", "us"),),
+        ("today",),
         ("threads",),
     ),
-    Workload("large", ("large_blocks",), (Metric("us_each", "1-64 MiB blocks, every page touched", "us"),)),
+    Workload("large", ("large_blocks",), (Metric("us_each", "1-64 MiB blocks, every page touched", "us"),), ("today",)),
     Workload(
         "list",
         ("list_walk",),
@@ -110,12 +79,14 @@ WORKLOADS: tuple[Workload, ...] = (
             Metric("build_ns", "list built after a random 90 % freed", target=0.9),
             Metric("walk_ns", "that list walked", target=0.5),
         ),
+        ("today",),
         ("locality",),
     ),
     Workload(
         "scattered",
         ("scattered_free",),
         (Metric("free_ns", "scattered free, 48 B"), Metric("alloc_ns", "the next allocation")),
+        ("today",),
         ("locality",),
     ),
     Workload(
@@ -129,6 +100,7 @@ WORKLOADS: tuple[Workload, ...] = (
             Metric("trim_ms", "the trim", "ms", timing=False),
             PEAK_RSS,
         ),
+        ("today",),
         ("memory", "engines"),
     ),
     Workload(
@@ -138,6 +110,7 @@ WORKLOADS: tuple[Workload, ...] = (
             Metric("pages_copied", "pages copied, forked child frees 90 %", "pages", timing=False),
             Metric("free_ns", "each such free"),
         ),
+        ("today",),
         ("memory",),
     ),
     Workload(
@@ -147,6 +120,7 @@ WORKLOADS: tuple[Workload, ...] = (
             Metric("startup_us", "hello, world: spawn to exit", "us"),
             Metric("hello_anonymous_kib", "hello, world: anonymous RSS", "KiB", timing=False),
         ),
+        ("today",),
         ("memory",),
     ),
 )

@@ -4,7 +4,7 @@
 // that gives them back to the kernel at once pays a page fault for every page every time.
 //
 // One operation is one malloc and one free. --slots (4), --steps (100), --min, --max (KiB, 1024 and 65536), --shrink.
-#include "measure.h"
+#include "support/measure.h"
 
 int main(int argc, char** argv) {
   const auto slots = static_cast<std::size_t>(bench::number_argument(argc, argv, "slots", 4));

@@ -8,7 +8,7 @@
 // --blocks (each thread, 300), --shrink. Sizes: 16 bytes to 32 KiB, each doubling equally often.
 #include <thread>
 
-#include "measure.h"
+#include "support/measure.h"
 
 namespace {
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // memory_use.h: what the kernel says this process weighs, read without malloc (the answer would change what is asked).
-#ifndef FREEWAY_BENCH_MICRO_MEMORY_USE_H
-#define FREEWAY_BENCH_MICRO_MEMORY_USE_H
+#ifndef FREEWAY_BENCH_SUPPORT_MEMORY_USE_H
+#define FREEWAY_BENCH_SUPPORT_MEMORY_USE_H
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -62,4 +62,4 @@ inline void trim_all() {
 
 }  // namespace bench
 
-#endif  // FREEWAY_BENCH_MICRO_MEMORY_USE_H
+#endif  // FREEWAY_BENCH_SUPPORT_MEMORY_USE_H

@@ -11,7 +11,7 @@
 #include <barrier>
 #include <thread>
 
-#include "measure.h"
+#include "support/measure.h"
 
 namespace {
 

@@ -3,7 +3,7 @@
 // lifo_pair: malloc and free of one block at a time, the shortest way through an allocator.
 //
 // One operation is one malloc and one free. --size (bytes, 32), --shrink.
-#include "measure.h"
+#include "support/measure.h"
 
 int main(int argc, char** argv) {
   const auto size = static_cast<std::size_t>(bench::number_argument(argc, argv, "size", 32));

@@ -7,7 +7,7 @@
 // --size (bytes, 64), --order in|reversed|shuffled, --count (10^6), --rounds (6), --shrink.
 #include <algorithm>
 
-#include "measure.h"
+#include "support/measure.h"
 
 int main(int argc, char** argv) {
   const auto size = static_cast<std::size_t>(bench::number_argument(argc, argv, "size", 64));

@@ -7,7 +7,7 @@
 // --shrink. Sizes: 16 to 256 bytes. Every other phase frees in reverse.
 #include <thread>
 
-#include "measure.h"
+#include "support/measure.h"
 
 namespace {
 

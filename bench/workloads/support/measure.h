@@ -9,8 +9,8 @@
 //   - the checksum depends on that work only, never on an address: it must be equal under every allocator, and a wrong
 //     one means that a block was handed out twice or lost its contents;
 //   - the arrays that hold the pointers are mapped, not malloc'ed, so they weigh the same under every allocator.
-#ifndef FREEWAY_BENCH_MICRO_MEASURE_H
-#define FREEWAY_BENCH_MICRO_MEASURE_H
+#ifndef FREEWAY_BENCH_SUPPORT_MEASURE_H
+#define FREEWAY_BENCH_SUPPORT_MEASURE_H
 
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -24,7 +24,7 @@
 #include <utility>
 #include <vector>
 
-#include "memory_use.h"
+#include "support/memory_use.h"
 
 namespace bench {
 
@@ -176,4 +176,4 @@ inline double ns_each(double seconds, double count) { return seconds * 1e9 / cou
 
 }  // namespace bench
 
-#endif  // FREEWAY_BENCH_MICRO_MEASURE_H
+#endif  // FREEWAY_BENCH_SUPPORT_MEASURE_H

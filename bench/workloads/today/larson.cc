@@ -10,7 +10,7 @@
 #include <latch>
 #include <thread>
 
-#include "measure.h"
+#include "support/measure.h"
 
 namespace {
 

@@ -2,7 +2,7 @@
 //
 // hello: the smallest program that uses malloc (stdio's buffer). With --memory it also says how much anonymous memory it
 // has resident. Run by startup.
-#include "memory_use.h"
+#include "support/memory_use.h"
 
 int main(int argc, char** argv) {
   std::puts("hello, world");

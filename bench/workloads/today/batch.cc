@@ -3,7 +3,7 @@
 // batch: allocate 32 blocks, then free them in the order in which they came, over and over.
 //
 // One operation is one malloc and one free. --size (bytes, 32), --count (blocks a batch, 32), --shrink.
-#include "measure.h"
+#include "support/measure.h"
 
 int main(int argc, char** argv) {
   const auto size = static_cast<std::size_t>(bench::number_argument(argc, argv, "size", 32));

@@ -7,8 +7,8 @@
 // operation is one free. --count (10^6), --size (bytes, 128), --shrink.
 #include <sys/wait.h>
 
-#include "measure.h"
-#include "memory_use.h"
+#include "support/measure.h"
+#include "support/memory_use.h"
 
 namespace {
 

@@ -5,7 +5,7 @@
 //
 // One operation is one free and one malloc; free_ns and alloc_ns tell them apart (CPU ns each).
 // --size (bytes, 48), --count (10^6), --rounds (40), --shrink.
-#include "measure.h"
+#include "support/measure.h"
 
 int main(int argc, char** argv) {
   const auto size = static_cast<std::size_t>(bench::number_argument(argc, argv, "size", 48));
