@@ -6,6 +6,7 @@
 // strong; a failed one writes what it saw to `expected`. There is no seq_cst: no protocol here needs one.
 #pragma once
 
+#include "arch/rmw_count.h"
 #include "base/compiler.h"
 #include "base/integers.h"
 
@@ -27,12 +28,13 @@ class Atomic {
   void store_release(T value) { __atomic_store_n(&value_, value, __ATOMIC_RELEASE); }
 
 #define FREEWAY_RMW(name, order)                                                                         \
-  T exchange_##name(T value) { return __atomic_exchange_n(&value_, value, order); }                      \
-  T fetch_add_##name(T value) { return __atomic_fetch_add(&value_, value, order); }                      \
-  T fetch_sub_##name(T value) { return __atomic_fetch_sub(&value_, value, order); }                      \
-  T fetch_or_##name(T value) { return __atomic_fetch_or(&value_, value, order); }                        \
-  T fetch_and_##name(T value) { return __atomic_fetch_and(&value_, value, order); }                      \
+  T exchange_##name(T value) { return count_rmw(), __atomic_exchange_n(&value_, value, order); }         \
+  T fetch_add_##name(T value) { return count_rmw(), __atomic_fetch_add(&value_, value, order); }         \
+  T fetch_sub_##name(T value) { return count_rmw(), __atomic_fetch_sub(&value_, value, order); }         \
+  T fetch_or_##name(T value) { return count_rmw(), __atomic_fetch_or(&value_, value, order); }           \
+  T fetch_and_##name(T value) { return count_rmw(), __atomic_fetch_and(&value_, value, order); }         \
   bool cas_##name(T& expected, T desired) {                                                              \
+    count_rmw();                                                                                         \
     return __atomic_compare_exchange_n(&value_, &expected, desired, false, order, __ATOMIC_RELAXED);     \
   }
   FREEWAY_RMW(relaxed, __ATOMIC_RELAXED)
@@ -42,12 +44,15 @@ class Atomic {
 #undef FREEWAY_RMW
 
   bool cas_relaxed_acquire(T& expected, T desired) {  // GCC wants success to be no weaker than failure
+    count_rmw();
     return __atomic_compare_exchange_n(&value_, &expected, desired, false, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE);
   }
   bool cas_acquire_acquire(T& expected, T desired) {
+    count_rmw();
     return __atomic_compare_exchange_n(&value_, &expected, desired, false, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE);
   }
   bool cas_acq_rel_acquire(T& expected, T desired) {
+    count_rmw();
     return __atomic_compare_exchange_n(&value_, &expected, desired, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
   }
 
