@@ -1,6 +1,17 @@
 # SPDX-License-Identifier: MIT
 #
 # workload.py: how a workload is declared. The declarations themselves are in harness/catalogue, a file for each group.
+#
+# argv[0] names what is run:
+#   "larson"          a program of bench/workloads, <build>/bench/workloads/larson. It runs with the allocator preloaded
+#                     and prints one line of JSON (bench/workloads/support/measure.h).
+#   "real/redis.py"   a driver of a real program, bench/real/redis.py, run by the laboratory's Python in an empty folder
+#                     of its own *without* the allocator. It starts the real program under the allocator with
+#                     harness.real_program.run, which knows how (the laboratory says it in LAB_... variables), and
+#                     prints one line of the same form with harness.real_program.report: times, memory and faults in it
+#                     are the real program's, not the driver's. Exit status 77: the real program is not installed (the
+#                     sample is then `missing`; the driver says on stderr what to install).
+# Either gets `--shrink N` as its last arguments if N > 1.
 """Workloads and their metrics."""
 
 from __future__ import annotations
@@ -32,7 +43,7 @@ class Metric:
     higher_is_better: bool = False
 
     def value(self, result: Mapping[str, float]) -> float:
-        """The figure, from one result (the program's JSON line and the kernel's account, merged); KeyError if absent."""
+        """The figure, from one result (the program's JSON line and the kernel's account); KeyError if absent."""
         if self.key == CPU_NS:
             return float(result["cpu_seconds"]) * 1e9 / float(result["ops"])
         if self.key == WALL_NS:
@@ -50,7 +61,7 @@ class Workload:
     """A program with its arguments. A new process is started for each sample."""
 
     name: str  # unique over all catalogues, e.g. "larson-michael"
-    argv: tuple[str, ...]  # [0]: a program below <build>/bench/workloads; "{threads}" stands for the number of threads
+    argv: tuple[str, ...]  # [0]: see above; "{threads}" stands for the number of threads
     metrics: tuple[Metric, ...]  # [0] is the main one
     suites: tuple[str, ...]  # of "quick", "today", "papers", "real", "scaling"
     groups: tuple[str, ...] = field(default=())  # further words that --only understands
