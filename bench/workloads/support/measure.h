@@ -20,7 +20,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
-#include <initializer_list>
 #include <utility>
 #include <vector>
 
@@ -76,6 +75,16 @@ inline void* must_malloc(std::size_t size) {
 // A block's first word carries a value, so that the checksum sees blocks that overlap or lose their contents.
 inline void stamp(void* block, std::uint64_t value) { *static_cast<volatile std::uint64_t*>(block) = value; }
 inline std::uint64_t stamp_of(void* block) { return *static_cast<volatile std::uint64_t*>(block); }
+
+// The same in the first sizeof(Word) bytes, for blocks that may be smaller than eight.
+template <class Word>
+void stamp_as(void* block, std::uint64_t value) {
+  *static_cast<volatile Word*>(block) = static_cast<Word>(value);
+}
+template <class Word>
+std::uint64_t stamp_of_as(void* block) {
+  return *static_cast<volatile Word*>(block);
+}
 
 // --- Random numbers --------------------------------------------------------------------------------------------------
 
@@ -161,7 +170,7 @@ struct Extra {
 
 // Prints the result. `ops` is what one figure in ns is divided by; what counts as one is said in each program's head.
 inline void report(const char* name, double ops, const Stopwatch& watch, std::uint64_t checksum,
-                   std::initializer_list<Extra> extras = {}) {
+                   const std::vector<Extra>& extras = {}) {
   rusage usage;
   getrusage(RUSAGE_SELF, &usage);
   std::printf("{\"name\": \"%s\", \"ops\": %.0f, \"seconds\": %.6f, \"cpu_seconds\": %.6f, \"checksum\": \"%016llx\", "
