@@ -80,7 +80,7 @@ def read_usage(result: Path) -> Usage:
     if not result.exists() or result.stat().st_size == 0:
         raise DemoError("the run was cut short")
     used: dict[str, Any] = json.loads(result.read_text())
-    return Usage(used["wall"], used["user"] + used["system"], used["peak_rss_kib"] / 1024, used["status"])
+    return Usage(used["wall_s"], used["user_s"] + used["system_s"], used["rss_peak_kib"] / 1024, used["status"])
 
 
 def measure(malloc: Malloc, argv: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: Path) -> Usage:
