@@ -3,7 +3,7 @@
 # The two functions with which tests are added.
 #
 #   freeway_add_test(<name> SOURCES a.cc ... [LABELS ...] [ARGS ...] [TIMEOUT seconds] [ENV K=V ...] [LIBS ...]
-#                    [NO_MODES] [INTERNAL] [PREFIXED] [NO_GTEST] [RUN_SERIAL] [ENGINE e] [ENGINES e ...])
+#                    [NO_MODES] [INTERNAL] [PREFIXED] [NO_GTEST] [RUN_SERIAL] [ENGINE e [VARIANT v]] [ENGINES e ...])
 #     By default the program links libfreeway.so, so that malloc *is* Freeway in it, and GoogleTest's main. Two tests
 #     are registered: <name>.rseq (FREEWAY_RSEQ=1) and <name>.no-rseq (FREEWAY_RSEQ=0).
 #       NO_MODES  one test called <name>
@@ -13,13 +13,14 @@
 #       NO_GTEST  the program has its own main and passes by exit status 0
 #       ENGINES   registered once more for each of these paper engines that are built, as <engine>.<name>, with the
 #                 engine's library in libfreeway.so's place (lfmalloc in both modes)
-#       ENGINE    for this engine only, under the plain name
+#       ENGINE    for this engine only, under the plain name; VARIANT: with that build of it, which is then built
 #
 #   freeway_add_script_test(<name> COMMAND program args ... [LABELS ...] [TIMEOUT seconds] [ENV K=V ...] [NO_MODES]
 #                           [RUN_SERIAL] [ENGINE e] [ENGINES e ...])
 #
 # Every test finds in its environment FREEWAY_LIB (libfreeway.so, or the engine's library), FREEWAY_COMMAND (the command),
-# FREEWAY_BUILD_DIR, FREEWAY_SOURCE_DIR and, under a paper engine, FREEWAY_TEST_ENGINE. A test without LABELS is `quick`; tests labelled `long` are left to `make test-long`.
+# FREEWAY_BUILD_DIR, FREEWAY_SOURCE_DIR and, under a paper engine, FREEWAY_TEST_ENGINE and FREEWAY_TEST_VARIANT. A test
+# without LABELS is `quick`; tests labelled `long` are left to `make test-long`.
 # Sanitizer builds have INTERNAL and PREFIXED tests only; cross builds have no script tests (the emulator would not be
 # applied to what a script starts) and no .rseq tests (it offers no rseq).
 
@@ -42,13 +43,34 @@ else()
 endif()
 find_package(Threads REQUIRED)
 
+# <library>.in_place: a program that links libfreeway.so gets the library of an engine, or of a variant of one, where
+# LD_LIBRARY_PATH says so. All tests with that library depend on it: were it missing, the loader would quietly take the
+# flagship.
+function(freeway_guard_library library)
+  get_property(guarded GLOBAL PROPERTY freeway_guarded_libraries)
+  if(library IN_LIST guarded)
+    return()
+  endif()
+  set_property(GLOBAL APPEND PROPERTY freeway_guarded_libraries ${library})
+  add_test(NAME ${library}.in_place COMMAND engines_in_place libfreeway-${library}.so)
+  set_tests_properties(${library}.in_place PROPERTIES FIXTURES_SETUP ${library}_in_place LABELS "quick;engines"
+    ENVIRONMENT "LD_LIBRARY_PATH=${PROJECT_BINARY_DIR}/engines/${library}")
+endfunction()
+
 # Registers one test: `name` in `mode` (plain, rseq, no-rseq) under `engine` (freeway, or a paper engine). Uses the
 # caller's T_ variables.
 function(freeway_register_one name mode engine)
   set(environment "FREEWAY_BUILD_DIR=${PROJECT_BINARY_DIR}" "FREEWAY_SOURCE_DIR=${PROJECT_SOURCE_DIR}")
   if(NOT engine STREQUAL "freeway")
-    list(APPEND environment "FREEWAY_LIB=$<TARGET_FILE:freeway_${engine}>" "FREEWAY_TEST_ENGINE=${engine}"
-      "LD_LIBRARY_PATH=${PROJECT_BINARY_DIR}/engines/${engine}")
+    set(library ${engine})
+    if(T_VARIANT)
+      set(library ${engine}-${T_VARIANT})
+      list(APPEND environment "FREEWAY_TEST_VARIANT=${T_VARIANT}")
+    endif()
+    string(REPLACE "-" "_" target "freeway_${library}")
+    set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL OFF)
+    list(APPEND environment "FREEWAY_LIB=$<TARGET_FILE:${target}>" "FREEWAY_TEST_ENGINE=${engine}"
+      "LD_LIBRARY_PATH=${PROJECT_BINARY_DIR}/engines/${library}")
   elseif(TARGET freeway_shared)
     list(APPEND environment "FREEWAY_LIB=$<TARGET_FILE:freeway_shared>")
   endif()
@@ -70,8 +92,8 @@ function(freeway_register_one name mode engine)
   set_tests_properties(${name} PROPERTIES
     LABELS "${T_LABELS}" TIMEOUT ${T_TIMEOUT} ENVIRONMENT "${environment}" RUN_SERIAL ${T_RUN_SERIAL})
   if(NOT engine STREQUAL "freeway")
-    # Were the engine's library missing, the loader would quietly take the flagship (tests/engines/CMakeLists.txt).
-    set_tests_properties(${name} PROPERTIES FIXTURES_REQUIRED ${engine}_in_place)
+    freeway_guard_library(${library})
+    set_tests_properties(${name} PROPERTIES FIXTURES_REQUIRED ${library}_in_place)
   endif()
   if(T_SKIP_CODE)
     set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE ${T_SKIP_CODE})
@@ -80,7 +102,8 @@ endfunction()
 
 # Registers `name`, once or once per mode, and for engines.
 function(freeway_register_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 T "NO_MODES;RUN_SERIAL" "TIMEOUT;ENGINE;SKIP_CODE" "COMMAND;LABELS;ENV;ENGINES")
+  cmake_parse_arguments(PARSE_ARGV 1 T "NO_MODES;RUN_SERIAL" "TIMEOUT;ENGINE;VARIANT;SKIP_CODE"
+    "COMMAND;LABELS;ENV;ENGINES")
   if(NOT T_LABELS)
     set(T_LABELS quick)
   endif()
@@ -126,7 +149,7 @@ macro(freeway_forward_test_options)
       list(APPEND forward ${flag})
     endif()
   endforeach()
-  foreach(option TIMEOUT LABELS ENV ENGINE ENGINES SKIP_CODE)
+  foreach(option TIMEOUT LABELS ENV ENGINE VARIANT ENGINES SKIP_CODE)
     if(T_${option})
       list(APPEND forward ${option} ${T_${option}})
     endif()
@@ -134,8 +157,8 @@ macro(freeway_forward_test_options)
 endmacro()
 
 function(freeway_add_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 T "NO_MODES;INTERNAL;PREFIXED;NO_GTEST;RUN_SERIAL" "TIMEOUT;ENGINE;SKIP_CODE"
-    "SOURCES;LABELS;ARGS;ENV;LIBS;ENGINES")
+  cmake_parse_arguments(PARSE_ARGV 1 T "NO_MODES;INTERNAL;PREFIXED;NO_GTEST;RUN_SERIAL"
+    "TIMEOUT;ENGINE;VARIANT;SKIP_CODE" "SOURCES;LABELS;ARGS;ENV;LIBS;ENGINES")
   if(T_UNPARSED_ARGUMENTS OR NOT T_SOURCES)
     message(FATAL_ERROR "freeway_add_test(${name}): no SOURCES, or unknown arguments '${T_UNPARSED_ARGUMENTS}'")
   endif()

@@ -5,12 +5,13 @@
 // another CPU than all the parent's threads and allocates and frees there, while they do so on the CPU that the stale
 // number names. An allocator that believes the number has two CPUs in one CPU's data.
 #include <pthread.h>
-#include <sched.h>
 #include <sys/wait.h>
 
 #include <csignal>
 #include <cstdio>
+#include <vector>
 
+#include "cpu_affinity.h"
 #include "signal/support/block_mix.h"
 #include "signal/support/case_runner.h"
 #include "signal/support/heap_account.h"
@@ -41,22 +42,15 @@ std::atomic<pid_t> child_to_kill{0};
 int parents_cpu, childs_cpu;
 
 void pin(int cpu) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(cpu, &set);
-  require(::sched_setaffinity(0, sizeof set, &set) == 0, "cannot choose the CPU", static_cast<unsigned>(cpu));
+  require(stay_on(cpu), "cannot choose the CPU", static_cast<unsigned>(cpu));
 }
 
 // The first two CPUs that this process may use.
 void choose_cpus() {
-  cpu_set_t set;
-  ::sched_getaffinity(0, sizeof set, &set);
-  int found[2], count = 0;
-  for (int cpu = 0; cpu < CPU_SETSIZE && count < 2; cpu++)
-    if (CPU_ISSET(cpu, &set)) found[count++] = cpu;
-  if (count < 2) skip("needs two CPUs");
-  parents_cpu = found[0];
-  childs_cpu = found[1];
+  const std::vector<int> usable = usable_cpus();
+  if (usable.size() < 2) skip("needs two CPUs");
+  parents_cpu = usable[0];
+  childs_cpu = usable[1];
 }
 
 void* work(void* argument) {

@@ -6,7 +6,6 @@
 // A breakpoint goes away when it is hit, so different instructions are counted, not executions.
 #include <dlfcn.h>
 #include <link.h>
-#include <sched.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -16,6 +15,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "cpu_affinity.h"
 #include "signal/support/heap_account.h"
 
 namespace {
@@ -72,13 +72,6 @@ void disarm() {
     if (*locked[i] == 0xcc) *locked[i] = saved[i];
 }
 
-void stay_on(int cpu) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(cpu, &set);
-  ::sched_setaffinity(0, sizeof set, &set);
-}
-
 int failures = 0;
 void expect(const char* what, int seen, int expected) {
   std::printf("%-60s %d atomic instructions (%d)\n", what, seen, expected);
@@ -104,12 +97,8 @@ int main() {
   act.sa_flags = SA_SIGINFO;
   ::sigaction(SIGTRAP, &act, nullptr);
 
-  cpu_set_t allowed;
-  ::sched_getaffinity(0, sizeof allowed, &allowed);
-  int cpus[2] = {-1, -1};
-  for (int cpu = 0, n = 0; cpu < CPU_SETSIZE && n < 2; ++cpu)
-    if (CPU_ISSET(cpu, &allowed)) cpus[n++] = cpu;
-  stay_on(cpus[0]);
+  const std::vector<int> cpus = freeway_test::usable_cpus();
+  freeway_test::stay_on(cpus[0]);
 
   for (const size_t size : kSizes) {
     block = ::malloc(size);  // brings a superblock on line
@@ -130,12 +119,12 @@ int main() {
     std::snprintf(what, sizeof what, "malloc(%zu) and free of a local block", size);
     expect(what, least, expected);
   }
-  if (rseq && cpus[1] >= 0) {
+  if (rseq && cpus.size() > 1) {
     int least = kMost;
     for (int tries = 0; tries < 20 && least > 1; ++tries) {
-      stay_on(cpus[0]);
+      freeway_test::stay_on(cpus[0]);
       block = ::malloc(64);
-      stay_on(cpus[1]);
+      freeway_test::stay_on(cpus[1]);
       arm();
       ::free(block);
       disarm();

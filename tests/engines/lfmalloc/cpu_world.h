@@ -4,7 +4,6 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <sched.h>
 #include <sys/resource.h>
 
 #include <cstdlib>
@@ -12,6 +11,7 @@
 #include <memory>
 #include <vector>
 
+#include "cpu_affinity.h"
 #include "engine/lfmalloc/memory.h"
 #include "engine/lfmalloc/rseq_place.h"
 #include "engine/lfmalloc/sections.h"
@@ -54,21 +54,8 @@ inline bool find_rseq_or_say_so() {
   return freeway_hot.in_use != 0;
 }
 
-// Keeps the calling thread on one CPU; false: not allowed.
-inline bool stay_on(int cpu) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(cpu, &set);
-  return ::sched_setaffinity(0, sizeof set, &set) == 0;
-}
-inline std::vector<int> usable() {
-  cpu_set_t set;
-  ::sched_getaffinity(0, sizeof set, &set);
-  std::vector<int> cpus;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
-    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
-  return cpus;
-}
+using freeway_test::stay_on;
+
 // How often this thread lost its CPU.
 inline long switches() {
   rusage usage{};
@@ -80,7 +67,7 @@ class CpuWorld : public ::testing::Test {
  protected:
   void SetUp() override {
     if (!find_rseq_or_say_so()) GTEST_SKIP() << "no rseq here";
-    cpus = usable();
+    cpus = freeway_test::usable_cpus();
     heaps.resize(HOT_IDS);
     superblocks.resize(HOT_IDS);
     for (const int cpu : cpus) {
@@ -93,13 +80,8 @@ class CpuWorld : public ::testing::Test {
   }
   void TearDown() override {
     if (cpus.empty()) return;
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    for (const int cpu : cpus) {
-      freeway_lfmalloc_heaps[cpu] = nullptr;
-      CPU_SET(cpu, &set);
-    }
-    ::sched_setaffinity(0, sizeof set, &set);
+    for (const int cpu : cpus) freeway_lfmalloc_heaps[cpu] = nullptr;
+    stay_on(cpus);
   }
 
   LocalHeap<Product>& heap(int cpu) { return *heaps[static_cast<std::size_t>(cpu)]; }

@@ -5,12 +5,12 @@
 // pseudo-code) a superblock that is on line on an idle CPU keeps what was freed to it from elsewhere.
 #include <gtest/gtest.h>
 #include <pthread.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <thread>
 #include <vector>
 
+#include "cpu_affinity.h"
 #include "signal/support/heap_account.h"
 
 namespace {
@@ -21,21 +21,6 @@ freeway_stats_t stats() {
   freeway_stats_t s;
   heap_account.stats(&s, sizeof s);
   return s;
-}
-
-std::vector<int> usable_cpus() {
-  cpu_set_t set;
-  ::sched_getaffinity(0, sizeof set, &set);
-  std::vector<int> cpus;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
-    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
-  return cpus;
-}
-void stay_on(const std::vector<int>& cpus) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  for (const int cpu : cpus) CPU_SET(cpu, &set);
-  ::sched_setaffinity(0, sizeof set, &set);
 }
 
 // The paper's threadtest: rounds in which the threads together allocate so many blocks, and free them. What the
@@ -109,7 +94,7 @@ TEST(Space, AnIdleCpuKeepsWhatWasFreedToItsSuperblocks) {
   if (!rseq_mode() || cpus.size() < 2) GTEST_SKIP() << "needs restartable sections and two CPUs";
   constexpr size_t kBytes = 5000, kBlocks = 400;
   const auto frame_of = [](void* block) { return reinterpret_cast<uintptr_t>(block) / kFrameBytes; };
-  stay_on({cpus[0]});
+  stay_on(cpus[0]);
   std::vector<void*> blocks(kBlocks);
   for (void*& block : blocks) block = ::malloc(kBytes);
   const uintptr_t online = frame_of(blocks.back());
@@ -118,14 +103,14 @@ TEST(Space, AnIdleCpuKeepsWhatWasFreedToItsSuperblocks) {
   };
   const auto in_use = in_it();
   EXPECT_GT(in_use, 0);
-  stay_on({cpus[1]});
+  stay_on(cpus[1]);
   for (void* block : blocks) ::free(block);
   // All of them are free, but those of the superblock that is on line over there are not to be had here.
   for (void*& block : blocks) block = ::malloc(kBytes);
   EXPECT_EQ(in_it(), 0);
   for (void* block : blocks) ::free(block);
   // Back there, it goes off line once its local list is used up, and is in the global heap with its remote list: used again.
-  stay_on({cpus[0]});
+  stay_on(cpus[0]);
   for (void*& block : blocks) block = ::malloc(kBytes);
   EXPECT_GE(in_it(), in_use);
   for (void* block : blocks) ::free(block);

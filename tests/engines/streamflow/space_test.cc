@@ -53,7 +53,7 @@ void expect_sound() {
 TEST(Library, IsTheBuildUnderTest) {
   Dl_info info;
   ASSERT_NE(dladdr(reinterpret_cast<void*>(freeway_stats), &info), 0);
-  const char* build = getenv("FREEWAY_TEST_BUILD");
+  const char* build = getenv("FREEWAY_TEST_VARIANT");
   const std::string folder = std::string("/streamflow") + (build != nullptr ? std::string("-") + build : "") + "/";
   EXPECT_NE(std::string(info.dli_fname).find(folder), std::string::npos) << info.dli_fname;
 }
