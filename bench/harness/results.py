@@ -14,6 +14,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -161,14 +162,15 @@ class Results:
 
 
 def read(path: Path) -> Results:
-    """The file's contents. A last line that was cut short is left out; any other fault is a ResultsError."""
+    """The file's contents, which may be packed (.gz). A last line that was cut short is left out; any other fault is a ResultsError."""
     runs: list[Run] = []
     samples: list[Sample] = []
     counts: list[Count] = []
     try:
-        lines = path.read_text().split("\n")
+        packed = path.suffix == ".gz"
+        lines = (gzip.decompress(path.read_bytes()).decode() if packed else path.read_text()).split("\n")
     except OSError as error:
-        raise ResultsError(f"cannot read {path}: {error.strerror}") from None
+        raise ResultsError(f"cannot read {path}: {error.strerror or error}") from None
     for number, line in enumerate(lines, 1):
         if not line:
             continue
