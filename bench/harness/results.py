@@ -162,7 +162,7 @@ class Results:
 
 
 def read(path: Path) -> Results:
-    """The file's contents, which may be packed (.gz). A last line that was cut short is left out; any other fault is a ResultsError."""
+    """The file's contents; it may be packed (.gz). A last line cut short is left out; other faults: ResultsError."""
     runs: list[Run] = []
     samples: list[Sample] = []
     counts: list[Count] = []
