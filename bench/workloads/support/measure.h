@@ -154,6 +154,8 @@ class Stopwatch {
     cpu_ += clock_seconds(CLOCK_PROCESS_CPUTIME_ID);
     wall_ += clock_seconds(CLOCK_MONOTONIC);
   }
+  // CPU time that this process's clock does not see: its children's, as they measured it.
+  void add_cpu(double seconds) { cpu_ += seconds; }
   double wall() const { return wall_; }
   double cpu() const { return cpu_; }
 
@@ -174,9 +176,9 @@ inline void report(const char* name, double ops, const Stopwatch& watch, std::ui
   rusage usage;
   getrusage(RUSAGE_SELF, &usage);
   std::printf("{\"name\": \"%s\", \"ops\": %.0f, \"seconds\": %.6f, \"cpu_seconds\": %.6f, \"checksum\": \"%016llx\", "
-              "\"rss_peak_kib\": %ld, \"minor_faults\": %ld",
+              "\"rss_peak_kib\": %ld, \"vm_peak_kib\": %ld, \"minor_faults\": %ld",
               name, ops, watch.wall(), watch.cpu(), static_cast<unsigned long long>(checksum), peak_kib(),
-              usage.ru_minflt);
+              virtual_peak_kib(), usage.ru_minflt);
   for (const Extra& extra : extras) std::printf(", \"%s\": %.6g", extra.key, extra.value);
   std::printf("}\n");
 }

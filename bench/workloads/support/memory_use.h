@@ -45,6 +45,9 @@ inline long rollup_kib(const char* field) { return kib_of("/proc/self/smaps_roll
 // started it, and a harness is larger than most of what it starts.)
 inline long peak_kib() { return kib_of("/proc/self/status", "VmHWM:"); }
 
+// The most address space; reservations count, and cost nothing. Two of the papers print it.
+inline long virtual_peak_kib() { return kib_of("/proc/self/status", "VmPeak:"); }
+
 // malloc_trim(0), and whatever else the allocator in use offers for the same purpose: peers whose malloc_trim is
 // glibc's (so does nothing for them) get their own call, or the comparison would be unfair.
 inline void trim_all() {
