@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: MIT
+#
+# summary.py: the page's first screen as data: geometric means, who wins where, the flagship's worst places, the
+# targets, and what went wrong. Nothing here knows HTML or Markdown.
+"""What the results come to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from harness.report.lineup import FLAGSHIP, GLIBC
+from harness.report.measured import Measured
+from harness.results import Case
+from harness.statistics import Ratio, geomean_interval
+from harness.workload import PEAK_RSS, Metric, Workload
+
+BEST = "best"  # stands for: whoever is best in the cell
+WORST_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A geometric mean over workloads."""
+
+    ratio: Ratio | None
+    workloads: int
+
+
+@dataclass(frozen=True)
+class MeanRow:
+    """One allocator's means, by column."""
+
+    allocator: str
+    means: dict[str, Mean]
+
+
+@dataclass(frozen=True)
+class HeatRow:
+    """One workload: each allocator's ratio to the best of them."""
+
+    workload: Workload
+    label: str
+    ratios: dict[str, float | None]
+    best: str | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The flagship beside the best peer, in one metric of one case."""
+
+    workload: Workload
+    case: Case
+    metric: Metric
+    peer: str
+    ours: float
+    theirs: float
+    ratio: Ratio
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the target was met; None without one."""
+        return None if self.metric.target is None else self.ratio.median <= self.metric.target
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Samples of a cell that ended alike."""
+
+    case: Case
+    allocator: str
+    status: str
+    detail: str
+    times: int
+    of: int
+
+
+def timing_metrics(workload: Workload) -> list[Metric]:
+    """The metrics that count in a mean of times."""
+    return [metric for metric in workload.metrics if metric.timing]
+
+
+def comparable(measured: Measured) -> list[Workload]:
+    """The workloads that every allocator can run: those with an interface of their own say nothing about malloc."""
+    return [workload for workload in measured.workloads if not workload.allocators]
+
+
+def _cells(measured: Measured, workload: Workload, metrics: list[Metric], reference: str) -> list:
+    cells = []
+    for case in measured.cases_of(workload.name):
+        for metric in metrics:
+            name = measured.best(metric, case, measured.allocators) if reference == BEST else reference
+            if name:
+                cells.append((metric, case, name))
+    return cells
+
+
+def mean(measured: Measured, workloads: list[Workload], allocator: str, reference: str, rss: bool = False) -> Mean:
+    """The geometric mean over workloads, each counting once whatever its metrics and numbers of threads."""
+    ratios = []
+    for workload in workloads:
+        metrics = [PEAK_RSS] if rss else timing_metrics(workload)
+        found = measured.workload_ratios(_cells(measured, workload, metrics, reference), allocator)
+        if found:
+            ratios.append(found)
+    return Mean(geomean_interval(ratios) if ratios else None, len(ratios))
+
+
+MEAN_COLUMNS = {
+    "time / best": (BEST, False),
+    f"time / {GLIBC}": (GLIBC, False),
+    "peak RSS / best": (BEST, True),
+    f"peak RSS / {GLIBC}": (GLIBC, True),
+}
+
+
+def means(measured: Measured) -> list[MeanRow]:
+    """The table of means, best time first."""
+    workloads = comparable(measured)
+    rows = []
+    for name in measured.allocators:
+        columns = {
+            label: mean(measured, workloads, name, reference, rss) for label, (reference, rss) in MEAN_COLUMNS.items()
+        }
+        if any(each.workloads for each in columns.values()):
+            rows.append(MeanRow(name, columns))
+    first = next(iter(MEAN_COLUMNS))
+    return sorted(rows, key=lambda row: row.means[first].ratio.median if row.means[first].ratio else float("inf"))
+
+
+def means_by_suite(measured: Measured) -> dict[str, list[MeanRow]]:
+    """Time relative to the best, suite by suite (a workload may be in several)."""
+    workloads = comparable(measured)
+    suites = dict.fromkeys(suite for workload in workloads for suite in workload.suites)
+    members = {suite: [w for w in workloads if suite in w.suites] for suite in suites}
+    rows = []
+    for name in measured.allocators:
+        rows.append(MeanRow(name, {suite: mean(measured, each, name, BEST) for suite, each in members.items()}))
+    return [row for row in rows if any(each.workloads for each in row.means.values())]
+
+
+def heat(measured: Measured, rss: bool = False) -> list[HeatRow]:
+    """Ratio to the best in each workload's main metric (or peak RSS), over its numbers of threads."""
+    rows = []
+    for workload in measured.workloads:
+        metrics = [PEAK_RSS] if rss else workload.metrics[:1]
+        cells = _cells(measured, workload, metrics, BEST)
+        if not cells:
+            continue
+        ratios: dict[str, float | None] = {}
+        for name in measured.allocators:
+            found = measured.workload_ratios(cells, name)
+            ratios[name] = geomean_interval([found]).median if found else None
+        known = {name: ratio for name, ratio in ratios.items() if ratio is not None}
+        rows.append(HeatRow(workload, metrics[0].label, ratios, min(known, key=known.__getitem__) if known else None))
+    return rows
+
+
+def compared(measured: Measured) -> list[Comparison]:
+    """The flagship beside the best peer wherever both were measured."""
+    rows = []
+    for workload in comparable(measured):
+        for case in measured.cases_of(workload.name):
+            for metric in workload.metrics:
+                row = _compare(measured, workload, case, metric)
+                if row:
+                    rows.append(row)
+    return rows
+
+
+def _compare(measured: Measured, workload: Workload, case: Case, metric: Metric) -> Comparison | None:
+    peer = measured.best_peer(metric, case)
+    ratio = measured.ratio(metric, case, FLAGSHIP, peer) if peer else None
+    if not peer or not ratio:
+        return None
+    ours, theirs = (measured.quartiles(metric, case, name) for name in (FLAGSHIP, peer))
+    return Comparison(workload, case, metric, peer, ours.median, theirs.median, ratio)
+
+
+def worst(rows: list[Comparison], shown: int = WORST_SHOWN) -> list[Comparison]:
+    """The workloads in which the flagship is furthest behind in time, each by its worst cell."""
+    by_workload: dict[str, Comparison] = {}
+    for row in rows:
+        known = by_workload.get(row.workload.name)
+        if row.metric.timing and (known is None or row.ratio.median > known.ratio.median):
+            by_workload[row.workload.name] = row
+    behind = sorted(by_workload.values(), key=lambda row: -row.ratio.median)
+    return [row for row in behind if row.ratio.median > 1][:shown]
+
+
+def targets(rows: list[Comparison]) -> list[Comparison]:
+    """Where a target was set; missed ones first, the furthest ahead of them."""
+    chosen = [row for row in rows if row.metric.target]
+    return sorted(chosen, key=lambda row: (bool(row.met), -row.ratio.median / (row.metric.target or 1)))
+
+
+def failures(measured: Measured) -> list[Failure]:
+    """What went wrong, once for each way it did."""
+    grouped = Counter((s.case, s.allocator, s.status, s.detail) for s in measured.failures())
+    found = []
+    for (case, allocator, status, detail), times in grouped.items():
+        found.append(Failure(case, allocator, status, detail, times, len(measured.results.of(case, allocator))))
+    return found
+
+
+def warnings(measured: Measured) -> list[str]:
+    """What a reader must know before believing the figures."""
+    results, said = measured.results, []
+    if not results.runs:
+        return ["The results hold no run: nothing was measured."]
+    noisy = [sample for sample in results.samples if sample.noisy]
+    if noisy:
+        share = max(sample.foreign_cpu for sample in noisy)
+        said.append(
+            f"{len(noisy)} of {len(results.samples)} samples were taken while other processes used the machine "
+            f"(up to {share:.0%} of its CPU time)."
+        )
+    shrunk = sorted({run.shrink for run in results.runs if run.shrink != 1})
+    if shrunk:
+        said.append(f"The work was divided by {', '.join(map(str, shrunk))}: a trial run, not a measurement.")
+    machines = {str(sorted(_hardware(run.machine).items())) for run in results.runs}
+    if len(machines) > 1:
+        said.append(f"The figures come from {len(machines)} different machines; ratios never cross runs.")
+    unmeasured = [w.name for w in measured.workloads if not measured.cases_of(w.name)]
+    if unmeasured:
+        said.append(f"Interrupted, or not possible here; no sample of: {', '.join(unmeasured)}.")
+    thin = _repeats(measured)
+    if thin and thin < 5:
+        said.append(f"{thin} repeat{'s' if thin > 1 else ''}: too few for the intervals to mean 95 %.")
+    return said
+
+
+def _hardware(machine: dict) -> dict:
+    return {key: machine.get(key) for key in ("cpus", "model", "kernel", "libc")}
+
+
+def _repeats(measured: Measured) -> int:
+    """The most repeats that any cell has."""
+    cells = Counter((sample.case, sample.allocator) for sample in measured.results.samples)
+    return max(cells.values(), default=0)

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: MIT
+"""Numbers, ratios and names as text, the same on the page, in Markdown and in plots."""
+
+from __future__ import annotations
+
+import re
+
+from harness.statistics import Ratio
+
+NOT_MEASURED = "not measured"
+
+
+def number(value: float) -> str:
+    """Three significant digits, thousands set apart; no exponents."""
+    if value == 0:
+        return "0"
+    size = abs(value)
+    if size >= 1000:
+        digits = 0 if size >= 10_000 else -1
+        rounded = round(value, digits) if size < 100_000 else round(value)
+        return f"{rounded:,.0f}".replace(",", "\u202f")
+    if size >= 100:
+        return f"{value:.0f}"
+    if size >= 10:
+        return f"{value:.1f}".removesuffix(".0")
+    text = f"{value:.2f}" if size >= 0.1 else f"{value:.2g}"
+    return text.rstrip("0").rstrip(".") if "." in text and "e" not in text else text
+
+
+def ratio(value: float | None) -> str:
+    """Two decimals, fewer when it is large; what is missing is a dash."""
+    if value is None:
+        return "–"
+    if value >= 100:
+        return f"{value:.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def interval(found: Ratio | None) -> str:
+    """`1.23 (1.20–1.27)`; without the interval where there was but one sample."""
+    if found is None:
+        return "–"
+    if found.count < 2:
+        return ratio(found.median)
+    return f"{ratio(found.median)} ({ratio(found.low)}–{ratio(found.high)})"
+
+
+def slug(text: str) -> str:
+    """A word for ids and file names."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
