@@ -4,7 +4,8 @@
 // whether an allocator reuses free memory in address order (the walk runs ahead of the prefetcher) or in the order in
 // which it was freed (every step a cache miss).
 //
-// build_ns and walk_ns: CPU ns a node. The time in front is the building's; one operation is one node built. --count (10^6), --size (bytes, 48), --walks (3), --rounds (5), --shrink.
+// build_ns and walk_ns: CPU ns a node. The time in front is the building's; one operation is one node built.
+// --count (10^6), --size (bytes, 48), --walks (3), --rounds (5), --shrink.
 #include "support/measure.h"
 
 namespace {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 //
-// short_threads: thousands of threads, a few at a time, each allocating blocks of mixed sizes, freeing most and leaving
+// short_threads: ten thousand threads, a few at a time, each allocating blocks of mixed sizes, freeing most and leaving
 // the rest to the next thread. What a thread's start and end cost the allocator, and whether memory grows with the
 // number of threads that ever lived.
 //
-// One operation is one malloc and one free. --threads (at a time, 2), --lives (threads in all, 6000),
+// One operation is one malloc and one free. --threads (at a time, 2), --lives (threads in all, 10000),
 // --blocks (each thread, 300), --shrink. Sizes: 16 bytes to 32 KiB, each doubling equally often.
 #include <thread>
 
@@ -45,7 +45,8 @@ void live(Lane& lane, std::uint64_t seed, std::size_t blocks, void** held) {
 int main(int argc, char** argv) {
   const auto threads = static_cast<std::size_t>(bench::number_argument(argc, argv, "threads", 2));
   const auto blocks = static_cast<std::size_t>(bench::number_argument(argc, argv, "blocks", 300));
-  const auto lives = static_cast<std::size_t>(bench::scaled(argc, argv, bench::number_argument(argc, argv, "lives", 6000)));
+  const long all_lives = bench::number_argument(argc, argv, "lives", 10'000);
+  const auto lives = static_cast<std::size_t>(bench::scaled(argc, argv, all_lives));
   const std::size_t left = blocks / kLeftTo + 1;
   bench::MappedArray<void*> inherited(threads * left);
   bench::MappedArray<void*> held(threads * blocks);

@@ -101,7 +101,7 @@ class Work(unittest.TestCase):
 
     def test_half_of_the_operations_are_allocations(self) -> None:
         line = run("--over", "malloc", "--levels", "28")
-        # A fair coin, and an allocation where there is nothing to free: 5 standard deviations, and the walk's return to 0.
+        # A fair coin: 5 standard deviations. And an allocation where there is nothing to free.
         self.assertGreater(line["allocations"], OPERATIONS / 2 - 5 * OPERATIONS**0.5 / 2)
         self.assertLess(line["allocations"], OPERATIONS / 2 + 10 * OPERATIONS**0.5 / 2)
 
