@@ -34,7 +34,7 @@ products := --target freeway_shared freeway_static freeway_command
 # $(call test,preset): everything but what is labelled `long`; the last lines are ctest's own summary.
 test = ctest --preset $(1) -j $(JOBS) $(CTEST_ARGS)
 
-.PHONY: all run test test-long lint debug asan tsan aarch64 bench install clean help
+.PHONY: all run test test-long lint debug asan tsan aarch64 bench peers install clean help
 # Installing packages is a queue anyway; the parallel work is in the commands.
 .NOTPARALLEL:
 
@@ -75,6 +75,9 @@ aarch64: packages-build packages-test packages-cross | build ## cross-compile fo
 bench: packages-build packages-test packages-bench $(VENV)/.stamp | build ## measure against other allocators
 	@$(call build,release,$(products) freeway_bench)
 	@bench/figures
+
+peers: packages-build packages-peers | build ## install or build the allocators to compare with (build/peers)
+	@$(PYTHON) bench/peers/install.py --jobs $(JOBS)
 
 install: packages-build packages-test | build ## install under PREFIX (default /usr/local), staged in DESTDIR
 	@cmake --preset release -DCMAKE_INSTALL_PREFIX="$(abspath $(PREFIX))" >/dev/null
