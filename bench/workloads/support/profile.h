@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 //
-// profile.h: what a program asks of malloc, counted: the figures that papers print of their benchmarks (Streamflow 2006,
-// Table 1), so that a program written anew can be compared with them.
+// profile.h: what a program asks of malloc, counted: the figures that papers print of their benchmarks (Streamflow
+// 2006, Table 1), so that a program written anew can be compared with them.
 //
 // A program takes its blocks through one of two classes, as a template argument: Malloc, which is malloc and free, or
-// Counted, chosen by --profile, which puts a header before each block that says who allocated it. What is counted is not
-// timed: a run under --profile measures nothing.
+// Counted, chosen by --profile, which puts a header before each block that says who allocated it. What is counted is
+// not timed: a run under --profile measures nothing.
 #ifndef FREEWAY_BENCH_SUPPORT_PROFILE_H
 #define FREEWAY_BENCH_SUPPORT_PROFILE_H
 
@@ -20,7 +20,10 @@ namespace bench {
 // What malloc and free are in a measured run.
 struct Malloc {
   static constexpr bool kCounts = false;
+  // A block that any thread may free.
   static void* allocate(std::size_t size) { return must_malloc(size); }
+  // A block that only the calling thread will free ("local memory" in HMalloc 2020): the same to malloc.
+  static void* allocate_local(std::size_t size) { return must_malloc(size); }
   static void free(void* block) { std::free(block); }
 };
 
@@ -32,6 +35,7 @@ inline constexpr std::uint32_t kMaxThreads = 1u << 20;
 
 struct Counts {
   std::uint64_t small = 0, small_bytes = 0, large = 0;
+  std::uint64_t local = 0;  // of both: blocks that the program says only their own thread will free
   std::uint64_t frees = 0;
   std::uint64_t remote = 0;     // freed by another thread than the one that allocated the block
   std::uint64_t after_end = 0;  // of those: freed when the thread that allocated it had ended
@@ -40,6 +44,7 @@ struct Counts {
     small += other.small;
     small_bytes += other.small_bytes;
     large += other.large;
+    local += other.local;
     frees += other.frees;
     remote += other.remote;
     after_end += other.after_end;
@@ -95,24 +100,18 @@ inline Counts total() {
 struct Counted {
   static constexpr bool kCounts = true;
 
-  static void* allocate(std::size_t size) {
-    auto* header = static_cast<Header*>(must_malloc(sizeof(Header) + size));
-    profile::Self& self = profile::self();
-    header->thread = self.number;
-    if (size >= profile::kLarge) {
-      ++self.counts.large;
-    } else {
-      ++self.counts.small;
-      self.counts.small_bytes += size;
-    }
-    return header + 1;
-  }
+  static void* allocate(std::size_t size) { return counted(size, false); }
+  static void* allocate_local(std::size_t size) { return counted(size, true); }
 
   static void free(void* block) {
     Header* header = static_cast<Header*>(block) - 1;
     profile::Self& self = profile::self();
     ++self.counts.frees;
     if (header->thread != self.number) {
+      if (header->local) {
+        std::fputs("--profile: a local block was freed by another thread\n", stderr);
+        std::abort();
+      }
       ++self.counts.remote;
       if (profile::ended[header->thread].load(std::memory_order_relaxed)) ++self.counts.after_end;
     }
@@ -122,7 +121,22 @@ struct Counted {
  private:
   struct alignas(16) Header {
     std::uint32_t thread;
+    bool local;
   };
+
+  static void* counted(std::size_t size, bool local) {
+    auto* header = static_cast<Header*>(must_malloc(sizeof(Header) + size));
+    profile::Self& self = profile::self();
+    *header = {self.number, local};
+    if (local) ++self.counts.local;
+    if (size >= profile::kLarge) {
+      ++self.counts.large;
+    } else {
+      ++self.counts.small;
+      self.counts.small_bytes += size;
+    }
+    return header + 1;
+  }
 };
 
 // The profile as further figures of the program's line; none without --profile. Shares are in per cent of all frees.
@@ -135,6 +149,7 @@ std::vector<Extra> profile_extras() {
   return {{"objects_small", number(all.small)},
           {"objects_large", number(all.large)},
           {"mean_size", part(number(all.small_bytes), all.small)},
+          {"local_percent", part(100 * number(all.local), all.small + all.large)},
           {"frees", number(all.frees)},
           {"remote_percent", part(100 * number(all.remote), all.frees)},
           {"after_end_percent", part(100 * number(all.after_end), all.frees)}};

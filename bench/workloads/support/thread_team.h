@@ -2,8 +2,8 @@
 //
 // thread_team.h: N threads that start together, and the time from that start until the last of them has finished.
 //
-// Threads are created before the clock starts and joined after it stops: neither belongs to what is measured. The work is
-// fixed, or ends after --seconds (the form of papers that count what is done in a fixed time).
+// Threads are created before the clock starts and joined after it stops: neither belongs to what is measured. The work
+// is fixed, or ends after --seconds (the form of papers that count what is done in a fixed time).
 #ifndef FREEWAY_BENCH_SUPPORT_THREAD_TEAM_H
 #define FREEWAY_BENCH_SUPPORT_THREAD_TEAM_H
 
@@ -36,6 +36,13 @@ inline double seconds_argument(int argc, char** argv) {
   return seconds;
 }
 
+inline void sleep_seconds(double seconds) {
+  timespec rest{static_cast<time_t>(seconds), 0};
+  rest.tv_nsec = static_cast<long>((seconds - static_cast<double>(rest.tv_sec)) * 1e9);
+  while (nanosleep(&rest, &rest) != 0) {
+  }
+}
+
 // What one thread writes to, apart from the others': two lines, because processors fetch them in pairs.
 template <class T>
 struct alignas(128) Padded {
@@ -63,8 +70,8 @@ class ThreadTeam {
     return done;
   }
 
-  // Runs body(t), t = 0 … size() - 1, each in a thread of its own; returns when all have finished. `watch` runs from the
-  // moment when all are let go to the moment when the last one is done.
+  // Runs body(t), t = 0 … size() - 1, each in a thread of its own; returns when all have finished. `watch` runs from
+  // the moment when all are let go to the moment when the last one is done.
   template <class Body>
   void run(Stopwatch& watch, Body body) {
     std::latch ready(static_cast<std::ptrdiff_t>(threads_));
@@ -88,7 +95,7 @@ class ThreadTeam {
     watch.start();
     gate.count_down();
     if (timed()) {
-      sleep_for(seconds_);
+      sleep_seconds(seconds_);
       stop_.store(true, std::memory_order_relaxed);
     }
     done.wait();
@@ -103,12 +110,6 @@ class ThreadTeam {
   double cpu(std::size_t t) const { return cpu_[t].value; }
 
  private:
-  static void sleep_for(double seconds) {
-    timespec rest{static_cast<time_t>(seconds), 0};
-    rest.tv_nsec = static_cast<long>((seconds - static_cast<double>(rest.tv_sec)) * 1e9);
-    while (nanosleep(&rest, &rest) != 0) {
-    }
-  }
   std::pair<double, double> ends() const {
     double first = finish_[0].value, last = first;
     for (const auto& one : finish_) {
