@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 #
-# recipes.py: where each peer comes from and how it is built: Debian's packages as they are; the newest of some as crates
-# that carry the C or C++ sources (nothing of their Rust parts is built); and `locked`, ours.
+# recipes.py: where each peer comes from and how it is built: Debian's packages as they are; the newest of some from
+# crates that carry the C or C++ sources (nothing of their Rust parts is built); and `locked`, ours.
 """One recipe for each peer."""
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def rpmalloc(workshop: Workshop) -> Built:
 
 
 def tcmalloc(workshop: Workshop) -> Built:
-    """Google's TCMalloc: the files that the crate's build.rs names, and TCMalloc's own malloc in place of its bridge."""
+    """Google's TCMalloc: the files that the crate's build.rs names, with TCMalloc's malloc for its bridge."""
     sources = workshop.crate("tcmalloc", "libtcmalloc-sys", needs=(1, 85))
     named = re.findall(r'"(c_src/[^"]+\.(?:cc|S))"', (sources / "build.rs").read_text())
     files = [sources / name for name in named if "bridge" not in name]

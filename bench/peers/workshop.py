@@ -201,7 +201,7 @@ def entry(name: str, built: Built | None, failed: str | None) -> dict[str, Any]:
 
 
 def make(recipe: Recipe, build: Path, jobs: int) -> dict[str, Any]:
-    """Makes (unless it is there already) and proves one peer. Whatever goes wrong is in the entry, nothing is raised."""
+    """Makes one peer, unless it is there already, and proves it. What goes wrong is in the entry, nothing is raised."""
     workshop = Workshop(build, recipe.name, jobs)
     stamp = workshop.folder / "built.json"
     built: Built | None = None
