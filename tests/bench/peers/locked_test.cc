@@ -89,12 +89,12 @@ TEST(Locked, IsTheMallocOfThisProgram) {
 }
 
 TEST(Locked, BlocksKeepTheirContents) {
-  for (unsigned seed = 1; seed <= 3; ++seed) trace(seed, 10'000);
+  for (unsigned seed = 1; seed <= 3; ++seed) trace(seed, 4000);
 }
 
 TEST(Locked, BlocksKeepTheirContentsBetweenThreads) {
   std::vector<std::thread> threads;
-  for (unsigned i = 0; i < 4; ++i) threads.emplace_back(trace, 10 + i, 4000);
+  for (unsigned i = 0; i < 4; ++i) threads.emplace_back(trace, 10 + i, 2000);
   for (auto& thread : threads) thread.join();
 }
 
