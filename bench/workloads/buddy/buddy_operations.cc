@@ -203,7 +203,7 @@ double run_processes(const Plan& plan, const bench::Heap& heap, Shared& shared, 
     int status = 0;
     if (waitpid(child, &status, 0) != child || status != 0) bench::die("a worker process failed");
   }
-  for (const Outcome& outcome : lanes.outcomes) watch.add_cpu(outcome.cpu);
+  for (const Outcome& outcome : lanes.outcomes) watch.add(0, outcome.cpu);
   return began;
 }
 

@@ -154,8 +154,11 @@ class Stopwatch {
     cpu_ += clock_seconds(CLOCK_PROCESS_CPUTIME_ID);
     wall_ += clock_seconds(CLOCK_MONOTONIC);
   }
-  // CPU time that this process's clock does not see: its children's, as they measured it.
-  void add_cpu(double seconds) { cpu_ += seconds; }
+  // Time that this process's clocks do not see: its children's, as they measured it.
+  void add(double wall, double cpu) {
+    wall_ += wall;
+    cpu_ += cpu;
+  }
   double wall() const { return wall_; }
   double cpu() const { return cpu_; }
 
