@@ -225,11 +225,13 @@ template <class Blocks, class Word>
 void measure(const Plan& plan, double seconds) {
   if (plan.idle_thread != 0) bench::start_and_end_idle_thread();
   Server<Blocks, Word> server(plan, seconds);
+  const bench::HeapGrowth heap;
   server.fill();
   bench::Stopwatch watch;
   server.run(watch);
   const auto [replaced, checksum] = server.finish();
-  bench::report("larson", static_cast<double>(replaced), watch, checksum, bench::profile_extras<Blocks>());
+  bench::report("larson", static_cast<double>(replaced), watch, checksum,
+                bench::profile_extras<Blocks>({{"heap_kib", heap.kib()}}));
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ struct Plan {
   long threads, items, work, queue, tasks, idle_thread;
 };
 constexpr bench::Preset<Plan> kPresets[] = {
-    {"michael", {.threads = 16, .items = 1'000'000, .work = 500, .queue = 1000, .tasks = 200'000, .idle_thread = 1}},
+    {"michael", {.threads = 16, .items = 1'000'000, .work = 500, .queue = 1000, .tasks = 1'000'000, .idle_thread = 1}},
 };
 constexpr bench::Parameter<Plan> kParameters[] = {
     {"threads", &Plan::threads}, {"items", &Plan::items}, {"work", &Plan::work},
@@ -126,6 +126,7 @@ void measure(const Plan& plan, double seconds) {
   if (plan.idle_thread != 0) bench::start_and_end_idle_thread();
   bench::ThreadTeam team(static_cast<std::size_t>(plan.threads), seconds);
   Shared<Blocks> shared(plan, team);
+  const bench::HeapGrowth heap;
   bench::Stopwatch watch;
   team.run(watch, [&](std::size_t t) {
     if (t == 0) produce(shared, t);
@@ -142,8 +143,8 @@ void measure(const Plan& plan, double seconds) {
     tasks += tally.value.tasks;
     checksum += tally.value.checksum;
   }
-  auto extras = bench::profile_extras<Blocks>();
-  extras.push_back({"tasks_per_second", static_cast<double>(tasks) / watch.wall()});
+  const auto extras = bench::profile_extras<Blocks>(
+      {{"tasks_per_second", static_cast<double>(tasks) / watch.wall()}, {"heap_kib", heap.kib()}});
   bench::report("lockfree_producer_consumer", static_cast<double>(tasks), watch, checksum, extras);
 }
 

@@ -69,7 +69,7 @@ void measure(const Plan& plan, double seconds) {
   const auto round = static_cast<std::size_t>(plan.blocks);
   bench::MappedArray<void*> blocks(team.size() * round);
   bench::MappedArray<bench::Padded<Done>> results(team.size());
-  const long before_kib = bench::peak_kib();
+  const bench::HeapGrowth heap;
   const rusage before = usage_now();
   bench::Stopwatch watch;
   team.run(watch, [&](std::size_t t) {
@@ -86,13 +86,12 @@ void measure(const Plan& plan, double seconds) {
   const double wall = watch.wall();
   const auto cpus = static_cast<double>(sysconf(_SC_NPROCESSORS_ONLN));
   const auto switches = static_cast<double>(after.ru_nvcsw - before.ru_nvcsw + after.ru_nivcsw - before.ru_nivcsw);
-  std::vector<bench::Extra> extras = {
-      {"pairs_per_second", pairs / wall},
-      {"processor_ns", bench::ns_each(wall * cpus, pairs)},
-      {"user_percent", 100 * (user_seconds(after) - user_seconds(before)) / (wall * cpus)},
-      {"switches_per_second", switches / wall},
-      {"heap_kib", static_cast<double>(bench::peak_kib() - before_kib)}};
-  for (const bench::Extra& extra : bench::profile_extras<Blocks>()) extras.push_back(extra);
+  const auto extras = bench::profile_extras<Blocks>(
+      {{"pairs_per_second", pairs / wall},
+       {"processor_ns", bench::ns_each(wall * cpus, pairs)},
+       {"user_percent", 100 * (user_seconds(after) - user_seconds(before)) / (wall * cpus)},
+       {"switches_per_second", switches / wall},
+       {"heap_kib", heap.kib()}});
   bench::report("mmicro", pairs, watch, all.checksum, extras);
 }
 

@@ -59,6 +59,7 @@ void measure(const Plan& plan, double seconds) {
   bench::MappedArray<void*> blocks(all_blocks);
   bench::MappedArray<bench::Padded<Done>> results(threads);
   bench::ThreadTeam team(threads, seconds);
+  const bench::HeapGrowth heap;
   bench::Stopwatch watch;
   const auto first_of = [&](std::size_t t) { return all_blocks * t / threads; };
   team.run(watch, [&](std::size_t t) {
@@ -70,7 +71,7 @@ void measure(const Plan& plan, double seconds) {
     ops += static_cast<double>(results[t].value.rounds) * static_cast<double>(first_of(t + 1) - first_of(t));
     checksum += results[t].value.checksum;
   }
-  bench::report("threadtest", ops, watch, checksum, bench::profile_extras<Blocks>());
+  bench::report("threadtest", ops, watch, checksum, bench::profile_extras<Blocks>({{"heap_kib", heap.kib()}}));
 }
 
 }  // namespace

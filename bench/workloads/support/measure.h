@@ -36,9 +36,8 @@ inline const char* text_argument(int argc, char** argv, const char* name, const 
   return fallback;
 }
 
-inline long number_argument(int argc, char** argv, const char* name, long fallback) {
-  const char* text = text_argument(argc, argv, name, nullptr);
-  if (text == nullptr) return fallback;
+// `text` as the value of --name: a whole number from 1 up.
+inline long positive_number(const char* name, const char* text) {
   char* end = nullptr;
   const long value = std::strtol(text, &end, 10);
   if (end == text || *end != '\0' || value < 1) {
@@ -48,9 +47,17 @@ inline long number_argument(int argc, char** argv, const char* name, long fallba
   return value;
 }
 
-// `full` operations divided by --shrink (tests run the same programs in milliseconds), at least 1.
+inline long number_argument(int argc, char** argv, const char* name, long fallback) {
+  const char* text = text_argument(argc, argv, name, nullptr);
+  return text == nullptr ? fallback : positive_number(name, text);
+}
+
+// `full` operations divided by --shrink (tests run the same programs in milliseconds), at least 1. Where --shrink is
+// given more than once, by a workload's declaration and by whoever runs it, each of them divides.
 inline long scaled(int argc, char** argv, long full) {
-  const long count = full / number_argument(argc, argv, "shrink", 1);
+  long count = full;
+  for (int i = 1; i + 1 < argc; ++i)
+    if (std::strcmp(argv[i], "--shrink") == 0) count /= positive_number("shrink", argv[i + 1]);
   return count < 1 ? 1 : count;
 }
 
@@ -182,7 +189,7 @@ inline void report(const char* name, double ops, const Stopwatch& watch, std::ui
               "\"rss_peak_kib\": %ld, \"vm_peak_kib\": %ld, \"minor_faults\": %ld",
               name, ops, watch.wall(), watch.cpu(), static_cast<unsigned long long>(checksum), peak_kib(),
               virtual_peak_kib(), usage.ru_minflt);
-  for (const Extra& extra : extras) std::printf(", \"%s\": %.6g", extra.key, extra.value);
+  for (const Extra& extra : extras) std::printf(", \"%s\": %.12g", extra.key, extra.value);
   std::printf("}\n");
 }
 

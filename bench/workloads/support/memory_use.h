@@ -48,6 +48,17 @@ inline long peak_kib() { return kib_of("/proc/self/status", "VmHWM:"); }
 // The most address space; reservations count, and cost nothing. Two of the papers print it.
 inline long virtual_peak_kib() { return kib_of("/proc/self/status", "VmPeak:"); }
 
+// What becomes resident from its construction on, at most: the heap, if whatever else the program needs is mapped and
+// touched before (threads' stacks are in it, a few KiB each).
+class HeapGrowth {
+ public:
+  HeapGrowth() : before_(peak_kib()) {}
+  double kib() const { return static_cast<double>(peak_kib() - before_); }
+
+ private:
+  const long before_;
+};
+
 // malloc_trim(0), and whatever else the allocator in use offers for the same purpose: peers whose malloc_trim is
 // glibc's (so does nothing for them) get their own call, or the comparison would be unfair.
 inline void trim_all() {

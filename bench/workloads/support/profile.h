@@ -12,6 +12,7 @@
 #include <sched.h>
 
 #include <atomic>
+#include <initializer_list>
 
 #include "support/measure.h"
 
@@ -139,20 +140,23 @@ struct Counted {
   }
 };
 
-// The profile as further figures of the program's line; none without --profile. Shares are in per cent of all frees.
+// `extras` and, under --profile, the profile. Shares are in per cent: local ones of all objects, the others of all frees.
 template <class Blocks>
-std::vector<Extra> profile_extras() {
-  if constexpr (!Blocks::kCounts) return {};
+std::vector<Extra> profile_extras(std::vector<Extra> extras = {}) {
+  if constexpr (!Blocks::kCounts) return extras;
   const profile::Counts all = profile::total();
   const auto number = [](std::uint64_t count) { return static_cast<double>(count); };
   const auto part = [&](double one, std::uint64_t of) { return of == 0 ? 0.0 : one / number(of); };
-  return {{"objects_small", number(all.small)},
-          {"objects_large", number(all.large)},
-          {"mean_size", part(number(all.small_bytes), all.small)},
-          {"local_percent", part(100 * number(all.local), all.small + all.large)},
-          {"frees", number(all.frees)},
-          {"remote_percent", part(100 * number(all.remote), all.frees)},
-          {"after_end_percent", part(100 * number(all.after_end), all.frees)}};
+  const std::initializer_list<Extra> counted = {
+      {"objects_small", number(all.small)},
+      {"objects_large", number(all.large)},
+      {"mean_size", part(number(all.small_bytes), all.small)},
+      {"local_percent", part(100 * number(all.local), all.small + all.large)},
+      {"frees", number(all.frees)},
+      {"remote_percent", part(100 * number(all.remote), all.frees)},
+      {"after_end_percent", part(100 * number(all.after_end), all.frees)}};
+  extras.insert(extras.end(), counted);
+  return extras;
 }
 
 inline bool flag_argument(int argc, char** argv, const char* name) {
