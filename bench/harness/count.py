@@ -31,7 +31,8 @@ KINDS = {  # what pair_count does: the loop to subtract, and what it is called
 }
 CALLGRIND, DISASSEMBLY, COUNTED = "callgrind", "disassembly of the fast path", "counted build"
 TIMEOUT_S = 300
-USUAL_KEYS = {"name", "ops", "seconds", "cpu_seconds", "checksum", "rss_peak_kib", "minor_faults"}
+USUAL_KEYS = {"name", "ops", "seconds", "cpu_seconds", "checksum", "rss_peak_kib", "vm_peak_kib",
+              "minor_faults"}  # fmt: skip
 
 
 class CountError(Exception):
