@@ -25,6 +25,7 @@ from harness.sampling import Bench
 from harness.terminal import number, ratio_text
 
 RESULTS = ROOT / "build/lab"
+COUNTS = "counts.jsonl"
 
 
 def positive(text: str) -> int:
@@ -37,7 +38,8 @@ def positive(text: str) -> int:
 
 def newest() -> Path:
     """The results file that was written last."""
-    found = sorted(RESULTS.glob("*.jsonl"), key=lambda path: path.stat().st_mtime)
+    files = [path for path in RESULTS.glob("*.jsonl") if path.name != COUNTS]
+    found = sorted(files, key=lambda path: path.stat().st_mtime)
     if not found:
         raise ResultsError(f"no results in {RESULTS}: `lab run` makes some")
     return found[-1]
@@ -141,7 +143,7 @@ def count_command(options: argparse.Namespace) -> int:
     allocators = [a for a in known_allocators(build).values() if not a.failed]
     if options.allocators:
         allocators = [a for a in allocators if a.name in options.allocators]
-    output = options.output or RESULTS / "counts.jsonl"
+    output = options.output or RESULTS / COUNTS
     run_id = datetime.now(UTC).isoformat(timespec="seconds")
     console = wide_console()
     head = Run(run_id, "count", 0, 1, facts(build), tuple(a.record() for a in allocators), ())
@@ -163,9 +165,13 @@ def count_command(options: argparse.Namespace) -> int:
 
 def report_command(options: argparse.Namespace) -> int:
     """lab report"""
-    from harness.report import make_report  # here, for it needs matplotlib and jinja2, which the rest does not
+    from harness.report import make_report, readme_table  # here, for it needs matplotlib and jinja2, which the rest does not
 
-    results = options.results or newest()
+    counts = RESULTS / COUNTS
+    results = options.results or [newest(), *([counts] if counts.exists() else [])]
+    if options.readme:
+        print(readme_table(results), end="")
+        return 0
     html = options.html or RESULTS / "report.html"
     make_report(results, html, options.markdown)
     print(f"Report: {html}")
@@ -210,10 +216,11 @@ def parser() -> argparse.ArgumentParser:
     four.add_argument("--output", type=Path, metavar="FILE", help="added to it; default build/lab/counts.jsonl")
     four.add_argument("--build", **build)
 
-    five = add("report", report_command, "make one HTML page of a results file")
-    five.add_argument("results", nargs="?", type=Path, help="default: the newest of build/lab")
+    five = add("report", report_command, "make one HTML page of results files")
+    five.add_argument("results", nargs="*", type=Path, help="default: the newest of build/lab, and the counts there")
     five.add_argument("--html", type=Path, metavar="FILE", help="default build/lab/report.html")
     five.add_argument("--markdown", type=Path, metavar="FILE", help="the same as text, too")
+    five.add_argument("--readme", action="store_true", help="only print the README's table")
     return whole
 
 

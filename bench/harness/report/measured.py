@@ -6,27 +6,16 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Iterable
-from functools import cache
 from pathlib import Path
 
-from harness import catalogue
+from harness.catalogue import workloads
 from harness.report.lineup import FLAGSHIP, ordered, peers
-from harness.results import OK, Case, Results, ResultsError, Sample, read
+from harness.results import OK, Case, Results, Sample, read
 from harness.statistics import Quartiles, Ratio, geomean, paired_ratios, quartiles, ratio_interval
 from harness.workload import CPU_S, PEAK_RSS, Metric, Workload
 
-
-@cache
-def declared() -> dict[str, Workload]:
-    """Every workload of every catalogue, by name."""
-    found: dict[str, Workload] = {}
-    for module in pkgutil.iter_modules(catalogue.__path__):
-        group = importlib.import_module(f"{catalogue.__name__}.{module.name}")
-        found.update({workload.name: workload for workload in getattr(group, "WORKLOADS", ())})
-    return found
+Cell = tuple[Metric, Case, str]  # a metric of a case, and the allocator that others are compared with there
 
 
 def load(paths: Iterable[Path]) -> Results:
@@ -64,7 +53,7 @@ class Measured:
     def workload(name: str) -> Workload:
         """The declaration of `name`."""
         unknown = Workload(name, (), (Metric(CPU_S, "CPU time", "s"), PEAK_RSS), (), what="no longer in the catalogue")
-        return declared().get(name, unknown)
+        return workloads().get(name, unknown)
 
     def cases_of(self, workload: str) -> list[Case]:
         """Its rows, by number of threads."""
@@ -108,7 +97,7 @@ class Measured:
         """The best of those the flagship is measured against."""
         return self.best(metric, case, peers(self.allocators))
 
-    def workload_ratios(self, cells: list[tuple[Metric, Case, str]], allocator: str) -> list[float]:
+    def workload_ratios(self, cells: list[Cell], allocator: str) -> list[float]:
         """How a workload of several cells (metric, case, reference) compares: a geometric mean for each repeat.
 
         Cells that this allocator never finished are left out. Where no repeat has all the others, the medians of the
@@ -136,6 +125,3 @@ class Measured:
     def has_flagship(self) -> bool:
         """Whether there is anything to compare."""
         return FLAGSHIP in self.allocators
-
-
-__all__ = ["Measured", "ResultsError", "declared", "load"]

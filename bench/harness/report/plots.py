@@ -9,21 +9,24 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+
 from harness.report import svg
-from harness.report.lineup import FLAGSHIP, LOCKED, is_engine, style
+from harness.report.lineup import FLAGSHIP, style
 from harness.report.measured import Measured
 from harness.report.summary import MeanRow
-from harness.report.svg import Plot
+from harness.report.svg import Margins, Plot
 from harness.report.words import number, slug
 from harness.results import OK, Case
 from harness.statistics import Quartiles
 from harness.workload import PEAK_RSS, Metric, Workload
-from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 LOG_FROM = 10.0  # span of values from which on the axis is logarithmic
 MAX_COLUMNS = 3  # metrics side by side
 ROW_IN, HEAD_IN = 0.19, 0.62  # inches
+CURVES = Margins(left=0.68, right=1.5)  # room for the names on the right
+CHARACTER_IN = 0.075
 LEAST_RSS_POINTS, MOST_RSS_POINTS = 5, 60
 
 
@@ -32,20 +35,29 @@ def _spans(values: Iterable[float]) -> bool:
     return bool(known) and max(known) / min(known) > LOG_FROM
 
 
-def _value_axis(axes: Axes, which: str, values: Iterable[float]) -> None:
+def _shown(metric: Metric) -> tuple[float, str]:
+    """What a value is divided by for a drawing, and the unit then."""
+    return (1024, "MiB") if metric.unit == "KiB" else (1, metric.unit)
+
+
+def _value_axis(axes: Axes, which: str, values: Iterable[float], *, may_log: bool = True) -> None:
     """Plain numbers on the axis; logarithmic if the values want it."""
     values = list(values)
     axis = axes.xaxis if which == "x" else axes.yaxis
-    if _spans(values):
+    if may_log and _spans(values):
         (axes.set_xscale if which == "x" else axes.set_yscale)("log")
         axis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5) if max(values) / min(values) < 200 else (1,)))
         axis.set_minor_formatter(NullFormatter())
     else:
-        axis.set_major_locator(MaxNLocator(5))
+        axis.set_major_locator(MaxNLocator(4 if which == "x" else 5, steps=[1, 2, 2.5, 5, 10]))
         top = max(values, default=1.0)
         (axes.set_xlim if which == "x" else axes.set_ylim)(0, top * 1.08 if top > 0 else 1)
     axis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
     axes.grid(visible=True, axis=which)
+
+
+def _names_margins(names: list[str]) -> Margins:
+    return Margins(left=0.15 + CHARACTER_IN * max(map(len, names)))
 
 
 def dots(measured: Measured, workload: Workload, case: Case) -> Plot | None:
@@ -58,16 +70,20 @@ def dots(measured: Measured, workload: Workload, case: Case) -> Plot | None:
         if known:
             found[metric] = known
     names = [name for name in measured.allocators if any(name in cells for cells in found.values())]
-    if not found:
+    if not found or len(names) < 2:
         return None
     with svg.settings():
-        figure, columns = svg.surface(1.1 + 2.3 * len(found), HEAD_IN + ROW_IN * len(names), len(found))
+        figure, columns = svg.surface(
+            1.4 + 2.3 * len(found), HEAD_IN + ROW_IN * len(names), len(found), _names_margins(names)
+        )
         for axes, (metric, cells) in zip(columns, found.items(), strict=True):
             _draw_dots(axes, names, cells, metric, labelled=axes is columns[0])
         return svg.finish(figure, f"{slug(str(case))}-dots", _dots_alt(case, found))
 
 
 def _draw_dots(axes: Axes, names: list[str], cells: dict[str, Quartiles], metric: Metric, labelled: bool) -> None:
+    by, unit = _shown(metric)
+    cells = {name: Quartiles(c.low / by, c.median / by, c.high / by, c.count) for name, c in cells.items()}
     for row, name in enumerate(names):
         if name in cells:
             cell, look = cells[name], style(name)
@@ -82,7 +98,7 @@ def _draw_dots(axes: Axes, names: list[str], cells: dict[str, Quartiles], metric
         tick.set_fontweight("bold" if name == FLAGSHIP else "normal")
     _value_axis(axes, "x", [edge for cell in cells.values() for edge in (cell.low, cell.median, cell.high)])
     direction = "higher is better" if metric.higher_is_better else ""
-    axes.set_xlabel(", ".join(filter(None, [f"{_short(metric.label)}, {metric.unit}", direction])))
+    axes.set_xlabel(", ".join(filter(None, [f"{_short(metric.label)}, {unit}", direction])))
 
 
 def _short(label: str, most: int = 34) -> str:
@@ -108,20 +124,21 @@ def scaling(measured: Measured, workload: Workload, metric: Metric) -> Plot | No
     threads = sorted({at for points in curves.values() for at, _ in points})
     if len(threads) < 2:
         return None
+    by, unit = _shown(metric)
     with svg.settings():
-        figure, (axes,) = svg.surface(6.4, 3.3)
+        figure, (axes,) = svg.surface(6.4, 3.3, margins=CURVES)
         for name in _flagship_last(curves):
-            look, points = style(name), curves[name]
-            where, medians = [at for at, _ in points], [cell.median for _, cell in points]
-            low = [cell.median - cell.low for _, cell in points]
-            high = [cell.high - cell.median for _, cell in points]
-            axes.errorbar(
-                where, medians, yerr=[low, high], color=look.colour, linestyle=look.line, linewidth=look.width,
-                marker=look.marker, markersize=4.5, elinewidth=0.8, label=name, zorder=5 if name == FLAGSHIP else 2,
+            look, points, order = style(name), curves[name], 5 if name == FLAGSHIP else 2
+            axes.plot(
+                [at for at, _ in points], [cell.median / by for _, cell in points],
+                color=look.colour, linestyle=look.line, linewidth=look.width,
+                marker=look.marker, markersize=4.5, label=name, zorder=order,
             )  # fmt: skip
+            ends = [(at, edge) for at, cell in points for edge in (cell.low / by, cell.high / by, math.nan)]
+            axes.plot(*zip(*ends, strict=True), color=look.colour, linewidth=0.9, zorder=order)
         _thread_axis(axes, threads)
-        _value_axis(axes, "y", [cell.median for points in curves.values() for _, cell in points])
-        axes.set_ylabel(f"{_short(metric.label)}, {metric.unit}")
+        _value_axis(axes, "y", [cell.median / by for points in curves.values() for _, cell in points])
+        axes.set_ylabel(f"{_short(metric.label)}, {unit}")
         _legend(axes, list(curves))
         alt = f"{workload.name}: {metric.label} for {threads[0]} to {threads[-1]} threads, a line for each allocator."
         return svg.finish(figure, f"{slug(workload.name)}-{slug(metric.key)}-scaling", alt)
@@ -151,7 +168,15 @@ def _legend(axes: Axes, order: list[str]) -> None:
     handles, labels = axes.get_legend_handles_labels()
     by_name = dict(zip(labels, handles, strict=True))
     rows = [by_name[name] for name in order if name in by_name]
-    legend = axes.legend(rows, [n for n in order if n in by_name], loc="center left", bbox_to_anchor=(1.01, 0.5))
+    legend = axes.legend(
+        rows,
+        [n for n in order if n in by_name],
+        loc="center left",
+        bbox_to_anchor=(1.01, 0.5),
+        labelspacing=0.25,
+        handlelength=2.6,
+        borderaxespad=0.2,
+    )
     for text in legend.get_texts():
         text.set_fontsize(svg.FONT_PT - 1)
 
@@ -167,12 +192,12 @@ def rss_curves(measured: Measured, case: Case) -> Plot | None:
     if not curves:
         return None
     with svg.settings():
-        figure, (axes,) = svg.surface(6.4, 3.0)
+        figure, (axes,) = svg.surface(6.4, 3.0, margins=CURVES)
         for name in _flagship_last(curves):
             look = style(name)
             seconds, mib = [at for at, _ in curves[name]], [kib / 1024 for _, kib in curves[name]]
             axes.plot(seconds, mib, color=look.colour, linestyle=look.line, linewidth=look.width, label=name)
-        _value_axis(axes, "y", [kib / 1024 for points in curves.values() for _, kib in points])
+        _value_axis(axes, "y", [kib / 1024 for points in curves.values() for _, kib in points], may_log=False)
         axes.set_xlim(left=0)
         axes.set_xlabel("seconds")
         axes.set_ylabel("RSS, MiB")
@@ -197,7 +222,7 @@ def geomeans(rows: list[MeanRow], columns: tuple[str, str]) -> Plot | None:
         return None
     names = [row.allocator for row in rows]
     with svg.settings():
-        figure, axes_of = svg.surface(7.4, HEAD_IN + ROW_IN * 1.15 * len(rows), 2)
+        figure, axes_of = svg.surface(7.4, HEAD_IN + ROW_IN * 1.15 * len(rows), 2, _names_margins(names))
         for axes, column in zip(axes_of, columns, strict=True):
             cells = {row.allocator: row.means[column].ratio for row in rows if row.means[column].ratio}
             quartiles = {name: Quartiles(r.low, r.median, r.high, r.count) for name, r in cells.items()}
@@ -207,8 +232,3 @@ def geomeans(rows: list[MeanRow], columns: tuple[str, str]) -> Plot | None:
         best = min((row for row in rows if row.means[columns[0]].ratio), key=lambda r: r.means[columns[0]].ratio.median,
                    default=rows[0])  # fmt: skip
         return svg.finish(figure, "geomeans", f"Geometric means of {' and '.join(columns)}; best: {best.allocator}.")
-
-
-def overview_names(names: list[str]) -> list[str]:
-    """For small drawings: without the engines and the one-mutex baseline."""
-    return [name for name in names if not is_engine(name) and name != LOCKED]

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from harness.report.lineup import FLAGSHIP, GLIBC
-from harness.report.measured import Measured
+from harness.report.lineup import FLAGSHIP, GLIBC, is_ours, peers
+from harness.report.measured import Cell, Measured
+from harness.report.method import TITLES
 from harness.results import Case
-from harness.statistics import Ratio, geomean_interval
+from harness.statistics import Ratio, geomean_interval, median
 from harness.workload import PEAK_RSS, Metric, Workload
 
-BEST = "best"  # stands for: whoever is best in the cell
+BEST, BEST_PEER = "best", "best peer"  # stand for: whoever is best in the cell, of all or of the peers
 WORST_SHOWN = 5
 
 
@@ -80,27 +81,44 @@ def timing_metrics(workload: Workload) -> list[Metric]:
     return [metric for metric in workload.metrics if metric.timing]
 
 
-def comparable(measured: Measured) -> list[Workload]:
-    """The workloads that every allocator can run: those with an interface of their own say nothing about malloc."""
-    return [workload for workload in measured.workloads if not workload.allocators]
+def field_of(measured: Measured) -> list[str]:
+    """Those a mean is fair between: the flagship and the peers that were measured at all."""
+    seen = {sample.allocator for sample in measured.results.samples}
+    return [name for name in measured.allocators if name in seen and (name == FLAGSHIP or not is_ours(name))]
 
 
-def _cells(measured: Measured, workload: Workload, metrics: list[Metric], reference: str) -> list:
+def shared_cases(measured: Measured) -> list[Case]:
+    """The cases that all of the field were run in. A mean over other cases would compare different sets of workloads,
+    and workloads with an interface of their own say nothing about malloc."""
+    field = field_of(measured)
+    return [
+        case
+        for case in measured.cases
+        if not measured.workload(case.workload).allocators and all(measured.results.of(case, name) for name in field)
+    ]
+
+
+def cells_of(measured: Measured, cases: list[Case], metrics: list[Metric], reference: str) -> list[Cell]:
+    """A workload's cells with whom each is compared: `reference`, or whoever is best there."""
     cells = []
-    for case in measured.cases_of(workload.name):
+    for case in cases:
         for metric in metrics:
-            name = measured.best(metric, case, measured.allocators) if reference == BEST else reference
+            among = {BEST: measured.allocators, BEST_PEER: peers(measured.allocators)}
+            name = measured.best(metric, case, among[reference]) if reference in among else reference
             if name:
                 cells.append((metric, case, name))
     return cells
 
 
-def mean(measured: Measured, workloads: list[Workload], allocator: str, reference: str, rss: bool = False) -> Mean:
+def mean(measured: Measured, cases: list[Case], allocator: str, reference: str, rss: bool = False) -> Mean:
     """The geometric mean over workloads, each counting once whatever its metrics and numbers of threads."""
+    by_workload: dict[str, list[Case]] = {}
+    for case in cases:
+        by_workload.setdefault(case.workload, []).append(case)
     ratios = []
-    for workload in workloads:
-        metrics = [PEAK_RSS] if rss else timing_metrics(workload)
-        found = measured.workload_ratios(_cells(measured, workload, metrics, reference), allocator)
+    for name, mine in by_workload.items():
+        metrics = [PEAK_RSS] if rss else timing_metrics(measured.workload(name))
+        found = measured.workload_ratios(cells_of(measured, mine, metrics, reference), allocator)
         if found:
             ratios.append(found)
     return Mean(geomean_interval(ratios) if ratios else None, len(ratios))
@@ -116,11 +134,11 @@ MEAN_COLUMNS = {
 
 def means(measured: Measured) -> list[MeanRow]:
     """The table of means, best time first."""
-    workloads = comparable(measured)
+    cases = shared_cases(measured)
     rows = []
     for name in measured.allocators:
         columns = {
-            label: mean(measured, workloads, name, reference, rss) for label, (reference, rss) in MEAN_COLUMNS.items()
+            label: mean(measured, cases, name, reference, rss) for label, (reference, rss) in MEAN_COLUMNS.items()
         }
         if any(each.workloads for each in columns.values()):
             rows.append(MeanRow(name, columns))
@@ -128,38 +146,73 @@ def means(measured: Measured) -> list[MeanRow]:
     return sorted(rows, key=lambda row: row.means[first].ratio.median if row.means[first].ratio else float("inf"))
 
 
-def means_by_suite(measured: Measured) -> dict[str, list[MeanRow]]:
-    """Time relative to the best, suite by suite (a workload may be in several)."""
-    workloads = comparable(measured)
-    suites = dict.fromkeys(suite for workload in workloads for suite in workload.suites)
-    members = {suite: [w for w in workloads if suite in w.suites] for suite in suites}
+def means_by_suite(measured: Measured) -> list[MeanRow]:
+    """Time relative to glibc, suite by suite (a workload may be in several), over all cases that both have."""
+    cases = [case for case in measured.cases if not measured.workload(case.workload).allocators]
+    members: dict[str, list[Case]] = {}
+    for case in cases:
+        for suite in measured.workload(case.workload).suites:
+            members.setdefault(suite, []).append(case)
     rows = []
     for name in measured.allocators:
-        rows.append(MeanRow(name, {suite: mean(measured, each, name, BEST) for suite, each in members.items()}))
+        rows.append(MeanRow(name, {suite: mean(measured, each, name, GLIBC) for suite, each in members.items()}))
     return [row for row in rows if any(each.workloads for each in row.means.values())]
 
 
-def heat(measured: Measured, rss: bool = False) -> list[HeatRow]:
-    """Ratio to the best in each workload's main metric (or peak RSS), over its numbers of threads."""
-    rows = []
+@dataclass(frozen=True)
+class HeatTable:
+    """Who wins where, in one group of workloads."""
+
+    title: str
+    allocators: list[str]
+    rows: list[HeatRow]
+
+
+def heat_tables(measured: Measured, rss: bool = False) -> list[HeatTable]:
+    """Ratio to the best in each workload's main metric (or peak RSS), a table for each suite or paper."""
+    groups: dict[str, list[HeatRow]] = {}
     for workload in measured.workloads:
-        metrics = [PEAK_RSS] if rss else workload.metrics[:1]
-        cells = _cells(measured, workload, metrics, BEST)
-        if not cells:
-            continue
-        ratios: dict[str, float | None] = {}
-        for name in measured.allocators:
-            found = measured.workload_ratios(cells, name)
-            ratios[name] = geomean_interval([found]).median if found else None
-        known = {name: ratio for name, ratio in ratios.items() if ratio is not None}
-        rows.append(HeatRow(workload, metrics[0].label, ratios, min(known, key=known.__getitem__) if known else None))
-    return rows
+        row = _heat_row(measured, workload, rss)
+        if row:
+            groups.setdefault(group_of(workload), []).append(row)
+    tables = []
+    for title, rows in sorted(groups.items(), key=lambda item: place_of(item[0])):
+        names = [n for n in measured.allocators if any(row.ratios.get(n) is not None for row in rows)]
+        tables.append(HeatTable(title, names, rows))
+    return tables
+
+
+def group_of(workload: Workload) -> str:
+    """Where a workload stands on the page."""
+    if workload.paper:
+        return workload.paper
+    return next((suite for suite in workload.suites if suite not in ("quick", "scaling")), "other")
+
+
+def place_of(group: str) -> int:
+    """Groups in the titles' order."""
+    return list(TITLES).index(group) if group in TITLES else len(TITLES)
+
+
+def _heat_row(measured: Measured, workload: Workload, rss: bool) -> HeatRow | None:
+    metrics = [PEAK_RSS] if rss else list(workload.metrics[:1])
+    cells = cells_of(measured, measured.cases_of(workload.name), metrics, BEST)
+    ratios: dict[str, float | None] = {}
+    for name in measured.allocators:
+        found = measured.workload_ratios(cells, name)
+        ratios[name] = median(found) if found else None
+    known = {name: ratio for name, ratio in ratios.items() if ratio is not None}
+    if len(known) < 2:
+        return None
+    return HeatRow(workload, metrics[0].label, ratios, min(known, key=known.__getitem__))
 
 
 def compared(measured: Measured) -> list[Comparison]:
     """The flagship beside the best peer wherever both were measured."""
     rows = []
-    for workload in comparable(measured):
+    for workload in measured.workloads:
+        if workload.allocators:
+            continue
         for case in measured.cases_of(workload.name):
             for metric in workload.metrics:
                 row = _compare(measured, workload, case, metric)

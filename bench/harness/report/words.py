@@ -36,15 +36,23 @@ def ratio(value: float | None) -> str:
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
+def spread(found: Ratio) -> str:
+    """`(1.20–1.27)`; nothing where there was but one sample."""
+    return f"({ratio(found.low)}–{ratio(found.high)})" if found.count > 1 else ""
+
+
 def interval(found: Ratio | None) -> str:
     """`1.23 (1.20–1.27)`; without the interval where there was but one sample."""
     if found is None:
         return "–"
-    if found.count < 2:
-        return ratio(found.median)
-    return f"{ratio(found.median)} ({ratio(found.low)}–{ratio(found.high)})"
+    return f"{ratio(found.median)} {spread(found)}".rstrip()
 
 
 def slug(text: str) -> str:
     """A word for ids and file names."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
+
+def is_prose(text: str) -> bool:
+    """Whether a cell is words rather than a figure."""
+    return sum(character.isalpha() for character in text) > 6

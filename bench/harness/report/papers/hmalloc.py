@@ -41,6 +41,12 @@ def _figure_11(item: str, workload: str, printed: str, threads: tuple[int, ...],
     return Row(item, (*printed.split("/"),), ours)
 
 
+def _routes(over: str, workload: str) -> Span:
+    """A program that says which blocks are shared and which local, over the same one under a plain malloc."""
+    by_name = "passive-false-routes-hmalloc"
+    return Span(tuple(Figure(At(workload, over, n), At(by_name, OURS, n), percent_more) for n in THREADS))
+
+
 FIGURE_11 = PaperTable(
     "Fig. 11",
     "How much longer the others take than HMalloc: lowest … highest over 1 to 16 threads (mean), clock time",
@@ -56,6 +62,15 @@ FIGURE_11 = PaperTable(
         _figure_11("f larson", "larson-hmalloc", "best in most cases/best in most cases/–", THREADS, False),
         _figure_11("g active-false", "active-false-hmalloc", "nearly equal/nearly equal/nearly equal", THREADS, True),
         _figure_11("h passive-false", "passive-false-hmalloc", "better/better/better", THREADS, False),
+        Row(
+            "h passive-false, local and shared by name",
+            ("better", "better", "better"),
+            (
+                _routes(GLIBC, "passive-false-hmalloc"),
+                _routes(OURS, "passive-false-hmalloc"),
+                improvements("passive-false-hmalloc", FLAGSHIP, GLIBC, THREADS),
+            ),
+        ),
     ),
     PEERS,
     "The paper's peers of 2014 are gone, and glibc of 2010 had no thread cache. Half of passive-false's blocks are "

@@ -21,7 +21,7 @@ from harness.workload import MINOR_FAULTS
 
 HEADERLESS, HEADERS, SUPERPAGES = "streamflow", "streamflow-headers", "streamflow-superpages"
 TCMALLOC, MICHAEL = "tcmalloc-2.10", "michael"
-THREADS = tuple(range(1, 9))
+THREADS = (1, 2, 4, 8)
 MOST = THREADS[-1]
 PEERS = (
     "each allocator named. glibc and gperftools' tcmalloc are today's releases, Michael is our engine `michael`; "

@@ -159,6 +159,11 @@ class PaperTable:
                 if not isinstance(cell, str):
                     yield from cell.places()
 
+    def is_measured(self, measured: Measured) -> bool:
+        """Whether any cell of ours has a figure."""
+        cells = [cell for row in self.rows for cell in row.ours if not isinstance(cell, str)]
+        return any(cell.text(measured) != NOT_MEASURED for cell in cells)
+
 
 @dataclass(frozen=True)
 class Paper:
