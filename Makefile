@@ -8,6 +8,7 @@
 #   PREFIX=, DESTDIR=   where `make install` puts things (default /usr/local)
 #   WERROR=ON           warnings are errors
 #   CTEST_ARGS="-R x"   more arguments for ctest
+#   LAB_ARGS="--repeat 3"  more arguments for `bench/lab run`
 #   FREEWAY_NO_INSTALL=1  install no Debian packages
 
 SHELL := /bin/bash
@@ -21,6 +22,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 CMD ?=
 CTEST_ARGS ?=
+LAB_ARGS ?=
 PYTHON ?= python3
 VENV := build/venv
 export FREEWAY_PYTHON := $(CURDIR)/$(VENV)/bin/python
@@ -34,7 +36,7 @@ products := --target freeway_shared freeway_static freeway_command
 # $(call test,preset): everything but what is labelled `long`; the last lines are ctest's own summary.
 test = ctest --preset $(1) -j $(JOBS) $(CTEST_ARGS)
 
-.PHONY: all run test test-long lint debug asan tsan aarch64 bench peers install clean help
+.PHONY: all run test test-long lint debug asan tsan aarch64 bench bench-quick peers install clean help
 # Installing packages is a queue anyway; the parallel work is in the commands.
 .NOTPARALLEL:
 
@@ -72,9 +74,21 @@ aarch64: packages-build packages-test packages-cross | build ## cross-compile fo
 	@$(call build,aarch64)
 	@$(call test,aarch64)
 
-bench: packages-build packages-test packages-bench $(VENV)/.stamp | build ## measure against other allocators
+bench-quick: packages-build packages-test packages-bench packages-run build/peers/manifest.json $(VENV)/.stamp | build ## measure Freeway beside other allocators, ten minutes
 	@$(call build,release,$(products) freeway_bench)
-	@bench/figures
+	@bench/lab run --suite quick $(LAB_ARGS)
+	@bench/lab report build/lab/quick.jsonl
+
+bench: packages-build packages-test packages-bench packages-real build/peers/manifest.json $(VENV)/.stamp | build ## measure everything under all allocators, hours; LAB_ARGS=--resume goes on
+	@$(call build,release,$(products) freeway_bench freeway_bench_engines freeway_counted)
+	@rm -f build/lab/counts.jsonl
+	@bench/lab count
+	@bench/lab run --suite all $(LAB_ARGS)
+	@bench/lab report build/lab/all.jsonl build/lab/counts.jsonl
+
+# Those of the last `make peers`; it is run if there are none yet.
+build/peers/manifest.json:
+	@$(MAKE) peers
 
 peers: packages-build packages-peers | build ## install or build the allocators to compare with (build/peers)
 	@$(PYTHON) bench/peers/install.py --jobs $(JOBS)

@@ -32,9 +32,9 @@ DEBIAN = (
     ("tcmalloc-2.10", "libtcmalloc_minimal.so.4", "libtcmalloc-minimal4"),
     ("tbbmalloc", "libtbbmalloc_proxy.so.2", "libtbbmalloc2"),
 )
-BUILT_PEERS = ("mimalloc2", "mimalloc3", "snmalloc", "jemalloc", "rpmalloc")
+BUILT_PEERS = ("mimalloc2", "mimalloc3", "snmalloc", "jemalloc", "rpmalloc", "tcmalloc")
 # Where the preferred one is missing, the one that stands for it in the suite `quick`.
-STAND_INS = {"mimalloc3": "mimalloc-2.0", "jemalloc": "jemalloc-5.3.0"}
+STAND_INS = {"mimalloc3": "mimalloc-2.0", "jemalloc": "jemalloc-5.3.0", "tcmalloc": "tcmalloc-2.10"}
 
 
 @dataclass(frozen=True)

@@ -165,7 +165,10 @@ def count_command(options: argparse.Namespace) -> int:
 
 def report_command(options: argparse.Namespace) -> int:
     """lab report"""
-    from harness.report import make_report, readme_table  # here, for it needs matplotlib and jinja2, which the rest does not
+    from harness.report import (
+        make_report,
+        readme_table,
+    )  # here, for it needs matplotlib and jinja2, which the rest does not
 
     counts = RESULTS / COUNTS
     results = options.results or [newest(), *([counts] if counts.exists() else [])]

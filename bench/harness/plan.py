@@ -14,6 +14,8 @@ from harness.results import Case
 from harness.workload import Workload
 
 NO_RSEQ = f"{FREEWAY}-no-rseq"
+LOCAL_ONLY = ("hmalloc-local",)  # must not be given workloads of this group
+REMOTE_FREES = "remote-frees"
 PEERS = (*(name for name, _, _ in DEBIAN), *BUILT_PEERS)
 
 
@@ -31,13 +33,13 @@ class Suite:
 SUITES = {
     suite.name: suite
     for suite in (
-        Suite("quick", 5, (GLIBC, FREEWAY, "mimalloc3", "snmalloc", "jemalloc", "tcmalloc-2.10"), 9,
+        Suite("quick", 5, (GLIBC, FREEWAY, "mimalloc3", "snmalloc", "jemalloc", "tcmalloc"), 9,
               "a dozen workloads of all kinds under six allocators, within ten minutes"),
         Suite("today", 7, (GLIBC, FREEWAY, NO_RSEQ, *PEERS, *ENGINES), None, "programs of today, all allocators"),
         Suite("papers", 3, (GLIBC, LOCKED, FREEWAY), None,
               "the papers' workloads with the papers' numbers of threads; each paper's engine and its variants join"),
         Suite("real", 5, (GLIBC, FREEWAY, *PEERS, *ENGINES), None, "real programs"),
-        Suite("scaling", 3, (GLIBC, FREEWAY, "mimalloc3", "snmalloc", "jemalloc", "tcmalloc-2.10", *ENGINES), None,
+        Suite("scaling", 3, (GLIBC, FREEWAY, "mimalloc3", "snmalloc", "jemalloc", "tcmalloc", *ENGINES), None,
               "speed over the number of threads, up to all CPUs and far beyond"),
     )
 }  # fmt: skip
@@ -75,9 +77,10 @@ def names_for(workload: Workload, suite: Suite, known: dict[str, Allocator]) -> 
         return list(workload.allocators)
     names = list(suite.allocators)
     if suite.name == "papers" and workload.paper:
-        names += [n for n in known if n == workload.paper or n.startswith(f"{workload.paper}-")]
+        variants = [n for n in known if n == workload.paper or n.startswith(f"{workload.paper}-")]
+        names += [n for n in variants if not (n in LOCAL_ONLY and REMOTE_FREES in workload.groups)]
     if suite.name == "quick":
-        names += [STAND_INS[n] for n in suite.allocators if n in STAND_INS and (n not in known or known[n].failed)]
+        names += [STAND_INS[n] for n in names if n in STAND_INS and (n not in known or known[n].failed)]
     return [name for name in dict.fromkeys(names) if name in known]
 
 

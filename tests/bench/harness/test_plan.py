@@ -143,3 +143,13 @@ def test_unknown_allocators_are_refused(tmp_path: Path) -> None:
         parse(["nonsense"], known)
     with pytest.raises(ValueError, match="no library"):
         parse(["x=/nowhere.so"], known)
+
+
+def test_an_engine_for_local_memory_is_spared_remote_frees() -> None:
+    local = {**KNOWN, "hmalloc-local": Allocator("hmalloc-local", None)}
+    remote = Workload("r", ("r",), TIME, ("papers",), ("remote-frees",), paper="hmalloc")
+    own = Workload("l", ("l",), TIME, ("papers",), paper="hmalloc")
+    names = {i.workload.name: [a.name for a in i.allocators] for i in make_plan("papers", [remote, own], local, 2)}
+    assert "hmalloc-local" in names["l"]
+    assert "hmalloc-local" not in names["r"]
+    assert "hmalloc" in names["r"]
