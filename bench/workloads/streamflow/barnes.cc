@@ -11,8 +11,8 @@
 //   --threads (2), --shrink (divides the bodies), --profile
 //
 // Differs from the paper's: its program ran on the Hood library; neither its bodies (here two star clusters that meet) nor
-// opening angle and softening (here the SPLASH-2 program's) are printed. The tree has one shape whoever builds it (barnes_hut.h), so that all
-// threads find the same positions.
+// opening angle and softening (here the SPLASH-2 program's) are printed. The tree has one shape whoever builds it
+// (barnes_hut.h), so that all threads find the same positions.
 #include "streamflow/barnes_hut.h"
 #include "streamflow/preset.h"
 
