@@ -66,8 +66,9 @@ struct Event : Message {
 // Takes back `target`, which the same thread sent before. Freed by the receiver, too.
 template <class Payload>
 struct AntiMessage : Message {
-  explicit AntiMessage(Event<Payload>* the_target) : Message{nullptr, Kind::kAntiMessage}, target(the_target) {}
+  explicit AntiMessage(Event<Payload>* of) : Message{nullptr, Kind::kAntiMessage}, target(of), time(of->key.time) {}
   Event<Payload>* target;
+  Time time;  // the target's: if GVT had passed it, the target would be gone
 };
 
 }  // namespace simulation

@@ -144,6 +144,7 @@ class TimeWarpExecutor : public Executor<Model, typename Faults::Order> {
   }
 
   void annihilate(AntiMessage<Payload>* anti_message) {
+    if (anti_message->time < gvt_) Faults::broken("an event that was committed is taken back");
     doom(anti_message->target);
     this->blocks_.drop(anti_message, true);
     withdraw_doomed();
