@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT
 //
-// barnes: an N-body simulation after Barnes and Hut. Threads build an octree node by node in each step and take it down in
-// the next; most of the time goes into the forces, so the allocator shows more in the order of the nodes in memory than in
-// the time of its calls. After Schneider, Antonopoulos and Nikolopoulos, "Scalable locality-conscious multithreaded memory
-// allocation" (ISMM 2006), section 4 and Table 1: 131,072 bodies, d = 0.025, 10 iterations.
+// barnes: an N-body simulation after Barnes and Hut. Threads build an octree node by node in each step and take it down
+// in the next; most of the time goes into the forces, so the allocator shows more in the order of the nodes in memory
+// than in the time of its calls. After Schneider, Antonopoulos and Nikolopoulos, "Scalable locality-conscious
+// multithreaded memory allocation" (ISMM 2006), section 4 and Table 1: 131,072 bodies, d = 0.025, 10 iterations.
 //
 // One operation is one body moved by one step.
 //   --preset streamflow   131,072 bodies, 10 steps of 0.025
 //   --bodies --steps --seed
 //   --threads (2), --shrink (divides the bodies), --profile
 //
-// Differs from the paper's: its program ran on the Hood library; neither its bodies (here two star clusters that meet) nor
-// opening angle and softening (here the SPLASH-2 program's) are printed. The tree has one shape whoever builds it
+// Differs from the paper's: its program ran on the Hood library; neither its bodies (here two star clusters that meet)
+// nor opening angle and softening (here the SPLASH-2 program's) are printed. The tree has one shape whoever builds it
 // (barnes_hut.h), so that all threads find the same positions.
 #include "streamflow/barnes_hut.h"
 #include "streamflow/preset.h"

@@ -3,9 +3,9 @@
 // barnes_hut.h: bodies that attract each other, moved in steps by many threads.
 //
 // Each step: keys; sorted by key; cut into zones, which are the subtrees of at most 1/1024 of the bodies; each worker
-// builds the zones of its share of the sorted bodies, and before that frees those zones of the last step's tree that lie in
-// its share now; the cells above the zones; forces, body by body, on the work-stealing scheduler; all bodies moved.
-// Shares move a little with the bodies: such zones are freed by another thread than the one that built them.
+// builds the zones of its share of the sorted bodies, and before that frees those zones of the last step's tree that
+// lie in its share now; the cells above the zones; forces, body by body, on the work-stealing scheduler; all bodies
+// moved. Shares move a little with the bodies: such zones are freed by another thread than the one that built them.
 //
 // Zones, sums and forces do not depend on who computes them: positions are the same to the last bit for every number of
 // threads.

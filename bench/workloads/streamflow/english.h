@@ -10,6 +10,9 @@
 
 namespace links {
 
+// As many sentences allocate about 787 million objects (Table 1).
+inline constexpr long kStreamflowSentences = 78'500;
+
 // S subject and verb, O verb and object, D determiner and noun, A adjective and noun, J preposition and noun,
 // M noun and what follows it, E verb and what follows it, F adverb before verb, R "who" and verb, T verb and "that",
 // C "that" and subject. Subscripts: s singular, p plural.
@@ -35,7 +38,8 @@ inline constexpr const char* kEnglish = R"(
   yesterday here again: E-;
 )";
 
-// Draws sentences: noun phrases with prepositions and relative clauses, verbs with objects or with "that" and a sentence.
+// Draws sentences: noun phrases with prepositions and relative clauses, verbs with objects or with "that" and a
+// sentence.
 class SentenceSource {
  public:
   explicit SentenceSource(std::uint64_t seed) : random_(seed) {}

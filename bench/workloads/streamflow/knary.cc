@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// knary: a tree of small tasks on a work-stealing scheduler; the allocator serves many threads at once, and nearly every
-// block is freed by the thread that allocated it. After Schneider, Antonopoulos and Nikolopoulos, "Scalable
+// knary: a tree of small tasks on a work-stealing scheduler; the allocator serves many threads at once, and nearly
+// every block is freed by the thread that allocated it. After Schneider, Antonopoulos and Nikolopoulos, "Scalable
 // locality-conscious multithreaded memory allocation" (ISMM 2006), section 4 and Table 1: knary (11,5,0,0).
 //
 // One operation is one node: malloc of its frame of 40 bytes, its way through a deque, free.

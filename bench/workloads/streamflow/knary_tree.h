@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 //
-// knary_tree.h: a tree of tasks of given depth and branching, grown and felled by the work-stealing scheduler; after knary
-// of Cilk and Hood.
+// knary_tree.h: a tree of tasks of given depth and branching, grown and felled by the work-stealing scheduler; after
+// knary of Cilk and Hood.
 //
-// A node is a frame of 40 bytes. Running it spawns its children: first, one after another, the serial ones, each together
-// with all below it, then the others at once. Whoever completes the last child completes the node, frees its frame and goes
-// on with the parent; so the frame of a node below which something was stolen may be freed by another thread.
+// A node is a frame of 40 bytes. Running it spawns its children: first, one after another, the serial ones, each
+// together with all below it, then the others at once. Whoever completes the last child completes the node, frees its
+// frame and goes on with the parent; so the frame of a node below which something was stolen may be freed by another
+// thread.
 #ifndef FREEWAY_BENCH_STREAMFLOW_KNARY_TREE_H
 #define FREEWAY_BENCH_STREAMFLOW_KNARY_TREE_H
 
@@ -78,7 +79,8 @@ class Tree {
     tree.advance(worker, node);
   }
 
-  // Spawns what comes next below `node`; if nothing does, completes it, and then its parent if it was the last, and so on.
+  // Spawns what comes next below `node`; if nothing does, completes it, and then its parent if it was the last, and so
+  // on.
   void advance(bench::Worker& worker, Node* node) {
     while (!spawn_children(worker, node)) {
       Node* parent = node->parent;
@@ -93,8 +95,8 @@ class Tree {
     }
   }
 
-  // False if all children of `node` were spawned before (or it has none). After the last spawn the node belongs to whoever
-  // completes that child: it must not be touched again.
+  // False if all children of `node` were spawned before (or it has none). After the last spawn the node belongs to
+  // whoever completes that child: it must not be touched again.
   bool spawn_children(bench::Worker& worker, Node* node) {
     const unsigned first = node->started, level = node->level + 1u;
     if (level > shape_.depth || first == shape_.branching) return false;

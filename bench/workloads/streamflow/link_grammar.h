@@ -3,10 +3,10 @@
 // link_grammar.h: words and how they may be linked, after Sleator and Temperley, "Parsing English with a link grammar"
 // (CMU-CS-91-196, 1991), the theory behind 197.parser.
 //
-// A connector such as Ss- has a label (S), a subscript (s; may be missing) and a direction (- to the left). A dictionary
-// gives each word an expression: connectors joined by & and or, {} for what may be absent, @ for what may be repeated;
-// nearer links stand first. From an expression come disjuncts: one way each to use the word, as a list of connectors to the
-// left and one to the right, the farthest first.
+// A connector such as Ss- has a label (S), a subscript (s; may be missing) and a direction (- to the left). A
+// dictionary gives each word an expression: connectors joined by & and or, {} for what may be absent, @ for what may be
+// repeated; nearer links stand first. From an expression come disjuncts: one way each to use the word, as a list of
+// connectors to the left and one to the right, the farthest first.
 //
 // All of it is made of small blocks, lists above all, that live as long as a word or a sentence is worked on.
 #ifndef FREEWAY_BENCH_STREAMFLOW_LINK_GRAMMAR_H

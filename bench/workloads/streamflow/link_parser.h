@@ -3,9 +3,9 @@
 // link_parser.h: in how many ways a sentence can be linked: Sleator and Temperley's count by dynamic programming.
 //
 // count(L, R, l, r) is the number of ways to link the words between L and R such that L's connectors from l on and R's
-// from r on are used up: some word W between takes l, or r, or both; what remains lies between L and W and between W and R.
-// For each such question the parser lists the disjuncts of W that could do it, in blocks of 12 bytes that it frees
-// when the question is answered: that, like a stack, is what most of 197.parser's allocations are.
+// from r on are used up: some word W between takes l, or r, or both; what remains lies between L and W and between W
+// and R. For each such question the parser lists the disjuncts of W that could do it, in blocks of 12 bytes that it
+// frees when the question is answered: that, like a stack, is what most of 197.parser's allocations are.
 #ifndef FREEWAY_BENCH_STREAMFLOW_LINK_PARSER_H
 #define FREEWAY_BENCH_STREAMFLOW_LINK_PARSER_H
 
@@ -68,7 +68,8 @@ class Parser {
 
   static std::uint16_t number(const Connector* connector) { return connector == nullptr ? 0 : connector->number; }
 
-  // --- The sentence: words, their disjuncts, and the tables to find them ----------------------------------------------
+  // --- The sentence: words, their disjuncts, and the tables to find them
+  // ----------------------------------------------
 
   // False (and nothing is kept) if a word is unknown or there are too many connectors.
   bool read(const std::vector<const char*>& sentence) {
@@ -165,7 +166,8 @@ class Parser {
     list = Make::make(Match{list, static_cast<std::uint32_t>(disjunct)});
   }
 
-  // --- The count ------------------------------------------------------------------------------------------------------
+  // --- The count
+  // ------------------------------------------------------------------------------------------------------
 
   std::uint64_t count(unsigned from, unsigned to, const Connector* l, const Connector* r) {
     if (to == from + 1) return l == nullptr && r == nullptr ? 1 : 0;
@@ -180,15 +182,17 @@ class Parser {
     return total;
   }
 
-  // Those in which `word` takes l, r or both. A region with neither must be held together by somebody: it has no answer.
+  // Those in which `word` takes l, r or both. A region with neither must be held together by somebody: it has no
+  // answer.
   std::uint64_t count_at(unsigned from, unsigned word, unsigned to, const Connector* l, const Connector* r) {
     std::uint64_t total = 0;
     Match* matches = matches_of(word, l, r);
     for (const Match* match = matches; match != nullptr; match = match->next) {
       const Disjunct& d = *disjuncts_[match->disjunct];
-      const std::uint64_t left = l != nullptr && d.left != nullptr && fit(l, d.left) ? linked(from, word, l, d.left) : 0;
-      const std::uint64_t right =
-          r != nullptr && d.right != nullptr && fit(d.right, r) ? linked(word, to, d.right, r) : 0;
+      const bool takes_l = l != nullptr && d.left != nullptr && fit(l, d.left);
+      const bool takes_r = r != nullptr && d.right != nullptr && fit(d.right, r);
+      const std::uint64_t left = takes_l ? linked(from, word, l, d.left) : 0;
+      const std::uint64_t right = takes_r ? linked(word, to, d.right, r) : 0;
       if (left != 0 && right != 0) total += left * right;
       if (left != 0) total += left * count(word, to, d.right, r);
       if (right != 0 && l == nullptr) total += right * count(from, word, nullptr, d.left);

@@ -2,9 +2,9 @@
 //
 // mesh_geometry.h: questions about points with whole coordinates, answered exactly.
 //
-// Coordinates are below 2^28 in magnitude, differences of coordinates below 2^29: orientations and dot products fit into
-// 64 bits, the in-circle determinant (4 x 29 bits and a few) into 128. So the triangulation never contradicts itself,
-// which with rounded answers it would.
+// Coordinates are below 2^28 in magnitude, differences of coordinates below 2^29: orientations and dot products fit
+// into 64 bits, the in-circle determinant (4 x 29 bits and a few) into 128. So the triangulation never contradicts
+// itself, which with rounded answers it would.
 #ifndef FREEWAY_BENCH_STREAMFLOW_MESH_GEOMETRY_H
 #define FREEWAY_BENCH_STREAMFLOW_MESH_GEOMETRY_H
 
@@ -31,7 +31,8 @@ inline std::int64_t squared_distance(Place a, Place b) {
 
 // Does p see the segment a, b under more than a right angle, that is, does it lie inside the circle over it?
 inline bool encroaches(Place p, Place a, Place b) {
-  return (std::int64_t{a.x} - p.x) * (std::int64_t{b.x} - p.x) + (std::int64_t{a.y} - p.y) * (std::int64_t{b.y} - p.y) < 0;
+  const std::int64_t along_x = (std::int64_t{a.x} - p.x) * (std::int64_t{b.x} - p.x);
+  return along_x + (std::int64_t{a.y} - p.y) * (std::int64_t{b.y} - p.y) < 0;
 }
 
 // Does p lie inside (not on) the circle through a, b, c, which turn left?

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
 //
-// mesh_refinement.h: a square region meshed by many threads: Ruppert's refinement in each of g x g subdomains, whose common
-// borders are split alike on both sides (the parallel constrained Delaunay method of Chew, Chrisochoides and Sukup).
+// mesh_refinement.h: a square region meshed by many threads: Ruppert's refinement in each of g x g subdomains, whose
+// common borders are split alike on both sides (the parallel constrained Delaunay method of Chew, Chrisochoides and
+// Sukup).
 //
-// A bad triangle gets a point at its circumcentre, unless the point would encroach upon an edge of the border: then that
-// edge is halved instead, and the neighbour is told. So no hole ever reaches across a border, and a subdomain needs nobody
-// else while it is refined. Work goes in rounds: each subdomain takes in what its neighbours told it in the round before
-// and refines until it is content; the end is a round in which nobody told anything. What a subdomain does depends on
-// its own state and on these messages only: the mesh is the same for every number of threads.
+// A bad triangle gets a point at its circumcentre, unless the point would encroach upon an edge of the border: then
+// that edge is halved instead, and the neighbour is told. So no hole ever reaches across a border, and a subdomain
+// needs nobody else while it is refined. Work goes in rounds: each subdomain takes in what its neighbours told it in
+// the round before and refines until it is content; the end is a round in which nobody told anything. What a subdomain
+// does depends on its own state and on these messages only: the mesh is the same for every number of threads.
 //
 // At the end no border edge is encroached upon, from either side; hence it is an edge of the whole set's Delaunay
 // triangulation, and the subdomains' triangulations together are it.
@@ -19,6 +20,9 @@
 #include "support/thread_team.h"
 
 namespace mesh {
+
+// Table 1.
+inline constexpr long kStreamflowTriangles = 10'000'000;
 
 enum Border : unsigned { kSouth, kEast, kNorth, kWest, kBorders };
 inline constexpr unsigned kOpposite[kBorders] = {kNorth, kWest, kSouth, kEast};
@@ -117,7 +121,8 @@ class Subdomain {
 
   void halve(Edge edge, Scratch& scratch) {
     if (is_short(edge)) return;
-    const Place a = mesh_.corner(edge.triangle, kNext[edge.side]), b = mesh_.corner(edge.triangle, kPrevious[edge.side]);
+    const Place a = mesh_.corner(edge.triangle, kNext[edge.side]);
+    const Place b = mesh_.corner(edge.triangle, kPrevious[edge.side]);
     const Place middle{a.x + (b.x - a.x) / 2, a.y + (b.y - a.y) / 2};
     tell_neighbour(middle);
     insert(middle, edge.triangle, scratch);
@@ -129,8 +134,8 @@ class Subdomain {
     consider_fan(scratch);
   }
 
-  // New triangles that are bad go on the list; those at an encroached border edge last, so that they are next: while there
-  // is none, every circumcentre lies inside the square.
+  // New triangles that are bad go on the list; those at an encroached border edge last, so that they are next: while
+  // there is none, every circumcentre lies inside the square.
   void consider_fan(Scratch& scratch) {
     for (Triangle* triangle : scratch.fan)
       if (is_bad(triangle)) mesh_.put_due(triangle);
@@ -187,8 +192,8 @@ class Subdomain {
   std::size_t sent_ = 0;
 };
 
-// The whole region, g x g subdomains; they are blocks from mmap, and what they hold is left to the end of the process, as
-// a mesh generator does.
+// The whole region, g x g subdomains; they are blocks from mmap, and what they hold is left to the end of the process,
+// as a mesh generator does.
 template <class Blocks>
 class Region {
  public:

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT
 //
-// mpcdm: a mesh generator: threads refine Delaunay triangulations of subdomains and tell each other where they split common
-// borders. Points and triangles are small blocks; more are allocated than freed, so memory only grows. After MPCDM in
-// Schneider, Antonopoulos and Nikolopoulos, "Scalable locality-conscious multithreaded memory allocation" (ISMM 2006),
-// section 4 and Table 1: 10 million triangles.
+// mpcdm: a mesh generator: threads refine Delaunay triangulations of subdomains and tell each other where they split
+// common borders. Points and triangles are small blocks; more are allocated than freed, so memory only grows. After
+// MPCDM in Schneider, Antonopoulos and Nikolopoulos, "Scalable locality-conscious multithreaded memory allocation"
+// (ISMM 2006), section 4 and Table 1: 10 million triangles.
 //
 // One operation is one triangle of the finished mesh.
 //   --preset streamflow   10,000,000 triangles in subdomains of 10,000
-//   --triangles (about as many will be made), --subdomain (triangles in each), --seed (of the points scattered at first)
-//   --threads (2), --shrink (divides the triangles, not the size of subdomains), --profile
+//   --triangles (about as many will be made), --subdomain (triangles in each), --seed (of the points scattered at
+//   first) --threads (2), --shrink (divides the triangles, not the size of subdomains), --profile
 //
-// Differs from the paper's: its region and its quality bound are not printed; here the region is a square with 32 points
-// scattered in each subdomain, the bound is the 20.7 degrees up to which the method is known to end. Its subdomains take messages as they come; here they do so in
-// rounds, so that the mesh, and with it the checksum, is the same for every number of threads. The mesh is not freed.
+// Differs from the paper's: its region and its quality bound are not printed; here the region is a square with 32
+// points scattered in each subdomain, the bound is the 20.7 degrees up to which the method is known to end. Its
+// subdomains take messages as they come; here they do so in rounds, so that the mesh, and with it the checksum, is the
+// same for every number of threads. The mesh is not freed.
 #include <cmath>
 
 #include "streamflow/mesh_refinement.h"
@@ -35,7 +36,7 @@ template <class Blocks>
 void measure(int argc, char** argv) {
   const auto threads = static_cast<std::size_t>(bench::number_argument(argc, argv, "threads", 2));
   const long each = bench::number_argument(argc, argv, "subdomain", 10'000);
-  const long wanted = bench::scaled(argc, argv, bench::number_argument(argc, argv, "triangles", 10'000'000));
+  const long wanted = bench::scaled(argc, argv, bench::number_argument(argc, argv, "triangles", mesh::kStreamflowTriangles));
   const auto side = static_cast<std::size_t>(
       std::max(1.0, std::round(std::sqrt(static_cast<double>(wanted) / static_cast<double>(each)))));
   if (side > 127) {

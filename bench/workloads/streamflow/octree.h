@@ -3,9 +3,9 @@
 // octree.h: Barnes and Hut's octree over bodies, built by inserting one body after another. Cells (56 bytes) and leaves
 // (16 bytes, one body each) are blocks of the allocator under test.
 //
-// A body's key holds its place in the cube, three bits for each level. Which cells exist follows from the keys alone, and
-// children are kept in the order of their octants: the tree, and so the order of all sums over it, is the same whoever
-// builds it.
+// A body's key holds its place in the cube, three bits for each level. Which cells exist follows from the keys alone,
+// and children are kept in the order of their octants: the tree, and so the order of all sums over it, is the same
+// whoever builds it.
 #ifndef FREEWAY_BENCH_STREAMFLOW_OCTREE_H
 #define FREEWAY_BENCH_STREAMFLOW_OCTREE_H
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// parser_like: a sequential parser of English that counts how its sentences can be linked, and makes and frees very many
-// very small blocks, most of them like a stack. After Schneider, Antonopoulos and Nikolopoulos, "Scalable
+// parser_like: a sequential parser of English that counts how its sentences can be linked, and makes and frees very
+// many very small blocks, most of them like a stack. After Schneider, Antonopoulos and Nikolopoulos, "Scalable
 // locality-conscious multithreaded memory allocation" (ISMM 2006), section 4 and Table 1: 197.parser of SPEC CPU2000,
 // reference input, without its own allocator.
 //
@@ -9,8 +9,8 @@
 //   --preset streamflow   as many sentences as allocate the 787 million objects of Table 1
 //   --sentences --seed, --shrink (divides the sentences), --profile
 //
-// Differs from the paper's: neither SPEC's program nor its input may be redistributed. This is the same algorithm on a small
-// dictionary and sentences drawn at random (english.h).
+// Differs from the paper's: neither SPEC's program nor its input may be redistributed. This is the same algorithm on a
+// small dictionary and sentences drawn at random (english.h).
 #include "streamflow/english.h"
 #include "streamflow/link_parser.h"
 #include "streamflow/preset.h"
@@ -18,12 +18,10 @@
 
 namespace {
 
-constexpr long kStreamflowSentences = 78'500;
-
 template <class Blocks>
 void measure(int argc, char** argv) {
   const long sentences =
-      bench::scaled(argc, argv, bench::number_argument(argc, argv, "sentences", kStreamflowSentences));
+      bench::scaled(argc, argv, bench::number_argument(argc, argv, "sentences", links::kStreamflowSentences));
   links::SentenceSource source(static_cast<std::uint64_t>(bench::number_argument(argc, argv, "seed", 1)));
 
   bench::Stopwatch watch;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// plummer.h: bodies to begin with, drawn from Plummer's model of a star cluster by the method of Aarseth, Henon and Wielen
-// (1974): total mass 1, G = 1, virial radius 1, cut off at 9 units.
+// plummer.h: bodies to begin with, drawn from Plummer's model of a star cluster by the method of Aarseth, Henon and
+// Wielen (1974): total mass 1, G = 1, virial radius 1, cut off at 9 units.
 #ifndef FREEWAY_BENCH_STREAMFLOW_PLUMMER_H
 #define FREEWAY_BENCH_STREAMFLOW_PLUMMER_H
 

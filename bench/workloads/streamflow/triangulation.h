@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// triangulation.h: the Delaunay triangulation of one square's points, to which points are added as Bowyer and Watson do:
-// the triangles whose circle holds the new point are removed, and the star-shaped hole is filled with a fan around it.
+// triangulation.h: the Delaunay triangulation of one square's points, to which points are added as Bowyer and Watson
+// do: the triangles whose circle holds the new point are removed, and the star-shaped hole is filled with a fan around
+// it.
 //
 // Points (12 bytes) and triangles (40 bytes) are blocks of the allocator under test. A triangle names its corners by
 // their numbers in the square, which is what keeps it to the size that the paper's had with pointers of 32 bits.
@@ -65,8 +66,8 @@ class Triangulation {
   Place corner(const Triangle* triangle, std::uint64_t i) const { return at(triangle->corner[i]); }
   std::size_t points() const { return points_.size(); }
 
-  // The triangle that holds `p`, from `start` on always across an edge that has p on its other side; such a walk ends in
-  // a Delaunay triangulation. If p is beyond the border, the border edge in its way, else side = 3.
+  // The triangle that holds `p`, from `start` on always across an edge that has p on its other side; such a walk ends
+  // in a Delaunay triangulation. If p is beyond the border, the border edge in its way, else side = 3.
   Edge locate(Place p, Triangle* start) const {
     for (Triangle* triangle = start;;) {
       Edge blocked{triangle, 3};
@@ -133,7 +134,8 @@ class Triangulation {
     recent_ = scratch.fan[0];
   }
 
-  // --- Triangles to refine: the last one put on the list is the next to be taken; one that is removed leaves it. -------
+  // --- Triangles to refine: the last one put on the list is the next to be taken; one that is removed leaves it.
+  // -------
 
   void put_due(Triangle* triangle) {
     if (triangle->due != 0) due_[triangle->due - 1] = nullptr;

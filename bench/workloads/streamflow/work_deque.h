@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 //
-// WorkDeque: the tasks of one worker, which others may steal; after Chase and Lev, "Dynamic circular work-stealing deque"
-// (SPAA 2005), with a buffer that does not grow: a push into a full deque fails, and the worker runs the task itself.
+// WorkDeque: the tasks of one worker, which others may steal; after Chase and Lev, "Dynamic circular work-stealing
+// deque" (SPAA 2005), with a buffer that does not grow: a push into a full deque fails, and the worker runs the task
+// itself.
 //
-// Word      bottom: where the owner pushes next; top: what is stolen next; tasks are at top … bottom - 1, modulo capacity
-// Moves     push: bottom + 1     pop: bottom - 1, and for the last task top + 1 (CAS)     steal: top + 1 (CAS)
+// Word      bottom: where the owner pushes next; top: what is stolen next; tasks are at top … bottom - 1, modulo
+// capacity Moves     push: bottom + 1     pop: bottom - 1, and for the last task top + 1 (CAS)     steal: top + 1 (CAS)
 // Invariant each pushed task is returned by exactly one pop or steal; top never falls
 // Who       push, pop: the owner; steal: any thread
 // Orders    [R1] push publishes the task; [A1] steal sees it.

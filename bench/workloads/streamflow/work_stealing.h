@@ -3,8 +3,8 @@
 // work_stealing.h: a small scheduler in the manner of Cilk and Hood, on which knary, barnes and mpcdm run, as the first
 // two do in the Streamflow paper (section 4).
 //
-// A task is a block that the program allocates and frees, with the function that runs it in its first word. A worker runs
-// its own youngest task; one that has none steals another's oldest. Thus blocks are mostly freed where they were
+// A task is a block that the program allocates and frees, with the function that runs it in its first word. A worker
+// runs its own youngest task; one that has none steals another's oldest. Thus blocks are mostly freed where they were
 // allocated, and a steal is what makes a remote free: the figure that the paper's Table 1 prints.
 //
 // Idle workers yield, and after many failures sleep a little: programs run with more threads than there are processors.
@@ -91,8 +91,8 @@ class Worker {
   WorkDeque<Task> deque_;
 };
 
-// The workers: worker 0 is the thread that made the scheduler, the others wait between phases. Each has two large blocks
-// from the allocator, a record and its deque (Table 1's 16 large objects of knary on 8 threads).
+// The workers: worker 0 is the thread that made the scheduler, the others wait between phases. Each has two large
+// blocks from the allocator, a record and its deque (Table 1's 16 large objects of knary on 8 threads).
 template <class Blocks>
 class Scheduler {
  public:
@@ -187,8 +187,8 @@ class Scheduler {
   std::atomic<std::size_t> inside_{0};
 };
 
-// body(worker, begin, end) for ranges of at most `grain` that together are 0 … count - 1. A range is halved until it is
-// small enough; each half is a task, allocated by who halves and freed by who runs it.
+// body(worker, begin, end) for ranges of at most `grain` that together are 0 … count - 1. A range is halved until it
+// is small enough; each half is a task, allocated by who halves and freed by who runs it.
 template <class Blocks, class Body>
 class RangeLoop {
  public:
