@@ -34,8 +34,8 @@ Done work(const bench::ThreadTeam& team, const Plan& plan, std::size_t thread) {
   auto** blocks = static_cast<void**>(Blocks::allocate_local(rate * sizeof(void*)));
   std::uint64_t checksum = 0;
   const long rounds = team.repeat((plan.blocks + plan.rate - 1) / plan.rate, [&](long round) {
-    for (std::size_t i = 0; i < rate; ++i)
-      bench::stamp(blocks[i] = Blocks::allocate_local(size), (thread << 48) ^ static_cast<std::uint64_t>(round) ^ i);
+    const std::uint64_t mark = (thread << 48) + (static_cast<std::uint64_t>(round) << 20);
+    for (std::size_t i = 0; i < rate; ++i) bench::stamp(blocks[i] = Blocks::allocate_local(size), mark + i);
     for (std::size_t i = 0; i < rate; ++i) {
       checksum += bench::stamp_of(blocks[i]);
       Blocks::free(blocks[i]);

@@ -10,14 +10,20 @@
 
 namespace bench {
 
-// Writes each byte `times` times; returns the sum of what the block holds afterwards, which depends on `mark` and its
-// size only, unless somebody else has the same block.
+// Writes each byte `times` times, and reads it each time before it is written again. Returns the sum of what it read. It
+// depends on the arguments only, unless somebody else has the same block: his writes are seen whenever they come.
 inline std::uint64_t write_bytes(void* block, std::size_t size, long times, std::uint64_t mark) {
   auto* bytes = static_cast<volatile unsigned char*>(block);
-  for (long turn = times; turn-- > 0;)
-    for (std::size_t i = 0; i < size; ++i)
-      bytes[i] = static_cast<unsigned char>(mark + i + static_cast<std::uint64_t>(turn));
+  const auto value = [mark](std::size_t i, long turn) {
+    return static_cast<unsigned char>(mark + i + static_cast<std::uint64_t>(turn));
+  };
+  for (std::size_t i = 0; i < size; ++i) bytes[i] = value(i, 0);
   std::uint64_t sum = 0;
+  for (long turn = 1; turn < times; ++turn)
+    for (std::size_t i = 0; i < size; ++i) {
+      sum += bytes[i];
+      bytes[i] = value(i, turn);
+    }
   for (std::size_t i = 0; i < size; ++i) sum += bytes[i];
   return sum;
 }
