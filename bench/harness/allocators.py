@@ -102,6 +102,8 @@ def _ours(build: Path) -> list[Allocator]:
     for name in dict.fromkeys([*ENGINES, *names]):
         if not name.endswith("counted"):
             found.append(built(name, f"libfreeway-{name}.so", {}))
+    # Michael's section 4.2.4: one heap for all threads is an option of the same library.
+    found.append(built("michael-one-heap", "libfreeway-michael.so", {"FREEWAY_HEAPS": "1"}))
     locked = next(iter(build.glob("bench/peers/liblocked.so*")), None)
     if locked is None:
         found.append(Allocator(LOCKED, None, failed="not built: liblocked.so (target freeway_locked)"))

@@ -10,8 +10,8 @@
 
 namespace bench {
 
-// Writes each byte `times` times, and reads it each time before it is written again. Returns the sum of what it read. It
-// depends on the arguments only, unless somebody else has the same block: his writes are seen whenever they come.
+// Writes each byte `times` times, and reads it each time before it is written again. Returns the sum of what it read,
+// which depends on the arguments only, unless somebody else has the same block: his writes are seen whenever they come.
 inline std::uint64_t write_bytes(void* block, std::size_t size, long times, std::uint64_t mark) {
   auto* bytes = static_cast<volatile unsigned char*>(block);
   const auto value = [mark](std::size_t i, long turn) {

@@ -140,7 +140,7 @@ struct Counted {
   }
 };
 
-// `extras` and, under --profile, the profile. Shares are in per cent: local ones of all objects, the others of all frees.
+// `extras` and, under --profile, the profile. Shares are in per cent: local ones of all objects, others of all frees.
 template <class Blocks>
 std::vector<Extra> profile_extras(std::vector<Extra> extras = {}) {
   if constexpr (!Blocks::kCounts) return extras;
