@@ -19,22 +19,45 @@ def loader_variables(prefix: Path) -> dict[str, str]:
     return {"LD_DEBUG": "bindings", "LD_DEBUG_OUTPUT": str(prefix), "LD_BIND_NOW": "1"}
 
 
-def bound_to(text: str) -> list[tuple[str, str]]:
-    """Who called for `malloc`, and which library it got, from one report."""
-    return BINDING.findall(text)
+Bindings = dict[str, set[str]]  # who called for `malloc`, and which files it got
+
+
+def bindings_in(text: str) -> Bindings:
+    """Those of one process's report."""
+    found: Bindings = {}
+    for caller, target in BINDING.findall(text):
+        found.setdefault(str(Path(caller).resolve()), set()).add(str(Path(target).resolve()))
+    return found
+
+
+def ends_of(caller: str, bindings: Bindings, wanted: str) -> set[str]:
+    """The files at which calls of `caller` end; `wanted` always is an end.
+
+    The way may lead through the program: if it takes malloc's address and lies at a fixed place, others are bound to
+    an entry in it, which only jumps on to what the program's own calls are bound to."""
+    ends: set[str] = set()
+    waiting, seen = list(bindings[caller]), {caller}
+    while waiting:
+        file = waiting.pop()
+        onward = bindings.get(file, set()) - {file}
+        if file == wanted or not onward:
+            ends.add(file)
+        elif file not in seen:
+            waiting += onward
+        seen.add(file)
+    return ends
 
 
 def fault_of_bindings(prefix: Path, expected: Path) -> str:
     """Why the reports at `prefix` do not show that `malloc` is `expected`'s; "" if they do, in every process."""
-    target, bindings = expected.resolve(), []
+    wanted, bound = str(expected.resolve()), False
     for report in sorted(prefix.parent.glob(f"{prefix.name}.*")):
-        bindings += bound_to(report.read_text(errors="replace"))
-    if not bindings:
-        return "the loader bound no malloc: statically linked, or not started by a loader"
-    for caller, library in bindings:
-        if Path(library).resolve() != target:
-            return f"malloc of {Path(caller).name} is {Path(library).name}'s, not {expected.name}'s"
-    return ""
+        bindings = bindings_in(report.read_text(errors="replace"))
+        bound = bound or bool(bindings)
+        for caller in bindings:
+            for end in ends_of(caller, bindings, wanted) - {wanted}:
+                return f"malloc of {Path(caller).name} is {Path(end).name}'s, not {expected.name}'s"
+    return "" if bound else "the loader bound no malloc: statically linked, or not started by a loader"
 
 
 def fault_of_mapping(mapped: bool, wall_s: float, library: Path | None) -> str:

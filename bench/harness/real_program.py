@@ -28,6 +28,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from harness.loaded import loader_variables
+
 NOT_INSTALLED = 77
 END_TIMEOUT_S = 60
 
@@ -48,11 +50,15 @@ class Used:
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment of the measured program, without the preload (measured_run sets that)."""
+    """The environment of a program, without the preload (measured_run sets that)."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("LAB_", "FREEWAY_")) and k != "LD_PRELOAD"}
+    return {**kept, **json.loads(os.environ.get("LAB_VARIABLES", "{}")), **(extra or {})}
+
+
+def _measured_environment(extra: Mapping[str, str] | None) -> dict[str, str]:
+    """That of the measured program itself, whose loader may have to report."""
     bindings = os.environ.get("LAB_BINDINGS")
-    loader = {"LD_DEBUG": "bindings", "LD_DEBUG_OUTPUT": bindings, "LD_BIND_NOW": "1"} if bindings else {}
-    return {**kept, **loader, **json.loads(os.environ.get("LAB_VARIABLES", "{}")), **(extra or {})}
+    return {**environment(extra), **(loader_variables(Path(bindings)) if bindings else {})}
 
 
 def command_line(argv: Sequence[str], result: Path) -> list[str]:
@@ -78,7 +84,7 @@ def run(
         result = Path(folder) / "result"
         done = subprocess.run(
             command_line(argv, result),
-            env=environment(env),
+            env=_measured_environment(env),
             cwd=cwd,
             input=input_text,
             capture_output=True,
@@ -103,7 +109,7 @@ def server(argv: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: Pa
         with (Path(folder) / "stderr").open("w+") as errors:
             process = subprocess.Popen(
                 command_line(argv, result),
-                env=environment(env),
+                env=_measured_environment(env),
                 cwd=cwd,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

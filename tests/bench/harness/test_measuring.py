@@ -14,7 +14,7 @@ import pytest
 from harness import count, sampling
 from harness.allocators import Allocator, libc
 from harness.count import CountError, golden_pair, instructions_each
-from harness.loaded import bound_to, fault_of_mapping
+from harness.loaded import bindings_in, ends_of, fault_of_bindings, fault_of_mapping
 from harness.results import CRASHED, HUNG, MISSING, OK, WRONG_ALLOCATOR, Case
 from harness.sampling import Bench, take
 from harness.workload import CPU_NS, CPU_S, Metric, Workload
@@ -103,11 +103,29 @@ def test_chance_options_of_allocators_do_not_reach_the_program(monkeypatch: pyte
 
 def test_bindings_are_read_from_the_loaders_report() -> None:
     report = (
-        "  7:\tbinding file /usr/bin/x [0] to /lib/liba.so [0]: normal symbol `malloc' [GLIBC_2.2.5]\n"
-        "  7:\tbinding file /usr/bin/x [0] to /lib/libc.so.6 [0]: normal symbol `malloc_trim' [GLIBC_2.2.5]\n"
-        "  7:\tbinding file /lib/libb.so [0] to /lib/libc.so.6 [0]: normal symbol `malloc'\n"
+        "  7:\tbinding file /nowhere/x [0] to /nowhere/liba.so [0]: normal symbol `malloc' [GLIBC_2.2.5]\n"
+        "  7:\tbinding file /nowhere/x [0] to /nowhere/libc.so.6 [0]: normal symbol `malloc_trim' [GLIBC_2.2.5]\n"
+        "  7:\tbinding file /nowhere/libb.so [0] to /nowhere/libc.so.6 [0]: normal symbol `malloc'\n"
     )
-    assert bound_to(report) == [("/usr/bin/x", "/lib/liba.so"), ("/lib/libb.so", "/lib/libc.so.6")]
+    assert bindings_in(report) == {"/nowhere/x": {"/nowhere/liba.so"}, "/nowhere/libb.so": {"/nowhere/libc.so.6"}}
+
+
+def test_a_binding_to_the_program_goes_where_the_program_goes() -> None:
+    # What the loader reports of a program at a fixed address that takes malloc's address.
+    bindings = {"program": {"program", "liba"}, "libc": {"program"}, "liba": {"program"}, "libz": {"liba"}}
+    assert [ends_of(caller, bindings, "liba") for caller in bindings] == [{"liba"}] * 4
+    # The same where the way ends elsewhere: in glibc, or in a malloc that the program has itself.
+    assert ends_of("libz", {"program": {"program", "libc"}, "libz": {"program"}}, "liba") == {"libc"}
+    assert ends_of("libz", {"program": {"program"}, "libz": {"program"}}, "liba") == {"program"}
+
+
+def test_one_process_that_goes_elsewhere_is_found(tmp_path: Path) -> None:
+    line = "  7:\tbinding file /bin/x [0] to {} [0]: normal symbol `malloc'\n"
+    (tmp_path / "bindings.1").write_text(line.format("/lib/liba.so"))
+    assert fault_of_bindings(tmp_path / "bindings", Path("/lib/liba.so")) == ""
+    (tmp_path / "bindings.2").write_text(line.format("/lib/libc.so.6"))
+    assert "malloc of x is libc.so.6's" in fault_of_bindings(tmp_path / "bindings", Path("/lib/liba.so"))
+    assert "bound no malloc" in fault_of_bindings(tmp_path / "elsewhere", Path("/lib/liba.so"))
 
 
 def test_a_library_that_was_never_mapped_is_a_fault_unless_the_run_was_too_short() -> None:
