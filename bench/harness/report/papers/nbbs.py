@@ -87,12 +87,13 @@ FIGURES = (
     _figure(
         "Fig. 4.5", "20 levels in time sharing", 20, CROWDS,
         {48: "no winner", 512: "still acceptable"},
-        "As Fig. 4.4: whether the times hold. The paper leaves ptmalloc3 and the lock out, as too slow.", locked=False, malloc=False,
+        "As Fig. 4.4: whether the times hold. The paper leaves ptmalloc3 and the lock out, as too slow.",
+        locked=False, malloc=False,
     ),
     _figure(
         "Fig. 4.6", "16 levels in time sharing", 16, CROWDS,
         {48: "no winner", 512: "still acceptable"},
-        "The order and the times as threads are added are compared, as in Fig. 4.4; what the paper leaves out is left out.", locked=False, malloc=False,
+        "As Fig. 4.5: the order, and whether the times hold.", locked=False, malloc=False,
     ),
 )  # fmt: skip
 
