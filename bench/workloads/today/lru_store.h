@@ -20,7 +20,7 @@ class LruStore {
     char *key, *value;
     std::uint32_t key_size, value_size;
   };
-  static constexpr std::uint32_t kLeastValue = 8;  // a value holds its mark
+  static constexpr std::uint32_t kLeastValue = 16;  // a value holds its mark twice
 
   // `buckets`: a power of two of them, all null; they stay the caller's.
   void open(Item** buckets, std::size_t count, std::size_t limit) {

@@ -22,6 +22,7 @@ namespace {
 struct Text {
   char* bytes;
   std::uint32_t size;
+  std::uint32_t mark;
 };
 
 struct Header {
@@ -52,7 +53,8 @@ struct Tally {
 // What a request takes from malloc and gives back.
 class Memory {
  public:
-  Memory(std::uint64_t mark, Tally& tally) : mark_(mark), tally_(tally) {}
+  Memory(std::uint64_t request, Tally& tally)
+      : mark_(static_cast<std::uint32_t>(request * 0x9E3779B1u)), tally_(tally) {}
 
   template <class T>
   T* make() {
@@ -62,20 +64,21 @@ class Memory {
 
   Text text(std::uint32_t size) {
     ++tally_.allocations;
-    Text made{static_cast<char*>(bench::must_malloc(size)), size};
-    mark(made);
+    Text made{static_cast<char*>(bench::must_malloc(size)), size, ++mark_};
+    write(made);
     return made;
   }
 
   // Grows as buffers do: to twice the size.
   void grow(Text& text) {
     ++tally_.allocations;
+    const std::uint64_t before = word(text);
     check(text);
     text.size *= 2;
     text.bytes = static_cast<char*>(std::realloc(text.bytes, text.size));
     if (text.bytes == nullptr) bench::die("realloc");
-    check_front(text, text.size / 2);
-    mark(text);
+    expect(text.bytes, before);
+    write(text);
   }
 
   void free(Text& text) {
@@ -84,29 +87,25 @@ class Memory {
   }
 
  private:
-  // The mark says whose the text is and how long: it is known from the text alone, whoever frees it.
-  static std::uint64_t word(std::uint64_t owner, std::uint32_t size) { return owner << 32 | size; }
-  void mark(Text& text) {
-    const std::uint64_t both = word(mark_, text.size);
+  static std::uint64_t word(const Text& text) { return std::uint64_t{text.mark} << 32 | text.size; }
+  void write(Text& text) {
+    const std::uint64_t both = word(text);
     std::memset(text.bytes + text.size / 2, 'x', text.size - text.size / 2);
     if (text.size >= 16) std::memcpy(text.bytes + text.size - 8, &both, 8);
     std::memcpy(text.bytes, &both, 8);
     bench::escape(text.bytes);
   }
-  static std::uint64_t at(const char* place) {
+  void expect(const char* place, std::uint64_t word) {
     std::uint64_t found;
     std::memcpy(&found, place, 8);
-    return found;
+    tally_.broken += found == word ? 0 : 1;
   }
   void check(const Text& text) {
-    check_front(text, text.size);
-    if (text.size >= 16) tally_.broken += at(text.bytes) == at(text.bytes + text.size - 8) ? 0 : 1;
-  }
-  void check_front(const Text& text, std::uint32_t size) {
-    tally_.broken += static_cast<std::uint32_t>(at(text.bytes)) == size ? 0 : 1;
+    expect(text.bytes, word(text));
+    if (text.size >= 16) expect(text.bytes + text.size - 8, word(text));
   }
 
-  std::uint64_t mark_;
+  std::uint32_t mark_;  // of the last text: another for each, as far as 32 bits go
   Tally& tally_;
 };
 
@@ -116,7 +115,7 @@ class Server {
 
   void serve(std::uint64_t number, Tally& tally) {
     bench::Random random(number + 1);
-    Memory memory(number & 0x7fff'ffff, tally);
+    Memory memory(number, tally);
     Text input = memory.text(4096);
     Header* headers = parse_headers(memory, random);
     Text body = memory.text(64);
