@@ -35,7 +35,7 @@ from harness.report.summary import (
     worst,
 )
 from harness.report.svg import Plot
-from harness.report.words import NOT_MEASURED, is_prose, number, ratio, slug, spread
+from harness.report.words import NOT_MEASURED, is_prose, number, ratio, slug, spread, titled
 from harness.results import Case
 from harness.statistics import Quartiles
 from harness.workload import PEAK_RSS, Workload
@@ -81,7 +81,7 @@ def workload_part(measured: Measured, workload: Workload, failed: list[Failure])
             cells = [measured.quartiles(metric, case, name) for name in measured.allocators]
             if any(cells):
                 threads = f"{case.threads}, " if case.threads else ""
-                rows.append((f"{threads}{metric.label}, {metric.unit}", cells))
+                rows.append((f"{threads}{titled(metric)}", cells))
     used = [place for place, _ in enumerate(measured.allocators) if any(cells[place] for _, cells in rows)]
     names = [measured.allocators[place] for place in used]
     table = [(label, [cells[place] for place in used]) for label, cells in rows]
@@ -123,7 +123,9 @@ def environment() -> jinja2.Environment:
     made = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, undefined=jinja2.StrictUndefined
     )
-    made.filters.update(number=_number, ratio=ratio, spread=spread, slug=slug, heat=heat_class, code=_code)
+    made.filters.update(
+        number=_number, ratio=ratio, spread=spread, slug=slug, heat=heat_class, code=_code, titled=titled
+    )
     made.tests.update(prose=is_prose)
     return made
 

@@ -98,7 +98,11 @@ def _draw_dots(axes: Axes, names: list[str], cells: dict[str, Quartiles], metric
         tick.set_fontweight("bold" if name == FLAGSHIP else "normal")
     _value_axis(axes, "x", [edge for cell in cells.values() for edge in (cell.low, cell.median, cell.high)])
     direction = "higher is better" if metric.higher_is_better else ""
-    axes.set_xlabel(", ".join(filter(None, [f"{_short(metric.label)}, {unit}", direction])))
+    axes.set_xlabel(", ".join(filter(None, [_axis_label(metric, unit), direction])))
+
+
+def _axis_label(metric: Metric, unit: str) -> str:
+    return f"{_short(metric.label)}, {unit}" if unit else _short(metric.label)
 
 
 def _short(label: str, most: int = 34) -> str:
@@ -126,7 +130,7 @@ def scaling(measured: Measured, workload: Workload, metric: Metric) -> Plot | No
         return None
     by, unit = _shown(metric)
     with svg.settings():
-        figure, (axes,) = svg.surface(6.4, 3.3, margins=CURVES)
+        figure, (axes,) = svg.surface(6.0, 3.3, margins=CURVES)
         for name in _flagship_last(curves):
             look, points, order = style(name), curves[name], 5 if name == FLAGSHIP else 2
             axes.plot(
@@ -138,7 +142,7 @@ def scaling(measured: Measured, workload: Workload, metric: Metric) -> Plot | No
             axes.plot(*zip(*ends, strict=True), color=look.colour, linewidth=0.9, zorder=order)
         _thread_axis(axes, threads)
         _value_axis(axes, "y", [cell.median / by for points in curves.values() for _, cell in points])
-        axes.set_ylabel(f"{_short(metric.label)}, {unit}")
+        axes.set_ylabel(_axis_label(metric, unit))
         _legend(axes, list(curves))
         alt = f"{workload.name}: {metric.label} for {threads[0]} to {threads[-1]} threads, a line for each allocator."
         return svg.finish(figure, f"{slug(workload.name)}-{slug(metric.key)}-scaling", alt)
@@ -192,7 +196,7 @@ def rss_curves(measured: Measured, case: Case) -> Plot | None:
     if not curves:
         return None
     with svg.settings():
-        figure, (axes,) = svg.surface(6.4, 3.0, margins=CURVES)
+        figure, (axes,) = svg.surface(6.0, 3.3, margins=CURVES)
         for name in _flagship_last(curves):
             look = style(name)
             seconds, mib = [at for at, _ in curves[name]], [kib / 1024 for _, kib in curves[name]]

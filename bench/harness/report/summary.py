@@ -204,6 +204,9 @@ def _heat_row(measured: Measured, workload: Workload, rss: bool) -> HeatRow | No
     known = {name: ratio for name, ratio in ratios.items() if ratio is not None}
     if len(known) < 2:
         return None
+    # Over several cells nobody need be best in each, so what is best over all of them is the measure.
+    least = min(known.values())
+    ratios = {name: None if ratio is None else ratio / least for name, ratio in ratios.items()}
     return HeatRow(workload, metrics[0].label, ratios, min(known, key=known.__getitem__))
 
 

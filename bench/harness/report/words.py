@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 
 from harness.statistics import Ratio
+from harness.workload import Metric
 
 NOT_MEASURED = "not measured"
 
@@ -56,3 +57,8 @@ def slug(text: str) -> str:
 def is_prose(text: str) -> bool:
     """Whether a cell is words rather than a figure."""
     return sum(character.isalpha() for character in text) > 6
+
+
+def titled(metric: Metric) -> str:
+    """A metric with its unit."""
+    return f"{metric.label}, {metric.unit}" if metric.unit else metric.label

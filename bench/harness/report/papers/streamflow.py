@@ -43,7 +43,7 @@ SPEED = PaperTable(
     (GLIBC, TCMALLOC, MICHAEL, f"{FLAGSHIP}, over {GLIBC}"),
     (
         _improvement("parser-streamflow", "197.parser (1 thread)",
-                     ("+36 % (thread-safe), +7 % (not)", "more than +8.5 % (headerless)", "+40 %", "crashed"), (1,)),
+                     ("+36 % (thread-safe), +7 % (not)", "more than +8.5 % (headerless)", "+40 %", "crashed"), (None,)),
         _improvement("recycle-streamflow", "recycle, 1 thread", ("+41 %", "+14 %", "+48 %", "+59 %"), (1,)),
         _improvement("recycle-streamflow", "recycle, 2–8 threads",
                      ("8 … 39 % (25)", "similar", "10 … 43 % (22)", "11 … 54 % (29)"), THREADS[1:]),
@@ -79,7 +79,7 @@ BUILDS = PaperTable(
     ("without headers", "superpages"),
     (HEADERLESS, SUPERPAGES),
     (
-        _builds("parser-streamflow", "197.parser (1 thread)", ("+15 %", "+5 % more"), 1),
+        _builds("parser-streamflow", "197.parser (1 thread)", ("+15 %", "+5 % more"), None),
         _builds("recycle-streamflow", f"recycle, {MOST} threads", ("none", "none"), MOST),
         _builds("larson-streamflow", f"larson, {MOST} threads", ("+15 %", "–"), MOST),
         _builds("barnes-streamflow", f"barnes, {MOST} threads", ("–", "+2 %"), MOST),
@@ -103,7 +103,7 @@ FAULTS = PaperTable(
     ("headers", "without headers", "superpages"),
     (HEADERS, HEADERLESS, SUPERPAGES, FLAGSHIP, GLIBC),
     (
-        _faults("parser-streamflow", "197.parser (1 thread)", ("3.8 million", "2.6 million", "713"), 1),
+        _faults("parser-streamflow", "197.parser (1 thread)", ("3.8 million", "2.6 million", "713"), None),
         _faults("larson-streamflow", f"larson, {MOST} threads", ("51 000", "3 200", "–"), MOST),
         _faults("barnes-streamflow", f"barnes, {MOST} threads", ("–", "9 100", "7 900"), MOST),
         _faults("mpcdm-streamflow", f"mpcdm, {MOST} threads", ("247 000", "127 000", "888"), MOST),
@@ -126,7 +126,7 @@ TABLE_2 = PaperTable(
     ("without headers", "superpages", "Hoard", "Tcmalloc", "Michael", "glibc"),
     (HEADERLESS, SUPERPAGES, TCMALLOC, MICHAEL, GLIBC, FLAGSHIP),
     (
-        _footprint("parser-streamflow", "197.parser (1 thread)", "17/19/–/18/27/16", 1),
+        _footprint("parser-streamflow", "197.parser (1 thread)", "17/19/–/18/27/16", None),
         _footprint("recycle-streamflow", "recycle", "20/23/19/19/19/28", MOST),
         _footprint("larson-streamflow", "larson", "1487/1598/289/685/235/196", MOST),
         Row("of which stacks", ("1473", "1581", "273", "671", "218", "174"), (NO_DENOMINATOR,) * 6),

@@ -192,7 +192,7 @@ def scaled_up(workload: str, allocator: str, threads: int, over: str) -> Figure:
     return Figure(At(workload, over, 1), At(workload, allocator, threads))
 
 
-def improvements(workload: str, allocator: str, over: str, threads: Sequence[int], key: str = WALL_NS) -> Span:
+def improvements(workload: str, allocator: str, over: str, threads: Sequence[int | None], key: str = WALL_NS) -> Span:
     """By how many percent `over` takes longer, over numbers of threads."""
     return Span(
         tuple(Figure(At(workload, over, n, key), At(workload, allocator, n, key), percent_more) for n in threads)
