@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
 #
-# simulation.py: discrete-event simulations. Figs 12 to 14 of HMalloc 2020 plot execution time under a parameter of the
-# model, at a number of threads that the paper does not print (its machine had 16 cores), with conservative
-# synchronisation. Their ends are here, and PHOLD's middle; the simulated time is such that a sample takes about a
-# second.
+# simulation.py: discrete-event simulations. Figs 12 to 14 of HMalloc 2020 plot execution time under a variable of the
+# model (ends printed, steps not), with conservative synchronisation, at a number of threads that the paper does not
+# print; its machine had 16 cores. Here a point of these curves runs with 8 threads, and the suite `scaling` has a point
+# of each with the paper's 1 to 16. The simulated time is such that a sample takes about half a second.
 #
-# Time Warp is ours: besides events it allocates and frees a saved state for every event, and much of it is undone. How
-# much depends on how the threads were scheduled, so its times vary more.
+# The optimistic twins (Time Warp) are ours: besides events they allocate and free a saved state for every event, and
+# some of it is undone. How much depends on how the threads were scheduled, so their times vary more.
 """Discrete-event simulations: PHOLD, PCS and Airport."""
 
 from __future__ import annotations
@@ -16,91 +16,119 @@ from harness.workload import CPU_NS, PEAK_RSS, WALL_NS, Metric, Workload
 WALL = Metric(WALL_NS, "time an event")
 # Of the same runs: it must not count twice in the mean of times.
 CPU = Metric(CPU_NS, "CPU time an event", timing=False)
+CPU_MAIN = Metric(CPU_NS, "CPU time an event")  # where scheduling decides how much is done twice
 REMOTE_FREES = Metric("remote_percent", "frees by another thread", "%", timing=False)
 ROLLED_BACK = Metric("rolled_back", "events rolled back", "", timing=False)
 
-THREADS = (1, 2, 8)
+THREADS = "8"
 SCALING = (1, 2, 4, 8, 16)
 # Blocks are freed by other threads than those that allocated them.
 GROUPS = ("simulation", "remote-frees")
+SYNCHRONISATION = {"conservative": "conservative windows", "optimistic": "Time Warp"}
+
+# The program, the figure, what it simulates, its variable with that argument, and the points: value -> simulated time.
+MODELS = {
+    "phold": (
+        "Fig. 12",
+        "a synthetic simulation",
+        "% of its events to any process",
+        "--remote",
+        {0: 120, 10: 120, 25: 120, 50: 120, 75: 120, 100: 120},
+    ),
+    "pcs": (
+        "Fig. 13",
+        "a simulation of mobile phones",
+        "events a cell",
+        "--events-per-cell",
+        {20: 18000, 50: 7000, 100: 3000, 200: 1800},
+    ),
+    "airport": (
+        "Fig. 14",
+        "a simulation of planes between airports",
+        "planes an airport",
+        "--planes",
+        {50: 400, 100: 160, 200: 70, 500: 25},
+    ),
+}
+QUICK = ("phold-50-conservative-hmalloc",)
 
 
-def _paper(name: str, arguments: str, item: str, what: str, *, quick: bool = False) -> Workload:
-    program, *rest = arguments.split()
+def _arguments(model: str, value: int, protocol: str, threads: str) -> tuple[str, ...]:
+    *_, option, points = MODELS[model]
+    sync = "timewarp" if protocol == "optimistic" else protocol
+    return (model, option, str(value), "--end", str(points[value]), "--sync", sync, "--threads", threads)
+
+
+def _point(model: str, value: int, protocol: str) -> Workload:
+    item, subject, variable, _, points = MODELS[model]
+    name = f"{model}-{value}-{protocol}-hmalloc"
     return Workload(
-        f"{name}-hmalloc",
-        (program, "--threads", "{threads}", *rest),
-        (WALL, CPU, REMOTE_FREES, PEAK_RSS),
-        ("papers", "scaling", "quick") if quick else ("papers", "scaling"),
-        (program, *GROUPS),
-        what,
+        name,
+        _arguments(model, value, protocol, THREADS),
+        (WALL, CPU, REMOTE_FREES, PEAK_RSS) if protocol == "conservative" else (CPU_MAIN, ROLLED_BACK, PEAK_RSS),
+        ("papers", "quick") if name in QUICK else ("papers",),
+        (model, protocol, *GROUPS),
+        f"{subject}, {value} {variable}, {points[value]} units of time; {SYNCHRONISATION[protocol]}, {THREADS} threads",
         paper="hmalloc",
         item=item,
-        threads=THREADS,
+    )
+
+
+def _over_threads(model: str, value: int, protocol: str) -> Workload:
+    item, subject, variable, *_ = MODELS[model]
+    return Workload(
+        f"{model}-{value}-{protocol}-threads",
+        _arguments(model, value, protocol, "{threads}"),
+        (WALL, CPU, REMOTE_FREES, PEAK_RSS),
+        ("scaling",),
+        (model, protocol, *GROUPS),
+        f"{subject}, {value} {variable}; {SYNCHRONISATION[protocol]}",
+        paper="hmalloc",
+        item=item,
+        threads=SCALING,
         scaling=SCALING,
     )
 
 
-def _today(name: str, arguments: str, what: str, threads: tuple[int, ...], **more: tuple[str, ...]) -> Workload:
+def _today(name: str, arguments: str, what: str, **more: tuple[str, ...]) -> Workload:
     program, *rest = arguments.split()
     return Workload(
         name,
         (program, "--threads", "{threads}", *rest),
-        (Metric(CPU_NS, "CPU time an event"), ROLLED_BACK, REMOTE_FREES, PEAK_RSS),
+        (CPU_MAIN, ROLLED_BACK, REMOTE_FREES, PEAK_RSS),
         ("today",),
         (program, *GROUPS),
         what,
-        threads=threads,
+        threads=(2,),
         **more,
     )
 
 
-def _phold(remote: int, *, quick: bool = False) -> Workload:
-    what = f"synthetic simulation, {remote} % of the events to any process; conservative windows"
-    return _paper(f"phold-r{remote}", f"phold --remote {remote}", "Fig. 12", what, quick=quick)
-
-
-def _pcs(events: int, end: int, *, quick: bool = False) -> Workload:
-    what = f"mobile phones, {events} events a cell; conservative windows, {end} s"
-    return _paper(f"pcs-{events}", f"pcs --events-per-cell {events} --end {end}", "Fig. 13", what, quick=quick)
-
-
-def _airport(planes: int, end: int) -> Workload:
-    what = f"planes between airports, {planes} planes an airport; conservative windows, {end} min"
-    return _paper(f"airport-{planes}", f"airport --planes {planes} --end {end}", "Fig. 14", what)
-
-
 WORKLOADS: tuple[Workload, ...] = (
-    _phold(0),
-    _phold(50, quick=True),
-    _phold(100),
-    _pcs(20, 36000),
-    _pcs(200, 2400),
-    _airport(50, 900),
-    _airport(500, 30),
-    _today(
-        "airport-round-robin",
-        "airport --planes 50 --mapping round-robin",
-        "planes between airports, neighbouring airports on different threads; conservative windows",
-        (2, 8),
+    *(
+        _point(model, value, protocol)
+        for protocol in SYNCHRONISATION
+        for model, (*_, points) in MODELS.items()
+        for value in points
     ),
+    _over_threads("phold", 50, "conservative"),
+    _over_threads("pcs", 100, "conservative"),
+    _over_threads("airport", 100, "conservative"),
+    _over_threads("phold", 50, "optimistic"),
     _today(
         "phold-timewarp",
         "phold --sync timewarp --remote 50",
         "synthetic simulation by Time Warp: saved states, rollbacks, anti-messages",
-        (2, 8),
     ),
     _today(
-        "airport-timewarp",
-        "airport --sync timewarp --planes 50 --mapping round-robin",
-        "planes between airports by Time Warp",
-        (2,),
+        "airport-round-robin",
+        "airport --planes 50 --mapping round-robin",
+        "planes between airports, neighbouring airports on different threads; conservative windows",
     ),
     _today(
         "phold-timewarp-hint",
         "phold --sync timewarp --remote 50 --hint",
         "the same as phold-timewarp, a thread's own blocks from freeway_malloc_local",
-        (2, 8),
         allocators=("hmalloc",),
     ),
 )

@@ -20,6 +20,7 @@ struct BlockCounts {
   std::uint64_t allocated = 0;
   std::uint64_t bytes = 0;  // asked for
   std::uint64_t large = 0;  // of 2 KiB and more
+  std::uint64_t local = 0;  // that only the allocating thread will free
   std::uint64_t freed = 0;
   std::uint64_t freed_remotely = 0;  // by another thread than the one that allocated
 
@@ -27,12 +28,17 @@ struct BlockCounts {
     allocated += other.allocated;
     bytes += other.bytes;
     large += other.large;
+    local += other.local;
     freed += other.freed;
     freed_remotely += other.freed_remotely;
   }
   double mean_size() const { return allocated == 0 ? 0 : static_cast<double>(bytes) / static_cast<double>(allocated); }
-  double remote_percent() const {
-    return freed == 0 ? 0 : 100 * static_cast<double>(freed_remotely) / static_cast<double>(freed);
+  double local_percent() const { return percent(local, allocated); }
+  double remote_percent() const { return percent(freed_remotely, freed); }
+
+ private:
+  static double percent(std::uint64_t part, std::uint64_t whole) {
+    return whole == 0 ? 0 : 100 * static_cast<double>(part) / static_cast<double>(whole);
   }
 };
 
@@ -58,6 +64,7 @@ class Blocks {
     ++counts_.allocated;
     counts_.bytes += sizeof(T);
     counts_.large += sizeof(T) >= 2048;
+    counts_.local += reach == Reach::kThisThread;
     return new (block) T(std::forward<Arguments>(arguments)...);
   }
 

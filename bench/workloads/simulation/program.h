@@ -101,6 +101,7 @@ int run_program(const char* name, const Arguments& arguments, const Model& model
                   {{"objects_small", real(blocks.allocated - blocks.large)},
                    {"objects_large", real(blocks.large)},
                    {"mean_size", blocks.mean_size()},
+                   {"local_percent", blocks.local_percent()},
                    {"frees", real(blocks.freed)},
                    {"remote_percent", blocks.remote_percent()}});
   else

@@ -18,6 +18,7 @@ from harness.catalogue.simulation import WORKLOADS
 
 PROGRAMS = Path(os.environ["FREEWAY_BUILD_DIR"]) / "bench/workloads"
 LIBRARY = os.environ["FREEWAY_LIB"]
+HMALLOC = os.environ.get("HMALLOC_LIBRARY")  # the one engine with thread-local memory of its own
 MODELS = {"phold": "200", "pcs": "100", "airport": "200"}  # with what each is shrunk here
 HEADER = 64  # bytes of the engine in each event's block
 COMMON = {"name", "ops", "seconds", "cpu_seconds", "checksum", "rss_peak_kib", "minor_faults"}
@@ -43,9 +44,7 @@ class Programs(unittest.TestCase):
             for library in ("", LIBRARY):
                 for ways in ("conservative 1", "conservative 3", "timewarp 2", "timewarp 8"):
                     sync, threads = ways.split()
-                    line = run(
-                        program, "--sync", sync, "--threads", threads, "--shrink", shrink, "--hint", library=library
-                    )
+                    line = run(program, "--sync", sync, "--threads", threads, "--shrink", shrink, library=library)
                     with self.subTest(program=program, library=library, ways=ways):
                         self.assertEqual((line["ops"], line["checksum"]), (wanted["ops"], wanted["checksum"]))
                         self.assertGreaterEqual(
@@ -53,6 +52,17 @@ class Programs(unittest.TestCase):
                             COMMON | {"rolled_back", "anti_messages", "rounds", "allocations", "remote_percent"},
                         )
                         self.assertGreater(line["rounds"], 0)
+
+    @unittest.skipUnless(HMALLOC, "libfreeway-hmalloc.so is not built")
+    def test_hinted_blocks_are_freed_by_their_own_thread(self) -> None:
+        """Or libfreeway-hmalloc.so would end the process."""
+        for program, shrink in MODELS.items():
+            arguments = ("--sync", "timewarp", "--threads", "3", "--shrink", shrink)
+            hinted = run(program, *arguments, "--hint", library=str(HMALLOC))
+            self.assertEqual(hinted["checksum"], run(program, *arguments)["checksum"], program)
+            # Not all are: events for other threads, and anti-messages.
+            local = float(run(program, *arguments, "--hint", "--profile", library=str(HMALLOC))["local_percent"])
+            self.assertTrue(30 < local < 100, f"{program}: {local} %")
 
     def test_seed_and_parameters_change_the_events(self) -> None:
         def checksum(program: str, *arguments: str) -> float | str:
@@ -75,6 +85,7 @@ class Programs(unittest.TestCase):
             line = run(program, "--profile", "--threads", "2", "--shrink", MODELS[program])
             self.assertEqual(line["mean_size"], -(-(HEADER + size) // 8) * 8, program)
             self.assertEqual(line["objects_large"], 0)
+            self.assertAlmostEqual(float(line["local_percent"]) + float(line["remote_percent"]), 100, delta=0.01)
             self.assertEqual(line["objects_small"], line["frees"])
         # Half of the events that go anywhere go to the other one of two threads; the first ones all stay.
         for remote in ("0", "50", "100"):
@@ -99,12 +110,17 @@ class Catalogue(unittest.TestCase):
             for metric in workload.metrics:
                 self.assertGreaterEqual(metric.value(line), 0, workload.name)
 
-    def test_paper_figures_are_all_there(self) -> None:
-        items = {workload.item for workload in WORKLOADS if workload.paper == "hmalloc"}
-        self.assertEqual(items, {"Fig. 12", "Fig. 13", "Fig. 14"})
-        for workload in WORKLOADS:
-            if workload.paper == "hmalloc":
-                self.assertNotIn("timewarp", workload.argv, f"{workload.name}: the paper's is conservative")
+    def test_the_papers_curves_have_both_ends(self) -> None:
+        """Section 4.6 to 4.8: 0 to 100 % remote events, 20 to 200 events a cell, 50 to 500 planes; conservative."""
+        ends = {
+            "Fig. 12": ("--remote", 0, 100),
+            "Fig. 13": ("--events-per-cell", 20, 200),
+            "Fig. 14": ("--planes", 50, 500),
+        }
+        for item, (option, lowest, highest) in ends.items():
+            points = [w.argv for w in WORKLOADS if w.item == item and "conservative" in w.argv and "papers" in w.suites]
+            values = [int(argv[argv.index(option) + 1]) for argv in points]
+            self.assertEqual((min(values), max(values)), (lowest, highest), item)
 
 
 if __name__ == "__main__":
