@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 #
 # streamflow.py: the programs of Streamflow 2006 (Schneider, Antonopoulos and Nikolopoulos, ISMM) beside its micro
-# benchmarks, which are in papers.py. Work is the paper's divided by --shrink, so that a sample takes about half a second.
+# benchmarks, which are in papers.py. Work is the paper's divided by --shrink: a sample takes about half a second.
 """The programs of the Streamflow paper."""
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ WORKLOADS: tuple[Workload, ...] = (
         (Metric(CPU_NS, "time of a sentence"), PEAK_RSS),
         ("papers", "quick"),
         ("parser",),
-        "a link-grammar parser in one thread, after 197.parser: lists of very small blocks, made and freed like a stack; "
-        "20 million objects, a fortieth of the paper's",
+        "a link-grammar parser in one thread, after 197.parser: lists of very small blocks, made and freed like a "
+        "stack; 20 million objects, a fortieth of the paper's",
         "streamflow",
         "Fig. 2, Tables 1 and 2",
     ),
@@ -48,7 +48,8 @@ WORKLOADS: tuple[Workload, ...] = (
     _threaded(
         "barnes",
         4,
-        "an N-body simulation, 32,768 bodies, a quarter of the paper's; its octree is built and freed in each of 10 steps",
+        "an N-body simulation, 32,768 bodies, a quarter of the paper's; its octree is built and freed in each of 10 "
+        "steps",
     ),
     _threaded(
         "mpcdm",

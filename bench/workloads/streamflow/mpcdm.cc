@@ -36,7 +36,8 @@ template <class Blocks>
 void measure(int argc, char** argv) {
   const auto threads = static_cast<std::size_t>(bench::number_argument(argc, argv, "threads", 2));
   const long each = bench::number_argument(argc, argv, "subdomain", 10'000);
-  const long wanted = bench::scaled(argc, argv, bench::number_argument(argc, argv, "triangles", mesh::kStreamflowTriangles));
+  const long triangles = bench::number_argument(argc, argv, "triangles", mesh::kStreamflowTriangles);
+  const long wanted = bench::scaled(argc, argv, triangles);
   const auto side = static_cast<std::size_t>(
       std::max(1.0, std::round(std::sqrt(static_cast<double>(wanted) / static_cast<double>(each)))));
   if (side > 127) {
@@ -54,17 +55,17 @@ void measure(int argc, char** argv) {
     rounds = region.refine(scheduler);
     watch.stop();
   }
-  std::uint64_t checksum = 0, triangles = 0;
+  std::uint64_t checksum = 0, made = 0;
   for (std::size_t i = 0; i < side * side; ++i) {
     auto& mesh = region.subdomain(i % side, i / side).mesh();
     mesh.for_each([&](const mesh::Triangle& triangle) {
       checksum += hash_of(mesh.corner(&triangle, 0), mesh.corner(&triangle, 1), mesh.corner(&triangle, 2));
-      ++triangles;
+      ++made;
     });
   }
   std::vector<bench::Extra> extras = bench::profile_extras<Blocks>();
   extras.push_back({"rounds", static_cast<double>(rounds)});
-  bench::report("mpcdm", static_cast<double>(triangles), watch, checksum, extras);
+  bench::report("mpcdm", static_cast<double>(made), watch, checksum, extras);
 }
 
 }  // namespace
