@@ -45,7 +45,7 @@ HELD = {
     "linux_scalability --preset hmalloc --shrink 500": (512, 512),
     "threadtest --preset michael --shrink 50": (8, 8),
     "threadtest --preset hmalloc --shrink 2500": (64, 64),
-    "passive_false --preset hmalloc --shrink 500": (8, 8),
+    "passive_false --preset hmalloc --shrink 1000": (8, 8),
     "larson --preset today --shrink 500": (100, 1000),
     "larson --preset michael --shrink 500": (50, 80),
     "larson --preset streamflow --shrink 30": (7, 7),

@@ -36,7 +36,7 @@ PRINTED = {
     ("shbench", "hmalloc-table1"): {"min": 1, "max": 1024, "iterations": 200_000},
     ("largetest", "hmalloc"): {"blocks": 100, "groups": 1, "size": 64, "large": 65536, "iterations": 1_000_000},
     ("largetest", "hmalloc-table1"): {"size": 64, "large": 65536, "iterations": 5000},
-    ("consume", "hmalloc"): {"threads": 15, "size": 8, "blocks": 1, "iterations": 1_000_000},
+    ("consume", "hmalloc"): {"threads": 15, "size": 8},
     ("consume", "hmalloc-table1"): {"iterations": 5000},
     ("larson", "hmalloc"): {"min": 8, "max": 512, "slots": 10_000, "paper-seconds": 10, "once": 0},
     ("active_false", "hmalloc"): {"pairs": 200_000, "size": 8, "writes": 20_000},
@@ -57,7 +57,7 @@ OURS = {
     # With 8 lanes 2.72 million blocks: 8000 at first, 8000 for each succession (Table 1's number).
     ("larson", "streamflow"): {"slots": 1000, "generations": 339, "once": 1},
     ("consume", "streamflow"): {"ahead": 1},
-    ("consume", "hmalloc"): {"ahead": 64},
+    ("consume", "hmalloc"): {"blocks": 64, "ahead": 64},
     ("larson", "hmalloc"): {"generations": 50, "steps": 48_000_000},
     ("larson", "today"): {"threads": 2, "slots": 1000, "min": 8, "max": 1000, "generations": 50, "steps": 48_000_000,
                           "once": 0, "warm": 0, "no-malloc": 0, "idle-thread": 0},
@@ -87,6 +87,8 @@ class Presets(unittest.TestCase):
         """Products that the papers print as one number."""
         consume = programs.parameters("consume --preset streamflow")
         self.assertEqual(consume["threads"] * consume["blocks"] * consume["iterations"], 240_000_000)
+        one_by_one = programs.parameters("consume --preset hmalloc")
+        self.assertEqual(one_by_one["blocks"] * one_by_one["iterations"], 1_000_000)
         buffer = programs.parameters("consume --preset hmalloc-table1")
         self.assertEqual(buffer["blocks"] * buffer["size"], 60_000)
         table1 = programs.parameters("largetest --preset hmalloc-table1")
