@@ -15,6 +15,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from harness.report import plots
+from harness.report.goals import goals
 from harness.report.lineup import FLAGSHIP, ordered
 from harness.report.measured import Measured
 from harness.report.method import METHOD, TITLES
@@ -23,6 +24,7 @@ from harness.report.papers.table import text_of
 from harness.report.summary import (
     MEAN_COLUMNS,
     Failure,
+    MeanRow,
     compared,
     failures,
     group_of,
@@ -35,7 +37,7 @@ from harness.report.summary import (
     worst,
 )
 from harness.report.svg import Plot
-from harness.report.words import NOT_MEASURED, is_prose, number, ratio, slug, spread, titled
+from harness.report.words import NOT_MEASURED, number, ratio, slug, spread, titled
 from harness.results import Case
 from harness.statistics import Quartiles
 from harness.workload import PEAK_RSS, Workload
@@ -126,7 +128,7 @@ def environment() -> jinja2.Environment:
     made.filters.update(
         number=_number, ratio=ratio, spread=spread, slug=slug, heat=heat_class, code=_code, titled=titled
     )
-    made.tests.update(prose=is_prose)
+
     return made
 
 
@@ -137,6 +139,11 @@ def _number(value: object) -> str:
 def _code(text: str) -> Markup:
     """`names` in backticks, as Markdown has them."""
     return Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", str(escape(text))))
+
+
+def _was_measured(measured: Measured, name: str) -> bool:
+    record = measured.results.allocators.get(name)
+    return record is not None and not record.failed
 
 
 class _Known(dict):
@@ -162,10 +169,11 @@ def context(measured: Measured) -> dict[str, Any]:
         "suites": list(suite_rows[0].means) if suite_rows else [],
         "failures": failures(measured),
         "missing_allocators": [record for record in results.allocators.values() if record.failed],
-        "allocators": [results.allocators[n] for n in measured.allocators if n in results.allocators],
+        "allocators": [results.allocators[n] for n in measured.allocators if _was_measured(measured, n)],
         "compared": rows,
         "worst": worst(rows),
         "targets": targets(rows),
+        "goals": goals(measured, lambda column: _column(mean_rows, column)),
         "winners": heat_tables(measured),
         "memory": heat_tables(measured, rss=True),
         "papers": PAPERS,
@@ -175,6 +183,10 @@ def context(measured: Measured) -> dict[str, Any]:
         "titles": TITLES,
         "method": METHOD,
     }
+
+
+def _column(rows: list[MeanRow], column: str) -> dict[str, float]:
+    return {row.allocator: row.means[column].ratio.median for row in rows if row.means[column].ratio}
 
 
 def html(measured: Measured) -> str:

@@ -212,6 +212,7 @@ def rss_curves(measured: Measured, case: Case) -> Plot | None:
 
 def _thinned(points: list[tuple[float, int]]) -> list[tuple[float, int]]:
     """At most so many points; of each stretch the highest, so that a peak is never lost."""
+    points = [(at, kib) for at, kib in points if kib > 0]  # 0: it had just ended
     if len(points) <= MOST_RSS_POINTS:
         return points
     stretch = math.ceil(len(points) / MOST_RSS_POINTS)

@@ -17,6 +17,7 @@ from harness.statistics import Ratio, geomean_interval, median
 from harness.workload import PEAK_RSS, Metric, Workload
 
 BEST, BEST_PEER = "best", "best peer"  # stand for: whoever is best in the cell, of all or of the peers
+CHOICES = {"quick", "scaling"}  # suites that choose from what other suites have
 WORST_SHOWN = 5
 
 
@@ -151,7 +152,7 @@ def means_by_suite(measured: Measured) -> list[MeanRow]:
     cases = [case for case in measured.cases if not measured.workload(case.workload).allocators]
     members: dict[str, list[Case]] = {}
     for case in cases:
-        for suite in measured.workload(case.workload).suites:
+        for suite in (each for each in measured.workload(case.workload).suites if each not in CHOICES):
             members.setdefault(suite, []).append(case)
     rows = []
     for name in measured.allocators:
@@ -186,7 +187,7 @@ def group_of(workload: Workload) -> str:
     """Where a workload stands on the page."""
     if workload.paper:
         return workload.paper
-    return next((suite for suite in workload.suites if suite not in ("quick", "scaling")), "other")
+    return next((suite for suite in workload.suites if suite not in CHOICES), "other")
 
 
 def place_of(group: str) -> int:

@@ -23,8 +23,8 @@ MACHINE = {
     "memory_mib": 7800, "governor": "not known", "virtual": True,
 }  # fmt: skip
 PEERS = (
-    "glibc", "mimalloc-2.0", "jemalloc-5.3.0", "tcmalloc-2.10", "tbbmalloc", "mimalloc2", "mimalloc3", "snmalloc", "jemalloc",
-    "rpmalloc", "tcmalloc",
+    "glibc", "mimalloc-2.0", "jemalloc-5.3.0", "tcmalloc-2.10", "tbbmalloc", "mimalloc2", "mimalloc3", "snmalloc",
+    "jemalloc", "rpmalloc", "tcmalloc",
 )  # fmt: skip
 ENGINES = ("michael", "lfmalloc", "streamflow", "hmalloc", "nbbs")
 NAMES = ("freeway", "freeway-no-rseq", *PEERS, "locked", *ENGINES)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
+from harness.report.goals import goals
 from harness.report.measured import Measured, load
 from harness.report.summary import (
     compared,
@@ -21,8 +22,8 @@ from harness.report.summary import (
     warnings,
     worst,
 )
-from harness.results import CRASHED, HUNG
-from synthetic import run_line, sample, write
+from harness.results import CRASHED, HUNG, Count
+from synthetic import RUN_ID, run_line, sample, write
 
 Make = Callable[[Iterable], Measured]
 THREE = ("freeway", "glibc", "mimalloc3")
@@ -146,3 +147,26 @@ def test_files_are_read_together_and_their_repeats_kept_apart(tmp_path: Path) ->
 def two_workloads_text(folder: Path) -> bytes:
     """The lines of a results file."""
     return write(folder / "two.jsonl", two_workloads()).read_bytes()
+
+
+def test_goals_are_reached_missed_or_not_measured(measured: Make) -> None:
+    lines = [*two_workloads(), sample("fork", "freeway", 0, 5, pages_copied=101)]
+    lines += [
+        sample("startup", name, 0, 1, hello_anonymous_kib=kib) for name, kib in (("freeway", 228), ("glibc", 100))
+    ]
+    lines += [sample("few-threads", "freeway", 0, 9), sample("many-threads", "freeway", 0, 10)]
+    lines.append(Count(RUN_ID, "malloc(32) + free", "freeway", 200.0, None, "callgrind"))
+    lines.append(Count(RUN_ID, "malloc(32) + free", "freeway", 35.0, None, "disassembly of the fast path"))
+    column = {"freeway": 1.5, "glibc": 2.0, "mimalloc3": 1.5, "michael": 0.1}
+    rows = {goal.label: goal for goal in goals(measured(lines), lambda _: column)}
+    reached = {label.split(" ")[0] + " " + label.split(" ")[-1]: goal.met for label, goal in rows.items()}
+    assert reached == {
+        "geometric time": False,  # as fast as the best peer is not below it
+        "geometric RSS": True,
+        "instructions free": True,
+        "locked thread": None,
+        "pages %": False,
+        "throughput 2": False,
+        "anonymous world”": True,
+        "RSS bound": None,
+    }

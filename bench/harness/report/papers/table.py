@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from harness.report.measured import Measured
-from harness.report.words import NOT_MEASURED, number, ratio
+from harness.report.words import NOT_MEASURED, is_prose, number, ratio
 from harness.results import Case
 from harness.statistics import median, unpaired_ratio
 from harness.workload import CPU_NS, WALL_NS, Metric
@@ -151,6 +151,11 @@ class PaperTable:
         for row in self.rows:
             if len(row.printed) != len(self.printed_columns) or len(row.ours) != len(self.our_columns):
                 raise ValueError(f"{self.item}: the row '{row.label}' does not fit the columns")
+
+    @property
+    def prose(self) -> list[bool]:
+        """Which printed columns hold words rather than figures."""
+        return [any(is_prose(row.printed[place]) for row in self.rows) for place in range(len(self.printed_columns))]
 
     def places(self) -> Iterator[At]:
         """Everything it looks up."""
