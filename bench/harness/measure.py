@@ -27,7 +27,7 @@ from harness.runner import NOISE_RETRIES, Runner
 from harness.sampling import Bench
 from harness.terminal import print_summary
 
-TYPICAL_S = 1.2  # a sample at full size, for the estimate before anything was measured
+TYPICAL_S = 0.7  # a sample at full size, for the estimate before anything was measured
 INTERRUPTED = 130
 
 

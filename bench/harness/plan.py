@@ -35,14 +35,16 @@ SUITES = {
     for suite in (
         Suite("quick", 5, (GLIBC, FREEWAY, "mimalloc3", "snmalloc", "jemalloc", "tcmalloc"), 9,
               "a dozen workloads of all kinds under six allocators, within ten minutes"),
-        Suite("today", 7, (GLIBC, FREEWAY, NO_RSEQ, *PEERS, *ENGINES), None, "programs of today, all allocators"),
+        Suite("today", 5, (GLIBC, FREEWAY, NO_RSEQ, *PEERS, *ENGINES), None, "programs of today, all allocators"),
         Suite("papers", 3, (GLIBC, LOCKED, FREEWAY), None,
               "the papers' workloads with the papers' numbers of threads; each paper's engine and its variants join"),
         Suite("real", 5, (GLIBC, FREEWAY, *PEERS, *ENGINES), None, "real programs"),
-        Suite("scaling", 3, (GLIBC, FREEWAY, "mimalloc3", "snmalloc", "jemalloc", "tcmalloc", *ENGINES), None,
-              "speed over the number of threads, up to all CPUs and far beyond"),
+        Suite("scaling", 3, (GLIBC, FREEWAY, "mimalloc3", "jemalloc", "tcmalloc"), None,
+              "speed over the number of threads, up to all CPUs and far beyond; a paper's engine joins"),
     )
 }  # fmt: skip
+# Allocators that a paper compares itself with and that there still are, beside glibc (harness/report/papers).
+COMPARED_WITH = {"streamflow": ("michael", "tcmalloc-2.10")}
 ALL = "all"
 CHOSEN = "chosen"  # named workloads, each as its own suite measures it
 
@@ -76,10 +78,13 @@ def names_for(workload: Workload, suite: Suite, known: dict[str, Allocator]) -> 
     if workload.allocators:
         return list(workload.allocators)
     names = list(suite.allocators)
+    if suite.name == "scaling" and workload.paper in known:
+        names.append(workload.paper)
     if suite.name == "papers" and workload.paper:
         variants = [n for n in known if n == workload.paper or n.startswith(f"{workload.paper}-")]
         names += [n for n in variants if not (n in LOCAL_ONLY and REMOTE_FREES in workload.groups)]
-    if suite.name == "quick":
+        names += COMPARED_WITH.get(workload.paper, ())
+    if suite.name in ("quick", "scaling"):
         names += [STAND_INS[n] for n in names if n in STAND_INS and (n not in known or known[n].failed)]
     return [name for name in dict.fromkeys(names) if name in known]
 

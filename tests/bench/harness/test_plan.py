@@ -46,6 +46,8 @@ def test_papers_takes_the_papers_threads_its_engine_and_its_variants() -> None:
 def test_scaling_reaches_all_cpus_and_beyond() -> None:
     rows = plan_names("scaling", cpus=24)
     assert [case.threads for case in rows] == [1, 2, 4, 8, 16, 24, 64]
+    assert "michael" in rows[Case("scaled-michael", 24)]
+    assert "hmalloc" not in rows[Case("scaled-michael", 24)]
 
 
 def test_a_missing_peer_stays_in_the_plan_beside_its_stand_in() -> None:
@@ -61,7 +63,7 @@ def test_a_workload_of_one_allocator_is_not_run_with_others() -> None:
 
 def test_all_has_each_row_once_with_the_allocators_of_all_suites() -> None:
     rows = plan_names(ALL)
-    assert "hmalloc" in rows[Case("scaled-michael", 1)]
+    assert "mimalloc-2.0" in rows[Case("scaled-michael", 1)]
     assert "locked" in rows[Case("scaled-michael", 1)]
     assert {case.threads for case in rows if case.workload == "scaled-michael"} == {1, 2, 4, 16, 64}
     assert len(rows[Case("plain")]) == len(set(rows[Case("plain")]))
