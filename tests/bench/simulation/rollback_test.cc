@@ -3,7 +3,9 @@
 // Tests of TimeWarpExecutor on small scripted runs: two threads' executors, stepped by hand.
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "simulation/time_warp_executor.h"
@@ -231,6 +233,12 @@ TEST_F(Rollback, AnEventBeforeGvtIsReported) {
   second->collect_before(40);  // wrong: process 0 has yet to send
   first->execute_before(kNever, kAll);
   EXPECT_THROW(second->receive(), std::logic_error);
+}
+
+// Conservative windows rest on it: process 0 sends to process 2 after less than the lookahead.
+TEST_F(Rollback, AModelThatBreaksItsLookaheadIsStopped) {
+  begin({{0, 5, {1, 2, 0}}});
+  EXPECT_DEATH(first->execute_before(kNever, kAll), "less delay than promised");
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <deque>
 #include <stdexcept>
 
@@ -81,8 +82,11 @@ void check_schedules(const Model& model, int rounds) {
     rolled_back += result.rolled_back;
     anti_messages += result.anti_messages;
   }
-  EXPECT_GT(rolled_back, 0u);
-  EXPECT_GT(anti_messages, 0u);
+  // About 150 and 50 a run were seen.
+  std::printf("%llu executions undone, %llu anti-messages in %d runs\n", static_cast<unsigned long long>(rolled_back),
+         static_cast<unsigned long long>(anti_messages), rounds);
+  EXPECT_GT(rolled_back, static_cast<std::uint64_t>(rounds) * 10);
+  EXPECT_GT(anti_messages, static_cast<std::uint64_t>(rounds));
 }
 
 TEST(Schedules, PholdCommitsTheSameEventsUnderAnySchedule) {
