@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
 //
-// liblocked.so: a malloc as the C libraries of the nineties had it: boundary tags, segregated free lists, one mutex around
-// everything. It stands for the libc columns of the papers' tables, which cannot be had any more (AIX 5.1, Solaris with
-// one mutex). It is meant to be a fair one of its kind, not a slow one: search in constant time, neighbours joined at
-// once, blocks grown in place. What it does not have is what came later: caches for threads, several heaps, giving back.
+// liblocked.so: a malloc as the C libraries of the nineties had it: boundary tags, segregated free lists, one mutex
+// around everything. It stands for the libc columns of the papers' tables, which cannot be had any more (AIX 5.1,
+// Solaris with one mutex). It is meant to be a fair one of its kind: search in constant time, neighbours joined at
+// once, blocks grown in place. It lacks what came later: caches for threads, several heaps, giving back.
 //
 // Chunk     16 bytes of header (size of the chunk before, own size and the bit "in use"), then the block. Sizes are
 //           multiples of 16, at least 32. A free chunk's block holds its two links.
-// Bins      exact ones for chunks below 1 KiB, four for each power of two above; a bitmap says which have chunks. A big bin
-//           is searched for a few steps; then the first chunk of the next bin up is taken, which always fits.
-// Region    memory from sbrk, or from mmap where that refuses; ends with a fence, a chunk in use without a block. A region
-//           that the next sbrk continues grows. Nothing is ever given back.
+// Bins      exact ones for chunks below 1 KiB, four for each power of two above; a bitmap says which have chunks. A big
+//           bin is searched for a few steps; then the first chunk of the next bin up is taken, which always fits.
+// Region    memory from sbrk, or from mmap where that refuses; ends with a fence, a chunk in use without a block. A
+//           region that the next sbrk continues grows. Nothing is ever given back.
 // Lock      one mutex. A thread that forks holds it meanwhile, and may allocate in other atfork handlers.
 #include <errno.h>
 #include <malloc.h>

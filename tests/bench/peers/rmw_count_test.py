@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import subprocess
@@ -15,6 +16,8 @@ from pathlib import Path
 BUILD = Path(os.environ["FREEWAY_BUILD_DIR"])
 PROGRAM = BUILD / "bench/workloads/rmw_count"
 BLOCKS = 40_000
+HAS_RSEQ = ctypes.c_uint.in_dll(ctypes.CDLL(None), "__rseq_size").value > 0
+HAS_TWO_CPUS = len(os.sched_getaffinity(0)) > 1
 
 
 def counts(library: str, **variables: str) -> dict[str, float]:
@@ -39,11 +42,13 @@ class Counts(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertIn("counts nothing", done.stderr)
 
+    @unittest.skipUnless(HAS_RSEQ, "libc has registered no rseq area")
     def test_flagship(self) -> None:
         """With rseq: none on the fast path; a block freed by another thread costs its share of a batch."""
         found = counts("libfreeway-counted.so", FREEWAY_RSEQ="1")
         self.assertEqual(found["local_pair"], 0)
-        self.assertGreater(found["remote_free"], 0.001)
+        if HAS_TWO_CPUS:
+            self.assertGreater(found["remote_free"], 0.001)
         self.assertLessEqual(found["remote_free"], 0.06)
         self.assertLess(found["random_replace"], 0.02)
         self.assertLess(found["larson"], 0.02)
@@ -61,6 +66,7 @@ class Counts(unittest.TestCase):
         self.assertLessEqual(found["local_pair"], 3.1)
         self.assertGreaterEqual(found["remote_free"], 3)
 
+    @unittest.skipUnless(HAS_RSEQ and HAS_TWO_CPUS, "libc has registered no rseq area, or there is one CPU")
     def test_lfmalloc(self) -> None:
         """None on the local path; a remote free is one compare-and-swap on the remote word."""
         found = counts("libfreeway-lfmalloc-counted.so", FREEWAY_RSEQ="1")
@@ -72,7 +78,7 @@ class Counts(unittest.TestCase):
         """None for local blocks, one for a remote free and one for each batch that the owner takes back."""
         found = counts("libfreeway-streamflow-counted.so")
         self.assertEqual(found["local_pair"], 0)
-        self.assertGreaterEqual(found["remote_free"], 0.9)
+        self.assertGreaterEqual(found["remote_free"], 0.99)
         self.assertLessEqual(found["remote_free"], 1.3)
 
     def test_hmalloc(self) -> None:
@@ -85,8 +91,8 @@ class Counts(unittest.TestCase):
         """An allocation marks at most its ancestors, a free visits them twice: three times the depth bounds a pair."""
         depth = 20
         found = counts("libfreeway-nbbs-counted.so")
-        self.assertGreaterEqual(found["nbbs_sized"], 2)
-        self.assertLessEqual(found["nbbs_sized"], 3 * depth)
+        self.assertGreaterEqual(found["kib_pair"], 2)
+        self.assertLessEqual(found["kib_pair"], 3 * depth)
         self.assertLessEqual(found["local_pair"], 3 * depth)
 
 
