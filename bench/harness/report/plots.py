@@ -149,8 +149,8 @@ def scaling(measured: Measured, workload: Workload, metric: Metric) -> Plot | No
 
 
 def _thread_axis(axes: Axes, threads: list[int]) -> None:
-    """Logarithmic where the list goes on to many times the CPUs; labels thinned until they do not touch."""
-    if threads[-1] >= 32:
+    """Logarithmic where the numbers grow by factors; labels thinned until they do not touch."""
+    if threads[-1] >= max(8, 2 * len(threads)):
         axes.set_xscale("log", base=2)
         apart = [threads[0]]
         for at in threads[1:]:
