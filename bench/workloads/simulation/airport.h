@@ -78,7 +78,8 @@ class Airport {
   }
 
   static std::uint64_t digest(const Payload& payload) {
-    return fold(fold(payload.plane, payload.waited), (std::uint64_t{payload.flights} << 2) | std::uint64_t(payload.kind));
+    const std::uint64_t next = (std::uint64_t{payload.flights} << 2) | std::uint64_t(payload.kind);
+    return fold(fold(payload.plane, payload.waited), next);
   }
   static std::uint64_t digest(const State& state) {
     const std::uint64_t planes = (std::uint64_t{state.on_the_ground} << 32) | state.in_the_sky;

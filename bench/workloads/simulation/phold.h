@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Phold: the synthetic model of Fujimoto, "Performance of Time Warp under synthetic workloads" (1990). A fixed number of
-// events; each, when executed, sends one: to its own process, or, with a probability of `remote` percent, to any
-// process. Its delay is the lookahead plus an exponentially distributed time.
+// Phold: the synthetic model of Fujimoto, "Performance of Time Warp under synthetic workloads" (1990). There is a fixed
+// number of events; each, when executed, sends one: to its own process, or, with a probability of `remote` percent, to
+// any process. Its delay is the lookahead plus an exponentially distributed time.
 //
 // Here a payload depends on the state that the event found, so one event executed in the wrong order changes all that
 // come after it.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// process.h: a logical process, what of it a rollback must bring back, and what a model sees while it executes an event.
+// process.h: a logical process, what of it a rollback must bring back, and what a model sees of an execution.
 //
 // A model is a class with
 //   Payload, State                    what an event carries, what a process keeps: plain structs

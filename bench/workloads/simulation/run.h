@@ -63,7 +63,8 @@ void run_optimistically(World<Model>& world, Outcome& outcome) {
 
 template <class Model, class Faults = NoFaults>
 Outcome run(const Model& model, Settings settings, Synchronisation synchronisation) {
-  settings.threads = synchronisation == Synchronisation::kSequential ? 1 : std::min(settings.threads, model.processes());
+  const bool sequential = synchronisation == Synchronisation::kSequential;
+  settings.threads = sequential ? 1 : std::min(settings.threads, model.processes());
   World<Model> world(model, settings);
   Outcome outcome;
   switch (synchronisation) {

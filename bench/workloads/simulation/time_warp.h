@@ -3,8 +3,8 @@
 // time_warp.h: a thread's way through an optimistic run, and how all threads agree on GVT.
 //
 // GVT by meeting: a thread that has executed enough, or has nothing left to do, asks for it; all stop executing and
-// meet. Then nothing is on its way but what lies in inboxes. They empty them, which may send further anti-messages, until
-// in one round nobody received anything: now the earliest pending event anywhere is GVT.
+// meet. Then nothing is on its way but what lies in inboxes. They empty them, which may send further anti-messages,
+// until in one round nobody received anything: now the earliest pending event anywhere is GVT.
 #ifndef FREEWAY_BENCH_SIMULATION_TIME_WARP_H
 #define FREEWAY_BENCH_SIMULATION_TIME_WARP_H
 

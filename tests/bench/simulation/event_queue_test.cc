@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Tests of the total order of events and of EventQueue: whatever goes in and is taken out of the middle, what comes out is
-// the least.
+// Tests of the total order of events and of EventQueue: whatever goes in and is taken out of the middle, what comes out
+// is the least.
 #include "simulation/event_queue.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Tests of the models: what they promise to keep the number of, what their parameters do, and the sizes of their events.
+// Tests of the models: what they keep the number of, what their parameters do, and the sizes of their events.
 #include <gtest/gtest.h>
 
 #include <cmath>

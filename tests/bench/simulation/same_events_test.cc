@@ -11,7 +11,8 @@ namespace {
 
 constexpr Time kEnd = 1500;
 
-// All ways to run `model`; with 16 threads some models have fewer processes than that. Adds to `rolled_back` what Time Warp undid.
+// All ways to run `model`; 16 threads are more than one of the models has processes. Adds to `rolled_back` what Time
+// Warp undid.
 template <class Model>
 void check_all_ways(const Model& model, std::uint64_t seed, std::uint64_t& rolled_back) {
   const Outcome wanted = reference(model, seed, kEnd);
@@ -40,8 +41,8 @@ void check_all_ways(const Model& model, std::uint64_t seed, std::uint64_t& rolle
 
 TEST(SameEvents, Phold) {
   std::uint64_t rolled_back = 0;
-  for (const std::uint32_t remote : {0u, 10u, 50u, 100u})
-    for (const std::uint64_t seed : {1u, 2u, 3u}) check_all_ways(small_phold(remote), seed, rolled_back);
+  for (const std::uint32_t remote : {0u, 50u, 100u})
+    for (const std::uint64_t seed : {1u, 2u}) check_all_ways(small_phold(remote), seed, rolled_back);
   EXPECT_GT(rolled_back, 0u);
 }
 

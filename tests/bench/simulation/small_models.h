@@ -17,12 +17,14 @@ inline Phold small_phold(std::uint32_t remote) {
 }
 
 inline Airport small_airport() {
-  return Airport({.side = 4, .planes = 3, .mean_ground = 20, .mean_flight = 8, .mean_landing = 6, .shortest_flight = 2});
+  return Airport(
+      {.side = 4, .planes = 3, .mean_ground = 20, .mean_flight = 8, .mean_landing = 6, .shortest_flight = 2});
 }
 
 // Few channels, short stays: calls are blocked and dropped.
 inline Pcs small_pcs() {
-  return Pcs({.side = 4, .phones = 3, .channels = 2, .mean_pause = 30, .mean_call = 20, .mean_stay = 25, .hand_off = 2});
+  return Pcs(
+      {.side = 4, .phones = 3, .channels = 2, .mean_pause = 30, .mean_call = 20, .mean_stay = 25, .hand_off = 2});
 }
 
 template <class Model>
