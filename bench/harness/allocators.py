@@ -100,10 +100,13 @@ def _ours(build: Path) -> list[Allocator]:
     found.append(built(f"{FREEWAY}-no-rseq", "libfreeway.so", {"FREEWAY_RSEQ": "0"}))
     names = [path.name[len("libfreeway-") : -len(".so")] for path in sorted(build.glob("libfreeway-*.so"))]
     for name in dict.fromkeys([*ENGINES, *names]):
-        if not name.endswith("counted"):
+        # libfreeway-hmalloc-local.so is for programs without threads: what a thread is started with is not local.
+        if not name.endswith("counted") and name != "hmalloc-local":
             found.append(built(name, f"libfreeway-{name}.so", {}))
     # Michael's section 4.2.4: one heap for all threads is an option of the same library.
     found.append(built("michael-one-heap", "libfreeway-michael.so", {"FREEWAY_HEAPS": "1"}))
+    # The papers' benchmarks can tell HMalloc's engine which blocks are local (bench/workloads/papers/routes.h).
+    found.append(built("hmalloc-local", "libfreeway-hmalloc.so", {"LAB_ROUTE": "explicit"}))
     locked = next(iter(build.glob("bench/peers/liblocked.so*")), None)
     if locked is None:
         found.append(Allocator(LOCKED, None, failed="not built: liblocked.so (target freeway_locked)"))

@@ -6,8 +6,8 @@
 #
 # Under which allocators: the suite `papers` adds each paper's engine and its variants. Those that the papers compare:
 # michael-one-heap (section 4.2.4), lfmalloc-mutex-cpu and -mutex-thread (Table 3), streamflow-headers and -superpages,
-# hmalloc-local. Workloads of the group "remote-frees" free blocks in another thread than the one that allocated them,
-# which hmalloc-local does not allow.
+# hmalloc-local (HMalloc's engine that is told which blocks are local). Workloads of the group "remote-frees" have no
+# local ones: any block may be freed by another thread.
 """The papers' micro benchmarks."""
 
 from __future__ import annotations
@@ -174,10 +174,7 @@ _HMALLOC = (
              "blocks of 8 bytes, each byte written 20,000 times; 1000 pairs a thread of the paper's 200,000"),
     _hmalloc("passive-false", "passive_false --shrink 20", "Fig. 11h, Table 2",
              "N blocks of 8 bytes handed to N threads, which free them and allocate and write one of their own; "
-             "500,000 rounds, a twentieth of the paper's", REMOTE),
-    _declare("passive-false-routes", "hmalloc", "passive_false --preset hmalloc --route explicit --shrink 20",
-             "Fig. 11h", "the same where the program says which half of the blocks is shared and which is local",
-             HMALLOC_THREADS, (), groups=(REMOTE,), allocators=("hmalloc",)),
+             "500,000 rounds, a twentieth of the paper's"),
     _declare("producer-consumer-table1", "hmalloc", "consume --preset hmalloc-table1 --shrink 20", "Table 1",
              "the same as the paper's Table 1 describes it: 7500 blocks of 8 bytes a hand-over; 250 of 5000 iterations",
              (15,), (), groups=(REMOTE,)),

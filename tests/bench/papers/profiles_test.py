@@ -97,6 +97,9 @@ class HMalloc(unittest.TestCase):
             self.skipTest("this build has no libfreeway-hmalloc.so")
         explicit = programs.run(f"{command} --route explicit", str(programs.HMALLOC))
         self.assertEqual(explicit["checksum"], programs.run(command)["checksum"])
+        told = programs.run(command, str(programs.HMALLOC), LAB_ROUTE="explicit")
+        self.assertEqual(told["checksum"], explicit["checksum"])
+        self.assertEqual(programs.start(command, LAB_ROUTE="explicit").returncode, 2)
 
 
 class Michael(unittest.TestCase):
