@@ -107,8 +107,7 @@ bool is_mapped(pid_t pid, const char* library) {
   return found;
 }
 
-// Waits until the command ends, taking points meanwhile. The library is looked for at the first points only: after 0.2 s
-// it is there, or never will be.
+// Waits until the command ends, taking points meanwhile. The library is looked for at each point until it is found.
 int watch(pid_t running, const sigset_t& awaited, const char* library, Curve* curve, bool* mapped, rusage* used) {
   const double began = now();
   double pause = 0.001;  // the first points soon: many programs are short
@@ -125,7 +124,7 @@ int watch(pid_t running, const sigset_t& awaited, const char* library, Curve* cu
     }
     if (signal >= 0 || errno != EAGAIN) continue;
     curve->add(now() - began, running);
-    if (library != nullptr && !*mapped && now() - began < 0.2) *mapped = is_mapped(running, library);
+    if (library != nullptr && !*mapped) *mapped = is_mapped(running, library);
     pause = pause * 2 < curve->interval() ? pause * 2 : curve->interval();
   }
 }

@@ -68,7 +68,8 @@ def take(bench: Bench, workload: Workload, case: Case, allocator: Allocator, rep
         except (OSError, ValueError) as error:
             return replace(blank, status=CRASHED, detail=f"printed no result ({error})", foreign_cpu=share)
         library = allocator.library or libc()
-        fault = fault_of_mapping(bool(used.get("mapped")), used["wall_s"], allocator.library)
+        cpu_s = used.get("user_s", 0.0) + used.get("system_s", 0.0)
+        fault = fault_of_mapping(bool(used.get("mapped")), cpu_s, allocator.library)
         if check:
             fault = fault or fault_of_bindings(folder / "bindings", library)
     if fault:
