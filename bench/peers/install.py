@@ -30,10 +30,10 @@ def install(recipes: tuple[Recipe, ...], build: Path, chosen: list[str], jobs: i
     for recipe in recipes:
         if chosen and recipe.name not in chosen:
             continue
+        print(f"{recipe.name:<16} ", end="", flush=True)
         peer = kept[recipe.name] = make(recipe, build, jobs)
         failed += peer["failed"] is not None
-        said = peer["origin"] if peer["failed"] is None else f"FAILED: {peer['failed']}"
-        print(f"{recipe.name:<16} {said}", flush=True)
+        print(peer["origin"] if peer["failed"] is None else f"FAILED: {peer['failed']}", flush=True)
         entries = [kept[r.name] for r in recipes if r.name in kept]
         part = path.with_suffix(".part")
         part.write_text(json.dumps(entries, indent=2) + "\n")

@@ -127,7 +127,8 @@ def rpmalloc(workshop: Workshop) -> Built:
     library = workshop.folder / "librpmalloc.so"
     defines = ("-std=gnu11", "-D_GNU_SOURCE", "-DENABLE_PRELOAD=1", "-DENABLE_OVERRIDE=1")
     workshop.run("gcc", *OPTIMISED, *defines, code / "rpmalloc.c", "-o", library, "-lpthread")
-    return from_crate(sources, library, "1.4.3", "rpmalloc")
+    version = (sources / "rpmalloc/CHANGELOG").read_text().split()[0]
+    return from_crate(sources, library, version, "rpmalloc")
 
 
 def tcmalloc(workshop: Workshop) -> Built:
