@@ -28,8 +28,9 @@ class Parser {
     make_tables();
     std::uint64_t total = 0;
     const auto end = static_cast<unsigned>(sentence.size());
+    // prune left none that links the first word with one to its left.
     for (const Disjunct* first = words_[0].disjuncts; first != nullptr; first = first->next)
-      if (first->left == nullptr) total += count(0, end, first->right, nullptr);
+      total += count(0, end, first->right, nullptr);
     free_tables();
     forget();
     return total;

@@ -40,12 +40,15 @@ class MappedVector {
   bool empty() const { return size_ == 0; }
 
  private:
+  // A new mapping and a copy instead of mremap, which ThreadSanitizer does not follow.
   void grow() {
-    const std::size_t before = capacity_ * sizeof(T);
-    const std::size_t after = before == 0 ? 4096 : 2 * before;
-    void* memory = before == 0 ? mmap(nullptr, after, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
-                               : mremap(data_, before, after, MREMAP_MAYMOVE);
+    const std::size_t before = capacity_ * sizeof(T), after = before == 0 ? 4096 : 2 * before;
+    void* memory = mmap(nullptr, after, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) die("mmap");
+    if (before != 0) {
+      std::memcpy(memory, data_, before);
+      munmap(data_, before);
+    }
     data_ = static_cast<T*>(memory);
     capacity_ = after / sizeof(T);
   }

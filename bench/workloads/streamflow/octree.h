@@ -77,8 +77,7 @@ class Octree {
       link = &cell->child;
       while (*link != nullptr && (*link)->octant < octant) link = &(*link)->sibling;
       if (*link != nullptr && (*link)->octant == octant && level <= kLevels) continue;
-      // Below the last level a cell is a list of bodies in the same place, in the order in which they came.
-      while (level > kLevels && *link != nullptr) link = &(*link)->sibling;
+      // Below the last level a cell is a list of bodies in the same place, the last one first.
       *link = leaf(body, octant, *link);
       return;
     }

@@ -16,7 +16,8 @@
 //           [A2] push sees a slot's thief gone ([R2]) before it writes the slot again
 // ABA       none: top is 64 bits and only rises; a thief that read an overwritten slot loses its CAS
 // Progress  push and pop wait-free; steal lock-free: it fails only if somebody else took a task
-// Checked   tests/bench/streamflow/work_stealing_test.cc
+// Checked   tests/bench/streamflow/work_deque_model.cc: all interleavings of small programs (sequentially consistent);
+//           work_stealing_test.cc: a stress test
 #ifndef FREEWAY_BENCH_STREAMFLOW_WORK_DEQUE_H
 #define FREEWAY_BENCH_STREAMFLOW_WORK_DEQUE_H
 
@@ -26,10 +27,11 @@
 
 namespace bench {
 
-template <class Task>
+// `Atomic` is std::atomic but in the model test.
+template <class Task, template <class> class Atomic = std::atomic>
 class WorkDeque {
  public:
-  using Slot = std::atomic<Task*>;
+  using Slot = Atomic<Task*>;
 
   // `slots` has `capacity` entries, a power of two.
   WorkDeque(Slot* slots, std::size_t capacity) : slots_(slots), mask_(static_cast<std::int64_t>(capacity) - 1) {}
@@ -77,8 +79,8 @@ class WorkDeque {
 
   Slot* const slots_;
   const std::int64_t mask_;
-  alignas(64) std::atomic<std::int64_t> bottom_{0};
-  alignas(64) std::atomic<std::int64_t> top_{0};
+  alignas(64) Atomic<std::int64_t> bottom_{0};
+  alignas(64) Atomic<std::int64_t> top_{0};
 };
 
 }  // namespace bench

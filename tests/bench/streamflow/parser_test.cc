@@ -187,6 +187,11 @@ TEST(LinkParser, RepeatedConnectorsMeanOneOrMore) {
   EXPECT_EQ(linkages(parser, "w u"), 1u);
   EXPECT_EQ(linkages(parser, "w u x x"), 1u);
   EXPECT_EQ(linkages(parser, "w x u"), 0u);  // nearer links come first
+  // v with m and with w, which is with n, too.
+  const links::Dictionary<Malloc> both("v: @X+; m: X-; n: X+; w: @X-;");
+  links::Parser<Malloc> other(both);
+  EXPECT_EQ(linkages(other, "v m n w"), 1u);
+  EXPECT_EQ(linkages(other, "v m n n w"), 1u);
 }
 
 }  // namespace

@@ -165,4 +165,32 @@ TEST(Knary, TreeHasAllItsNodesWhetherSerialOrNot) {
   }
 }
 
+// malloc that counts how many blocks there were at once.
+struct Watched {
+  static inline std::atomic<int> now{0}, most{0};
+  static void* allocate(std::size_t size) {
+    const int count = now.fetch_add(1) + 1;
+    for (int seen = most.load(); seen < count && !most.compare_exchange_weak(seen, count);) {
+    }
+    return bench::must_malloc(size);
+  }
+  static void free(void* block) {
+    now.fetch_sub(1);
+    std::free(block);
+  }
+};
+
+// A serial child and all below it are complete before the next one exists: never more than one node on each level.
+TEST(Knary, SerialChildrenExistOneAfterAnother) {
+  bench::Scheduler<Watched> scheduler(4);
+  const int without = Watched::now.load();
+  for (const auto& [serial, least, most] : {std::tuple{3u, 6, 6}, {2u, 6, 6}, {0u, 8, 1000}}) {
+    Watched::most.store(without);
+    knary::Tree<Watched>({5, 3, serial, 0}).grow(scheduler);
+    EXPECT_EQ(Watched::now.load(), without);
+    EXPECT_GE(Watched::most.load() - without, least) << "serial " << serial;
+    EXPECT_LE(Watched::most.load() - without, most) << "serial " << serial;
+  }
+}
+
 }  // namespace
