@@ -132,7 +132,7 @@ def _from_manifest(manifest: Path) -> list[Allocator]:
         library = manifest.parent / entry["library"] if entry.get("library") else None
         failed = entry.get("failed")
         if not failed and (library is None or not library.exists()):
-            failed = f"no {library}: `make peers` builds it"
+            failed = f"no {library.name if library else 'library'}: `make peers` builds it"
         found.append(
             Allocator(entry["name"], library, entry.get("variables") or {}, entry.get("version") or "", failed)
         )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from harness.allocators import Allocator, libc
+from harness.allocators import ROOT, Allocator, libc
 from harness.launch import Ended, launch, signal_name
 from harness.loaded import fault_of_bindings, fault_of_mapping, loader_variables
 from harness.machine import ForeignCpu
@@ -61,7 +61,7 @@ def take(bench: Bench, workload: Workload, case: Case, allocator: Allocator, rep
         share = foreign.share()
         status, detail = _ending(ended, bench.limit_s(workload))
         if status != OK:
-            return replace(blank, status=status, detail=detail, foreign_cpu=share)
+            return replace(blank, status=status, detail=_placeless(detail, bench, folder), foreign_cpu=share)
         try:
             line = _result_line(ended.stdout)
             used = line if is_real(workload) else json.loads((folder / "result").read_text())
@@ -104,6 +104,13 @@ def _command(
     if check:
         environment["LAB_BINDINGS"] = str(bindings)
     return [sys.executable, str(bench.program(workload)), *arguments], environment
+
+
+def _placeless(text: str, bench: Bench, folder: Path) -> str:
+    """What was said, without folders of this machine: a results file may be published."""
+    for place in (folder, bench.build, ROOT):
+        text = text.replace(f"{place}/", "")
+    return text
 
 
 def _ending(ended: Ended, limit_s: float) -> tuple[str, str]:

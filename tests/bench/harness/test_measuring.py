@@ -92,6 +92,13 @@ def test_a_program_that_refuses_its_arguments_is_reported(build: Path) -> None:
     assert "exit status 2" in sample.detail
 
 
+def test_what_is_kept_of_a_failure_names_no_folder_of_this_machine(build: Path) -> None:
+    absent = Workload("absent", ("absent_program",), REPLACE.metrics, ())
+    sample = take(Bench(build), absent, Case("absent"), GLIBC, 0, check=False)
+    assert (sample.status, str(build) in sample.detail) == (CRASHED, False)
+    assert "absent_program" in sample.detail
+
+
 def test_chance_options_of_allocators_do_not_reach_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FREEWAY_RSEQ", "0")
     monkeypatch.setenv("MALLOC_ARENA_MAX", "1")
