@@ -4,7 +4,8 @@
 // after round. From the Hoard distribution (Berger et al., ASPLOS 2000), as three papers use it:
 //   michael   Michael 2004, section 4.1 (Table 1, Fig. 8b): 100 rounds of 100,000 blocks of 8 bytes, each thread
 //   lfmalloc  Dice and Garthwaite 2002, Fig. 1b and section 4.3: prints no parameters. 65,536 blocks of 56 bytes shared
-//             out among the threads need what it prints as peak heap (4.98 to 5.9 MB)
+//             out among the threads need what it prints as peak heap (4.98 to 5.9 MB) when all threads hold theirs at
+//             once, which takes as many CPUs
 //   hmalloc   HMalloc 2020, section 4.1 (Fig. 11a): 100,000/N blocks of 64 bytes each of N threads, 5000 rounds
 // Unlike the original each block is stamped, and read before it is freed.
 //
