@@ -130,7 +130,8 @@ _LFMALLOC = (
              LFMALLOC_SCALING, groups=(REMOTE,), allocators=("glibc", "lfmalloc", "freeway")),
     _declare("threadtest", "lfmalloc", "threadtest --shrink 4", "Fig. 1b, §4.3",
              "65,536 blocks of 56 bytes, shared out among the threads, allocated and freed 250 times; parameters not "
-             "printed, they give the printed footprint when all threads hold their blocks at once", LFMALLOC_THREADS, LFMALLOC_SCALING,
+             "printed, they give the printed footprint when all threads hold their blocks at once",
+             LFMALLOC_THREADS, LFMALLOC_SCALING,
              metrics=(WALL, CPU, HEAP, PEAK_RSS)),
     _lfmalloc("linux-scalability", "linux_scalability --blocks 2000000", "Fig. 1c",
               "2 million malloc/free pairs of 512 bytes in each thread, twice the original program's"),
