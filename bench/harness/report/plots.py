@@ -27,7 +27,7 @@ MAX_COLUMNS = 3  # metrics side by side
 ROW_IN, HEAD_IN = 0.19, 0.62  # inches
 CURVES = Margins(left=0.68, right=1.5)  # room for the names on the right
 CHARACTER_IN = 0.075
-LEAST_RSS_POINTS, MOST_RSS_POINTS = 5, 60
+LEAST_RSS_POINTS, MOST_RSS_POINTS = 5, 40
 
 
 def _spans(values: Iterable[float]) -> bool:

@@ -60,6 +60,7 @@ _SIZE = re.compile(r'<svg [^>]*?viewBox="0 0 ([\d.]+) ([\d.]+)"[^>]*>')
 _NUMBER = re.compile(r"(?<![\w#.])-?\d+\.\d{2,}")
 _DATA = re.compile(r' (d|x|y|transform)="([^"]*)"')
 _STYLE = re.compile(r' style="([^"]*)"')
+_CIRCLE = re.compile(r'<path (id="[^"]+") d="M0 ([\d.]+)(?:C[^CLz"]+){8}z"')  # as matplotlib draws a round marker
 _GROUP = re.compile(r"<g\s*/>|<g\b[^>]*>|</g>")
 
 
@@ -124,12 +125,13 @@ def _compact(text: str, name: str, alt: str) -> str:
     text = _ID.sub(lambda m: f'id="{names[m[1]]}"' if m[1] in names else "", text)
     text = _USE.sub(lambda m: f'href="#{names[m[1]]}"', text)
     text = _DATA.sub(lambda m: f' {m[1]}="{_data(m[2])}"', text)
+    text = _CIRCLE.sub(lambda m: f'<circle {m[1]} r="{m[2]}"', text)
     text = _STYLE.sub(lambda m: f' style="{_style(m[1])}"', text)
     width, height = _SIZE.search(text).groups()
     opening = (
         f'<svg viewBox="0 0 {width} {height}" width="{float(width) * _PX_PER_PT:.0f}" '
         f'height="{float(height) * _PX_PER_PT:.0f}" role="img" aria-label="{escape(alt)}" '
-        f'font-family="system-ui, sans-serif" stroke-linejoin="round">'
+        f'font-family="system-ui, sans-serif" font-size="{FONT_PT:g}px" fill="{INK}" stroke-linejoin="round">'
     )
     text = _without_plain_groups(_SIZE.sub(lambda _: opening, text, count=1))
     return re.sub(r"\s*\n\s*", "\n", text).strip()
@@ -142,7 +144,8 @@ def _data(text: str) -> str:
 
 
 def _style(text: str) -> str:
-    text = re.sub(r"font-family: [^;]*;? ?", "", text)
+    """Without what the whole drawing has: its font and its ink."""
+    text = re.sub(rf"font-family: [^;]*;? ?|font-size: {FONT_PT:g}px; |; fill: {INK}$", "", text)
     return re.sub(r"([:;]) ", r"\1", text)
 
 

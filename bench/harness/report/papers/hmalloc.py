@@ -58,7 +58,7 @@ FIGURE_11 = PaperTable(
         _figure_11("h passive-false", "passive-false-hmalloc", "better/better/better", THREADS, True),
     ),
     PEERS,
-    "The paper's peers of 2014 are gone, and glibc of 2010 had no thread cache.",
+    "The paper's peers are gone, and glibc of 2010 had no thread cache.",
 )  # fmt: skip
 
 _SIMULATIONS = (

@@ -43,9 +43,9 @@ TABLE_1 = PaperTable(
         _latency("larson-michael", "Larson", "2.90/2.22/2.53", "2.95/2.37/2.67"),
     ),
     LIBC,
-    "An uncontended mutex costs two locked instructions today, not a system call's worth of fences as on POWER: "
-    "dividing by it flatters nobody. The engine's three compare-and-swaps a pair cost about what one lock and unlock "
-    "do, so its lead of 2004 shrinks or is lost, while glibc has since got a thread cache that needs neither.",
+    "An uncontended mutex is two atomic instructions today; on POWER each acquisition and release had fences as "
+    "well. The engine has three compare-and-swaps a pair, so a lead over one mutex like that of 2004 is not to be "
+    "expected; glibc has since got a thread cache that needs no atomic instruction.",
 )
 
 
@@ -72,9 +72,9 @@ FIGURE_8A = PaperTable(
         _scalability(16, "–", "331 ×"),
     ),
     LIBC,
-    "Sixteen processors fought for libc's mutex; on a few cores more threads share what cores there are, so throughput "
-    "stops rising at the number of cores, and today's mutex sleeps (futex) where AIX's was handed from processor to "
-    "processor.",
+    "Sixteen processors fought for libc's mutex. On a few cores more threads share what cores there are, so "
+    "throughput stops rising at the number of cores; and a thread that waits for a mutex sleeps (futex) and leaves "
+    "its core to the others.",
 )
 
 

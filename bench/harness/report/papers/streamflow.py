@@ -59,9 +59,9 @@ SPEED = PaperTable(
                      ("18 … 45 % (32)", "… 88 % (36)", "12 … 50 % (42)", "12 … 50 % (22)"), THREADS),
     ),
     PEERS,
-    "glibc of 2005 had no thread cache and paid a lock twice a pair; today's pays nothing in the common case, so the "
-    "improvements over it shrink or turn round. The larson here does a fixed amount of work; the paper's ran for "
-    "five seconds.",
+    "glibc of 2005 had no thread cache and took a lock twice a pair; today's takes none in the common case, so "
+    "improvements of that size are not to be expected. The larson here does a fixed amount of work; the paper's ran "
+    "for five seconds.",
 )  # fmt: skip
 
 
