@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 #
 # streamflow.py: the programs of Streamflow 2006 (Schneider, Antonopoulos and Nikolopoulos, ISMM) beside its micro
-# benchmarks, which are in papers.py. Work is the paper's divided by --shrink: a sample takes about half a second.
+# benchmarks, which are in papers.py. Work is the paper's divided by --shrink: a sample takes about a second.
 """The programs of the Streamflow paper."""
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ WORKLOADS: tuple[Workload, ...] = (
     ),
     _threaded(
         "knary",
-        5,
-        "a tree of 12 million tasks of 40 bytes on a work-stealing scheduler, a fifth of the paper's",
+        1,
+        "a tree of 61 million tasks of 40 bytes on a work-stealing scheduler, as in the paper",
     ),
     _threaded(
         "barnes",
