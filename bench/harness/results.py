@@ -169,8 +169,8 @@ def read(path: Path) -> Results:
     try:
         packed = path.suffix == ".gz"
         lines = (gzip.decompress(path.read_bytes()).decode() if packed else path.read_text()).split("\n")
-    except OSError as error:
-        raise ResultsError(f"cannot read {path}: {error.strerror or error}") from None
+    except (OSError, EOFError) as error:  # EOFError: packed, and cut short
+        raise ResultsError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
     for number, line in enumerate(lines, 1):
         if not line:
             continue

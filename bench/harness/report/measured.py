@@ -22,7 +22,7 @@ def load(paths: Iterable[Path]) -> Results:
     """The files' contents together. Repeats of different files are kept apart, so that no ratio crosses files."""
     runs, samples, counts, first = [], [], [], 0
     for path in paths:
-        if path.stat().st_size == 0:
+        if path.exists() and path.stat().st_size == 0:
             continue  # a run that was interrupted before its first line
         one = read(path)
         runs += one.runs

@@ -37,8 +37,8 @@ from harness.report.summary import (
     worst,
 )
 from harness.report.svg import Plot
-from harness.report.words import NOT_MEASURED, number, ratio, slug, spread, titled
-from harness.results import Case
+from harness.report.words import NOT_MEASURED, number, ratio, slug, spread, titled, when
+from harness.results import Case, Run
 from harness.statistics import Quartiles
 from harness.workload import PEAK_RSS, Workload
 
@@ -126,7 +126,7 @@ def environment() -> jinja2.Environment:
         loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, undefined=jinja2.StrictUndefined
     )
     made.filters.update(
-        number=_number, ratio=ratio, spread=spread, slug=slug, heat=heat_class, code=_code, titled=titled
+        number=_number, ratio=ratio, spread=spread, slug=slug, heat=heat_class, code=_code, titled=titled, when=when
     )
 
     return made
@@ -139,6 +139,18 @@ def _number(value: object) -> str:
 def _code(text: str) -> Markup:
     """`names` in backticks, as Markdown has them."""
     return Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", str(escape(text))))
+
+
+def _machines(measured: Measured) -> list[tuple[dict[str, Any], list[Run]]]:
+    """The runs by the machine they were made on, in their order."""
+    found: list[tuple[dict[str, Any], list[Run]]] = []
+    for run in measured.results.runs:
+        known = next((runs for machine, runs in found if machine == run.machine), None)
+        if known is None:
+            found.append((_Known(run.machine), [run]))
+        else:
+            known.append(run)
+    return found
 
 
 def _was_measured(measured: Measured, name: str) -> bool:
@@ -159,7 +171,7 @@ def context(measured: Measured) -> dict[str, Any]:
     rows = compared(measured)
     mean_rows, suite_rows = means(measured), means_by_suite(measured)
     return {
-        "runs": [{**vars(run), "machine": _Known(run.machine)} for run in results.runs],
+        "machines": _machines(measured),
         "warnings": warnings(measured),
         "flagship": FLAGSHIP,
         "not_measured": NOT_MEASURED,

@@ -62,3 +62,9 @@ def is_prose(text: str) -> bool:
 def titled(metric: Metric) -> str:
     """A metric with its unit."""
     return f"{metric.label}, {metric.unit}" if metric.unit else metric.label
+
+
+def when(run: str) -> str:
+    """A run's name, which is its time, for readers: `2030-01-02 03:04 UTC`."""
+    found = re.fullmatch(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(:\d\d)?(\.\d+)?(\+00:00|Z)", run)
+    return f"{found[1]} {found[2]} UTC" if found else run

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 from collections.abc import Callable, Iterable
 from html.parser import HTMLParser
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 from harness.report import make_report, page, readme_table
 from harness.report.measured import Measured
-from harness.results import CRASHED, HUNG, WRONG_CHECKSUM, AllocatorRecord, Count
+from harness.results import CRASHED, HUNG, WRONG_CHECKSUM, AllocatorRecord, Count, ResultsError
 from synthetic import RUN_ID, run_line, sample, write
 
 Make = Callable[[Iterable], Measured]
@@ -149,6 +150,26 @@ def test_workloads_that_the_catalogue_no_longer_has_are_shown(measured: Make) ->
     )
     assert 'id="w-gone"' in text
     assert "no longer in the catalogue" in text
+
+
+def test_a_machine_is_described_once_and_counts_are_no_suite(measured: Make) -> None:
+    counting = run_line((), FOUR, suite="count", repeats=0, id="2030-01-03T00:00:00+00:00")
+    other = run_line(["lifo"], FOUR, machine={"model": "Another CPU", "cpus": 64}, id="2030-01-04T00:00:00+00:00")
+    text = page.html(measured([*some_lines(), counting, other]))
+    assert text.count("A made-up CPU, 2 CPUs") == 1
+    assert "begun 2030-01-02 03:04 UTC" in text
+    assert "Counts of 2030-01-03 00:00 UTC." in text
+    assert "Another CPU, 64 CPUs, ? MiB" in text
+    assert "2 different machines" in text
+
+
+def test_a_file_that_is_not_there_is_said_to_be(tmp_path: Path) -> None:
+    with pytest.raises(ResultsError, match="cannot read"):
+        make_report(tmp_path / "none.jsonl", tmp_path / "report.html")
+    cut = tmp_path / "cut.jsonl.gz"
+    cut.write_bytes(gzip.compress(b"x" * 1000)[:-12])
+    with pytest.raises(ResultsError, match="cannot read"):
+        make_report(cut, tmp_path / "report.html")
 
 
 def test_text_from_results_is_escaped(measured: Make) -> None:
