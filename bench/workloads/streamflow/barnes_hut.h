@@ -67,6 +67,8 @@ class System {
       Body body = cluster.next(mass);
       const double which = i < parameters.bodies / 2 ? 1 : -1;
       body.position += which * kApart;
+      // Each cluster has half of the mass for which Plummer draws its bodies.
+      body.velocity = std::numbers::sqrt2 / 2 * body.velocity;
       body.velocity += -which * kTowards;
       new (&all_[i]) Body(body);
     }

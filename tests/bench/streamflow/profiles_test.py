@@ -30,8 +30,8 @@ class Table1(unittest.TestCase):
         self.assertEqual(found["objects_small"], (5**9 - 1) / 4)  # three levels less
         self.assertEqual(found["mean_size"], 40)
         self.assertEqual(found["frees"], found["objects_small"] + found["objects_large"])
-        # Some dozens of steals, whatever the size: of 125 times fewer objects 125 times the share.
-        self.assertLess(found["remote_percent"], 1)
+        # A steal makes a few; there are no more of them in a larger tree. 0.0003 % of all nodes.
+        self.assertLess(found["remote_percent"], 0.1)
 
     def test_barnes(self) -> None:
         """17; 2.33 M; 30 B; 0.79 %."""
@@ -41,9 +41,9 @@ class Table1(unittest.TestCase):
         # 16 and 56 bytes for leaves and cells: the paper's ratio of the two is not known.
         self.close(found["mean_size"], 30, 10)
         self.assertEqual(found["frees"], found["objects_small"] + found["objects_large"])
-        # Fewer bodies, more of them near a share's end: 1 to 2 % here, 0.8 % of all.
-        self.assertGreater(found["remote_percent"], 0.2)
-        self.assertLess(found["remote_percent"], 6)
+        # Mostly of bodies that moved to another share. 0.8 % here and at full size.
+        self.assertGreater(found["remote_percent"], 0.4)
+        self.assertLess(found["remote_percent"], 3)
 
     def test_mpcdm(self) -> None:
         """338; 30 M; 35 B; 1.4 %."""
@@ -53,8 +53,9 @@ class Table1(unittest.TestCase):
         self.close(found["mean_size"], 35, 3)
         # Memory only grows: about half of the blocks are freed at all.
         self.assertLess(found["frees"], 0.6 * found["objects_small"])
+        # Messages between neighbours that are refined by different threads. 1.4 % here, 1.6 % at full size.
         self.assertGreater(found["remote_percent"], 0.2)
-        self.assertLess(found["remote_percent"], 6)
+        self.assertLess(found["remote_percent"], 4)
         # Only those of the scheduler: tables that grow are mapped here.
         self.assertEqual(found["objects_large"], 16)
 
