@@ -17,7 +17,7 @@ from harness.catalogue import workloads
 from harness.compare import Difference, Side, differences, drift, mean_of
 from harness.count import CountError, instruction_counts, rmw_counts
 from harness.machine import facts
-from harness.measure import ALL, CHOSEN, Request, default_minutes, run
+from harness.measure import ALL, CHOSEN, Request, default_limits, run
 from harness.plan import SUITES
 from harness.results import ResultsError, Run, Writer
 from harness.runner import NOISE_RETRIES
@@ -54,7 +54,8 @@ def wide_console() -> Console:
 def run_command(options: argparse.Namespace) -> int:
     """lab run"""
     suite = options.suite or (CHOSEN if options.only else "quick")
-    minutes = options.time_limit if options.time_limit is not None else default_minutes(suite)
+    minutes, timeout_s = default_limits(suite)
+    minutes = options.time_limit if options.time_limit is not None else minutes
     output = options.output or RESULTS / f"{suite}.jsonl"
     request = Request(
         build=options.build.resolve(),
@@ -65,7 +66,7 @@ def run_command(options: argparse.Namespace) -> int:
         repeats=options.repeat,
         shrink=options.shrink,
         minutes=minutes,
-        timeout_s=options.timeout,
+        timeout_s=options.timeout or timeout_s,
         retries=options.noise_retries,
         resume=options.resume,
         nice=not options.no_nice,

@@ -28,6 +28,7 @@ from harness.sampling import Bench
 from harness.terminal import print_summary
 
 TYPICAL_S = 0.7  # a sample at full size, for the estimate before anything was measured
+BUSY = 0.5  # load from which on it is said
 INTERRUPTED = 130
 
 
@@ -49,9 +50,9 @@ class Request:
     nice: bool = True
 
 
-def default_minutes(suite: str) -> float | None:
-    """A suite's own time limit."""
-    return SUITES[suite].minutes if suite in SUITES else None
+def default_limits(suite: str) -> tuple[float | None, float | None]:
+    """A suite's own limits: of the whole in minutes, of one sample in seconds."""
+    return (SUITES[suite].minutes, SUITES[suite].timeout_s) if suite in SUITES else (None, None)
 
 
 def aside(path: Path, results: Results) -> Path:
@@ -146,6 +147,8 @@ def run(request: Request) -> int:
     limit = f", stopped after {request.minutes:g} min" if request.minutes else ""
     rows = f"{len(plan)} rows, {len(allocators)} allocators, {total} samples"
     console.print(f"{request.suite}: {rows}: about {estimate} if the machine is quiet{limit}", markup=False)
+    if (load := os.getloadavg()[0]) > BUSY:
+        console.print(f"the machine is busy (load {load:.1f}): disturbed samples are taken again, which takes longer")
     bench = Bench(request.build, head.id, request.shrink, request.timeout_s)
     deadline = time.monotonic() + 60 * request.minutes if request.minutes else None
     status, complete = 0, True

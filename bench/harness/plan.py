@@ -28,13 +28,14 @@ class Suite:
     allocators: tuple[str, ...]
     minutes: float | None = None  # default time limit
     what: str = ""
+    timeout_s: float | None = None  # of one sample, where the workloads' own would be too patient
 
 
 SUITES = {
     suite.name: suite
     for suite in (
         Suite("quick", 5, (GLIBC, FREEWAY, "mimalloc3", "snmalloc", "jemalloc", "tcmalloc"), 9,
-              "a dozen workloads of all kinds under six allocators, within ten minutes"),
+              "some workloads of each kind under six allocators, within ten minutes", 60),
         Suite("today", 5, (GLIBC, FREEWAY, NO_RSEQ, *PEERS, *ENGINES), None, "programs of today, all allocators"),
         Suite("papers", 3, (GLIBC, LOCKED, FREEWAY), None,
               "the papers' workloads with the papers' numbers of threads; each paper's engine and its variants join"),
