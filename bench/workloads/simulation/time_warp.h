@@ -57,28 +57,30 @@ class alignas(128) TimeWarpThread {
     executor_.finish();
   }
 
+  Executor& executor() { return executor_; }
   const Executor& executor() const { return executor_; }
   std::uint64_t rounds() const { return rounds_; }
 
- private:
-  static constexpr std::uint64_t kBatch = 16;  // events between two looks at the inbox
-  static constexpr int kPatience = 8;          // times that an idle thread lets others run before it asks for GVT
-
-  Time bound(Time gvt) const { return gvt > kNever - settings_.window ? kNever : gvt + settings_.window; }
-
+  // GVT. All threads of the world call it at once; afterwards nothing is on its way.
   Time agree() {
     meeting_.barrier.meet(self_);
     // Nobody can ask again before the last meeting of this round.
     if (self_ == 0) meeting_.wanted.store(false, std::memory_order_relaxed);
     while (true) {
       const std::uint64_t received = executor_.receive();
-      const auto all = meeting_.barrier.meet(self_, {executor_.earliest(), received});
+      const Share all = meeting_.barrier.meet(self_, {executor_.earliest(), received});
       if (all.count == 0) {
         ++rounds_;
         return all.earliest;
       }
     }
   }
+
+ private:
+  static constexpr std::uint64_t kBatch = 16;  // events between two looks at the inbox
+  static constexpr int kPatience = 8;          // times that an idle thread lets others run before it asks for GVT
+
+  Time bound(Time gvt) const { return gvt > kNever - settings_.window ? kNever : gvt + settings_.window; }
 
   const Settings& settings_;
   const std::uint32_t self_;

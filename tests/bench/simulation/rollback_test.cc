@@ -8,53 +8,11 @@
 #include <utility>
 #include <vector>
 
+#include "bench/simulation/script.h"
 #include "simulation/time_warp_executor.h"
 
-namespace simulation {
+namespace simulation::test {
 namespace {
-
-constexpr ProcessId kNobody = 99;
-
-// Four processes, 0 and 1 on the first thread, 2 and 3 on the second. An event with a tag sends, if it names somebody,
-// one event with the tag plus 100 there. Each process remembers its tags in their order.
-class Script {
- public:
-  struct Payload {
-    std::uint64_t tag;
-    ProcessId to;
-    Time delay;
-  };
-  struct State {
-    std::uint64_t tags = 0;  // the last ones, three decimal digits each
-  };
-  struct First {
-    ProcessId process;
-    Time time;
-    Payload payload;
-  };
-  static constexpr std::uint32_t kMaxSends = 1;
-
-  explicit Script(std::vector<First> firsts) : firsts_(std::move(firsts)) {}
-  std::uint32_t processes() const { return 4; }
-  Time lookahead() const { return 1; }
-  void start(Context<Script>& context, State&) const {
-    for (const First& first : firsts_)
-      if (first.process == context.self()) context.send(first.process, first.time, first.payload);
-  }
-  void execute(Context<Script>& context, State& state, const Payload& payload) const {
-    state.tags = state.tags * 1000 + payload.tag;
-    if (payload.to != kNobody) context.send(payload.to, payload.delay, {payload.tag + 100, kNobody, 0});
-  }
-  static std::uint64_t digest(const Payload& payload) { return payload.tag; }
-  static std::uint64_t digest(const State& state) { return state.tags; }
-
- private:
-  std::vector<First> firsts_;
-};
-
-struct ThrowingFaults : NoFaults {
-  [[noreturn]] static void broken(const char* what) { throw std::logic_error(what); }
-};
 
 class Rollback : public testing::Test {
  protected:
@@ -242,4 +200,4 @@ TEST_F(Rollback, AModelThatBreaksItsLookaheadIsStopped) {
 }
 
 }  // namespace
-}  // namespace simulation
+}  // namespace simulation::test
