@@ -13,6 +13,9 @@
 // Differs from the paper's: its program ran on the Hood library; neither its bodies (here two star clusters that meet)
 // nor opening angle and softening (here the SPLASH-2 program's) are printed. The tree has one shape whoever builds it
 // (barnes_hut.h), so that all threads find the same positions.
+//
+// Fitted to Table 1, not found: how many bodies' forces are one task (the number of objects), and how fast the clusters
+// move (the share of remote frees).
 #include "streamflow/barnes_hut.h"
 #include "streamflow/preset.h"
 

@@ -123,8 +123,8 @@ std::uint64_t try_all(const std::vector<Disjunct*>& choices, std::vector<const D
   return total;
 }
 
-// Words a to f, each with a few alternatives of up to three connectors with labels A and B, now and then with subscripts.
-// The farther to the right in the alphabet, the more connectors point to the left.
+// Words a to f, each with a few alternatives of up to three connectors with labels A and B, now and then with
+// subscripts. The farther to the right in the alphabet, the more connectors point to the left.
 std::string random_grammar(bench::Random& random) {
   std::string text;
   for (const char* word : {"a", "b", "c", "d", "e", "f"}) {

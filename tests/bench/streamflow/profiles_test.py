@@ -4,6 +4,9 @@
 # exact, so runs at a part of the work stand for all of it. Where a figure differs from the paper's, its tolerance says
 # by how much and why. Shares of remote frees depend on which thread steals what; their bounds are wide, but a program
 # in which everything or nothing is freed remotely is outside them.
+#
+# Some parameters were fitted to this table (the programs' heads say which): where they were, agreement shows that the
+# allocator sees what Table 1 prints, not that the program is the paper's.
 """Profiles against Table 1."""
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// work_deque_model.cc: the deque under the model checker: in all interleavings of small programs, each task that was pushed
-// is taken once or is still there. The model has no seq_cst of its own, so it is sequentially consistent throughout; that
-// the four accesses which the algorithm orders are enough is argued in work_deque.h.
+// work_deque_model.cc: the deque under the model checker: in all interleavings of small programs, each task that was
+// pushed is taken once or is still there. The model has no seq_cst of its own, so it is sequentially consistent
+// throughout; that the four accesses which the algorithm orders are enough is argued in work_deque.h.
 #include <gtest/gtest.h>
 
 #include <atomic>
