@@ -5,8 +5,8 @@
 // it.
 //
 // Points (12 bytes) and triangles (40 bytes) are blocks of the allocator under test. A triangle names its corners by
-// their numbers in the square: with pointers the mean size would be well above the paper's 35 bytes, which were measured
-// with pointers of 32 bits.
+// their numbers in the square: with pointers the mean size would be well above the paper's 35 bytes, which were
+// measured with pointers of 32 bits.
 #ifndef FREEWAY_BENCH_STREAMFLOW_TRIANGULATION_H
 #define FREEWAY_BENCH_STREAMFLOW_TRIANGULATION_H
 
