@@ -50,6 +50,11 @@ class Request:
     nice: bool = True
 
 
+def say(console: Console, text: str) -> None:
+    """One line, whole."""
+    console.print(text, markup=False, soft_wrap=True)
+
+
 def default_limits(suite: str) -> tuple[float | None, float | None]:
     """A suite's own limits: of the whole in minutes, of one sample in seconds."""
     return (SUITES[suite].minutes, SUITES[suite].timeout_s) if suite in SUITES else (None, None)
@@ -85,7 +90,7 @@ def plan_of(request: Request, console: Console) -> tuple[list[Item], list[Alloca
     named = list({a.name: a for item in full for a in item.allocators}.values())
     for allocator in named:
         if allocator.failed:
-            console.print(f"not measured: {allocator.name}: {allocator.failed}", markup=False, soft_wrap=True)
+            say(console, f"not measured: {allocator.name}: {allocator.failed}")
     bench = Bench(request.build)
     plan, unbuilt = [], {}
     for item in full:
@@ -95,7 +100,7 @@ def plan_of(request: Request, console: Console) -> tuple[list[Item], list[Alloca
         elif usable:
             plan.append(Item(item.workload, item.case, usable, item.repeats))
     if unbuilt:
-        console.print(f"not built, left out: {', '.join(unbuilt)} (target freeway_bench)", markup=False, soft_wrap=True)
+        say(console, f"not built, left out: {', '.join(unbuilt)} (target freeway_bench)")
     return plan, named
 
 
@@ -107,7 +112,7 @@ def prepare(request: Request, head: Run, allocators: Sequence[Allocator], consol
     if not request.resume:
         kept = aside(request.output, old)
         request.output.rename(kept)
-        console.print(f"the earlier results are now {kept}", markup=False, soft_wrap=True)
+        say(console, f"the earlier results are now {kept}")
         return None
     reason = disagreement(old, head.machine, request.shrink, allocators)
     if reason:
@@ -146,9 +151,9 @@ def run(request: Request) -> int:
     estimate = span(total * TYPICAL_S / request.shrink + total * 0.05)
     limit = f", stopped after {request.minutes:g} min" if request.minutes else ""
     rows = f"{len(plan)} rows, {len(allocators)} allocators, {total} samples"
-    console.print(f"{request.suite}: {rows}: about {estimate} if the machine is quiet{limit}", markup=False)
+    say(console, f"{request.suite}: {rows}: about {estimate} if the machine is quiet{limit}")
     if (load := os.getloadavg()[0]) > BUSY:
-        console.print(f"the machine is busy (load {load:.1f}): disturbed samples are taken again, which takes longer")
+        say(console, f"the machine is busy (load {load:.1f}): disturbed samples are taken again, which takes longer")
     bench = Bench(request.build, head.id, request.shrink, request.timeout_s)
     deadline = time.monotonic() + 60 * request.minutes if request.minutes else None
     status, complete = 0, True
@@ -162,9 +167,9 @@ def run(request: Request) -> int:
         except KeyboardInterrupt:
             status = INTERRUPTED
     if status == INTERRUPTED:
-        console.print("interrupted: what was measured is kept; --resume goes on", markup=False)
+        say(console, "interrupted: what was measured is kept; --resume goes on")
     elif not complete:
-        console.print(f"stopped after {request.minutes:g} min; --resume goes on", markup=False)
+        say(console, f"stopped after {request.minutes:g} min; --resume goes on")
     print_summary(read(request.output), request.output)
     return status
 

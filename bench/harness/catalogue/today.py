@@ -368,18 +368,3 @@ WORKLOADS: tuple[Workload, ...] = (
     *_processes(),
     *_scaling(),
 )
-
-
-def selected(words: list[str]) -> list[Workload]:
-    """The workloads whose name, group or prefix is among `words`; all for none. ValueError for an unknown word."""
-    runnable = [w for w in WORKLOADS if "{threads}" not in w.argv]
-    if not words:
-        return runnable
-    chosen = []
-    for word in words:
-        found = [w for w in runnable if word == w.name or word in w.groups]
-        found = found or [w for w in runnable if w.name.startswith(word)]
-        if not found:
-            raise ValueError(f"no workload or group '{word}'")
-        chosen += found
-    return [w for w in runnable if w in chosen]
