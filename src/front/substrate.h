@@ -76,12 +76,12 @@ class Substrate {  // all zero until start()
 template <class Owns>
 void Substrate::audit_frames(freeway_audit_t& audit, Owns&& owns) {
   frames_.each_arena([&](Arena<Machine>& arena) {
-    const std::size_t frames = ceil_div(arena.committed(), kFrameSize);
+    const std::size_t frames = arena.end_of_used(), committed = ceil_div(arena.committed(), kFrameSize);
     for (std::size_t f = 0; f < frames;) {
       const uptr address = arena.base() + f * kFrameSize;
       const FrameInfo info = map_.get(address);
       if ((arena.used_word(f / kChunkFrames) >> (f % kChunkFrames) & 1) == 0) {
-        ++audit.frames_free;
+        audit.frames_free += f < committed;
       } else if (info.kind() == FrameInfo::kLarge) {
         audit.frames_large += info.value();
         f += info.value();

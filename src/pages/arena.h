@@ -9,8 +9,8 @@
 // Orders    [R1] giving a run publishes all that was done to it (also its dirty bits); [A1] taking it sees that
 // Search    from the lowest chunk that may have a free frame, in address order: full chunks stay full, empty ones can go.
 //           `hint_` may be wrong for a moment; it costs address order, nothing else
-// Longer    runs of more than 64 frames take chunk after chunk upwards and roll back when one is not free; so does a
-//           shorter one that fits into no chunk so far, but across the end of one
+// Longer    runs of more than 64 frames begin behind the last used frame of a chunk, take chunk after chunk upwards and
+//           roll back when one is not free; so does a shorter one that fits into no chunk so far, but across the end of one
 // Progress  lock-free       Lost if killed: the run in hand
 // Checked   tests/unit/chunk_word_test.cc, tests/unit/arena_test.cc
 #pragma once
@@ -56,6 +56,14 @@ class Arena {
   std::size_t chunk_count() const { return count_; }
   u64 used_word(std::size_t chunk) const { return chunks_[chunk].used.load_relaxed(); }
   u64 dirty_word(std::size_t chunk) const { return chunks_[chunk].dirty.load_relaxed(); }
+
+  // Frames from the start beyond which none is used; a run whose owner vanished may lie above what is accessible.
+  std::size_t end_of_used() const {
+    std::size_t chunk = count_;
+    while (chunk > used_chunks() && used_word(chunk - 1) == 0) --chunk;
+    const std::size_t accessible = ceil_div(range_.committed(), kFrameSize);
+    return chunk > used_chunks() ? chunk * kChunkFrames : accessible;
+  }
 
   // A run of `frames` frames whose address is a multiple of `alignment` frames (a power of two).
   Run take(std::size_t frames, std::size_t alignment) {
@@ -160,17 +168,19 @@ class Arena {
   // A run of at most 64 frames that begins in `chunk` and ends in the next one.
   Run take_across(std::size_t chunk, u64 used, std::size_t frames) {
     const u64 next = chunks_[chunk + 1].used.load_relaxed();
-    const unsigned above = used == 0 ? kChunkFrames : kChunkFrames - 1 - log2_floor(used);
+    const unsigned above = free_above(used);
     const unsigned below = next == 0 ? kChunkFrames : lowest_bit(next);
     if (above == 0 || above + below < frames) return {};
     return claim(address_of(chunk, kChunkFrames - above), frames);
   }
 
+  // Frames at the end of a chunk that nobody owns.
+  static unsigned free_above(u64 used) { return used == 0 ? kChunkFrames : kChunkFrames - 1 - log2_floor(used); }
+
   Run take_long(std::size_t frames, std::size_t alignment) {
-    std::size_t chunk = hint_.load_relaxed();
-    while (chunk < count_) {
-      uptr start = align_up(address_of(chunk, 0), alignment * kFrameSize);
-      chunk = (start - base()) / kChunkSize;
+    for (std::size_t chunk = hint_.load_relaxed(); chunk < count_;) {
+      const unsigned above = free_above(chunks_[chunk].used.load_relaxed());
+      const uptr start = align_up(address_of(chunk, kChunkFrames - above), alignment * kFrameSize);
       if (!contains(start) || range_.bytes() - (start - base()) < frames * kFrameSize) break;
       std::size_t blocked = count_;
       each_part(start, frames, [&](std::size_t c, u64 mask) {
@@ -182,7 +192,8 @@ class Arena {
         Run run = claim(start, frames);
         if (run || run.refused) return run;
       }
-      chunk = (blocked == count_ ? chunk : blocked) + 1;
+      // What blocks it may have free frames above; a chunk that was tried from there on is done with.
+      chunk = blocked == count_ || blocked == chunk ? chunk + 1 : blocked;
     }
     return {};
   }

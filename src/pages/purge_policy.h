@@ -2,12 +2,14 @@
 // PurgePolicy: how many free dirty frames may stay backed by memory.
 //
 // As many as were needed a moment ago: the recent peak of live frames and an eighth more, less what is live now; at least
-// 4 MiB. Where more is dirty, a quarter of that stays, so that the next frames freed are not too many again. The
-// peak is forgotten by a quarter of its distance to the present every kTickNs, so a program that goes
-// through the same phase again finds its memory, and one that does not gives it back within a second or two, a step at a
-// time, whenever one of its threads is on a slow path. (A process that makes no calls at all keeps what it had; it may
-// call malloc_trim.) Giving back at once costs a program of phases a page fault per page and phase: measured, blocks of
-// 1 KiB in phases of a million took 4 times as long.
+// 4 MiB. More than that, up to half the peak, may stay for a tick or two: large blocks of changing sizes leave gaps that
+// the next ones do not fit into, and what is dirty and free changes with each of them. Only what was dirty and free
+// throughout a whole tick (kTickNs) is too much. Where more is dirty, a quarter of what may stay does, so that the next
+// frames freed are not too many again. The peak is forgotten by a quarter of its distance to the present every tick, so a
+// program that goes through the same phase again finds its memory, and one that does not gives it back within a second or
+// two, a step at a time, whenever one of its threads is on a slow path. (A process that makes no calls at all keeps what
+// it had; it may call malloc_trim.) Giving back at once costs a program of phases a page fault per page and phase:
+// measured, blocks of 1 KiB in phases of a million took 4 times as long.
 //
 // Words     counters and the peak, all relaxed: they steer, nothing depends on them
 // Checked   tests/unit/purge_policy_test.cc
@@ -34,12 +36,14 @@ constexpr std::size_t decayed(std::size_t peak, std::size_t live, u64 ticks) {
   return live + above;
 }
 
-// Dirty frames that may stay.
-constexpr std::size_t allowed(std::size_t peak, std::size_t live) {
+// Dirty frames that may stay, where live and dirty ones may be the peak and `1 / part` of it.
+constexpr std::size_t allowed(std::size_t peak, std::size_t live, std::size_t part) {
   const std::size_t top = peak > live ? peak : live;
-  const std::size_t dirty = top + top / 8 - live;
+  const std::size_t dirty = top + top / part - live;
   return dirty > kFloorFrames ? dirty : kFloorFrames;
 }
+constexpr std::size_t allowed_for_long(std::size_t peak, std::size_t live) { return allowed(peak, live, 8); }
+constexpr std::size_t allowed_for_a_tick(std::size_t peak, std::size_t live) { return allowed(peak, live, 2); }
 
 }  // namespace purge_policy
 
@@ -54,7 +58,7 @@ class PurgePolicy {
 
   void on_take(std::size_t frames, std::size_t dirty_frames) {
     const std::size_t live = live_.fetch_add_relaxed(frames) + frames;
-    if (dirty_frames != 0) dirty_.fetch_sub_relaxed(dirty_frames);
+    if (dirty_frames != 0) note_least(dirty_.fetch_sub_relaxed(dirty_frames) - dirty_frames);
     if (live > peak_.load_relaxed()) peak_.store_relaxed(live);
   }
 
@@ -86,14 +90,19 @@ class PurgePolicy {
   std::size_t target(u64 now) {
     u64 last = last_tick_.load_relaxed();
     const u64 ticks = now > last ? (now - last) / purge_policy::kTickNs : 0;  // another thread's clock may be ahead
-    if (ticks > 0 && last_tick_.cas_relaxed(last, now))
-      peak_.store_relaxed(purge_policy::decayed(peak_.load_relaxed(), live(), ticks));
     const std::size_t counted = dirty();
+    if (ticks > 0 && last_tick_.cas_relaxed(last, now)) {
+      peak_.store_relaxed(purge_policy::decayed(peak_.load_relaxed(), live(), ticks));
+      idle_.store_relaxed(least_.load_relaxed());
+      least_.store_relaxed(counted);
+    }
     if (counted < lost_.load_relaxed()) lost_.store_relaxed(counted);
     const std::size_t lost = lost_.load_relaxed();
     if (now < quiet_until_.load_relaxed() || counted <= lost) return counted;
     const std::size_t dirty_now = counted - lost;
-    const std::size_t allowed = purge_policy::allowed(peak_.load_relaxed(), live());
+    const std::size_t peak = peak_.load_relaxed();
+    std::size_t allowed = purge_policy::allowed_for_long(peak, live());
+    if (idle_.load_relaxed() <= lost + allowed) allowed = purge_policy::allowed_for_a_tick(peak, live());
     const std::size_t step = dirty_now < purge_policy::kStepFrames ? 0 : dirty_now - purge_policy::kStepFrames;
     if (dirty_now <= allowed) return counted;
     const std::size_t fewer = allowed / 4;
@@ -102,7 +111,12 @@ class PurgePolicy {
 
  private:
   using Counter = typename Env::template Atomic<std::size_t>;
+  void note_least(std::size_t dirty_now) {
+    if (dirty_now < least_.load_relaxed()) least_.store_relaxed(dirty_now);
+  }
+
   Counter live_, dirty_, lost_, peak_;
+  Counter least_, idle_;  // the fewest dirty frames since the last tick, and between the last two
   typename Env::template Atomic<u64> last_tick_, quiet_until_, purged_total_, purges_;
 };
 

@@ -188,14 +188,40 @@ TEST_F(ArenaTest, ALongRunRollsBackWhereAnotherThreadWasFaster) {
   EXPECT_TRUE(arena().take(128, 1));
 }
 
-TEST_F(ArenaTest, ALongRunGoesAroundWhatIsTaken) {
+TEST_F(ArenaTest, ALongRunGoesAroundWhatIsTakenAndBeginsRightBehindIt) {
   make(8);
   const Run obstacle = arena().take_at(frame(70), 1);
   const Run run = arena().take(3 * kChunkFrames, 1);
   ASSERT_TRUE(run);
-  EXPECT_EQ(frame_of(run), 2 * kChunkFrames);
+  EXPECT_EQ(frame_of(run), 71u);
+  const Run next = arena().take(kChunkFrames + 1, 1);
+  ASSERT_TRUE(next);
+  EXPECT_EQ(frame_of(next), 0u) << "70 are free there";
   arena().give(obstacle.address, 1);
   EXPECT_TRUE(arena().take(2 * kChunkFrames, 1));
+}
+
+TEST_F(ArenaTest, AnAlignedLongRunBeginsAtAMultipleBehindWhatIsTaken) {
+  make(8);
+  ASSERT_TRUE(arena().take_at(frame(70), 1));
+  for (const std::size_t alignment : {2, 16, 64, 128}) {
+    const Run run = arena().take(kChunkFrames + 30, alignment);
+    ASSERT_TRUE(run) << alignment;
+    EXPECT_EQ(frame_of(run), alignment == 128 ? 128u : align_up(71, alignment)) << alignment;
+    arena().give(run.address, kChunkFrames + 30);
+  }
+}
+
+TEST_F(ArenaTest, LongRunsOfAnyLengthFillAnArenaWithoutGaps) {
+  make(8);
+  std::size_t at = 0;
+  for (const std::size_t frames : {65, 100, 129, 77, 141}) {
+    const Run run = arena().take(frames, 1);
+    ASSERT_TRUE(run);
+    EXPECT_EQ(frame_of(run), at);
+    at += frames;
+  }
+  EXPECT_EQ(used(), 8u * kChunkFrames);
 }
 
 TEST_F(ArenaTest, RefusedMemoryLosesNothing) {
