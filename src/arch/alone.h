@@ -16,19 +16,39 @@ namespace freeway::alone {
 struct Answer {
   u64 old, done;
 };
+// word |= mask.
+struct Change {
+  Atomic<u64>* word;
+  u64 mask;
+};
+struct Stopped {
+  u64 at;   // address of a change; | 1: it was not done
+  u64 old;  // what the word of the last change that was done had been
+};
 
 #if defined(__x86_64__)
 }  // namespace freeway::alone
 extern "C" {
-FREEWAY_HIDDEN freeway::alone::Answer freeway_alone_set_bits(freeway::Atomic<freeway::u64>* word, freeway::u64 mask);
+FREEWAY_HIDDEN freeway::alone::Stopped freeway_alone_set_each(const freeway::alone::Change* first,
+                                                              const freeway::alone::Change* end);
 FREEWAY_HIDDEN freeway::alone::Answer freeway_alone_clear_bits(freeway::Atomic<freeway::u64>* word, freeway::u64 mask);
 }
 namespace freeway::alone {
+
+// Whether the process has one thread now. `flag`: freeway_hot.alone. A hint: the sections ask again.
+inline bool holds(const char* flag) { return *static_cast<const volatile char*>(flag) != 0; }
+
+// Makes the changes from `first` (at least one) to `end`, one after the other, each in a section of its own; stops behind
+// one that somebody must look at: the word was 0, had one of the bits, or has all there are now (or a few more cases: its
+// set bits are the lowest). Then `at` is that change, and `old` its word's old value; `end` if there was none.
+inline Stopped set_each(const Change* first, const Change* end) { return freeway_alone_set_each(first, end); }
+
 // word |= mask, or word &= ~mask. True: done, and `old` is what the word was. False: nothing was done.
 inline bool set_bits(Atomic<u64>& word, u64 mask, u64& old) {
-  const Answer answer = freeway_alone_set_bits(&word, mask);
-  old = answer.old;
-  return answer.done != 0;
+  const Change change{&word, mask};
+  const Stopped stopped = set_each(&change, &change + 1);
+  old = stopped.old;
+  return (stopped.at & 1) == 0;
 }
 inline bool clear_bits(Atomic<u64>& word, u64 mask, u64& old) {
   const Answer answer = freeway_alone_clear_bits(&word, mask);
@@ -36,6 +56,8 @@ inline bool clear_bits(Atomic<u64>& word, u64 mask, u64& old) {
   return answer.done != 0;
 }
 #else
+inline bool holds(const char*) { return false; }
+inline Stopped set_each(const Change* first, const Change*) { return {reinterpret_cast<u64>(first) | 1, 0}; }
 inline bool set_bits(Atomic<u64>&, u64, u64&) { return false; }
 inline bool clear_bits(Atomic<u64>&, u64, u64&) { return false; }
 #endif

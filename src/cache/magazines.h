@@ -15,9 +15,11 @@
 // Checked   tests/unit/magazines_test.cc, tests/stress
 //
 // Heap provides: superblocks(), closed(), place_of(c, k, block) -> Place (descriptor 0 and a report if it is no block),
-// free_group(c, k, group, block)
+// free_group(c, k, group, block), and, where words may be changed without atomic instructions, alone() and
+// group_was_freed(c, k, group, block, old)
 #pragma once
 
+#include "arch/alone.h"
 #include "base/compiler.h"
 #include "cache/groups.h"
 #include "cache/slab.h"
@@ -64,12 +66,12 @@ class Magazines {
   // Frees `count` (at most kBatchMax) blocks of class `c` to their superblocks. Not inlined: a frame of its own is gone
   // again before a handler's stack is needed for anything else.
   FREEWAY_NOINLINE void flush(unsigned c, void* const* blocks, unsigned count) {
-    Group groups[kBatchMax];
-    const SizeClass k = kSizeClasses[c];
-    Heap& owner = *heap_;
-    const unsigned made =
-        make_groups(count, groups, [&](unsigned i) { return owner.place_of(c, k, blocks[i]); });
-    free_groups(c, groups, made, blocks);
+    if constexpr (requires { heap_->alone(); })
+      if (heap_->alone()) return flush_alone(c, blocks, count);
+    Groups groups;
+    const SizeClass& k = kSizeClasses[c];
+    make_groups(blocks, count, k.size, k.blocks, [&](void* block) { return heap_->place_of(c, k, block); }, groups);
+    free_groups(c, groups, blocks);
   }
 
   // Empties a slab that the caller has to himself, and closes its magazines.
@@ -85,9 +87,44 @@ class Magazines {
   }
 
  private:
+  // The same without atomic instructions, while the process has one thread.
+  FREEWAY_NOINLINE void flush_alone(unsigned c, void* const* blocks, unsigned count) {
+    const SizeClass k = kSizeClasses[c];
+    auto& superblocks = heap_->superblocks();
+    alone::Change changes[kBatchMax];
+    u8 numbers[kBatchMax];
+    unsigned made = 0;
+    const auto place = [&](void* block) { return heap_->place_of(c, k, block); };
+    each_group(blocks, count, k.size, k.blocks, place, [&](const Group& group) {
+      changes[made] = {&superblocks.word_of(group.descriptor(), group.word()), group.mask};
+      numbers[made++] = group.block;
+    });
+    for (unsigned i = 0; i < made; ++i) {
+      const alone::Stopped stopped = alone::set_each(changes + i, changes + made);
+      i = static_cast<unsigned>(reinterpret_cast<const alone::Change*>(stopped.at & ~u64{1}) - changes);
+      if (i < made) finish(c, blocks[numbers[i]], changes[i], stopped);
+    }
+  }
+
+  // What is left of a change at which set_each stopped; `block` is one of its superblock's.
+  FREEWAY_NOINLINE void finish(unsigned c, void* block, const alone::Change& change, const alone::Stopped& stopped) {
+    const SizeClass& k = kSizeClasses[c];
+    const Place p = heap_->place_of(c, k, block);
+    if (p.descriptor == 0) return;
+    const auto word = static_cast<u32>(change.word - &heap_->superblocks().word_of(p.descriptor, 0));
+    const Group group{change.mask, Group::key_of(p.descriptor, word), 0};
+    if ((stopped.at & 1) != 0)
+      heap_->free_group(c, k, group, block);
+    else
+      heap_->group_was_freed(c, k, group, block, stopped.old);
+  }
+
   // Apart from flush, whose frame is as large as a frame here may be.
-  FREEWAY_NOINLINE void free_groups(unsigned c, const Group* groups, unsigned count, void* const* blocks) {
-    for (unsigned i = 0; i < count; ++i) heap_->free_group(c, kSizeClasses[c], groups[i], blocks[groups[i].block]);
+  FREEWAY_NOINLINE void free_groups(unsigned c, const Groups& groups, void* const* blocks) {
+    for (unsigned i = 0; i < groups.size(); ++i) {
+      const Group group = groups[i];
+      heap_->free_group(c, kSizeClasses[c], group, blocks[group.block]);
+    }
   }
 
   // Blocks that move at a time: half a small magazine; out of a grown one an eighth.

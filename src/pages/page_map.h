@@ -13,6 +13,7 @@
 // Checked   tests/unit/page_map_test.cc
 #pragma once
 
+#include "base/compiler.h"
 #include "size/size_classes.h"
 
 namespace freeway {
@@ -57,10 +58,12 @@ class PageMap {
     return {entry == nullptr ? 0 : entry->load_relaxed()};
   }
 
-  // Whether the frame is one of a superblock of class `c` in the primary arena, by the byte that the fast path reads.
-  bool is_primary_of(uptr address, unsigned c) const {
+  // The value of the frame's entry if it is one of a superblock of class `c` in the primary arena, by the byte that the
+  // fast path reads; else 0.
+  u32 value_of_primary(uptr address, unsigned c) const {
     const std::size_t frame = (address - primary_) / kFrameSize;
-    return frame < frames_ && classes_[frame].load_relaxed() == c;
+    if (FREEWAY_UNLIKELY(frame >= frames_ || classes_[frame].load_relaxed() != c)) return 0;
+    return FrameInfo{infos_[frame].load_relaxed()}.value();
   }
 
   // For the owner of the frames only. False if a leaf was needed and there was no memory for it.

@@ -26,6 +26,7 @@
 #pragma once
 
 #include "base/check.h"
+#include "base/compiler.h"
 #include "size/size_classes.h"
 #include "superblock/descriptor.h"
 #include "sync/tagged_stack.h"
@@ -65,13 +66,23 @@ class Superblocks {
     for (unsigned scanned = 0; scanned <= k.words; ++scanned) {  // the first word twice: bits may be left below
       u64 chosen = lowest_set_bits(desc.words[word].load_relaxed(), want - got);
       if (chosen != 0) chosen = take_bits(desc, k, word, chosen);
-      for (; chosen != 0; chosen &= chosen - 1)
-        out[got++] = reinterpret_cast<void*>(span + (u64{word} * 64 + lowest_bit(chosen)) * k.size);
+      if (chosen != 0) got += addresses_of(chosen, span + u64{word} * 64 * k.size, k.size, out + got);
       if (got == want) break;
       word = word + 1 == k.words ? 0 : word + 1;
     }
     desc.next_word.set(word);
     return got;
+  }
+
+  // Writes base + i * size for each bit i of `bits`; how many.
+  FREEWAY_INLINE static unsigned addresses_of(u64 bits, uptr base, u64 size, void** out) {
+    if (bits == ~u64{0}) {  // a superblock's first use, and its next one in a program of phases
+      for (unsigned i = 0; i < 64; ++i, base += size) out[i] = reinterpret_cast<void*>(base);
+      return 64;
+    }
+    unsigned n = 0;
+    for (; bits != 0; bits &= bits - 1) out[n++] = reinterpret_cast<void*>(base + lowest_bit(bits) * size);
+    return n;
   }
 
   // Takes one free block of the held superblock `d` at a place that `random` chooses; null if nothing is free.
@@ -120,9 +131,17 @@ class Superblocks {
   // Frees the blocks `mask` of word `word` of superblock `d`, whose span is `span` and class `c`; the caller owns them.
   // Returns those that were free already: double frees, of which nothing was changed.
   u64 free_group(unsigned c, u32 d, uptr span, unsigned word, u64 mask) {
+    return was_freed(c, d, span, word, mask, set_bits(backing_->descriptor(d).words[word], mask));
+  }
+
+  // The bitmap word that free_group changes, for callers that set the bits themselves and then call was_freed, unless the
+  // word was neither 0 nor full, before or after, and none of the bits was set.
+  auto& word_of(u32 d, unsigned word) { return backing_->descriptor(d).words[word]; }
+
+  // free_group once the bits are set; `old` is what the word was.
+  u64 was_freed(unsigned c, u32 d, uptr span, unsigned word, u64 mask, u64 old) {
     Descriptor<Env>& desc = backing_->descriptor(d);
     const SizeClass& k = backing_->size_class(c);
-    const u64 old = set_bits(desc.words[word], mask);
     const u64 twice = old & mask;
     // A block that was free already is not the caller's: without another one of `mask`, even looking at the anchor again
     // would be looking at somebody else's superblock.

@@ -78,7 +78,7 @@ TEST_F(PageMapTest, EveryFrameOfThePrimaryArenaIsReadBackFromItsFirstByteToItsLa
     for (std::size_t offset : {std::size_t{0}, std::size_t{1}, kFrameSize / 2, kFrameSize - 1}) {
       const uptr address = kPrimary + f * kFrameSize + offset;
       ASSERT_EQ(map().get(address).bits, FrameInfo::small(f + 7).bits);
-      for (unsigned c = 1; c <= 40; ++c) ASSERT_EQ(map().is_primary_of(address, c), c == 1 + f % 40);
+      for (unsigned c = 1; c <= 40; ++c) ASSERT_EQ(map().value_of_primary(address, c), c == 1 + f % 40 ? f + 7 : 0);
     }
   EXPECT_EQ(kernel().calls(Call::kMap), 0u);
   EXPECT_EQ(map().leaf_bytes(), 0u);
@@ -94,7 +94,7 @@ TEST_F(PageMapTest, FramesElsewhereAreReadBackAndHaveNoClassByte) {
     ++n;
     ASSERT_EQ(map().get(place).bits, FrameInfo::huge(n).bits);
     ASSERT_EQ(map().get(place + kFrameSize - 1).bits, FrameInfo::huge(n).bits);
-    ASSERT_FALSE(map().is_primary_of(place, 9));
+    ASSERT_EQ(map().value_of_primary(place, 9), 0u);
   }
   for (auto& byte : classes_) ASSERT_EQ(byte.load_relaxed(), 0u);
   EXPECT_EQ(map().leaf_bytes(), 4 * Map::kLeafBytes) << "two of the places share one";
@@ -193,7 +193,7 @@ TEST_F(PageMapTest, RandomTrafficIsReadBackAsFromAPlainMap) {
       ASSERT_EQ(map().get(address + random.below(kFrameSize)).bits, bits);
       const bool primary = address - kPrimary < kFrames * kFrameSize;
       if (bits != 0) {
-        ASSERT_EQ(map().is_primary_of(address, 1 + bits % 40), primary);
+        ASSERT_EQ(map().value_of_primary(address, 1 + bits % 40), primary ? FrameInfo{bits}.value() : 0);
       }
     }
   }

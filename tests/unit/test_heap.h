@@ -45,7 +45,7 @@ class TestHeap {
   void free_group(unsigned c, const SizeClass& k, const Group& group, void* block) {
     const uptr span = align_down(reinterpret_cast<uptr>(block), k.span_bytes());
     ++groups_freed;
-    twice_freed += popcount(superblocks().free_group(c, group.descriptor, span, group.word, group.mask));
+    twice_freed += popcount(superblocks().free_group(c, group.descriptor(), span, group.word(), group.mask));
   }
 
   // What the public functions do with a slab that a thread has.

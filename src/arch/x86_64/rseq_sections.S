@@ -227,14 +227,56 @@ freeway_alone_\name:
     .size   freeway_alone_\name, . - freeway_alone_\name
 .endm
 
-.macro OR_OLD
-    or      r11, rax
-.endm
 .macro AND_NOT_OLD
     not     r11
     and     r11, rax
 .endm
-    ALONE set_bits, OR_OLD
     ALONE clear_bits, AND_NOT_OLD
+
+    // Not on a slab either, and a loop of sections: see alone.h. rdi = first change {word, mask}, rsi = their end; rax =
+    // where it stopped (| 1: that one was not done), rdx = what the last word was. Between the commit and the next rseq_cs
+    // nothing can go wrong: rdi still names a change that is done, and no section is being restarted.
+    // [1] rseq_cs  [2] not registered, or not alone -> not done  [3] old  [4] new  [5] commit  [6] stop or go on
+    SECTION_DESCRIPTOR set_each
+    .p2align 4
+    .globl  freeway_alone_set_each
+    .hidden freeway_alone_set_each
+    .type   freeway_alone_set_each, @function
+freeway_alone_set_each:
+    .cfi_startproc
+    mov     r10, [rip + freeway_hot + HOT_ANY_RSEQ]
+    lea     r11, [rip + freeway_section_set_each]
+    mov     r9, [rip + freeway_hot + HOT_ALONE]
+    .p2align 4
+.Lnext_set_each:
+    mov     fs:[r10 + RSEQ_SECTION], r11                // [1]
+.Lstart_set_each:
+    cmp     dword ptr fs:[r10 + RSEQ_CPU_ID], 0         // [2]
+    js      2f
+    cmp     byte ptr [r9], 0
+    je      2f
+    mov     rcx, [rdi]
+    mov     rdx, [rcx]                                  // [3]
+    mov     rax, [rdi + 8]
+    or      rax, rdx                                    // [4]
+    mov     [rcx], rax                                  // [5] commit
+.Lpost_set_each:
+    test    rdx, rdx                                    // [6] it was 0
+    je      1f
+    test    rdx, [rdi + 8]                              //     a bit was set already
+    jne     1f
+    lea     r8, [rax + 1]                               //     it is all ones, of 64 or of the fewer of a last word
+    test    r8, rax
+    je      1f
+    add     rdi, 16
+    cmp     rdi, rsi
+    jb      .Lnext_set_each
+1:  mov     rax, rdi
+    ret
+2:  lea     rax, [rdi + 1]
+    ret
+    SECTION_ABORT set_each, .Lnext_set_each
+    .cfi_endproc
+    .size   freeway_alone_set_each, . - freeway_alone_set_each
 
     .section .note.GNU-stack, "", @progbits

@@ -77,10 +77,14 @@ class Heap {  // all zero until start(): it takes no room in the file
   Metadata<Machine>& metadata() { return substrate_->metadata(); }
   // The `top` of a class without a magazine: empty and full at once.
   u64 closed() const { return reinterpret_cast<u64>(&zeros_[1]); }
+  // Whether bitmap words are changed without atomic instructions now: a hint, tested again where it matters.
+  bool alone() const { return uses_rseq() && alone::holds(freeway_hot.alone); }
   // Where the freed block of class `c`, whose shape is `k`, lies; reports it if it is no block.
   FREEWAY_INLINE Place place_of(unsigned c, const SizeClass& k, void* block);
   // Frees the group's blocks to their superblock; reports double frees. `block` is one of them.
   FREEWAY_INLINE void free_group(unsigned c, const SizeClass& k, const Group& group, void* block);
+  // What is left to do after the group's bits were set in a word that was `old`.
+  void group_was_freed(unsigned c, const SizeClass& k, const Group& group, void* block, u64 old);
 
   // --- For accounting (account.cc). ---------------------------------------------------------------------------------
   template <class F>
@@ -140,15 +144,21 @@ inline Descriptor<Machine>& Backing::descriptor(u32 index) const {
 inline Place Heap::place_of(unsigned c, const SizeClass& k, void* block) {
   const auto address = reinterpret_cast<uptr>(block);
   const u32 index = k.block_at(address);
-  if (FREEWAY_LIKELY(index != SizeClass::kNoBlock && substrate_->map().is_primary_of(address, c)))
-    return {substrate_->map().get(address).value(), index};
+  if (FREEWAY_LIKELY(index != SizeClass::kNoBlock))
+    if (const u32 descriptor = substrate_->map().value_of_primary(address, c)) return {descriptor, index};
   return place_elsewhere(c, block, index);
 }
 
 inline void Heap::free_group(unsigned c, const SizeClass& k, const Group& group, void* block) {
   const uptr span = k.span_of(reinterpret_cast<uptr>(block));
-  const u64 twice = superblocks_.free_group(c, group.descriptor, span, group.word, group.mask);
-  if (FREEWAY_UNLIKELY(twice != 0)) report_twice(k, span, group.word, twice);
+  const u64 twice = superblocks_.free_group(c, group.descriptor(), span, group.word(), group.mask);
+  if (FREEWAY_UNLIKELY(twice != 0)) report_twice(k, span, group.word(), twice);
+}
+
+inline void Heap::group_was_freed(unsigned c, const SizeClass& k, const Group& group, void* block, u64 old) {
+  const uptr span = k.span_of(reinterpret_cast<uptr>(block));
+  const u64 twice = superblocks_.was_freed(c, group.descriptor(), span, group.word(), group.mask, old);
+  if (FREEWAY_UNLIKELY(twice != 0)) report_twice(k, span, group.word(), twice);
 }
 
 template <class F>
