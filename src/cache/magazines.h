@@ -141,15 +141,16 @@ class Magazines {
   unsigned cut(const Access& access, unsigned c, unsigned wanted, void** blocks) {
     auto& superblocks = heap_->superblocks();
     u32 d = access.take_current(c);
+    if (d == 0) d = superblocks.hold(c);
     for (;;) {
-      if (d == 0) d = superblocks.hold(c);
       if (d == 0) return 0;
       if (const unsigned got = superblocks.take(d, wanted, blocks)) {
         if (!access.put_current(c, d)) superblocks.let_go(d);
         return got;
       }
+      const uptr span = superblocks.span_of(d);
       superblocks.let_go(d);
-      d = 0;
+      d = superblocks.hold_behind(c, span);
     }
   }
 

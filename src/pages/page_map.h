@@ -6,8 +6,10 @@
 // Moves     the frame's owner sets both before it hands out a block of it, and clears both before it gives it back.
 //           claim: info -> 0 (CAS) makes whoever wins the one who frees a large block, so a double free of one is seen
 // Who       lookups: anybody, for any address, ours or not: nothing foreign is ever followed
-// Orders    [R1] a leaf is published with its zeros; [A1] lookups see them. Entries themselves are relaxed: a block's
-//           address reaches another thread only through the program's own synchronisation, which carries them along
+// Orders    [R1] a leaf is published with its zeros; [A1] lookups see them. Entries themselves are read relaxed: a block's
+//           address reaches another thread only through the program's own synchronisation, which carries them along.
+//           Who looks at frames that are nobody's he knows of has no such help: [R2] an entry publishes the descriptor
+//           that it names, [A2] get_unowned sees it
 // Outside   frames beyond the primary arena are found through a two-level map whose leaves (4 GiB each) are never freed
 // Progress  lock-free (publishing a leaf), wait-free (everything else)       Lost if killed: an unpublished leaf
 // Checked   tests/unit/page_map_test.cc
@@ -58,6 +60,12 @@ class PageMap {
     return {entry == nullptr ? 0 : entry->load_relaxed()};
   }
 
+  // The same for a frame of which the caller owns nothing.
+  FrameInfo get_unowned(uptr address) const {
+    const Entry* entry = find(address);
+    return {entry == nullptr ? 0 : entry->load_acquire()};  // [A2] pairs with [R2]
+  }
+
   // The value of the frame's entry if it is one of a superblock of class `c` in the primary arena, by the byte that the
   // fast path reads; else 0.
   u32 value_of_primary(uptr address, unsigned c) const {
@@ -75,7 +83,7 @@ class PageMap {
         return false;
       }
       std::size_t frame = (address - primary_) / kFrameSize + i;
-      entry->store_relaxed(info.bits);
+      entry->store_release(info.bits);  // [R2] pairs with [A2]
       if (frame < frames_ && classes_ != nullptr) classes_[frame].store_relaxed(static_cast<u8>(size_class));
     }
     return true;

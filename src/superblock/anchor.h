@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 // anchor.h: the state of a superblock in one 64-bit word, as pure functions.
 //
-// Layout    U:1 | HELD:1 | class:8 | 0:2 | nz:20 (signed) | full:20 | 0:12, from the lowest bit up
+// Layout    U:1 | HELD:1 | class:8 | ENTRY:1 | 0:1 | nz:20 (signed) | full:20 | 0:12, from the lowest bit up
 //           nz = how many of the superblock's W bitmap words are not 0; full = how many are all ones (a bit = a free block)
 // States    HELD            one thread or slab holds it, and only it clears bits
+//           HELD, ENTRY     the same, and a partial list has (or is about to have) an entry for it
 //           U, not HELD     in no list and held by nobody: it had no free block when it was let go
 //           neither         in a partial list, or on its way there: somebody has the duty to push it
 //           EMPTY           not HELD and every word full (nz = full = W): the span belongs to whoever made it so
@@ -13,11 +14,15 @@
 //                      -> is_empty: give the span back; then take U away (CAS) and recycle the descriptor; U was not
 //                         there: it is a tombstone, its popper recycles it
 //                      -> wants_listing: take U away (CAS) and push it to a partial list
-//           adopted    the popper of a list: sets HELD.   -> EMPTY instead: a tombstone, recycle the descriptor
-//           let_go     the holder: subtracts what it owes and HELD; sets U when nothing is free.
-//                      -> kEmpty: give the span back and recycle; kList: push it; kNone: a freer will list it
-// Facts     I1 only the holder clears bits   I2 only let_go sets U   I3 while HELD is clear the word is the truth minus
-//           pluses that are still to come, never more
+//           popped     whoever popped its entry from a list: sets HELD.   -> EMPTY instead: a tombstone, recycle the
+//                      descriptor.   -> HELD: takes ENTRY away.   -> nothing is free: sets U
+//           may_take   any thread that found it otherwise than through a list: sets HELD and ENTRY
+//           let_go     the holder: subtracts what it owes, HELD and ENTRY; sets U when nothing is free and there is no entry.
+//                      -> kEmpty: give the span back and recycle; kTombstone: give the span back, the popper of its entry
+//                      recycles; kList: push it; kNone: it has an entry, or a freer will list it
+// Facts     I1 only the holder clears bits   I2 U is set only with HELD clear, no entry, and nothing free by the counts
+//           I3 while HELD is clear the word is the truth minus pluses that are still to come, never more
+//           I4 it has at most one entry in a list: listing follows only on taking U away, or on let_go without ENTRY
 //           `full` is never decoded alone: a negative nz borrows from it. The compare with EMPTY is exact.
 //           nz has 20 bits: it wraps only with half a million freers stopped inside one superblock
 // Checked   tests/unit/anchor_test.cc (exhaustive), tests/model/superblock_model.cc
@@ -30,6 +35,7 @@ namespace freeway::anchor {
 constexpr u64 kUnlisted = u64{1} << 0;  // U
 constexpr u64 kHeld = u64{1} << 1;
 constexpr unsigned kClassShift = 2;
+constexpr u64 kEntry = u64{1} << 10;
 constexpr u64 kNonZero = u64{1} << 12;  // one word that is not 0
 constexpr u64 kFull = u64{1} << 32;     // one word that is all ones
 constexpr u64 kStateMask = low_bits(52) & ~kUnlisted;
@@ -43,6 +49,7 @@ constexpr bool is_empty(u64 a, unsigned size_class, unsigned words) {
 constexpr int non_zero_words(u64 a) { return static_cast<int>(static_cast<i64>(a << 32) >> 44); }
 constexpr unsigned class_of(u64 a) { return static_cast<unsigned>(a >> kClassShift) & 0xff; }
 constexpr bool is_held(u64 a) { return (a & kHeld) != 0; }
+constexpr bool has_entry(u64 a) { return (a & kEntry) != 0; }
 constexpr bool is_unlisted(u64 a) { return (a & kUnlisted) != 0; }
 
 // What a new superblock's anchor is: all free, held by its maker.
@@ -60,7 +67,26 @@ constexpr u64 minus(u64 old, u64 mask, u64 full_mask) {
 // Somebody must take U away, and then list the superblock.
 constexpr bool wants_listing(u64 a) { return is_unlisted(a) && non_zero_words(a) > 0; }
 
-enum class Duty { kNone, kEmpty, kList };
+enum class Find { kTombstone, kDropped, kAdopted };
+
+struct Popped {
+  u64 word;
+  Find find;
+};
+// An entry of the superblock whose anchor is `a` was popped from a list.
+constexpr Popped popped(u64 a, unsigned size_class, unsigned words) {
+  if (is_empty(a, size_class, words)) return {a, Find::kTombstone};
+  if (is_held(a)) return {a & ~kEntry, Find::kDropped};
+  if (non_zero_words(a) <= 0) return {a | kUnlisted, Find::kDropped};  // adopted and let go in one step
+  return {a | kHeld, Find::kAdopted};
+}
+
+// Whether the superblock may be held without its entry, by setting HELD and ENTRY.
+constexpr bool may_take(u64 a, unsigned size_class, unsigned words) {
+  return !is_held(a) && !is_unlisted(a) && non_zero_words(a) > 0 && !is_empty(a, size_class, words);
+}
+
+enum class Duty { kNone, kEmpty, kTombstone, kList };
 
 struct LetGo {
   u64 word;
@@ -68,8 +94,10 @@ struct LetGo {
 };
 // The holder lets go of a superblock whose anchor is `a`, owing `owed`.
 constexpr LetGo let_go(u64 a, u64 owed, unsigned size_class, unsigned words) {
-  u64 next = a - owed - kHeld;
-  if (is_empty(next, size_class, words)) return {next, Duty::kEmpty};
+  const bool listed = has_entry(a);
+  const u64 next = a - owed - kHeld - (listed ? kEntry : 0);
+  if (is_empty(next, size_class, words)) return {next, listed ? Duty::kTombstone : Duty::kEmpty};
+  if (listed) return {next, Duty::kNone};
   if (non_zero_words(next) <= 0) return {next | kUnlisted, Duty::kNone};
   return {next, Duty::kList};
 }

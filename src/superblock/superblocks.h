@@ -4,12 +4,15 @@
 // Words     each descriptor's anchor and bitmap (anchor.h, descriptor.h); per class two partial lists and a pool of
 //           descriptors without a superblock (tagged_stack.h)
 // Who       free_group: any thread that owns the blocks.   take, let_go, purge: the holder.   hold: any thread
-// Invariant a descriptor is in at most one list or pool, or in one pair of hands; a descriptor in a list may be a
-//           *tombstone* (EMPTY: its span is gone already), which the next popper moves to the pool
+// Invariant a descriptor has at most one entry in a list or pool; without one it is in one pair of hands, or unlisted. One
+//           with an entry in a list may be a *tombstone* (EMPTY: its span is gone already), which the popper moves to the
+//           pool, or held by somebody who found it through the page map (ENTRY); then the popper drops the entry
 // Orders    [R1] a freer's bits publish the freed blocks; [A1] the holder that takes them sees that, and [A2] with [A3]
 //           so does whoever finds the superblock EMPTY
-//           [R2] let_go publishes the holder's view to the next; [A3] freers, [A4] adopters see it
+//           [R2] let_go publishes the holder's view to the next; [A3] freers, [A4], [A6] adopters see it
 //           [A5] taking the listing upon oneself sees what let_go left
+//           [A7] who recycles a tombstone sees what its last holder did
+//           [R3] who drops an entry leaves the link to the one who lists it next: that is let_go's holder [A2], or [A5]
 //           (each weakening has a scenario that breaks it: tests/model)
 // Last touch  after the step that may hand the descriptor to others, only locals are used. The lint checks the mark.
 // Two lists per class, so that trimming can take superblocks off one and put them on the other, one by one
@@ -22,6 +25,7 @@
 //   descriptor(index)        -> Descriptor<Env>&
 //   make_descriptor(c)       -> index of a new descriptor with size_class set, 0 without memory
 //   take_span(c, index)      -> span whose frames are mapped to the descriptor `index`, 0 without memory
+//   descriptor_at(span, c)   -> index of a descriptor of class c that was mapped to the frames at `span` a moment ago, or 0
 //   give_span(span, c)       takes the frames' map entries away and gives them back
 #pragma once
 
@@ -37,6 +41,7 @@ template <class Env, class Backing>
 class Superblocks {
  public:
   static constexpr unsigned kTombstonesPerCall = 8;
+  static constexpr unsigned kNeighbours = 4;  // spans that take_behind looks at
 
   // Once (or again with the same), before anything else.
   void init(Backing* backing) { backing_ = backing; }
@@ -46,6 +51,36 @@ class Superblocks {
     if (u32 d = adopt(c)) return d;
     return make(c);
   }
+
+  // The same, but one of the next behind the span `behind` in memory if one of them has free blocks: who goes on from one
+  // superblock to the next should not be led through memory at random by the order in which they were listed.
+  u32 hold_behind(unsigned c, uptr behind) {
+    if (classes_[c].lists[0].looks_empty() && classes_[c].lists[1].looks_empty()) return make(c);
+    if (u32 d = take_behind(c, behind)) return d;
+    return hold(c);
+  }
+
+  // Holds one of the next few superblocks behind `behind` that nobody holds and that has free blocks; 0 if there is none.
+  u32 take_behind(unsigned c, uptr behind) {
+    const SizeClass& k = backing_->size_class(c);
+    for (unsigned i = 1; i <= kNeighbours; ++i) {
+      const u32 d = backing_->descriptor_at(behind + i * k.span_bytes(), c);
+      if (d == 0) continue;
+      // It may be another superblock's descriptor by now, or none's: its own word says what may be done with it.
+      Descriptor<Env>& desc = backing_->descriptor(d);
+      u64 seen = desc.anchor.load_relaxed();
+      Env::step("superblock.found");
+      const u64 entry = Env::mutant("entry forgotten") ? 0 : anchor::kEntry;
+      if (anchor::may_take(seen, c, k.words) &&
+          desc.anchor.cas_acquire_acquire(seen, seen | anchor::kHeld | entry)) {  // [A6] pairs with [R2] [R1]
+        begin(desc);
+        return d;
+      }
+    }
+    return 0;
+  }
+
+  uptr span_of(u32 d) { return backing_->descriptor(d).span.load_relaxed(); }
 
   // Holds a superblock from the partial lists; 0 if none was found.
   u32 adopt(unsigned c) {
@@ -118,10 +153,10 @@ class Superblocks {
       Env::step("superblock.let_go");
     } while (!desc.anchor.cas_acq_rel(seen, next.word));  // [R2] [A2] pairs with [A3] [A4] [A5] [R1]
     // LAST TOUCH: desc
-    if (next.duty == anchor::Duty::kEmpty) {
+    if (next.duty == anchor::Duty::kEmpty || next.duty == anchor::Duty::kTombstone) {
       Env::step("superblock.emptied");
       backing_->give_span(span, c);
-      recycle(c, d);
+      if (next.duty == anchor::Duty::kEmpty || Env::mutant("no tombstone left")) recycle(c, d);
     } else if (next.duty == anchor::Duty::kList) {
       Env::step("superblock.listing");
       list(c, d);
@@ -249,19 +284,29 @@ class Superblocks {
       Descriptor<Env>& desc = backing_->descriptor(d);
       u64 seen = desc.anchor.load_relaxed();
       for (;;) {
-        if (anchor::is_empty(seen, c, k.words) && !Env::mutant("no tombstone test")) {
+        const anchor::Popped next = anchor::popped(seen, c, k.words);
+        if (next.find == anchor::Find::kTombstone && !Env::mutant("no tombstone test")) {
+          Env::fence_acquire();  // [A7] pairs with [R2]
           recycle(c, d);
           ++tombstones;
           break;
         }
-        if (desc.anchor.cas_acquire_acquire(seen, seen | anchor::kHeld)) {  // [A4] pairs with [R2] [R1]
-          desc.owed.set(0);
-          desc.next_word.set(0);
+        if (next.find == anchor::Find::kDropped) {  // its holder, or who frees one of its blocks, will list it
+          if (Env::mutant("entry kept")) break;
+          if (desc.anchor.cas_release(seen, next.word)) break;  // [R3] pairs with [A2] [A5]. LAST TOUCH: desc
+        } else if (desc.anchor.cas_acquire_acquire(seen, seen | anchor::kHeld)) {  // [A4] pairs with [R2] [R1]
+          begin(desc);
           return d;
         }
       }
     }
     return 0;
+  }
+
+  // For who holds it from now on.
+  static void begin(Descriptor<Env>& desc) {
+    desc.owed.set(0);
+    desc.next_word.set(0);
   }
 
   // A new superblock, held.
@@ -278,8 +323,7 @@ class Superblocks {
     }
     Descriptor<Env>& desc = backing_->descriptor(d);
     desc.span.store_relaxed(span);
-    desc.owed.set(0);
-    desc.next_word.set(0);
+    begin(desc);
     for (unsigned word = 0; word < k.words; ++word) desc.words[word].store_relaxed(k.full_mask(word));
     desc.anchor.store_relaxed(anchor::born(c, k.words));
     return d;

@@ -57,6 +57,9 @@ void SuperblockProgram::act(char move, Hands& mine, unsigned& c) {
     case 'a':
       if (mine.held == 0) mine.held = heap.adopt(c);
       break;
+    case 'n':
+      if (mine.held == 0) mine.held = heap.take_behind(c, kFirstSpan - kFrameSize);
+      break;
     case 'g':
     case 'G':
       if (mine.held == 0) break;
@@ -203,15 +206,17 @@ void SuperblockProgram::finish() {
   drain();
 }
 
-// In a list, in a pool, in a thread's hands, or unlisted with nothing free.
+// In a list, in a pool, in a thread's hands (and perhaps a list), or unlisted with nothing free.
 void SuperblockProgram::count_places(int (&places)[kDescriptors + 1]) {
+  int entries[kDescriptors + 1] = {};
   for (unsigned c = 1; c <= 2; ++c) {
     heap.each_in_lists(c, [&](u32 d, bool pool) {
-      model_check(d >= 1 && d <= kDescriptors && ++places[d] == 1, "a descriptor is in one list, once");
+      model_check(d >= 1 && d <= kDescriptors && ++entries[d] == 1, "a descriptor is in one list, once");
       const u64 anchor = backing.descriptor(d).anchor.load_relaxed();
       const bool empty = anchor::is_empty(anchor, c, backing.classes[c].words);
-      model_check(!anchor::is_held(anchor) && !anchor::is_unlisted(anchor),
-                  "what is listed is neither held nor unlisted");
+      model_check(!anchor::is_unlisted(anchor), "what is listed is not unlisted");
+      model_check(anchor::is_held(anchor) == anchor::has_entry(anchor), "what is listed and held knows of its entry");
+      if (!anchor::is_held(anchor)) ++places[d];
       model_check(backing.descriptor(d).size_class.load_relaxed() == c, "a descriptor is in its class's lists");
       model_check(empty || anchor == 0 || !pool, "a descriptor in a pool has no superblock");
     });

@@ -6,6 +6,7 @@
 //           owner, is a race
 // Scripts   one letter an action. A *group* is some blocks of one bitmap word: what one free_group frees.
 //             h hold           a adopt only                   g let go        c go on with the other class
+//             n hold what lies in one of the spans, without its list
 //             t take a block   T take up to 64                y take one at a random place
 //             f free the oldest group                         x split the newest one: its first block, the rest
 //             s send the oldest group                         r receive it
@@ -74,10 +75,16 @@ struct ModelBacking {
       if (!used.cas_acquire(seen, seen | (u64{1} << span))) continue;
       class_of_span[span] = c;
       touch(span, c);
-      map[span].store_relaxed(d);
+      map[span].store_release(d);
       return kFirstSpan + span * kFrameSize;
     }
     return 0;
+  }
+
+  u32 descriptor_at(uptr address, unsigned c) {
+    if (address - kFirstSpan >= kSpans * kFrameSize) return 0;
+    const u32 d = map[(address - kFirstSpan) / kFrameSize].load_acquire();
+    return d != 0 && descriptor(d).size_class.load_relaxed() == c ? d : 0;
   }
 
   void give_span(uptr address, unsigned c) {

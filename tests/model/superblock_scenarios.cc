@@ -38,14 +38,17 @@ constexpr Situation kSituations[] = {
     {"0 of 1 twice", 1, "hTghTg01"},
     {"held and held", 2, "htAhtB10"},
     {"tombstone listed", 2, "htgf"},
+    {"1 of 3, held beside its entry", 3, "httgnA12"},
+    {"0 of 3, in a list all the same", 3, "httgntg012"},
     {"0 of 66, nobody's", 2, "chTTg01"},
     {"65 of 66, held", 2, "chtA1"},
 };
 
 constexpr const char* kPairScripts[] = {"f",    "ff", "tg", "tgf", "yg",  "htg",  "htgf",   "atg", "atgf",
                                         "pg",   "m",  "mf", "htf", "ftg", "hTg",  "fhtg",   "fm",  "htsg",
-                                        "hTgr", "rf", "cf", "cg",  "cTg", "chtg", "cTTgff", "cpg"};
-constexpr const char* kTripleScripts[] = {"f", "ff", "tg", "htg", "htgf", "atg", "pg", "m", "htf"};
+                                        "hTgr", "rf", "cf", "cg",  "cTg", "chtg", "cTTgff", "cpg", "ntg",
+                                        "ng", "nTg", "ntgf", "fntg", "hntgf"};
+constexpr const char* kTripleScripts[] = {"f", "ff", "tg", "htg", "htgf", "atg", "pg", "m", "htf", "ntg", "nTg"};
 
 }  // namespace
 
@@ -65,11 +68,19 @@ std::vector<Scenario> superblock_scenarios() {
       scenario("a superblock is born again", 1, "hTg0", "fhtf", "htgf"),
       scenario("a superblock is born again, a freer sleeps", 2, "hTxg01", "f", "f", "hTgfhT"),
       scenario("a freer sleeps through another life", 2, "hTxg01", "f", "fh", "hTgf"),
+      scenario("a freer sleeps through another life, and lists above another", 2, "hTxghtg012", "f", "f", "hTghTgxfff"),
       scenario("purge by the holder, and frees", 3, "httA12", "pg", "f", "f"),
       scenario("trimming and frees", 3, "httg01", "m", "ff", "f"),
       scenario("two trim", 3, "httg01", "m", "mf", "f"),
       scenario("a block is sent to another thread", 2, "", "htsg", "rf", "htgf"),
       scenario("two words: take, let go, free", 2, "chTxTA112", "TTg", "ff", "f"),
+      scenario("one is held beside its entry, another pops that", 3, "httg01", "ntg", "htg", "f"),
+      scenario("held beside its entry to EMPTY, another pops that", 3, "httg00", "ffng", "htg"),
+      scenario("held beside its entry while it is being listed", 2, "hTxg01", "f", "ntg", "htgf"),
+      scenario("two find it", 3, "httg01", "ntg", "ntgf", "f"),
+      scenario("found while a freer sleeps through another life", 1, "hTg0", "fhtf", "ntgf", "htg"),
+      scenario("a tombstone is found", 2, "htg0", "f", "ntg", "htg"),
+      scenario("found and taken, freed again, and popped", 3, "httg01", "nTg", "f", "htg"),
   };
 }
 
@@ -97,6 +108,7 @@ std::vector<Scenario> superblock_long_scripts() {
       scenario("all kinds", 3, "httghTg012", "fhtgfmhtsgf", "htgrfhTgfmf", "atgfhTgrfmhtgf"),
       scenario("one block a superblock", 1, "hTghTg01", "fhtgfhtgf", "fhtgfhtgf", "htgfhtgfm"),
       scenario("two words", 2, "chTxTgx012", "cfhTgfTgff", "cfhTTgfmff", "chtgfhTTgfff"),
+      scenario("found and popped", 3, "httghTg012", "ntgfhtgfntg", "fhtgmntgf", "nTgfntghtgf"),
       scenario("two classes", 2, "hTxg01", "fchTgfchtgff", "fhtgfchTTgfff", "chtgfchtgf"),
   };
   const char* seed = std::getenv("FREEWAY_TEST_SEED");

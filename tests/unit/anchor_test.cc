@@ -109,6 +109,46 @@ TEST(Anchor, LettingGoSettlesTheDebtAndNamesTheDuty) {
   });
 }
 
+TEST(Anchor, LettingGoBesideAnEntryLeavesTheEntryAndListsNothing) {
+  each_state([](unsigned words, State s) {
+    s.held = true;
+    s.unlisted = false;
+    const State after{false, false, s.size_class, s.nz, s.full};
+    const anchor::LetGo next = anchor::let_go(s.word() | anchor::kEntry, 0, s.size_class, words);
+    ASSERT_EQ(next.word, after.word());
+    ASSERT_EQ(next.duty, after.is_empty(words) ? Duty::kTombstone : Duty::kNone);
+  });
+}
+
+TEST(Anchor, WhoPopsAnEntryAdoptsRecyclesOrDropsIt) {
+  each_state([](unsigned words, State s) {
+    if (s.unlisted) return;  // has no entry
+    const u64 a = s.word() | (s.held ? anchor::kEntry : 0);
+    const anchor::Popped next = anchor::popped(a, s.size_class, words);
+    State after = s;
+    if (s.is_empty(words)) {
+      ASSERT_EQ(next.find, anchor::Find::kTombstone);
+    } else if (s.held) {
+      ASSERT_EQ(next.find, anchor::Find::kDropped);
+    } else if (s.nz <= 0) {
+      after.unlisted = true;
+      ASSERT_EQ(next.find, anchor::Find::kDropped);
+    } else {
+      after.held = true;
+      ASSERT_EQ(next.find, anchor::Find::kAdopted);
+    }
+    ASSERT_EQ(next.word, after.word());
+  });
+}
+
+TEST(Anchor, WhatNobodyHoldsAndHasFreeBlocksMayBeTakenWithoutItsEntry) {
+  each_state([](unsigned words, const State& s) {
+    ASSERT_EQ(anchor::may_take(s.word(), s.size_class, words), !s.unlisted && !s.held && s.nz > 0 && !s.is_empty(words));
+    ASSERT_FALSE(anchor::may_take(s.word() | anchor::kHeld | anchor::kEntry, s.size_class, words));
+  });
+  EXPECT_FALSE(anchor::may_take(0, 1, 1)) << "a descriptor that was never used";
+}
+
 // The change of a word's share in the counts, by counting before and after.
 u64 counted(u64 before, u64 after, u64 full_mask) {
   const long nz = (after != 0) - (before != 0), full = (after == full_mask) - (before == full_mask);
@@ -173,7 +213,8 @@ class Explorer {
       const Life life = todo_.back();
       todo_.pop_back();
       if (life.held) holder_moves(life);
-      if (life.listed) adopt(life);
+      if (life.listed) pop(life);
+      if (life.listed && !life.held) take(life);
       for (unsigned w = 0; w < words_; ++w)
         for (u64 mask = 1; mask <= all_; ++mask)
           if ((mask & life.words[w]) == 0 && life.pending.size() < 4) free_bits(life, w, mask);
@@ -201,8 +242,7 @@ class Explorer {
     }
     u64 sum = life.anchor - life.owed;  // what the holder owes and what freers will add included, it is the truth
     for (u64 plus : life.pending) sum += plus;
-    ASSERT_EQ(sum, truth.word());
-    ASSERT_FALSE(life.held && life.listed);
+    ASSERT_EQ(sum, truth.word() + (life.held && life.listed ? anchor::kEntry : 0));
     ASSERT_TRUE(life.held || anchor::non_zero_words(life.anchor) <= truth.nz) << "more counted than is there";
     ASSERT_TRUE(life.held || life.listed || !life.pending.empty() || truth.nz == 0) << "free, and nobody will list it";
   }
@@ -228,15 +268,27 @@ class Explorer {
     life.anchor = next.word;
     life.owed = 0;
     life.held = false;
-    life.listed = next.duty == Duty::kList;
-    if (next.duty == Duty::kEmpty) return die(life);
+    if (life.listed) {
+      ASSERT_TRUE(next.duty == Duty::kNone || next.duty == Duty::kTombstone);
+    }
+    life.listed |= next.duty == Duty::kList;
+    if (next.duty == Duty::kEmpty || next.duty == Duty::kTombstone) return die(life);
     reach(life);
   }
 
-  void adopt(Life life) {
+  void pop(Life life) {
     life.listed = false;
-    if (anchor::is_empty(life.anchor, kClass, words_)) FAIL() << "dead already, but seen in a list as alive";
-    life.anchor |= anchor::kHeld;
+    const anchor::Popped next = anchor::popped(life.anchor, kClass, words_);
+    if (next.find == anchor::Find::kTombstone) FAIL() << "dead already, but seen in a list as alive";
+    ASSERT_EQ(life.held, anchor::has_entry(life.anchor));
+    life.anchor = next.word;
+    if (next.find == anchor::Find::kAdopted) life.held = true;
+    reach(life);
+  }
+
+  void take(Life life) {
+    if (!anchor::may_take(life.anchor, kClass, words_)) return;
+    life.anchor |= anchor::kHeld | anchor::kEntry;
     life.held = true;
     reach(life);
   }

@@ -151,6 +151,115 @@ TEST_F(SuperblocksTest, AnAdopterWalksOverEightTombstonesInOneCall) {
   EXPECT_EQ(superblocks().adopt(1), held[0]);
 }
 
+// --- Held without its list -----------------------------------------------------------------------------------------
+
+class BesideItsEntry : public SuperblocksTest {
+ protected:
+  // A superblock of class 1 with some blocks taken, in a list.
+  void SetUp() override {
+    SuperblocksTest::SetUp();
+    d_ = superblocks().hold(1);
+    blocks_ = take(d_, 10);
+    span_ = superblocks().span_of(d_);
+    superblocks().let_go(d_);
+  }
+  static constexpr uptr kSpan = kFrameSize;
+  u32 find() { return superblocks().take_behind(1, span_ - kSpan); }
+
+  u32 d_ = 0;
+  uptr span_ = 0;
+  Blocks blocks_;
+};
+
+TEST_F(BesideItsEntry, ItIsFoundAmongTheNextFewSpansOfItsClass) {
+  EXPECT_EQ(superblocks().take_behind(2, span_ - kSpan), 0u) << "another class";
+  EXPECT_EQ(superblocks().take_behind(1, span_), 0u) << "it lies before";
+  EXPECT_EQ(superblocks().take_behind(1, span_ - 5 * kSpan), 0u) << "too far";
+  for (unsigned i = 1; i <= 4; ++i) {
+    ASSERT_EQ(superblocks().take_behind(1, span_ - i * kSpan), d_);
+    EXPECT_EQ(find(), 0u) << "it is held";
+    superblocks().let_go(d_);
+    EXPECT_EQ(listed(1), 1u);
+  }
+  EXPECT_EQ(superblocks().hold_behind(1, span_ - kSpan), d_);
+}
+
+TEST_F(BesideItsEntry, WhoPopsTheEntryDropsItAndTheHolderListsIt) {
+  ASSERT_EQ(find(), d_);
+  EXPECT_EQ(listed(1), 1u);
+  EXPECT_EQ(superblocks().adopt(1), 0u);
+  EXPECT_EQ(listed(1), 0u);
+  superblocks().let_go(d_);
+  EXPECT_EQ(listed(1), 1u);
+  EXPECT_EQ(superblocks().adopt(1), d_);
+}
+
+TEST_F(BesideItsEntry, UsedUpItStaysInItsListUntilSomebodyPopsIt) {
+  ASSERT_EQ(find(), d_);
+  keep(take_all(d_));
+  superblocks().let_go(d_);
+  EXPECT_EQ(listed(1), 1u);
+  EXPECT_EQ(find(), 0u) << "nothing is free there";
+  EXPECT_EQ(superblocks().adopt(1), 0u);
+  EXPECT_EQ(listed(1), 0u);
+  free(1, {blocks_[0]});  // now it is like any that was used up
+  EXPECT_EQ(listed(1), 1u);
+  EXPECT_EQ(superblocks().adopt(1), d_);
+}
+
+TEST_F(BesideItsEntry, UsedUpAndFreedAgainItIsStillListedOnce) {
+  ASSERT_EQ(find(), d_);
+  keep(take_all(d_));
+  superblocks().let_go(d_);
+  free(1, {blocks_[0]});
+  EXPECT_EQ(listed(1), 1u);
+  EXPECT_EQ(superblocks().adopt(1), d_);
+  EXPECT_EQ(take(d_, 64).size(), 1u);
+}
+
+TEST_F(BesideItsEntry, EmptyItLeavesATombstone) {
+  ASSERT_EQ(find(), d_);
+  free(1, blocks_);
+  superblocks().let_go(d_);
+  EXPECT_EQ(backing().spans(), 0u);
+  EXPECT_EQ(listed(1), 1u);
+  EXPECT_EQ(pooled(1), 0u);
+  EXPECT_EQ(find(), 0u);
+  EXPECT_EQ(superblocks().adopt(1), 0u);
+  EXPECT_EQ(pooled(1), 1u);
+}
+
+TEST_F(BesideItsEntry, EmptyAfterItsEntryWasDroppedItIsRecycled) {
+  ASSERT_EQ(find(), d_);
+  free(1, blocks_);
+  EXPECT_EQ(superblocks().adopt(1), 0u);
+  superblocks().let_go(d_);
+  EXPECT_EQ(backing().spans(), 0u);
+  EXPECT_EQ(listed(1), 0u);
+  EXPECT_EQ(pooled(1), 1u);
+}
+
+TEST_F(BesideItsEntry, WithoutAnythingListedANewOneIsMadeAtOnce) {
+  ASSERT_EQ(superblocks().adopt(1), d_);
+  const u32 other = superblocks().hold_behind(1, span_ - kSpan);
+  EXPECT_NE(other, d_);
+  EXPECT_NE(other, 0u);
+}
+
+TEST_F(BesideItsEntry, ManyDroppedEntriesDoNotHideOneBelowThem) {
+  ASSERT_EQ(superblocks().adopt(1), d_);
+  std::vector<u32> held = {d_};
+  while (held.size() < 40) {
+    held.push_back(superblocks().hold(1));
+    keep(take(held.back(), 1));
+  }
+  for (const u32 d : held) superblocks().let_go(d);
+  for (std::size_t i = 1; i < held.size(); ++i)
+    ASSERT_EQ(superblocks().take_behind(1, superblocks().span_of(held[i]) - kSpan), held[i]);
+  EXPECT_EQ(superblocks().adopt(1), d_) << "at the bottom";
+  EXPECT_EQ(listed(1), 0u);
+}
+
 TEST_F(SuperblocksTest, SeveralGroupsOfOneSuperblockEndItOnce) {
   const u32 d = superblocks().hold(4);
   std::vector<void*> blocks = take_all(d);

@@ -70,6 +70,12 @@ class TestBacking {
     return span;
   }
 
+  u32 descriptor_at(uptr span, unsigned c) {
+    const std::lock_guard lock(mutex_);
+    const auto at = spans_.find(span);
+    return at == spans_.end() || at->second.size_class != c ? 0 : at->second.descriptor;
+  }
+
   void give_span(uptr span, unsigned c) {
     const std::lock_guard lock(mutex_);
     const auto at = spans_.find(span);

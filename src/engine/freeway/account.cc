@@ -145,9 +145,11 @@ class Auditor {
     if (d.size_class.load_relaxed() != c) error("descriptor in another class's list", index);
     if (pooled) {
       if (a != 0 && is_in_use(d, c)) error("superblock in use in a pool, descriptor", index);
+    } else if (anchor::is_held(a)) {
+      if (!anchor::has_entry(a)) error("listed superblock is held, descriptor", index);
     } else if (is_in_use(d, c)) {
       ++audit_.superblocks_listed;
-      if (anchor::is_held(a) || anchor::is_unlisted(a)) error("listed superblock is held or unlisted, descriptor", index);
+      if (anchor::is_unlisted(a)) error("listed superblock is unlisted, descriptor", index);
     }
   }
 

@@ -28,6 +28,7 @@ class Backing {
   Descriptor<Machine>& descriptor(u32 index) const;
   u32 make_descriptor(unsigned c);
   uptr take_span(unsigned c, u32 descriptor);
+  u32 descriptor_at(uptr span, unsigned c) const;
   void give_span(uptr span, unsigned c);
 
  private:

@@ -19,6 +19,13 @@ uptr Backing::take_span(unsigned c, u32 descriptor) {
   return heap_->substrate().take_span(k.span_frames, k.span_frames, descriptor, c);
 }
 
+// The frames may be anybody's, and another's in a moment; a descriptor is one for ever.
+u32 Backing::descriptor_at(uptr span, unsigned c) const {
+  const FrameInfo info = heap_->substrate().map().get_unowned(span);
+  if (info.kind() != FrameInfo::kSmall) return 0;
+  return descriptor(info.value()).size_class.load_relaxed() == c ? info.value() : 0;
+}
+
 void Backing::give_span(uptr span, unsigned c) { heap_->substrate().give_span(span, kSizeClasses[c].span_frames); }
 
 // --- Slabs -------------------------------------------------------------------------------------------------------------
