@@ -195,12 +195,16 @@ class Magazines {
         home.grown_bytes.load_relaxed() + bytes > kGrowthBudget)
       return false;
     home.refills_seen[c].store_relaxed(static_cast<u32>(home.counters[c].refills));
-    bool grown;
-    if (capacity == shape.small)
-      grown = access.move(c, offset_of_small(c), u64{shape.small} * 8, offset_of_big(c) - offset_of_small(c),
-                          (capacity + step) * 8);
-    else
-      grown = access.grow(offset_of_capacity(c), capacity, offset_of_big(c) + capacity * 8, step * 8) != 0;
+    // The capacity is only what a slab is thought to have: where the thread changed its CPU on the last lines, another
+    // slab's was raised. So the magazine is looked for in its first place, then the lowest sentinel of its second.
+    const u64 first = offset_of_small(c), big = offset_of_big(c);
+    bool grown = access.move(c, first, u64{shape.small} * 8, big - first, (capacity + step) * 8);
+    for (u64 at = shape.small + kGrowthStep; !grown; at += kGrowthStep) {
+      if (at > capacity) at = capacity;
+      const u64 answer = access.grow(offset_of_capacity(c), capacity, big + at * 8, (capacity + step - at) * 8);
+      if (answer == 0) return false;
+      grown = answer == 1 || at == capacity;
+    }
     // The capacity follows the sentinel; if the thread stops in between, the next one to grow finds none and moves it.
     if (grown && access.replace(offset_of_capacity(c), capacity, capacity + step))
       home.grown_bytes.fetch_add_relaxed(bytes);

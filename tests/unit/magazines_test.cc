@@ -157,6 +157,36 @@ TEST_F(MagazinesTest, AMagazineGrowsAStepASwing) {
   }
 }
 
+// A thread that changes its CPU between the two steps of growing raises another slab's capacity.
+TEST_F(MagazinesTest, ACapacityThatWasRaisedInErrorIsMadeTrueByTheNextSwings) {
+  constexpr u64 kStep = Magazines<TestHeap>::kGrowthStep;
+  const u64 small = kMagazines[k16].small;
+  for (const u64 steps : {1, 2, 3}) {
+    for (const int swings : {0, 1, 3}) {
+      TearDown();
+      SetUp();
+      phases(k16, 100, 1);
+      phases(k16, 5000, swings);
+      slab().capacity[k16].store_relaxed(capacity(k16) + steps * kStep);
+      const u64 told = capacity(k16);
+      for (int i = 0; i < 4 && slots(k16) <= told; ++i) phases(k16, 5000, 1);
+      EXPECT_EQ(slots(k16), capacity(k16)) << steps << " steps in error after " << swings;
+      EXPECT_GT(slots(k16), small);
+      phases(k16, 5000, 20);
+      EXPECT_EQ(slots(k16), kMagazines[k16].big);
+    }
+  }
+}
+
+TEST_F(MagazinesTest, ACapacityThatWasNotRaisedIsRaisedByTheNextSwing) {
+  phases(k16, 5000, 1);
+  ASSERT_GT(capacity(k16), kMagazines[k16].small);
+  slab().capacity[k16].store_relaxed(kMagazines[k16].small);
+  phases(k16, 5000, 20);
+  EXPECT_EQ(slots(k16), kMagazines[k16].big);
+  EXPECT_EQ(capacity(k16), kMagazines[k16].big);
+}
+
 TEST_F(MagazinesTest, AClassThatOnlyFreesDoesNotGrow) {
   const auto blocks = allocate(k16, 20000);  // refills, then only frees
   for (void* block : blocks) release(k16, block);
