@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -145,7 +146,10 @@ def make_plan(
     return list(merged.values())
 
 
-def rotated(allocators: Sequence[Allocator], repeat: int) -> list[Allocator]:
-    """The order within one repeat: another one goes first each time, so that none always follows the same other."""
-    start = repeat % len(allocators) if allocators else 0
-    return [*allocators[start:], *allocators[:start]]
+def shuffled(allocators: Sequence[Allocator], case: Case, repeat: int) -> list[Allocator]:
+    """The order within one repeat: another one each time, the same when a run is resumed.
+
+    Not a rotation: what a program leaves behind helps or hinders the next one. A virtual machine whose host takes free
+    memory back gives huge pages quickly to whoever runs just after somebody else who had some; rotated, it would always
+    be the same one."""
+    return random.Random(f"{case} {repeat}").sample(list(allocators), len(allocators))

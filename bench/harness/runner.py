@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 #
 # runner.py: carries out a plan. One repeat goes through all rows; in each row all allocators run one after the other,
-# and another one begins each time. What fails is written down and the run goes on; what was measured is in the file at
+# in another order each time. What fails is written down and the run goes on; what was measured is in the file at
 # once.
 #
 #   warm-up    before a row's first sample, each allocator runs a tenth of the work once: the files are then in memory,
@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from harness.allocators import GLIBC, Allocator
-from harness.plan import Item, rotated
+from harness.plan import Item, shuffled
 from harness.progress import RunProgress
 from harness.results import MISSING, OK, WRONG_CHECKSUM, Case, Sample, Writer
 from harness.sampling import Bench, take
@@ -77,7 +77,7 @@ class Runner:
         return True
 
     def _row(self, item: Item, repeat: int, warm: set[Case]) -> None:
-        order = rotated(item.allocators, repeat)
+        order = shuffled(item.allocators, item.case, repeat)
         wanted = [a for a in order if (repeat, item.case, a.name) not in self.done]
         self.progress.advance(len(order) - len(wanted))
         if not wanted:

@@ -6,6 +6,8 @@
 // Invariant between claim and release the slab is the claimer's. A claimer that stayed behind in the parent at a fork may
 //           have stopped anywhere: the slab is consistent at every instruction (slab.h), so it is taken over
 // Who       any thread, any signal handler (a handler takes another slab than the one its thread holds)
+// Parting   a thread begins with the slab that it had last. Threads that meet in one while they run at the same time part
+//           for good: who finds it taken moves on and stays where it found room
 // Orders    [R1] release publishes the slab; [A1] claim sees it. [R2], [A2]: so do those who only look (accounts)
 // Progress  wait-free: kTries attempts, then the caller does without a slab
 // Lost if killed: the slab that was claimed, with what is in it
@@ -62,11 +64,19 @@ class ClaimedSlabs {
   // The number of a slab that is now the caller's, or kSlabs. `hash`: where to begin.
   unsigned claim(u64 hash, const process::Claimant& who) {
     const u32 count = count_.load_relaxed();
-    for (unsigned i = 0; i < kTries && i < count; ++i) {
-      const unsigned n = static_cast<unsigned>((hash + i) % count);
+    if (count == 0) return kSlabs;
+    auto n = static_cast<unsigned>(hash < count ? hash : hash % count);
+    for (unsigned i = 0; i < kTries && i < count; ++i, n = n + 1 == count ? 0 : n + 1)
       if (take(n, who)) return n;
-    }
     return kSlabs;
+  }
+  // The same, beginning with the one that the caller had last: `place` is its number + 1, and is kept so. At first (0)
+  // `hash` decides. A handler may change `place` at any moment.
+  unsigned claim_again(u32& place, u64 hash, const process::Claimant& who) {
+    const u32 last = place;
+    const unsigned n = claim(last != 0 ? last - 1 : hash, who);
+    if (n != kSlabs && n + 1 != last) place = n + 1;
+    return n;
   }
   // Claims slab `n`, or not.
   bool take(unsigned n, const process::Claimant& who) {
@@ -85,7 +95,7 @@ class ClaimedSlabs {
   void set_slab(unsigned n, Slab* slab) { holders_[n].slab.store_release(slab); }  // [R2] pairs with [A2]
 
  private:
-  struct alignas(64) Holder {
+  struct alignas(128) Holder {  // two lines: processors fetch them in pairs
     typename Env::template Atomic<u64> busy;
     typename Env::template Atomic<Slab*> slab;
   };

@@ -56,6 +56,27 @@ TEST(ClaimedSlabs, AClaimBeginsAtItsHashAndTriesFour) {
   EXPECT_EQ(slabs.claim(~u64{0}, who(1)), 7u) << "a hash may be anything";
 }
 
+TEST(ClaimedSlabs, AThreadStaysWithItsSlabAndMovesOnForGoodWhereItFindsAnother) {
+  Slabs slabs;
+  slabs.init(8);
+  u32 place = 0, others = 0;
+  const auto claim_and_release = [&](u64 hash) {
+    const unsigned n = slabs.claim_again(place, hash, who(1));
+    if (n != kNone) slabs.release(n);
+    return n;
+  };
+  EXPECT_EQ(claim_and_release(5 + 8 * 1000), 5u) << "at first the hash decides";
+  EXPECT_EQ(claim_and_release(2), 5u) << "then it does not";
+  EXPECT_EQ(slabs.claim_again(others, 5, who(2)), 5u);
+  EXPECT_EQ(claim_and_release(5), 6u);
+  slabs.release(5);
+  EXPECT_EQ(claim_and_release(5), 6u) << "though the old one is free again";
+  for (unsigned n : {6u, 7u, 0u, 1u}) EXPECT_TRUE(slabs.take(n, who(3)));
+  EXPECT_EQ(claim_and_release(5), kNone);
+  slabs.release(6);
+  EXPECT_EQ(claim_and_release(5), 6u) << "in vain, nothing is forgotten";
+}
+
 TEST(ClaimedSlabs, AReleasedSlabCanBeClaimedAgain) {
   Slabs slabs;
   slabs.init(1);

@@ -18,7 +18,7 @@ METHOD = (
     "A sample is one run of a program in a process of its own, with the allocator preloaded; that it was really "
     "loaded is checked in each. The work is fixed by arguments and seed, so every allocator does the same, and its "
     "checksum must be the same under all of them.",
-    "Within a repeat all allocators run a workload one after the other, beginning with another one each time: what "
+    "Within a repeat all allocators run a workload one after the other, in another order each time: what "
     "disturbs the machine for a while disturbs all of them. A ratio is taken between samples of the same repeat; the "
     "median of these ratios is printed.",
     "Figures are medians, with the quartiles over the repeats. Intervals are 95 % percentile bootstraps over the "

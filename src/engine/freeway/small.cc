@@ -65,11 +65,15 @@ Slab* Heap::own_slab() {
   return slab;
 }
 
+namespace {
+constinit thread_local u32 last_claimed = 0;  // see ClaimedSlabs::claim_again
+}
+
 // Calls f(access, slab) with a slab that is this thread's until f returns; false if none could be had.
 template <class F>
 bool Heap::with_claimed_slab(F&& f) {
   const u64 hash = (reinterpret_cast<u64>(__builtin_thread_pointer()) >> 12) * 0x9e3779b97f4a7c15u >> 32;
-  const unsigned n = claimed_.claim(hash, process::claimant());
+  const unsigned n = claimed_.claim_again(last_claimed, hash, process::claimant());
   if (n == claimed_.kSlabs) return false;
   Slab* slab = claimed_.slab(n);
   if (slab == nullptr && (slab = make_slab()) != nullptr) claimed_.set_slab(n, slab);

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 
 import pytest
 from harness.allocators import GLIBC, Allocator, known_allocators, parse
 from harness.catalogue import workloads
-from harness.plan import ALL, CHOSEN, SUITES, chosen, make_plan, rotated
+from harness.plan import ALL, CHOSEN, SUITES, chosen, make_plan, shuffled
 from harness.results import Case
 from harness.workload import CPU_NS, Metric, Workload
 
@@ -88,12 +89,15 @@ def test_words_choose_by_name_group_paper_or_beginning() -> None:
         chosen(EVERYTHING, ["plain", "nonsense"])
 
 
-def test_another_allocator_goes_first_each_repeat() -> None:
-    three = [KNOWN[name] for name in (GLIBC, "freeway", "nbbs")]
-    firsts = [rotated(three, repeat)[0].name for repeat in range(4)]
-    assert firsts == [GLIBC, "freeway", "nbbs", GLIBC]
-    assert {a.name for a in rotated(three, 5)} == {a.name for a in three}
-    assert rotated([], 3) == []
+def test_no_allocator_always_follows_the_same_other() -> None:
+    four = [KNOWN[name] for name in (GLIBC, "freeway", "nbbs", "locked")]
+    orders = [[a.name for a in shuffled(four, Case("plain"), repeat)] for repeat in range(60)]
+    assert all(sorted(order) == sorted(a.name for a in four) for order in orders)
+    assert len({order[0] for order in orders}) == 4
+    neighbours = {pair for order in orders for pair in itertools.pairwise(order)}
+    assert len(neighbours) == 4 * 3
+    assert orders[7] == [a.name for a in shuffled(four, Case("plain"), 7)], "a resumed run goes on with the same order"
+    assert shuffled([], Case("plain"), 3) == []
 
 
 def test_catalogue_declares_what_a_plan_can_use() -> None:
