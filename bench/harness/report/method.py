@@ -29,6 +29,8 @@ METHOD = (
     "kept only if it stays noisy.",
     "A geometric mean counts each workload once, over its figures and numbers of threads. Means relative to the best "
     "compare with whoever is best in each single figure, so no allocator reaches 1 unless it wins everywhere.",
+    "Instructions are counted under valgrind, which offers no restartable sequences: lfmalloc and freeway-no-rseq take "
+    "their other paths there. Freeway's own are counted in its machine code.",
     "The papers' halves are what the papers print. A dash: the paper prints no number, or what it divides by does not "
     "exist today. “Not measured”: the run did not include it.",
     "To reproduce: `make bench` (everything) or `make bench-quick` (ten minutes); `bench/lab report RESULTS` makes "

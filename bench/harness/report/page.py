@@ -141,11 +141,16 @@ def _code(text: str) -> Markup:
     return Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", str(escape(text))))
 
 
+def _place(machine: dict[str, Any]) -> dict[str, Any]:
+    """What makes it the same machine: not the priority that a run got."""
+    return {key: value for key, value in machine.items() if key != "nice"}
+
+
 def _machines(measured: Measured) -> list[tuple[dict[str, Any], list[Run]]]:
     """The runs by the machine they were made on, in their order."""
     found: list[tuple[dict[str, Any], list[Run]]] = []
     for run in measured.results.runs:
-        known = next((runs for machine, runs in found if machine == run.machine), None)
+        known = next((runs for machine, runs in found if _place(machine) == _place(run.machine)), None)
         if known is None:
             found.append((_Known(run.machine), [run]))
         else:

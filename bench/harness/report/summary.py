@@ -272,18 +272,18 @@ def warnings(measured: Measured) -> list[str]:
             f"{len(noisy)} of {len(results.samples)} samples were taken while other processes used the machine "
             f"(up to {share:.0%} of its CPU time)."
         )
-    shrunk = sorted({run.shrink for run in results.runs if run.shrink != 1})
-    if shrunk:
-        said.append(f"The work was divided by {', '.join(map(str, shrunk))}: a trial run, not a measurement.")
+    for suite, shrink in sorted({(run.suite, run.shrink) for run in results.runs if run.shrink != 1}):
+        said.append(f"Suite {suite}: the work was divided by {shrink}, so it is shorter than declared.")
     machines = {str(sorted(_hardware(run.machine).items())) for run in results.runs}
     if len(machines) > 1:
         said.append(f"The figures come from {len(machines)} different machines; ratios never cross runs.")
     unmeasured = [w.name for w in measured.workloads if not measured.cases_of(w.name)]
     if unmeasured:
         said.append(f"Interrupted, or not possible here; no sample of: {', '.join(unmeasured)}.")
-    thin = _repeats(measured)
-    if thin and thin < 5:
-        said.append(f"{thin} repeat{'s' if thin > 1 else ''}: too few for the intervals to mean 95 %.")
+    fewest, most = _repeats(measured)
+    if 0 < fewest < 5:
+        count = f"{most} repeat{'s' if most > 1 else ''}" if fewest == most else f"{fewest} to {most} repeats"
+        said.append(f"{count}: too few for the intervals to mean 95 %.")
     return said
 
 
@@ -291,7 +291,7 @@ def _hardware(machine: dict) -> dict:
     return {key: machine.get(key) for key in ("cpus", "model", "kernel", "libc")}
 
 
-def _repeats(measured: Measured) -> int:
-    """The most repeats that any cell has."""
+def _repeats(measured: Measured) -> tuple[int, int]:
+    """The fewest and the most samples of one cell."""
     cells = Counter((sample.case, sample.allocator) for sample in measured.results.samples)
-    return max(cells.values(), default=0)
+    return min(cells.values(), default=0), max(cells.values(), default=0)
