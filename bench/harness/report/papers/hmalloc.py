@@ -58,8 +58,8 @@ FIGURE_11 = PaperTable(
         _figure_11("h passive-false", "passive-false-hmalloc", "better/better/better", THREADS, True),
     ),
     PEERS,
-    "The paper's peers are gone, and glibc of 2010 had no thread cache. In our engine a block of 64 KB is a mapping of its "
-    "own, so largetest measures system calls and page faults there.",
+    "The paper's peers are gone, and glibc of 2010 had no thread cache. In our engine a block of 64 KB is a mapping of "
+    "its own, so largetest measures system calls and page faults there.",
 )  # fmt: skip
 
 _SIMULATIONS = (
