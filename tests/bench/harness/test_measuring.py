@@ -8,6 +8,8 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -196,7 +198,15 @@ def test_nothing_is_left_of_a_program_that_hangs(build: Path, fakes: Path, tmp_p
     marked = Workload("marked", ("random_replace", "--mark", str(tmp_path)), REPLACE.metrics, ())
     sample = take(Bench(build, shrink=100, timeout_s=1), marked, Case("marked"), hanging, 0, check=False)
     assert sample.status == HUNG
-    assert not [process for process in Path("/proc").glob("[0-9]*") if str(tmp_path) in command_line(process)]
+    assert all_end(lambda: [p for p in Path("/proc").glob("[0-9]*") if str(tmp_path) in command_line(p)])
+
+
+def all_end(running: Callable[[], list[Path]]) -> bool:
+    """Whether none of them is left soon: what was killed may need a moment to go."""
+    deadline = time.monotonic() + 30
+    while running() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return not running()
 
 
 def command_line(process: Path) -> str:
