@@ -140,13 +140,17 @@ TEST(Locked, FreedNeighboursAreJoined) {
 }
 
 TEST(Locked, GrowsInPlaceWhereTheNeighbourIsFree) {
-  void* block = malloc(5000);
-  void* after = malloc(5000);
-  void* fence = malloc(16);
-  free(after);
-  EXPECT_EQ(realloc(block, 9000), block);
-  free(block);
-  free(fence);
+  // The tests before have left holes in which single blocks lie: of many, some lie side by side.
+  std::vector<char*> blocks(200);
+  for (auto& block : blocks) block = static_cast<char*>(malloc(5000));
+  std::sort(blocks.begin(), blocks.end());
+  const auto pair = std::adjacent_find(blocks.begin(), blocks.end(),
+                                       [](const char* one, const char* next) { return next - one < 5100; });
+  ASSERT_NE(pair, blocks.end());
+  free(pair[1]);
+  EXPECT_EQ(realloc(pair[0], 9000), pair[0]);
+  pair[1] = nullptr;
+  for (char* block : blocks) free(block);
 }
 
 TEST(Locked, FreeTwiceIsNoticed) {
