@@ -21,12 +21,8 @@ from dataclasses import dataclass, field
 
 CPU_NS = "cpu_ns"  # CPU time of all threads, nanoseconds an operation: from the program's cpu_seconds and ops
 WALL_NS = "wall_ns"  # the same of wall time
-USER_S, SYSTEM_S, WALL_S, CPU_S = (
-    "user_s",
-    "system_s",
-    "wall_s",
-    "cpu_s",
-)  # of the whole process, by the kernel's account
+# Seconds of the whole process, by the kernel's account.
+USER_S, SYSTEM_S, WALL_S, CPU_S = "user_s", "system_s", "wall_s", "cpu_s"
 PEAK_RSS_KIB = "rss_peak_kib"
 MINOR_FAULTS = "minor_faults"
 

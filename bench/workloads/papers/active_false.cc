@@ -27,17 +27,12 @@ constexpr bench::Parameter<Plan> kParameters[] = {{"threads", &Plan::threads},
                                                   {"writes", &Plan::writes},
                                                   {"idle-thread", &Plan::idle_thread, 0}};
 
-struct Done {
-  long pairs = 0;
-  std::uint64_t checksum = 0;
-};
-
 template <class Blocks>
 void measure(const Plan& plan, double seconds) {
   if (plan.idle_thread != 0) bench::start_and_end_idle_thread();
   const auto size = static_cast<std::size_t>(plan.size);
   bench::ThreadTeam team(static_cast<std::size_t>(plan.threads), seconds);
-  bench::MappedArray<bench::Padded<Done>> results(team.size());
+  bench::MappedArray<bench::Padded<bench::Done>> results(team.size());
   bench::Stopwatch watch;
   team.run(watch, [&](std::size_t t) {
     std::uint64_t checksum = 0;
@@ -48,12 +43,8 @@ void measure(const Plan& plan, double seconds) {
     });
     results[t].value = {done, checksum};
   });
-  Done all;
-  for (const auto& one : results) {
-    all.pairs += one.value.pairs;
-    all.checksum += one.value.checksum;
-  }
-  bench::report("active_false", static_cast<double>(all.pairs), watch, all.checksum, bench::profile_extras<Blocks>());
+  const bench::Done all = bench::total_of(results);
+  bench::report("active_false", static_cast<double>(all.count), watch, all.checksum, bench::profile_extras<Blocks>());
 }
 
 }  // namespace

@@ -30,13 +30,8 @@ constexpr bench::Parameter<Plan> kParameters[] = {
     {"size", &Plan::size},       {"large", &Plan::large},   {"iterations", &Plan::iterations},
     {"share-out", &Plan::share_out, 0}};
 
-struct Done {
-  long blocks = 0;
-  std::uint64_t checksum = 0;
-};
-
 template <class Blocks>
-Done work(const bench::ThreadTeam& team, const Plan& plan, void** blocks, long first, long end) {
+bench::Done work(const bench::ThreadTeam& team, const Plan& plan, void** blocks, long first, long end) {
   const long in_group = plan.blocks + 1;
   const auto size_of = [&](long i) {
     return static_cast<std::size_t>(i % in_group == plan.blocks ? plan.large : plan.size);
@@ -58,18 +53,14 @@ void measure(const Plan& plan, double seconds) {
   bench::ThreadTeam team(static_cast<std::size_t>(plan.threads), seconds);
   const long groups = plan.groups * (plan.share_out != 0 ? 1 : plan.threads);
   bench::MappedArray<void*> blocks(static_cast<std::size_t>(groups * (plan.blocks + 1)));
-  bench::MappedArray<bench::Padded<Done>> results(team.size());
+  bench::MappedArray<bench::Padded<bench::Done>> results(team.size());
   bench::Stopwatch watch;
   team.run(watch, [&](std::size_t t) {
     const auto first_of = [&](std::size_t thread) { return groups * static_cast<long>(thread) / plan.threads; };
     results[t].value = work<Blocks>(team, plan, blocks.begin(), first_of(t), first_of(t + 1));
   });
-  Done all;
-  for (const auto& one : results) {
-    all.blocks += one.value.blocks;
-    all.checksum += one.value.checksum;
-  }
-  bench::report("largetest", static_cast<double>(all.blocks), watch, all.checksum, bench::profile_extras<Blocks>());
+  const bench::Done all = bench::total_of(results);
+  bench::report("largetest", static_cast<double>(all.count), watch, all.checksum, bench::profile_extras<Blocks>());
 }
 
 }  // namespace

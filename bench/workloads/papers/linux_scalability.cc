@@ -31,16 +31,11 @@ constexpr bench::Parameter<Plan> kParameters[] = {{"threads", &Plan::threads},
                                                   {"keep", &Plan::keep, 0},
                                                   {"idle-thread", &Plan::idle_thread, 0}};
 
-struct Done {
-  long blocks = 0;
-  std::uint64_t checksum = 0;
-};
-
 // The stamp of a thread's i-th block.
 std::uint64_t mark(std::size_t thread, long i) { return (thread << 48) ^ static_cast<std::uint64_t>(i); }
 
 template <class Blocks>
-Done pairs(const bench::ThreadTeam& team, const Plan& plan, std::size_t thread) {
+bench::Done pairs(const bench::ThreadTeam& team, const Plan& plan, std::size_t thread) {
   const auto size = static_cast<std::size_t>(plan.size);
   std::uint64_t checksum = 0;
   const long done = team.repeat(plan.blocks, [&](long i) {
@@ -53,7 +48,7 @@ Done pairs(const bench::ThreadTeam& team, const Plan& plan, std::size_t thread) 
 }
 
 template <class Blocks>
-Done all_then_all(const bench::ThreadTeam& team, const Plan& plan, std::size_t thread, void** blocks) {
+bench::Done all_then_all(const bench::ThreadTeam& team, const Plan& plan, std::size_t thread, void** blocks) {
   const auto size = static_cast<std::size_t>(plan.size);
   std::uint64_t checksum = 0;
   const long rounds = team.repeat(1, [&](long round) {
@@ -73,19 +68,15 @@ void measure(const Plan& plan, double seconds) {
   const auto threads = static_cast<std::size_t>(plan.threads);
   const std::size_t kept = plan.keep != 0 ? static_cast<std::size_t>(plan.blocks) : 0;
   bench::MappedArray<void*> blocks(threads * kept);
-  bench::MappedArray<bench::Padded<Done>> results(threads);
+  bench::MappedArray<bench::Padded<bench::Done>> results(threads);
   bench::ThreadTeam team(threads, seconds);
   bench::Stopwatch watch;
   team.run(watch, [&](std::size_t t) {
     results[t].value =
         kept != 0 ? all_then_all<Blocks>(team, plan, t, &blocks[t * kept]) : pairs<Blocks>(team, plan, t);
   });
-  Done all;
-  for (const auto& one : results) {
-    all.blocks += one.value.blocks;
-    all.checksum += one.value.checksum;
-  }
-  bench::report("linux_scalability", static_cast<double>(all.blocks), watch, all.checksum,
+  const bench::Done all = bench::total_of(results);
+  bench::report("linux_scalability", static_cast<double>(all.count), watch, all.checksum,
                 bench::profile_extras<Blocks>());
 }
 

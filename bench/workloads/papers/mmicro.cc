@@ -32,13 +32,8 @@ constexpr bench::Parameter<Plan> kParameters[] = {{"threads", &Plan::threads},
                                                   {"rounds", &Plan::rounds},
                                                   {"paper-milliseconds", &Plan::paper_milliseconds}};
 
-struct Done {
-  long rounds = 0;
-  std::uint64_t checksum = 0;
-};
-
 template <class Blocks>
-Done work(const bench::ThreadTeam& team, const Plan& plan, void** blocks, long first, long end) {
+bench::Done work(const bench::ThreadTeam& team, const Plan& plan, void** blocks, long first, long end) {
   const auto size = static_cast<std::size_t>(plan.size);
   std::uint64_t checksum = 0;
   // Rounds are numbered over all threads, so that the checksum is the same for any number of them.
@@ -68,7 +63,7 @@ void measure(const Plan& plan, double seconds) {
   bench::ThreadTeam team(static_cast<std::size_t>(plan.threads), seconds);
   const auto round = static_cast<std::size_t>(plan.blocks);
   bench::MappedArray<void*> blocks(team.size() * round);
-  bench::MappedArray<bench::Padded<Done>> results(team.size());
+  bench::MappedArray<bench::Padded<bench::Done>> results(team.size());
   const bench::HeapGrowth heap;
   const rusage before = usage_now();
   bench::Stopwatch watch;
@@ -77,12 +72,8 @@ void measure(const Plan& plan, double seconds) {
     results[t].value = work<Blocks>(team, plan, &blocks[t * round], first_of(t), first_of(t + 1));
   });
   const rusage after = usage_now();
-  Done all;
-  for (const auto& one : results) {
-    all.rounds += one.value.rounds;
-    all.checksum += one.value.checksum;
-  }
-  const double pairs = static_cast<double>(all.rounds) * static_cast<double>(plan.blocks);
+  const bench::Done all = bench::total_of(results);
+  const double pairs = static_cast<double>(all.count) * static_cast<double>(plan.blocks);
   const double wall = watch.wall();
   const auto cpus = static_cast<double>(sysconf(_SC_NPROCESSORS_ONLN));
   const auto switches = static_cast<double>(after.ru_nvcsw - before.ru_nvcsw + after.ru_nivcsw - before.ru_nivcsw);

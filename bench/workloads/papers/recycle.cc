@@ -22,13 +22,8 @@ constexpr bench::Preset<Plan> kPresets[] = {
 constexpr bench::Parameter<Plan> kParameters[] = {
     {"threads", &Plan::threads}, {"size", &Plan::size}, {"blocks", &Plan::blocks}, {"rate", &Plan::rate}};
 
-struct Done {
-  long rounds = 0;
-  std::uint64_t checksum = 0;
-};
-
 template <class Blocks>
-Done work(const bench::ThreadTeam& team, const Plan& plan, std::size_t thread) {
+bench::Done work(const bench::ThreadTeam& team, const Plan& plan, std::size_t thread) {
   const auto size = static_cast<std::size_t>(plan.size);
   const auto rate = static_cast<std::size_t>(plan.rate);
   auto** blocks = static_cast<void**>(Blocks::allocate_local(rate * sizeof(void*)));
@@ -48,15 +43,11 @@ Done work(const bench::ThreadTeam& team, const Plan& plan, std::size_t thread) {
 template <class Blocks>
 void measure(const Plan& plan, double seconds) {
   bench::ThreadTeam team(static_cast<std::size_t>(plan.threads), seconds);
-  bench::MappedArray<bench::Padded<Done>> results(team.size());
+  bench::MappedArray<bench::Padded<bench::Done>> results(team.size());
   bench::Stopwatch watch;
   team.run(watch, [&](std::size_t t) { results[t].value = work<Blocks>(team, plan, t); });
-  Done all;
-  for (const auto& one : results) {
-    all.rounds += one.value.rounds;
-    all.checksum += one.value.checksum;
-  }
-  bench::report("recycle", static_cast<double>(all.rounds) * static_cast<double>(plan.rate), watch, all.checksum,
+  const bench::Done all = bench::total_of(results);
+  bench::report("recycle", static_cast<double>(all.count) * static_cast<double>(plan.rate), watch, all.checksum,
                 bench::profile_extras<Blocks>());
 }
 

@@ -27,15 +27,10 @@ constexpr bench::Parameter<Plan> kParameters[] = {{"threads", &Plan::threads},
                                                   {"max", &Plan::max},
                                                   {"iterations", &Plan::iterations}};
 
-struct Done {
-  long iterations = 0;
-  std::uint64_t checksum = 0;
-};
-
 // An iteration's sizes and stamps come from its number, so that the checksum is the same for any number of threads. A
 // block's stamp is one byte, since there are blocks of one byte.
 template <class Blocks>
-Done work(const bench::ThreadTeam& team, const Plan& plan, void** blocks, long first, long end) {
+bench::Done work(const bench::ThreadTeam& team, const Plan& plan, void** blocks, long first, long end) {
   const auto spread = static_cast<std::uint64_t>(plan.max - plan.min + 1);
   const auto min = static_cast<std::uint64_t>(plan.min);
   std::uint64_t checksum = 0;
@@ -60,18 +55,14 @@ void measure(const Plan& plan, double seconds) {
   bench::ThreadTeam team(static_cast<std::size_t>(plan.threads), seconds);
   const auto held = static_cast<std::size_t>(plan.blocks);
   bench::MappedArray<void*> blocks(team.size() * held);
-  bench::MappedArray<bench::Padded<Done>> results(team.size());
+  bench::MappedArray<bench::Padded<bench::Done>> results(team.size());
   bench::Stopwatch watch;
   team.run(watch, [&](std::size_t t) {
     const auto share = [&](std::size_t thread) { return plan.iterations * static_cast<long>(thread) / plan.threads; };
     results[t].value = work<Blocks>(team, plan, &blocks[t * held], share(t), share(t + 1));
   });
-  Done all;
-  for (const auto& one : results) {
-    all.iterations += one.value.iterations;
-    all.checksum += one.value.checksum;
-  }
-  bench::report("shbench", static_cast<double>(all.iterations) * static_cast<double>(plan.blocks), watch, all.checksum,
+  const bench::Done all = bench::total_of(results);
+  bench::report("shbench", static_cast<double>(all.count) * static_cast<double>(plan.blocks), watch, all.checksum,
                 bench::profile_extras<Blocks>());
 }
 

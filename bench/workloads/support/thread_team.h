@@ -49,6 +49,22 @@ struct alignas(128) Padded {
   T value{};
 };
 
+// What a thread has done, where there is one thing to count; the program says what.
+struct Done {
+  long count = 0;
+  std::uint64_t checksum = 0;
+};
+
+// What all threads have done together.
+inline Done total_of(MappedArray<Padded<Done>>& threads) {
+  Done all;
+  for (const auto& one : threads) {
+    all.count += one.value.count;
+    all.checksum += one.value.checksum;
+  }
+  return all;
+}
+
 class ThreadTeam {
  public:
   // With seconds > 0 the threads are told to stop after so long (running() becomes false).
