@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes.util
 import json
 import os
 import subprocess
@@ -16,6 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
+
+from harness.allocators import libc
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("FREEWAY_BUILD_DIR", ROOT / "build/release"))
@@ -54,11 +55,10 @@ def freeway_library() -> Path:
 
 def glibc_library() -> Path:
     """libc.so.6, to be preloaded for programs that are linked with another malloc: its malloc then comes first."""
-    name = ctypes.util.find_library("c") or "libc.so.6"
-    for folder in ("/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"):
-        if (Path(folder) / name).exists():
-            return Path(folder) / name
-    raise DemoError(f"cannot find {name}")
+    try:
+        return libc()
+    except FileNotFoundError as error:
+        raise DemoError(f"cannot find {error}") from None
 
 
 def command_line(malloc: Malloc, argv: Sequence[str], result: Path) -> list[str]:
