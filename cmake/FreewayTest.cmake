@@ -18,7 +18,7 @@
 #   freeway_add_script_test(<name> COMMAND program args ... [LABELS ...] [TIMEOUT seconds] [ENV K=V ...] [NO_MODES]
 #                           [RUN_SERIAL] [ENGINE e] [ENGINES e ...])
 #
-# Every test finds in its environment FREEWAY_LIB (libfreeway.so, or the engine's library), FREEWAY_COMMAND (the command),
+# Every test finds in its environment FREEWAY_TEST_NAME (its name), FREEWAY_LIB (libfreeway.so, or the engine's library), FREEWAY_COMMAND (the command),
 # FREEWAY_BUILD_DIR, FREEWAY_SOURCE_DIR and, under a paper engine, FREEWAY_TEST_ENGINE and FREEWAY_TEST_VARIANT. A test
 # without LABELS is `quick`; tests labelled `long` are left to `make test-long`.
 # Sanitizer builds have INTERNAL and PREFIXED tests only; cross builds have no script tests (the emulator would not be
@@ -88,6 +88,7 @@ function(freeway_register_one name mode engine)
     string(APPEND name .no-rseq)
     list(APPEND environment FREEWAY_RSEQ=0)
   endif()
+  list(APPEND environment "FREEWAY_TEST_NAME=${name}")
   add_test(NAME ${name} COMMAND ${T_COMMAND})
   set_tests_properties(${name} PROPERTIES
     LABELS "${T_LABELS}" TIMEOUT ${T_TIMEOUT} ENVIRONMENT "${environment}" RUN_SERIAL ${T_RUN_SERIAL})

@@ -9,6 +9,8 @@
 #include <fstream>
 #include <functional>
 
+#include "proof.h"
+
 namespace freeway::model {
 
 namespace {
@@ -41,6 +43,45 @@ void print_caught(const std::string& fault, const Scenario& scenario, const Resu
               static_cast<unsigned long long>(result.executions + result.pruned));
 }
 
+// The model is called as the test suite that runs it.
+const char* suite() { return ::testing::UnitTest::GetInstance()->current_test_info()->test_suite_name(); }
+
+// What has been explored, for docs/proof.md.
+class Explored {
+ public:
+  void add(const Scenario& scenario, const Result& result) {
+    Figures& figures = figures_[scenario.stalls];
+    ++figures.programs;
+    figures.exhausted += result.exhausted;
+    figures.executions += result.executions;
+    for (int operations : result.max_operations) figures.operations = std::max(figures.operations, operations);
+  }
+  void write() const {
+    for (bool stalls : {false, true}) {
+      const Figures& figures = figures_[stalls];
+      if (figures.programs == 0) continue;
+      const char* area = stalls ? "models, a thread stopped for ever" : "models";
+      test::proof(area, suite(), "programs", figures.programs);
+      test::proof(area, suite(), "exhausted", figures.exhausted);
+      test::proof(area, suite(), "executions", figures.executions);
+      test::proof_most(area, suite(), "operations of one thread at most",
+                       static_cast<std::uint64_t>(figures.operations));
+    }
+  }
+
+ private:
+  struct Figures {
+    std::uint64_t programs = 0, exhausted = 0, executions = 0;
+    int operations = 0;
+  };
+  Figures figures_[2];
+};
+
+void count_mutant(bool caught) {
+  test::proof("mutants", suite(), "planted", 1);
+  test::proof("mutants", suite(), "caught", caught ? 1 : 0);
+}
+
 void expect_good(const Scenario& scenario, const Result& result) {
   EXPECT_TRUE(result.ok()) << scenario.name << ": " << result.report();
   if (scenario.options.max_executions == 0 && scenario.options.random_walks == 0) {
@@ -51,6 +92,7 @@ void expect_good(const Scenario& scenario, const Result& result) {
 }  // namespace
 
 Result expect_hold(const std::vector<Scenario>& scenarios) {
+  Explored explored;
   Result total;
   total.exhausted = true;
   for (const Scenario& scenario : scenarios) {
@@ -58,12 +100,15 @@ Result expect_hold(const std::vector<Scenario>& scenarios) {
     std::printf("  %-58s %s\n", scenario.name.c_str(), result.summary().c_str());
     std::fflush(stdout);
     expect_good(scenario, result);
+    explored.add(scenario, result);
     total.absorb(result);
   }
+  explored.write();
   return total;
 }
 
 Result expect_all_hold(const std::vector<Scenario>& scenarios) {
+  Explored explored;
   Result total;
   total.exhausted = true;
   std::size_t exhausted = 0, failed = 0;
@@ -73,8 +118,10 @@ Result expect_all_hold(const std::vector<Scenario>& scenarios) {
     failed += result.failed;
     if (failed <= 3) expect_good(scenario, result);
     total.bounds = result.bounds;
+    explored.add(scenario, result);
     total.absorb(result);
   }
+  explored.write();
   EXPECT_EQ(failed, 0U);
   std::printf("  %zu programs, %zu of them exhausted: %s\n", scenarios.size(), exhausted, total.summary().c_str());
   return total;
@@ -84,6 +131,7 @@ void expect_caught(const std::vector<Scenario>& scenarios, const std::string& na
   Result result;
   int by = catcher(scenarios, change, result);
   EXPECT_GE(by, 0) << "nothing notices the planted fault: " << name;
+  count_mutant(by >= 0);
   if (by >= 0) print_caught(name, scenarios[static_cast<std::size_t>(by)], result);
 }
 
@@ -91,6 +139,7 @@ void expect_mutant_caught(const std::vector<Scenario>& scenarios, const std::str
   Result result;
   int by = catcher(scenarios, [&](Options& options) { options.mutant = mutant; }, result);
   EXPECT_GE(by, 0) << "nothing notices the mutant: " << mutant;
+  count_mutant(by >= 0);
   if (by >= 0) print_caught(mutant, scenarios[static_cast<std::size_t>(by)], result);
 }
 
@@ -100,7 +149,7 @@ void expect_orders_needed(const std::vector<Scenario>& scenarios, const std::str
   for (const Scenario& scenario : scenarios) all.absorb(run(scenario, scenario.options));
   EXPECT_TRUE(all.ok()) << all.report();
   std::vector<bool> used(carried.size());
-  int caught = 0;
+  std::uint64_t caught = 0, carried_by_others = 0;
   for (const Weakening& weakening : all.order_sites) {
     const std::string path = weakening.site.file;
     if (path.size() < file.size() || path.compare(path.size() - file.size(), file.size(), file) != 0) continue;
@@ -120,10 +169,14 @@ void expect_orders_needed(const std::vector<Scenario>& scenarios, const std::str
       known = true;
       used[i] = true;
     }
+    carried_by_others += known;
     std::printf("  %s: %-51s %s\n", known ? "carried by others" : "NOT CAUGHT", fault.c_str(), line.c_str());
     EXPECT_TRUE(known) << "nothing notices " << fault << ": " << line;
   }
-  EXPECT_GT(caught, 0) << "no orders found in " << file;
+  test::proof("mutants", suite(), "memory orders taken away", caught + carried_by_others);
+  test::proof("mutants", suite(), "caught by a model", caught);
+  test::proof("mutants", suite(), "carried by other orders", carried_by_others);
+  EXPECT_GT(caught, 0U) << "no orders found in " << file;
   for (std::size_t i = 0; i < carried.size(); ++i)
     EXPECT_TRUE(used[i]) << "'" << carried[i].line << "' is needed, or is not in the code";
 }
