@@ -36,7 +36,7 @@ products := --target freeway_shared freeway_static freeway_command
 # $(call test,preset): everything but what is labelled `long`; the last lines are ctest's own summary.
 test = ctest --preset $(1) -j $(JOBS) $(CTEST_ARGS)
 
-.PHONY: all run test test-long lint debug asan tsan aarch64 bench bench-quick peers install clean help
+.PHONY: all run test test-programs prove lint debug asan tsan aarch64 bench bench-quick peers install clean help
 # Installing packages is a queue anyway; the parallel work is in the commands.
 .NOTPARALLEL:
 
@@ -51,13 +51,20 @@ test: packages-build packages-test packages-programs $(VENV)/.stamp | build ## b
 	@$(call build,release)
 	@$(call test,release)
 
-test-long: packages-build packages-test packages-programs packages-cross $(VENV)/.stamp | build ## the minutes-long tests (label `long`)
+test-programs: packages-build packages-test packages-programs $(VENV)/.stamp | build ## real programs' own suites under Freeway, at full length
 	@$(call build,release)
-	@ctest --test-dir build/release --output-on-failure --no-tests=error -L '^long$$' $(CTEST_ARGS)
+	@ctest --test-dir build/release --output-on-failure --no-tests=error -j $(JOBS) -L '^long$$' -L '^programs$$' $(CTEST_ARGS)
 
-lint: packages-lint $(VENV)/.stamp ## check layers, memory-order labels, last touches, hygiene, references, and the scripts
+prove: packages-build packages-test packages-programs packages-sanitize packages-cross $(VENV)/.stamp | build ## all tests but the programs: also the long ones and the other builds; an hour on 2 CPUs
+	@$(call build,release)
+	@$(call build,asan)
+	@$(call build,tsan)
+	@$(call build,aarch64)
+	@$(FREEWAY_PYTHON) -m tools.proof run --jobs $(JOBS)
+
+lint: packages-lint $(VENV)/.stamp ## check layers, memory-order labels, last touches, hygiene, references, the scripts
 	@$(FREEWAY_PYTHON) -m tools.lint
-	@$(FREEWAY_PYTHON) -m pytest -q tools/lint
+	@$(FREEWAY_PYTHON) -m pytest -q tools/lint tools/proof
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/ruff format --check .
 	@$(FREEWAY_PYTHON) -m tools.lint --list-shell-scripts | xargs -r -d '\n' shellcheck

@@ -20,7 +20,7 @@
 #
 # Every test finds in its environment FREEWAY_TEST_NAME (its name), FREEWAY_LIB (libfreeway.so, or the engine's library), FREEWAY_COMMAND (the command),
 # FREEWAY_BUILD_DIR, FREEWAY_SOURCE_DIR and, under a paper engine, FREEWAY_TEST_ENGINE and FREEWAY_TEST_VARIANT. A test
-# without LABELS is `quick`; tests labelled `long` are left to `make test-long`.
+# without LABELS is `quick`; tests labelled `long` are left to `make prove`.
 # Sanitizer builds have INTERNAL and PREFIXED tests only; cross builds have no script tests (the emulator would not be
 # applied to what a script starts) and no .rseq tests (it offers no rseq).
 

@@ -3,7 +3,7 @@
 //
 // Promises: see superblock_program.h. The programs chosen by hand and all pairs of scripts are explored without
 // bounds, under weak memory; with a thread stopped for ever, the others must finish and nothing may be in two places.
-// The DISABLED_ ones take minutes: `make test-long` runs them.
+// The DISABLED_ ones take minutes: `make prove` runs them.
 #include <gtest/gtest.h>
 
 #include <cstdio>

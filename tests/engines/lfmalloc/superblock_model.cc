@@ -2,7 +2,7 @@
 // superblock_model.cc: LFMalloc keeps its promises in every execution of many small programs, under weak memory: with
 // restartable sections as single steps on their CPU's heap, with heaps under CAS, and with both (threads with and without
 // rseq in one process). With a thread stopped for ever, the others finish.
-// The DISABLED_ ones take minutes: `make test-long` runs them.
+// The DISABLED_ ones take minutes: `make prove` runs them.
 #include <gtest/gtest.h>
 
 #include <cstdio>
