@@ -4,10 +4,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <functional>
+#include <iterator>
+#include <random>
 
 #include "proof.h"
 
@@ -125,6 +129,21 @@ Result expect_all_hold(const std::vector<Scenario>& scenarios) {
   EXPECT_EQ(failed, 0U);
   std::printf("  %zu programs, %zu of them exhausted: %s\n", scenarios.size(), exhausted, total.summary().c_str());
   return total;
+}
+
+std::vector<Scenario> sample(const std::vector<Scenario>& scenarios, std::size_t most) {
+  const char* given = std::getenv("FREEWAY_TEST_SEED");
+  const auto seed = given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device()();
+  std::vector<Scenario> chosen;
+  std::sample(scenarios.begin(), scenarios.end(), std::back_inserter(chosen), most, std::mt19937_64(seed));
+  std::printf("  %zu of %zu programs, FREEWAY_TEST_SEED=%llu\n", chosen.size(), scenarios.size(),
+              static_cast<unsigned long long>(seed));
+  return chosen;
+}
+
+std::vector<Scenario> limited(std::vector<Scenario> scenarios, std::uint64_t executions) {
+  for (Scenario& each : scenarios) each.options.max_executions = executions;
+  return scenarios;
 }
 
 void expect_caught(const std::vector<Scenario>& scenarios, const std::string& name, void (*change)(Options&)) {

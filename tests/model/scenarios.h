@@ -2,6 +2,8 @@
 // scenarios.h: what a model test does with its scenarios: each must hold, each planted fault must break one of them.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -21,6 +23,11 @@ struct Scenario {
 Result expect_hold(const std::vector<Scenario>& scenarios);
 // The same for very many scenarios: one line for all, and for each that failed.
 Result expect_all_hold(const std::vector<Scenario>& scenarios);
+
+// `most` of them, chosen at random: FREEWAY_TEST_SEED, else a new seed; it is printed, with how many there were.
+std::vector<Scenario> sample(const std::vector<Scenario>& scenarios, std::size_t most);
+// The same programs with at most so many executions each.
+std::vector<Scenario> limited(std::vector<Scenario> scenarios, std::uint64_t executions);
 
 // Some scenario must fail under `change`, which plants the fault `name`. Prints which one did.
 void expect_caught(const std::vector<Scenario>& scenarios, const std::string& name, void (*change)(Options&));

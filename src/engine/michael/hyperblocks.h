@@ -8,11 +8,12 @@
 //           believed only where it must be right.   base: where the hyperblock is, 0 = nowhere
 // Who       superblock[i] is stored by whoever has that superblock alone; base by its maker, and taken away by CAS by who
 //           gives it back, since the descriptor may be another hyperblock's by then
-// Orders    relaxed: a block's address reaches its user through proc_proc_heap.h's orders, or the program's own, which carry these
+// Orders    relaxed: a block's address reaches its user through proc_heap.h's orders, or the program's own, which carry these
 //           [R1] a new hyperblock's descriptor is published for walks; [A1] walks see it
 // Progress  lock-free     Lost if killed: a superblock, or a hyperblock in hand
-// Checked   tests/engines/michael/allocator_test.cc, allocator_stopped_test.cc
+// Checked   tests/engines/michael/hyperblocks_model.cc, allocator_test.cc, allocator_stopped_test.cc
 //
+// kCount: superblocks in a hyperblock, fewer in models.
 // Os is where memory comes from:
 //   units(n) -> index of n zeroed units of 64 bytes for ever, 0 without memory         at(index) -> their address
 //   take_span(value) -> address of a hyperblock whose frames are mapped to `value`, 0 without memory     give_span(address)
@@ -24,9 +25,9 @@
 
 namespace freeway::michael {
 
-template <class Env>
+template <class Env, u32 kCount = kSuperblocks>
 struct Hyperblock : Descriptor<Env> {
-  typename Env::template Atomic<Descriptor<Env>*> superblock[kSuperblocks];
+  typename Env::template Atomic<Descriptor<Env>*> superblock[kCount];
   typename Env::template Atomic<uptr> base;
   typename Env::template Atomic<Hyperblock*> older;  // the one made before
   typename Env::template Plain<bool> listed;         // whether walks can find it
@@ -68,17 +69,17 @@ class Units {
   Os* os_ = nullptr;
 };
 
-template <class Env, class Os>
+template <class Env, class Os, u32 kCount = kSuperblocks>
 class Hyperblocks {
  public:
   using Desc = Descriptor<Env>;
-  using Hyper = Hyperblock<Env>;
+  using Hyper = Hyperblock<Env, kCount>;
 
   // Once, before anyone else sees it. `dummy`: a node for the partial list.
   void init(Os* os, ListKind list, u32 dummy) {
     units_.init(os);
     class_.sz = kSuperblockStride;
-    class_.maxcount = kSuperblocks;
+    class_.maxcount = kCount;
     class_.partial.init(list, dummy);
     heap_.sc = &class_;
     heaps_.init(this, {1, false, anchor::Form::kUntouched});
@@ -92,8 +93,10 @@ class Hyperblocks {
   }
   void give(uptr sb) {
     Hyper& hyper = hyperblock_of(sb);
-    hyper.superblock[Hyper::place_of(sb)].store_relaxed(nullptr);
+    auto& owner = hyper.superblock[Hyper::place_of(sb)];
+    if (!Env::mutant("owner cleared late")) owner.store_relaxed(nullptr);
     heaps_.free(hyper, sb - kPrefix);
+    if (Env::mutant("owner cleared late")) owner.store_relaxed(nullptr);
   }
   // Gives hyperblocks without superblocks in use back to the system.
   void trim() { heaps_.trim(heap_); }
@@ -126,8 +129,13 @@ class Hyperblocks {
   }
   void free_sb(uptr base, Desc& desc) {
     uptr seen = base;
-    static_cast<Hyper&>(desc).base.cas_relaxed(seen, 0);
-    units_.os().give_span(base);
+    if (Env::mutant("base cleared late")) units_.os().give_span(base);
+    Env::step("michael.hyper.give");
+    if (Env::mutant("base cleared blindly"))
+      static_cast<Hyper&>(desc).base.store_relaxed(0);
+    else
+      static_cast<Hyper&>(desc).base.cas_relaxed(seen, 0);
+    if (!Env::mutant("base cleared late")) units_.os().give_span(base);
   }
 
  private:
