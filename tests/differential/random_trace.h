@@ -6,6 +6,8 @@
 #ifndef FREEWAY_TESTS_DIFFERENTIAL_RANDOM_TRACE_H
 #define FREEWAY_TESTS_DIFFERENTIAL_RANDOM_TRACE_H
 
+#include <iterator>
+
 #include "random.h"
 #include "trace.h"
 
@@ -52,8 +54,12 @@ class RandomTrace {
     if (roll < 10 * (free_percent_ + realloc_percent_ + 6)) return Action::kCalloc;
     if (roll < 10 * (free_percent_ + realloc_percent_ + 10)) return Action::kAligned;
     if (roll < 10 * (free_percent_ + realloc_percent_ + 13)) return Action::kCheck;
+    if (roll < 10 * (free_percent_ + realloc_percent_ + 14)) return kOthers[random_.below(std::size(kOthers))];
     return Action::kMalloc;
   }
+
+  static constexpr Action kOthers[] = {Action::kReallocarray, Action::kSizedFree, Action::kPages,
+                                       Action::kBatch,        Action::kFreeBatch, Action::kRefused};
 
   Random random_;
   const bool huge_;

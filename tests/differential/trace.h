@@ -4,7 +4,7 @@
 //
 // A trace is a sequence of steps of 8 bytes. *Any* bytes are a trace, so the same machine replays random traces and a
 // fuzzer's input.
-//   byte 0     what to do (Action, modulo their number)
+//   byte 0     bits 0-6: what to do (Action, modulo their number); bit 7: which of two threads does it (turns.h)
 //   byte 1     which sizes (size_of), and which alignment
 //   bytes 2-3  which slot (modulo their number)
 //   bytes 4-7  a number, from which the size is made
@@ -12,11 +12,15 @@
 // What is checked, of every block: it lies apart from all other live ones over its whole usable size (LiveSet); it is
 // aligned; its usable size is at least what was asked for and does not change; calloc's is zero; its contents (a
 // pattern over the whole usable size) are unchanged when it is freed, resized or looked at; realloc keeps them up to
-// the smaller size.
+// the smaller size. Of the whole: requests that no memory can meet are refused with the right errno and leave what is
+// there alone; where nobody else allocates, the statistics count exactly the blocks of the trace; the audit finds no
+// error.
 #ifndef FREEWAY_TESTS_DIFFERENTIAL_TRACE_H
 #define FREEWAY_TESTS_DIFFERENTIAL_TRACE_H
 
-#include <bit>
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -24,11 +28,30 @@
 #include <string>
 #include <vector>
 
+#include "heaps.h"
 #include "live_set.h"
+#include "turns.h"
 
 namespace freeway::test {
 
-enum class Action : uint8_t { kMalloc, kFree, kCalloc, kRealloc, kAligned, kCheck, kTrim, kActions };
+enum class Action : uint8_t {
+  kMalloc,
+  kFree,
+  kCalloc,
+  kRealloc,
+  kAligned,
+  kCheck,
+  kTrim,
+  kReallocarray,
+  kSizedFree,
+  kPages,      // valloc, pvalloc
+  kBatch,      // into this slot and those behind it
+  kFreeBatch,  // of them
+  kAccount,    // statistics and audit
+  kRefused,    // what no memory can meet
+  kNewThread,  // the second thread ends and another takes its place (replay)
+  kActions
+};
 
 struct Step {
   uint8_t action;
@@ -37,6 +60,11 @@ struct Step {
   uint32_t number;
 };
 static_assert(sizeof(Step) == 8);
+
+inline Action action_of(const Step& step) {
+  return static_cast<Action>((step.action & 0x7f) % static_cast<uint8_t>(Action::kActions));
+}
+inline unsigned thread_of(const Step& step) { return step.action >> 7; }
 
 // What a shape's upper bits mean for sizes; the trace's author picks among them.
 enum Shape : uint8_t { kTiny, kByteTable, kSmall, kBesideClasses, kBesidePowers, kLarge, kVeryLarge, kHuge, kShapes };
@@ -126,16 +154,19 @@ class TraceMachine {
     size_t slots = 1024;
     size_t live_bytes = size_t{64} << 20;  // beyond this, sizes are cut to below 1 KiB
     bool huge = false;                     // whether blocks over 256 MiB may be asked for
+    bool alone = false;                    // whether nobody else in the process allocates meanwhile
   };
 
   TraceMachine(LiveSet& live, uint32_t first_stamp, Limits limits)
-      : live_(live), limits_(limits), stamp_(first_stamp), slots_(limits.slots) {}
+      : live_(live), limits_(limits), stamp_(first_stamp), slots_(limits.slots) {
+    rebase();
+  }
 
   // False: a promise was broken; fault() says which. The machine must not be used any further then.
   bool run(const Step& step) {
     Block& slot = slots_[step.slot % slots_.size()];
     ++steps_;
-    switch (static_cast<Action>(step.action % uint8_t(Action::kActions))) {
+    switch (action_of(step)) {
       case Action::kMalloc:
         return vacate(slot) && fill_slot(slot, asked_size(step), 16, kPlain);
       case Action::kCalloc:
@@ -144,10 +175,26 @@ class TraceMachine {
         const size_t alignment = size_t{1} << ((step.number >> 24) % (step.shape >= 250 ? 23 : 14));
         return vacate(slot) && fill_slot(slot, asked_size(step), alignment, Way(kAlignedAlloc + step.shape % 3));
       }
+      case Action::kPages:
+        return vacate(slot) && fill_slot(slot, asked_size(step), page_size(), step.shape % 2 == 0 ? kValloc : kPvalloc);
       case Action::kRealloc:
-        return resize(slot, asked_size(step));
+        return resize(slot, asked_size(step), 0);
+      case Action::kReallocarray: {
+        const size_t count = 1 + (step.number >> 20) % 64;
+        return resize(slot, (asked_size(step) + count - 1) / count * count, count);
+      }
       case Action::kFree:
         return vacate(slot);
+      case Action::kSizedFree:
+        return vacate(slot, true);
+      case Action::kBatch:
+        return fill_batch(step);
+      case Action::kFreeBatch:
+        return free_batch(step);
+      case Action::kAccount:
+        return accounts_agree();
+      case Action::kRefused:
+        return impossible_is_refused(slot, step);
       case Action::kCheck:
         return slot.start == nullptr || intact(slot, "looked at");
       case Action::kTrim:
@@ -162,7 +209,12 @@ class TraceMachine {
   bool finish() {
     for (Block& slot : slots_)
       if (!vacate(slot)) return false;
-    return true;
+    return accounts_agree();
+  }
+
+  // From here on the statistics are compared with what is there now: somebody else allocated or freed.
+  void rebase() {
+    if (limits_.alone) others_ = Heap::stats().live_blocks - blocks_;
   }
 
   // For handing blocks to another thread's machine: takes the block out of a slot; puts one into a slot, freeing what
@@ -171,6 +223,7 @@ class TraceMachine {
     Block block = slots_[slot % slots_.size()];
     slots_[slot % slots_.size()] = {};
     live_bytes_ -= block.usable;
+    blocks_ -= block.start != nullptr;
     return block;
   }
   bool put(size_t slot, const Block& block) {
@@ -178,14 +231,20 @@ class TraceMachine {
     if (!vacate(place)) return false;
     place = block;
     live_bytes_ += block.usable;
+    blocks_ += block.start != nullptr;
     return intact(place, "received");
   }
 
   const std::string& fault() const { return fault_; }
   size_t live_bytes() const { return live_bytes_; }
+  size_t steps() const { return steps_; }
 
  private:
-  enum Way { kPlain, kZeroed, kAlignedAlloc, kMemalign, kPosixMemalign };
+  enum Way { kPlain, kZeroed, kAlignedAlloc, kMemalign, kPosixMemalign, kValloc, kPvalloc };
+  static constexpr size_t kMostInBatch = 256;
+  static constexpr size_t kBatchBytes = size_t{1} << 20;
+
+  static size_t page_size() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
 
   size_t asked_size(const Step& step) const {
     size_t size = size_of(step.shape, step.number);
@@ -222,6 +281,13 @@ class TraceMachine {
         if (alignment < sizeof(void*)) alignment = sizeof(void*);
         if (Heap::posix_memalign(&pointer, alignment, size) != 0) pointer = nullptr;
         break;
+      case kValloc:
+        pointer = Heap::valloc(size);
+        break;
+      case kPvalloc:
+        size = (size + page_size() - 1) / page_size() * page_size();
+        pointer = Heap::pvalloc(size);
+        break;
     }
     slot = {static_cast<unsigned char*>(pointer), size, 0, stamp_++};
     if (pointer == nullptr) return broken("refused", slot);
@@ -238,12 +304,14 @@ class TraceMachine {
     if (slot.usable < slot.asked) return broken("usable size is less than asked", slot);
     if (slot.usable > 0 && !live_.add(slot.start, slot.usable)) return broken("overlaps a live block", slot);
     live_bytes_ += slot.usable;
+    ++blocks_;
     return true;
   }
   // Notes that a block is about to be given back. Before the call that does so: afterwards its memory may be anybody's.
   bool leave(Block& slot) {
     if (slot.usable > 0 && !live_.remove(slot.start, slot.usable)) return broken("the oracle lost it", slot);
     live_bytes_ -= slot.usable;
+    --blocks_;
     return true;
   }
 
@@ -271,18 +339,24 @@ class TraceMachine {
     return same;
   }
 
-  bool vacate(Block& slot) {
+  bool vacate(Block& slot, bool say_size = false) {
     if (slot.start == nullptr) return true;
     if (!intact(slot, "freed") || !leave(slot)) return false;
-    Heap::free(slot.start);
+    if (!say_size)
+      Heap::free(slot.start);
+    else if (slot.asked % 2 == 0)
+      Heap::free_sized(slot.start, slot.asked);
+    else
+      Heap::free_aligned_sized(slot.start, 16, slot.asked);
     slot = {};
     return true;
   }
 
-  bool resize(Block& slot, size_t size) {
+  // `count`: by reallocarray of so many; 0: by realloc.
+  bool resize(Block& slot, size_t size, size_t count) {
     const Block old = slot;
     if (old.start != nullptr && (!intact(old, "resized") || !leave(slot))) return false;
-    void* pointer = Heap::realloc(old.start, size);
+    void* pointer = count == 0 ? Heap::realloc(old.start, size) : Heap::reallocarray(old.start, count, size / count);
     if (old.start != nullptr && size == 0) {  // glibc's rule
       slot = {};
       return pointer == nullptr || broken("realloc to 0 gave a block", old);
@@ -301,26 +375,135 @@ class TraceMachine {
     return same && write(slot);
   }
 
+  // The slot that lies `further` behind the step's.
+  Block& slot_behind(const Step& step, size_t further) { return slots_[(step.slot + further) % slots_.size()]; }
+  size_t batch_length(const Step& step) const {
+    const size_t length = 1 + (step.number >> 24) % kMostInBatch;
+    return length < slots_.size() ? length : slots_.size();
+  }
+
+  bool fill_batch(const Step& step) {
+    const size_t size = asked_size(step) % kBatchBytes;
+    size_t count = batch_length(step);
+    if (count * size > kBatchBytes) count = kBatchBytes / size;
+    for (size_t i = 0; i < count; ++i)
+      if (!vacate(slot_behind(step, i))) return false;
+    void* blocks[kMostInBatch];
+    const size_t got = Heap::malloc_batch(size, count, blocks);
+    for (size_t i = 0; i < got; ++i) {
+      Block& slot = slot_behind(step, i);
+      slot = {static_cast<unsigned char*>(blocks[i]), size, 0, stamp_++};
+      if (reinterpret_cast<uintptr_t>(blocks[i]) % 16 != 0) return broken("batch: not aligned", slot);
+      if (!enter(slot) || !write(slot)) return false;
+    }
+    return got == count || broken("batch refused", {}, got);
+  }
+  bool free_batch(const Step& step) {
+    const size_t count = batch_length(step);
+    void* blocks[kMostInBatch];
+    for (size_t i = 0; i < count; ++i) {
+      Block& slot = slot_behind(step, i);
+      blocks[i] = slot.start;
+      if (slot.start != nullptr && (!intact(slot, "freed in a batch") || !leave(slot))) return false;
+      slot = {};
+    }
+    Heap::free_batch(count, blocks);
+    return true;
+  }
+
+  // Exact while no other thread is inside the allocator.
+  bool accounts_agree() {
+    if (!limits_.alone) return true;
+    const freeway_stats_t stats = Heap::stats();
+    if (stats.live_blocks - others_ != blocks_)
+      return broken("the statistics count other blocks than there are", {}, stats.live_blocks - others_ - blocks_);
+    if (stats.live < live_bytes_) return broken("the statistics count fewer bytes than are live", {}, stats.live);
+    const freeway_audit_t audit = Heap::audit();
+    if (audit.errors != 0) return broken("the audit found errors", {}, audit.errors);
+    return audit.frames_stranded == 0 || broken("frames are stranded", {}, audit.frames_stranded);
+  }
+
+  // Sizes of PTRDIFF_MAX and more, wholly overflowing products, alignments that are none.
+  bool impossible_is_refused(Block& slot, const Step& step) {
+    // volatile: else the compiler warns of what is done here on purpose.
+    const volatile size_t size =
+        step.number % 2 == 0 ? size_t{PTRDIFF_MAX} + step.number / 2 : SIZE_MAX - step.number / 2;
+    const size_t bad_alignment = size_t{step.number} * 2 + 3;
+    void* pointer = nullptr;
+    int expected = ENOMEM;
+    errno = 0;
+    switch (step.shape % 8) {
+      case 0:
+        pointer = Heap::malloc(size);
+        break;
+      case 1:
+        pointer = Heap::calloc(2 + step.number % 7, size);
+        break;
+      case 2:
+        pointer = Heap::realloc(slot.start, size);
+        break;
+      case 3:
+        pointer = Heap::reallocarray(slot.start, 2 + step.number % 7, size);
+        break;
+      case 4:
+        pointer = Heap::aligned_alloc(size_t{1} << (step.number >> 8) % 63, size);
+        break;
+      case 5:
+        expected = EINVAL;
+        pointer = Heap::aligned_alloc(bad_alignment, 100);
+        break;
+      case 6:
+        expected = 0;
+        if (Heap::posix_memalign(&pointer, bad_alignment, 100) != EINVAL) return broken("not refused", slot, 6);
+        break;
+      default: {
+        void* blocks[2];
+        if (Heap::malloc_batch(size, 2, blocks) != 0) return broken("not refused", slot, 7);
+      }
+    }
+    if (pointer != nullptr) return broken("not refused", slot, step.shape % 8);
+    if (errno != expected) return broken("refused with another errno", slot, static_cast<size_t>(errno));
+    return slot.start == nullptr || intact(slot, "refused to be resized");
+  }
+
   LiveSet& live_;
   const Limits limits_;
   uint32_t stamp_;
   size_t live_bytes_ = 0;
+  size_t blocks_ = 0;  // live ones in the slots
+  size_t others_ = 0;  // what the statistics count beside them
   size_t steps_ = 0;
   std::vector<Block> slots_;
   std::string fault_;
 };
 
-// Runs any bytes as a trace (a rest of less than a step is ignored) and frees all. "" or what was broken.
+// How a replay went.
+struct Replayed {
+  std::string fault;  // "" or what was broken
+  size_t steps = 0;
+};
+
+// Runs any bytes as a trace (a rest of less than a step is ignored), each step by the thread that it names, and frees
+// all. Nobody else in the process allocates meanwhile.
 template <class Heap>
-std::string replay(const uint8_t* bytes, size_t size) {
-  LiveSet live;
-  TraceMachine<Heap> machine(live, 1, {});
-  for (size_t at = 0; at + sizeof(Step) <= size; at += sizeof(Step)) {
+Replayed replay(const uint8_t* bytes, size_t size, Turns& turns) {
+  constexpr uint32_t kRarely = 8;  // what starts a thread or walks all of the heap takes longer than anything else
+  static LiveSet live;
+  TraceMachine<Heap> machine(live, 1, {.alone = true});
+  bool sound = true;
+  for (size_t at = 0; sound && at + sizeof(Step) <= size; at += sizeof(Step)) {
     Step step;
     memcpy(&step, bytes + at, sizeof step);
-    if (!machine.run(step)) return machine.fault();
+    const bool rare = action_of(step) == Action::kNewThread || action_of(step) == Action::kAccount;
+    if (rare && step.number % kRarely != 0) continue;
+    if (action_of(step) == Action::kNewThread) {
+      turns.replace_second();
+      machine.rebase();
+    }
+    turns.run(thread_of(step), [&] { sound = machine.run(step); });
   }
-  return machine.finish() ? "" : machine.fault();
+  if (sound) machine.finish();
+  return {machine.fault(), machine.steps()};
 }
 
 }  // namespace freeway::test
