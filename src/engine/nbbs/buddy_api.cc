@@ -99,7 +99,7 @@ extern "C" {
 
 FREEWAY_EXPORT size_t freeway_buddy_metadata_size(const freeway_buddy_options_t* options) {
   Settings settings;
-  if (SharedBuddy::read(*options, &settings)) return SharedBuddy::bytes(settings);
+  if (options != nullptr && SharedBuddy::read(*options, &settings)) return SharedBuddy::bytes(settings);
   errno = EINVAL;
   return 0;
 }
@@ -107,7 +107,7 @@ FREEWAY_EXPORT size_t freeway_buddy_metadata_size(const freeway_buddy_options_t*
 FREEWAY_EXPORT freeway_buddy_t* freeway_buddy_create(void* metadata, size_t metadata_bytes, void* memory,
                                                      const freeway_buddy_options_t* options) {
   Settings settings;
-  if (!SharedBuddy::read(*options, &settings) || memory == nullptr || metadata == nullptr ||
+  if (options == nullptr || !SharedBuddy::read(*options, &settings) || memory == nullptr || metadata == nullptr ||
       reinterpret_cast<freeway::uptr>(metadata) % alignof(SharedBuddy) != 0 ||
       metadata_bytes < SharedBuddy::bytes(settings)) {
     errno = EINVAL;
@@ -119,26 +119,26 @@ FREEWAY_EXPORT freeway_buddy_t* freeway_buddy_create(void* metadata, size_t meta
 }
 
 FREEWAY_EXPORT freeway_buddy_t* freeway_buddy_attach(void* metadata) {
-  if (metadata != nullptr && static_cast<SharedBuddy*>(metadata)->is_valid())
-    return static_cast<freeway_buddy_t*>(metadata);
-  errno = EINVAL;
-  return nullptr;
+  const bool intact = SharedBuddy::is_one(metadata) && static_cast<SharedBuddy*>(metadata)->is_intact();
+  return static_cast<freeway_buddy_t*>(answer(intact ? 0 : EINVAL, metadata));
 }
 
 FREEWAY_EXPORT void* freeway_buddy_alloc(freeway_buddy_t* buddy, size_t bytes) {
+  if (!SharedBuddy::is_one(buddy)) return answer(EINVAL, nullptr);
   void* block = nullptr;
   const int error = of(buddy).take(bytes, &block);
   return answer(error, block);
 }
 
 FREEWAY_EXPORT void* freeway_buddy_alloc_at(freeway_buddy_t* buddy, void* address, size_t bytes) {
+  if (!SharedBuddy::is_one(buddy)) return answer(EINVAL, nullptr);
   void* block = nullptr;
   const int error = of(buddy).take_at(address, bytes, &block);
   return answer(error, block);
 }
 
 FREEWAY_EXPORT void* freeway_buddy_extend(freeway_buddy_t* buddy, void* block, size_t bytes) {
-  const Node n = of(buddy).node_of(block);
+  const Node n = SharedBuddy::is_one(buddy) ? of(buddy).node_of(block) : 0;
   if (n == 0) return answer(EINVAL, nullptr);
   void* next = nullptr;
   const int error = of(buddy).take_at(static_cast<char*>(block) + bytes_of(of(buddy).settings(), n), bytes, &next);
@@ -146,17 +146,19 @@ FREEWAY_EXPORT void* freeway_buddy_extend(freeway_buddy_t* buddy, void* block, s
 }
 
 FREEWAY_EXPORT int freeway_buddy_free(freeway_buddy_t* buddy, void* block) {
+  if (!SharedBuddy::is_one(buddy)) return answer(EINVAL);
   return block == nullptr ? 0 : answer(of(buddy).give(block));
 }
 
 FREEWAY_EXPORT size_t freeway_buddy_usable_size(freeway_buddy_t* buddy, void* block) {
-  const Node n = of(buddy).node_of(block);
+  const Node n = SharedBuddy::is_one(buddy) ? of(buddy).node_of(block) : 0;
   if (n != 0) return bytes_of(of(buddy).settings(), n);
   errno = EINVAL;
   return 0;
 }
 
 FREEWAY_EXPORT int freeway_buddy_stats(freeway_buddy_t* buddy, freeway_buddy_stats_t* stats) {
+  if (!SharedBuddy::is_one(buddy) || stats == nullptr) return answer(EINVAL);
   SharedBuddy& b = of(buddy);
   const Settings& s = b.settings();
   *stats = {s.managed(), 0, 0, 0, SharedBuddy::bytes(s)};
@@ -172,6 +174,7 @@ FREEWAY_EXPORT int freeway_buddy_stats(freeway_buddy_t* buddy, freeway_buddy_sta
 }
 
 FREEWAY_EXPORT int freeway_buddy_repair(freeway_buddy_t* buddy, void* address, size_t bytes) {
+  if (!SharedBuddy::is_one(buddy)) return answer(EINVAL);
   SharedBuddy& b = of(buddy);
   if (address == nullptr) {
     b.tree().repair_all();

@@ -56,7 +56,7 @@ void* Engine::allocate(std::size_t bytes) {
 // Where one was freed lately, or a bigger one.
 void* Engine::take_recent(unsigned level) {
   constexpr unsigned kTries = 4, kBigger = 3;
-  Recent* shard = recent_[thread_hash() % kShards];
+  Recent<Machine>* shard = recent_[thread_hash() % kShards];
   for (unsigned tries = 0; tries < kTries; ++tries) {
     const Place place{shard[level].pop()};
     if (place.bits == 0) break;
@@ -140,13 +140,7 @@ Engine::Region* Engine::add_region() {
   Region* fresh = make_region();
   if (fresh == nullptr) return nullptr;
   closed_.fetch_add_relaxed(1);
-  for (u32 slot = regions(); slot < kMostRegions; ++slot) {
-    Region* none = nullptr;
-    if (slots_[slot].load_relaxed() != nullptr || !slots_[slot].cas_release(none, fresh)) continue;  // [R1] pairs with nbbs/engine.h:[A1]
-    for (u32 seen = count_.load_relaxed(); seen <= slot && !count_.cas_relaxed(seen, slot + 1);) continue;
-    return fresh;
-  }
-  return nullptr;
+  return table_.add(fresh) ? fresh : nullptr;
 }
 
 // Closed. Trees that a small segment of metadata could not hold have a mapping each.

@@ -4,7 +4,7 @@
 // A block's size is the power of two that holds it, 16 bytes to 256 KiB, and its address is a multiple of that. Regions of
 // 512 KiB (16 levels, 34,952 bytes of words: 6.7 %) are made as they are needed; larger blocks are the front's.
 //
-// Word      slots_[i]: null -> a region (CAS), for ever     count_: how many slots were ever filled, at least; only grows
+// Word      table_: region_table.h
 //           spare_: slot + 1 of a region that was seen empty and kept, so that a program at its edge does not open and
 //           close regions all the time; a hint
 //           first_[l]: regions before this slot had no block of level l when they were last asked     closed_: how many are
@@ -12,7 +12,6 @@
 //           recent_: where blocks were freed (recent.h), for threads of the same hash
 // Thread    places: per level, where this thread's search goes on: behind what it took last, first at the paper's starting node.
 //           A hint: a handler may change it at any instruction, and a thread that ends leaves nothing
-// Orders    nbbs/engine.cc:[R1] publishes a region with its tree; [A1] sees that
 // Who       any thread, any signal handler, the child of any fork (not with FORM=spin, which waits)
 // Lost if killed: at most the block in hand, a region being opened or closed (region.h), an unpublished tree, and what
 //           docs/papers/nbbs.md says of hints, until the next trim
@@ -21,6 +20,7 @@
 
 #include "engine/nbbs/recent.h"
 #include "engine/nbbs/region.h"
+#include "engine/nbbs/region_table.h"
 #include "front/front.h"
 
 namespace freeway::nbbs {
@@ -58,8 +58,8 @@ class Engine {  // all zero until start()
     Node node;  // of the block that holds the address; 0: none
   };
   Found find(uptr address, u32 value);
-  Region* region(u32 slot) { return slots_[slot].load_acquire(); }  // [A1] pairs with nbbs/engine.cc:[R1]
-  u32 regions() const { return static_cast<u32>(clamp(count_.load_relaxed(), 0, kMostRegions)); }
+  Region* region(u32 slot) { return table_.at(slot); }
+  u32 regions() const { return table_.size(); }
 
   enum Hints : bool { kIgnored = false, kFollowed = true };
   void* take_recent(unsigned level);
@@ -77,13 +77,12 @@ class Engine {  // all zero until start()
 
   Substrate* substrate_ = nullptr;
   Settings settings_ = {};
-  Atomic<u32> count_;
   Atomic<u32> spare_;
   Atomic<u32> closed_;
   Atomic<u32> opened_;
   Atomic<u32> first_[kMostTreeLevels];
-  Recent recent_[kShards][kMostTreeLevels];
-  Atomic<Region*> slots_[kMostRegions];
+  Recent<Machine> recent_[kShards][kMostTreeLevels];
+  RegionTable<Machine, Region, kMostRegions> table_;
 };
 
 }  // namespace freeway::nbbs

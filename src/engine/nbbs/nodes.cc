@@ -88,7 +88,7 @@ extern "C" {
 
 FREEWAY_EXPORT freeway_buddy_nodes_t* freeway_buddy_nodes_create(const freeway_buddy_options_t* options, unsigned nodes) {
   Settings settings;
-  if (!SharedBuddy::read(*options, &settings) || nodes > kMostNodes) {
+  if (options == nullptr || !SharedBuddy::read(*options, &settings) || nodes > kMostNodes) {
     errno = EINVAL;
     return nullptr;
   }
@@ -111,16 +111,19 @@ FREEWAY_EXPORT freeway_buddy_nodes_t* freeway_buddy_nodes_create(const freeway_b
 }
 
 FREEWAY_EXPORT int freeway_buddy_nodes_destroy(freeway_buddy_nodes_t* nodes) {
-  const long failed = raw_syscall(SYS_munmap, reinterpret_cast<u64>(nodes), of(nodes).layout().bytes);
+  const long failed =
+      nodes == nullptr ? -EINVAL : raw_syscall(SYS_munmap, reinterpret_cast<u64>(nodes), of(nodes).layout().bytes);
   if (failed == 0) return 0;
   errno = static_cast<int>(-failed);
   return -1;
 }
 
-FREEWAY_EXPORT unsigned freeway_buddy_nodes_count(freeway_buddy_nodes_t* nodes) { return of(nodes).count(); }
+FREEWAY_EXPORT unsigned freeway_buddy_nodes_count(freeway_buddy_nodes_t* nodes) {
+  return nodes == nullptr ? 0 : of(nodes).count();
+}
 
 FREEWAY_EXPORT freeway_buddy_t* freeway_buddy_nodes_buddy(freeway_buddy_nodes_t* nodes, unsigned index, int* placed) {
-  if (index >= of(nodes).count()) {
+  if (nodes == nullptr || index >= of(nodes).count()) {
     errno = EINVAL;
     return nullptr;
   }
@@ -130,14 +133,14 @@ FREEWAY_EXPORT freeway_buddy_t* freeway_buddy_nodes_buddy(freeway_buddy_nodes_t*
 
 FREEWAY_EXPORT void* freeway_buddy_nodes_alloc(freeway_buddy_nodes_t* nodes, size_t bytes, int policy) {
   void* block = nullptr;
-  const int error = of(nodes).take(bytes, policy, of(nodes).index_of(current_node()), &block);
+  const int error =
+      nodes == nullptr ? EINVAL : of(nodes).take(bytes, policy, of(nodes).index_of(current_node()), &block);
   if (error != 0) errno = error;
   return block;
 }
 
 FREEWAY_EXPORT int freeway_buddy_nodes_free(freeway_buddy_nodes_t* nodes, void* block) {
-  if (block == nullptr) return 0;
-  const int error = of(nodes).give(block);
+  const int error = nodes == nullptr ? EINVAL : block == nullptr ? 0 : of(nodes).give(block);
   if (error == 0) return 0;
   errno = error;
   return -1;

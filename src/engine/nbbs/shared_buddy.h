@@ -20,9 +20,16 @@ class alignas(64) SharedBuddy {
   void init(const Settings& settings, void* memory) {
     distance_ = static_cast<i64>(reinterpret_cast<uptr>(memory) - reinterpret_cast<uptr>(this));
     tree().init(settings);
+    seal_ = seal();
     magic_ = kMagic;
   }
-  bool is_valid() const { return magic_ == kMagic; }
+  // Whether a buddy was made at `metadata`: what every call looks at first.
+  static bool is_one(const void* metadata) {
+    return metadata != nullptr && reinterpret_cast<uptr>(metadata) % alignof(SharedBuddy) == 0 &&
+           static_cast<const SharedBuddy*>(metadata)->magic_ == kMagic;
+  }
+  // Whether what was written down when it was made is unchanged: once, when somebody attaches.
+  bool is_intact() { return settings().valid() && seal_ == seal(); }
 
   Tree& tree() { return *reinterpret_cast<Tree*>(this + 1); }
   const Settings& settings() { return tree().settings(); }
@@ -43,8 +50,20 @@ class alignas(64) SharedBuddy {
   Node node_for(const void* address, std::size_t size, int* error);
   friend int ::freeway_buddy_repair(freeway_buddy_t*, void*, std::size_t);
 
+  // A number made of everything that is constant (SplitMix64's steps).
+  u64 seal() {
+    const Settings& s = settings();
+    u64 sum = static_cast<u64>(distance_);
+    for (const u64 part : {u64{s.levels}, u64{s.min_shift}, u64{s.max_shift}, u64{s.levels_per_word}, u64(s.kind)}) {
+      sum = (sum + part + 0x9E37'79B9'7F4A'7C15) * 0xBF58'476D'1CE4'E5B9;
+      sum ^= sum >> 31;
+    }
+    return sum;
+  }
+
   u64 magic_;
   i64 distance_;  // from here to the managed memory
+  u64 seal_;
 };
 
 }  // namespace freeway::nbbs

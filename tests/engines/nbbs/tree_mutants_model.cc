@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "engine/nbbs/shape.h"
+#include "engine/nbbs/spin_tree.h"
+#include "engines/nbbs/tree_program.h"
 #include "engines/nbbs/tree_scenarios.h"
 
 namespace freeway::nbbs {
@@ -44,6 +46,24 @@ TEST(TreeMutants, NarrowStampsAreCaught) {
   expect_narrow_stamps_caught<1>(3);
   expect_narrow_stamps_caught<3>(2);
   expect_narrow_stamps_caught<4>(2);
+}
+
+// The twin with a lock hands no block out twice, but whoever stops in it stops the others.
+struct LockedTree : SpinTree<model::ModelEnv, 1> {
+  LockedTree(Word* words, unsigned levels) : SpinTree(words, levels, &lock) {}
+  Lock lock;
+};
+struct LockedProgram : BlocksProgram<LockedTree, Bunches<1>::words(3)> {
+  using BlocksProgram::BlocksProgram;
+  void finish() {}
+};
+TEST(TreeMutants, WaitingForALockIsCaught) {
+  const TreeScript script{shape(1, 3), "", {"ax", "ay", ""}};
+  model::expect_caught({{"a block each, one lock", model::program_type<LockedProgram>(script)}},
+                       "the paper's spin lock", [](Options& options) {
+                         options.stall_thread = 0;
+                         options.stall_after = 1;
+                       });
 }
 
 TEST(TreeMutants, EachMemoryOrderIsNeededWithOneLevelInAWord) {
