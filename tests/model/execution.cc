@@ -70,11 +70,16 @@ void Execution::begin() {
   run_main(0);
   if (failed_) return;
   memory_.start_threads(program_.threads);
-  runnable_ = (1U << program_.threads) - 1;
+  places_.fill(Place{-1, false, false, false, 0});
+  ran_last_.fill(-1);
+  left_behind_.fill(View{});
+  waiting_ = program_.made_later;
+  unstarted_ = 0;
+  runnable_ = ((1U << program_.threads) - 1) & ~waiting_;
   for (int thread = 0; thread < program_.threads && !failed_; ++thread) {
     operations_[static_cast<std::size_t>(thread)] = 0;
     fibers_[static_cast<std::size_t>(thread)].restart(&thread_entry, thread);
-    resume(thread);
+    if ((waiting_ >> thread & 1) == 0) resume(thread);
   }
 }
 
@@ -85,26 +90,42 @@ void Execution::end() {
 void Execution::outcomes(int thread, std::vector<Timestamp>& choices) const {
   choices.clear();
   const Operation& op = pending(thread);
-  if (op.kind == Kind::kChoose) {
-    for (Timestamp i = 0; i < static_cast<Timestamp>(op.operand); ++i) choices.push_back(i);
+  if (op.location < 0) {
+    const auto alternatives = op.kind == Kind::kChoose ? static_cast<Timestamp>(op.operand) : Timestamp{1};
+    for (Timestamp i = 0; i < alternatives; ++i) choices.push_back(i);
     return;
   }
   if (options_.memory == MemoryModel::kSequential)
     choices.push_back(usual_outcome(thread));
   else
-    memory_.outcomes(thread, op, choices);
+    memory_.outcomes(thread, op, to_learn(thread, op.location), choices);
 }
 
 Timestamp Execution::usual_outcome(int thread) const {
   const Operation& op = pending(thread);
-  return op.kind == Kind::kChoose ? Timestamp{0} : memory_.newest(op.location);
+  return op.location < 0 ? Timestamp{0} : memory_.newest(op.location);
 }
 
 const Operation& Execution::step(int thread, Timestamp choice, int index) {
+  static Operation executed;  // the thread's own record dies as it goes on
   Operation& op = *pending_[static_cast<std::size_t>(thread)];
+  if (operations(thread) == options_.max_steps) {
+    fail("thread " + std::to_string(thread) + " does not finish within " + std::to_string(options_.max_steps) +
+         " operations of its own");
+    executed = op;
+    executed.wrote = false;
+    return executed;
+  }
+  run_on_cpu(thread);
   if (op.kind == Kind::kChoose) {
     op.result = static_cast<std::uint64_t>(choice);
     if (trace_) trace_line(thread, "chooses " + std::to_string(choice));
+  } else if (op.kind == Kind::kRestart) {
+    if (trace_) trace_line(thread, "begins its section again");
+  } else if (op.kind == Kind::kBarrier) {
+    barrier(thread);
+  } else if (op.kind == Kind::kFork) {
+    fork(thread);
   } else {
     memory_.execute(thread, op, choice, index, kept_bits_[static_cast<std::size_t>(op.location)]);
     if (trace_) trace_operation(thread, op, choice);
@@ -112,9 +133,9 @@ const Operation& Execution::step(int thread, Timestamp choice, int index) {
   int count = ++operations_[static_cast<std::size_t>(thread)];
   if (count > max_operations_[static_cast<std::size_t>(thread)])
     max_operations_[static_cast<std::size_t>(thread)] = count;
-  static Operation executed;  // the thread's own record dies as it goes on
   executed = op;
   resume(thread);
+  for (; unstarted_ != 0; unstarted_ &= unstarted_ - 1) resume(__builtin_ctz(unstarted_));
   return executed;
 }
 
@@ -171,8 +192,10 @@ std::uint64_t Execution::perform(Operation& op) {
     if (trace_) trace_operation(kMainThread, op, newest);
     return op.result;
   }
-  pending_[static_cast<std::size_t>(running_)] = &op;
-  fibers_[static_cast<std::size_t>(running_)].leave();
+  const auto thread = static_cast<std::size_t>(running_);
+  pending_[thread] = &op;
+  fibers_[thread].leave();
+  if (places_[thread].interrupted) throw Restart{};
   return op.result;
 }
 
@@ -237,6 +260,12 @@ int model_choose(int alternatives) {
                {"", 0},       0,        false};
   return static_cast<int>(active_execution->perform(op));
 }
+void model_cpu(int cpu) { active_execution->go_to_cpu(cpu); }
+void model_section_begin() { active_execution->begin_section(); }
+void model_section_end() { active_execution->end_section(); }
+void model_interrupt_sections() { active_execution->perform_special(Kind::kBarrier); }
+void model_fork() { active_execution->perform_special(Kind::kFork); }
+void model_make_threads() { active_execution->make_threads(); }
 void model_end_of_step() { active_execution->end_of_step(); }
 int model_stalled() { return active_execution->stalled(); }
 void model_name(const void* object, std::size_t bytes, const char* name, int index) {

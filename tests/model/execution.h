@@ -19,6 +19,8 @@ namespace freeway::model {
 
 class Execution {
  public:
+  static constexpr int kMaxCpus = kMaxThreads;
+
   Execution(const ProgramType& program, const Options& options);
   ~Execution();
   Execution(const Execution&) = delete;
@@ -26,7 +28,7 @@ class Execution {
   // From the start to where each thread announces its first operation.
   void begin();
   // Threads that can go on, as a bit mask.
-  unsigned runnable() const { return runnable_; }
+  unsigned runnable() const;
   const Operation& pending(int thread) const { return *pending_[static_cast<std::size_t>(thread)]; }
   // The outcomes open to `thread`, newest first.
   void outcomes(int thread, std::vector<Timestamp>& choices) const;
@@ -44,6 +46,8 @@ class Execution {
   int operations(int thread) const { return operations_[static_cast<std::size_t>(thread)]; }
   int max_operations(int thread) const { return max_operations_[static_cast<std::size_t>(thread)]; }
   Memory& memory() { return memory_; }
+  // What the thread's next operation has to do with those of others beside the words: the CPUs, as bits.
+  unsigned scope(int thread) const;
   std::uint64_t observed() const { return observed_; }
   const std::vector<Weakening>& order_sites() const { return order_sites_; }
   void trace_into(std::vector<std::string>* lines) { trace_ = lines; }
@@ -57,6 +61,11 @@ class Execution {
   void access_plain(int field, bool write);
   void fence(Site site);
   void end_of_step();
+  void go_to_cpu(int cpu);
+  void begin_section();
+  void end_section();
+  void perform_special(Kind kind);
+  void make_threads();
   void mark(const char* name);
   void check(bool condition, const char* what);
   void observe(std::uint64_t value) { observed_ = observed_ * 0x9E3779B97F4A7C15 + value + 1; }
@@ -71,9 +80,22 @@ class Execution {
     std::string name;
   };
 
+  // Of a thread: its CPU, and the section that it is in.
+  struct Place {
+    int cpu;
+    bool inside, begun, interrupted;
+    int restarts;
+  };
+
   static void thread_entry(int thread);
   static void main_entry(int stage);
   void resume(int thread);
+  void needs_sleep_sets() const;
+  void run_on_cpu(int thread);
+  Timestamp to_learn(int thread, int location) const;
+  void interrupt(int thread);
+  void barrier(int thread);
+  void fork(int thread);
   void run_main(int stage);
   std::string name_of(const void* address, const char* otherwise) const;
   void weaken(Operation& op);
@@ -91,7 +113,12 @@ class Execution {
   std::array<int, kMaxThreads> operations_{};
   std::array<int, kMaxThreads> max_operations_{};
   std::array<std::uint64_t, kMaxLocations> kept_bits_{};
+  std::array<Place, kMaxThreads> places_{};
+  std::array<int, kMaxCpus> ran_last_{};  // thread, -1: none, or it has left
+  std::array<View, kMaxCpus> left_behind_{};
+  Operation restart_{};
   unsigned runnable_ = 0;
+  unsigned waiting_ = 0, unstarted_ = 0;  // threads that are made later, and those that just were
   int running_ = kMainThread;
   std::uint32_t epoch_ = 0;
   Memory memory_;

@@ -43,14 +43,10 @@ std::string to_text(const std::vector<Choice>& choices) {
 
 // Runs one execution whose choices `next` makes: it fills in a Choice, or takes none and returns false to stop.
 template <class Next>
-std::vector<Choice> run_one(Execution& execution, const Options& options, Result& result, Next&& next) {
+std::vector<Choice> run_one(Execution& execution, Result& result, Next&& next) {
   std::vector<Choice> made;
   execution.begin();
   while (!execution.failed() && execution.runnable() != 0) {
-    if (static_cast<int>(made.size()) == options.max_steps) {
-      execution.fail("a thread does not finish within the step limit");
-      break;
-    }
     Choice choice = next(made.size());
     execution.step(choice.thread, choice.outcome, static_cast<int>(made.size()));
     made.push_back(choice);
@@ -69,7 +65,7 @@ void walk_at_random(Execution& execution, const Options& options, Result& result
     int thread = -1;
     // Some walks switch at nearly each step, others rarely.
     const unsigned stay = static_cast<unsigned>(random() % 16);
-    auto made = run_one(execution, options, result, [&](std::size_t) {
+    auto made = run_one(execution, result, [&](std::size_t) {
       unsigned runnable = execution.runnable();
       if (thread < 0 || (runnable & (1U << thread)) == 0 || random() % 16 >= stay) {
         do thread = static_cast<int>(random() % kMaxThreads);
@@ -90,9 +86,9 @@ void walk_at_random(Execution& execution, const Options& options, Result& result
 }
 
 // Follows `text`, then the lowest thread with the newest values to the end.
-void replay(Execution& execution, const Options& options, const std::string& text, Result& result) {
+void replay(Execution& execution, const std::string& text, Result& result) {
   std::istringstream words(text);
-  run_one(execution, options, result, [&](std::size_t) {
+  run_one(execution, result, [&](std::size_t) {
     std::string word;
     int thread = __builtin_ctz(execution.runnable());
     if (words >> word) {
@@ -123,7 +119,7 @@ Result explore_program(const ProgramType& program, const Options& given) {
   if (!options.replay.empty()) {
     std::vector<std::string> lines;
     execution.trace_into(&lines);
-    replay(execution, options, options.replay, result);
+    replay(execution, options.replay, result);
     for (const std::string& line : lines) result.trace += line + "\n";
     result.choices = options.replay;
   } else if (options.random_walks != 0) {
@@ -139,7 +135,7 @@ Result explore_program(const ProgramType& program, const Options& given) {
     std::vector<std::string> lines;
     Result ignored;
     execution.trace_into(&lines);
-    replay(execution, options, result.choices, ignored);
+    replay(execution, result.choices, ignored);
     for (const std::string& line : lines) result.trace += line + "\n";
   }
   for (int thread = 0; thread < program.threads; ++thread)

@@ -65,8 +65,11 @@ struct Options {
   // > 0: so many random executions instead of a search.
   std::uint64_t random_walks = 0;
   std::uint64_t seed = 1;
-  // A thread that needs more is taken not to finish at all: a failure.
+  // A thread that needs more atomic operations of its own is taken not to finish at all: a failure. That is the bound
+  // in "every thread finishes in a bounded number of its own steps", whatever the others do or whoever has stopped.
   int max_steps = 1000;
+  // How often a section is sent back to its start before it gets through (model_section).
+  int restarts = 1;
   std::uint64_t max_executions = 0;  // 0: no limit; else Result::exhausted tells whether it was reached
   std::string replay = {};           // Result::choices of an earlier run: only that execution
   // Planted faults.
@@ -102,6 +105,7 @@ struct Result {
 // A program without its type.
 struct ProgramType {
   int threads;
+  unsigned made_later;  // threads that wait for model_make_threads()
   std::size_t bytes;
   std::function<void(void*)> construct;
   void (*run)(void*, int);
@@ -114,7 +118,12 @@ Result explore_program_stalls(const ProgramType& program, const Options& options
 
 template <class Program, class... Args>
 ProgramType program_type(Args... args) {
-  return {Program::kThreads, sizeof(Program), [args...](void* memory) { new (memory) Program(args...); },
+  unsigned made_later = 0;
+  if constexpr (requires { Program::kMadeLater; }) made_later = Program::kMadeLater;
+  return {Program::kThreads,
+          made_later,
+          sizeof(Program),
+          [args...](void* memory) { new (memory) Program(args...); },
           [](void* program, int id) { static_cast<Program*>(program)->thread(id); },
           [](void* program) { static_cast<Program*>(program)->finish(); }};
 }
@@ -138,16 +147,60 @@ void model_observe(std::uint64_t value);
 // Any of 0 … alternatives - 1: all are explored.
 int model_choose(int alternatives);
 // What the running thread has done to plain fields since its latest operation, a releasing RMW, counts as part of that
-// operation: whoever acquires from it sees it. For the end of a step that cannot be interrupted from within (a restartable
-// section: an RMW on a word that stands for its CPU, plain accesses, this).
+// operation: whoever acquires from it sees it. For the end of a step that cannot be interrupted from within (a
+// restartable section: an RMW on a word that stands for its CPU, plain accesses, this).
 void model_end_of_step();
 // The thread that was stopped for ever in this execution, -1: none.
 int model_stalled();
-// Gives the shared words within [object, object + bytes) a name in traces.
+// Restartable sections and forks ------------------------------------------------------------------------------------
+//
+// Programs with them are searched with Reduction::kSleep (or kFull): what one thread may do depends on which CPU others
+// run on, and source sets know of words only.
+
+// The running thread is on this CPU from its next operation on. Whoever runs on a CPU sees all that was done on it
+// before (a switch of threads is a full barrier). -1, as at first: a CPU of its own.
+void model_cpu(int cpu);
+// Runs `f` as a restartable section: if another thread of the CPU runs, or somebody interrupts all sections, between
+// f's first and last operation, f begins again (Options::restarts times at most; from then on the other threads of the
+// CPU wait for its end). f's last operation is its committing one.
+template <class F>
+auto model_section(F&& f);
+// membarrier(2): afterwards no thread is inside a section that began before, and everybody has seen what was done
+// before.
+void model_interrupt_sections();
+// The running thread goes on as the only one of the child of a fork: the others stay behind. The wiped pages are the
+// program's to wipe.
+void model_fork();
+// Starts the threads in the mask Program::kMadeLater, which do not run before.
+void model_make_threads();
+
+// Gives the shared words within [, object + bytes) a name in traces.
 void model_name(const void* object, std::size_t bytes, const char* name, int index = -1);
 template <class T>
 void model_name(const T& object, const char* name, int index = -1) {
   model_name(&object, sizeof(T), name, index);
+}
+
+struct Restart {};  // thrown by an operation of a section that was interrupted
+void model_section_begin();
+void model_section_end();
+
+template <class F>
+auto model_section(F&& f) {
+  for (;;) {
+    model_section_begin();
+    try {
+      if constexpr (std::is_void_v<decltype(f())>) {
+        f();
+        return model_section_end();
+      } else {
+        auto result = f();
+        model_section_end();
+        return result;
+      }
+    } catch (const Restart&) {
+    }
+  }
 }
 
 }  // namespace freeway::model

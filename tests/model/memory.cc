@@ -16,11 +16,16 @@ std::uint64_t truncate(std::uint64_t value, int bytes) {
 
 std::uint64_t value_after(const Operation& op, std::uint64_t before) {
   switch (op.kind) {
-    case Kind::kAdd: return truncate(before + op.operand, op.bytes);
-    case Kind::kSub: return truncate(before - op.operand, op.bytes);
-    case Kind::kOr: return before | op.operand;
-    case Kind::kAnd: return before & op.operand;
-    default: return op.operand;
+    case Kind::kAdd:
+      return truncate(before + op.operand, op.bytes);
+    case Kind::kSub:
+      return truncate(before - op.operand, op.bytes);
+    case Kind::kOr:
+      return before | op.operand;
+    case Kind::kAnd:
+      return before & op.operand;
+    default:
+      return op.operand;
   }
 }
 
@@ -86,10 +91,10 @@ void Memory::start_threads(int threads) {
   }
 }
 
-void Memory::outcomes(int thread, const Operation& op, std::vector<Timestamp>& choices) const {
+void Memory::outcomes(int thread, const Operation& op, Timestamp oldest, std::vector<Timestamp>& choices) const {
   const Location& word = locations_[static_cast<std::size_t>(op.location)];
-  const Timestamp oldest =
-      threads_[static_cast<std::size_t>(thread)].current.at[static_cast<std::size_t>(kClocks + op.location)];
+  oldest = std::max(
+      oldest, threads_[static_cast<std::size_t>(thread)].current.at[static_cast<std::size_t>(kClocks + op.location)]);
   for (std::size_t index = word.count; index-- > 0 && word.messages[index].at >= oldest;) {
     const Message& message = word.messages[index];
     const bool only_reads = op.kind == Kind::kLoad || (op.kind == Kind::kCas && message.value != op.expected);
@@ -100,7 +105,7 @@ void Memory::outcomes(int thread, const Operation& op, std::vector<Timestamp>& c
 // Room for a message right after the one at `index`. Timestamps of the first messages are far apart, as many may have
 // to come between them.
 Message& Memory::insert(Location& word, std::size_t index) {
-  const int distance = word.count < 16 ? 1024 : 32;
+  const int distance = word.count < 16 ? 1024 : word.count < 128 ? 64 : 8;
   if (word.count == word.messages.size()) word.messages.resize(2 * word.messages.size());
   const int before = word.messages[index].at;
   const int after = index + 1 == word.count ? before + 2 * distance : word.messages[index + 1].at;
@@ -165,6 +170,26 @@ void Memory::extend_latest(int thread) {
   View& self = threads_[static_cast<std::size_t>(thread)].current;
   word.messages[word.count - 1].view.join(self, location_count_);
   ++self.at[static_cast<std::size_t>(thread)];
+}
+
+void Memory::learn(int thread, int other) { learn(thread, all_seen_by(other)); }
+
+void Memory::learn(int thread, const View& view) {
+  threads_[static_cast<std::size_t>(thread)].current.join(view, location_count_);
+}
+
+View Memory::all_seen_by(int thread) {
+  ThreadViews& self = threads_[static_cast<std::size_t>(thread)];
+  View view = self.current;
+  view.join(self.fenced, location_count_);
+  ++self.current.at[static_cast<std::size_t>(thread)];
+  return view;
+}
+
+Timestamp Memory::seen_by(int thread, int location) const {
+  const ThreadViews& self = threads_[static_cast<std::size_t>(thread)];
+  const auto slot = static_cast<std::size_t>(kClocks + location);
+  return std::max(self.current.at[slot], self.fenced.at[slot]);
 }
 
 bool Memory::happened(int by_thread, Timestamp clock, int before_thread) const {

@@ -39,7 +39,20 @@ struct Site {
   bool operator==(const Site& other) const;
 };
 
-enum class Kind : std::uint8_t { kLoad, kStore, kExchange, kAdd, kSub, kOr, kAnd, kCas, kChoose };
+enum class Kind : std::uint8_t {
+  kLoad,
+  kStore,
+  kExchange,
+  kAdd,
+  kSub,
+  kOr,
+  kAnd,
+  kCas,
+  kChoose,
+  kRestart,
+  kBarrier,
+  kFork
+};
 enum Order : std::uint8_t { kRelaxed = 0, kAcquire = 1, kRelease = 2, kAcqRel = 3 };
 
 struct View {
@@ -81,7 +94,7 @@ struct Operation {
   Order order;
   Order failure_order;  // CAS only
   std::uint8_t bytes;
-  int location;  // -1 for kChoose
+  int location;  // -1 for kChoose and what follows it
   std::uint64_t operand;
   std::uint64_t expected;
   Site site;
@@ -109,13 +122,20 @@ class Memory {
   int locations() const { return location_count_; }
 
   // The outcomes open to `op`, newest first: timestamps of the message to read or, for a store, to follow.
-  void outcomes(int thread, const Operation& op, std::vector<Timestamp>& choices) const;
+  // `oldest`: what it will have learnt of op's word before it executes op.
+  void outcomes(int thread, const Operation& op, Timestamp oldest, std::vector<Timestamp>& choices) const;
   Timestamp newest(int location) const { return locations_[static_cast<std::size_t>(location)].newest(); }
   // Executes `op` with one of these outcomes; what it writes loses the bits outside `kept`. `event` is remembered.
   void execute(int thread, Operation& op, Timestamp ts, int event, std::uint64_t kept);
   void fence_acquire(int thread);
   // The latest operation's message also carries what `thread`, which made it, has done since.
   void extend_latest(int thread);
+  // `thread` sees from now on what `other` has done so far.
+  void learn(int thread, int other);
+  void learn(int thread, const View& view);
+  // All that `thread` has done and seen; what it does from here on is not covered.
+  View all_seen_by(int thread);
+  Timestamp seen_by(int thread, int location) const;
   // Null, or what is wrong.
   const char* plain_read(int thread, int field);
   const char* plain_write(int thread, int field);

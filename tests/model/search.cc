@@ -34,10 +34,6 @@ bool Search::run_once() {
   last_event_.fill(-1);
   int depth = 0;
   for (; !execution_.failed() && execution_.runnable() != 0; ++depth) {
-    if (depth == options_.max_steps) {
-      execution_.fail("a thread does not finish within the step limit");
-      break;
-    }
     if (depth == depth_) open(depth);
     if (!ready(nodes_[static_cast<std::size_t>(depth)])) {
       depth_ = depth;
@@ -123,7 +119,8 @@ bool Search::backtrack() {
   for (; depth_ > 0; --depth_) {
     Node& node = nodes_[static_cast<std::size_t>(depth_ - 1)];
     if (options_.reduction != Reduction::kFull && node.choice < node.choices.size())
-      node.sleep.push_back({node.thread, node.choices[node.choice], node.event.location, node.event.wrote});
+      node.sleep.push_back(
+          {node.thread, node.choices[node.choice], node.event.location, node.event.wrote, node.event.scope});
     if (node.choice < node.choices.size()) ++node.choice;
     if (node.choice < node.choices.size()) return true;
     if ((candidates(node) & ~bit(node.thread)) != 0) return true;
@@ -132,6 +129,7 @@ bool Search::backtrack() {
 }
 
 bool Search::dependent(const Sleeper& sleeper, const Event& event) const {
+  if ((sleeper.scope & event.scope) != 0) return true;
   if (sleeper.location != event.location || event.location < 0) return false;
   return sequential() ? sleeper.writes || event.wrote : sleeper.writes && event.wrote;
 }
@@ -158,6 +156,7 @@ void Search::execute(int depth) {
   const Operation& pending = execution_.pending(thread);
   const Kind kind = pending.kind;
   event.location = pending.location;
+  event.scope = execution_.scope(thread);
   int last_write = -1;
   int read_from = -1;
   if (event.location >= 0) {

@@ -3,10 +3,11 @@
 //
 // A transition is (thread, value read or place in the modification order). Two of them from different threads are
 // *independent* if they touch different words, or none writes, or one reads an older value while the other writes:
-// both orders lead to the same state. The search backtracks over transitions with *sleep sets* (a transition explored
-// at a node needs no exploring below its siblings until something dependent happens) and, with kDpor, *source sets*
-// (Abdulla, Aronsson, Jonsson, Sagonas: "Optimal dynamic partial order reduction", POPL 2014, Algorithm 1): at each
-// node only one thread is taken at first, others when a reversible race asks for them.
+// both orders lead to the same state (and neither runs on the other's
+// CPU, forks, or interrupts sections: explorer.h). The search backtracks over transitions with *sleep sets* (a
+// transition explored at a node needs no exploring below its siblings until something dependent happens) and, with
+// kDpor, *source sets* (Abdulla, Aronsson, Jonsson, Sagonas: "Optimal dynamic partial order reduction", POPL 2014,
+// Algorithm 1): at each node only one thread is taken at first, others when a reversible race asks for them.
 //
 // What reverses is wider than what is dependent, because an order can offer an outcome without forbidding the other:
 //   read, then write         with the write first, the read may see it
@@ -43,6 +44,7 @@ class Search {
     int location;
     bool wrote;
     bool failed_cas;
+    unsigned scope;  // CPUs
     std::array<std::int16_t, kMaxThreads> clock;
 
     bool after(const Event& other) const { return clock[static_cast<std::size_t>(other.thread)] >= other.index; }
@@ -52,6 +54,7 @@ class Search {
     Timestamp choice;
     int location;
     bool writes;
+    unsigned scope;
   };
   struct Node {
     int thread;                      // -1: none taken yet
