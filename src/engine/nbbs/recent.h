@@ -4,7 +4,7 @@
 //
 // Word      places: a ring, 0 = no hint here     top: where the next goes; two threads or a handler may overwrite each other's
 // Who       push, pop: any thread, any signal handler: plain loads and stores, no atomic read-modify-write
-// Orders    [R1] who gives a hint knows the region that it speaks of; [A1] who gets it sees that region in the table, too
+// Orders    [R1] who gives a hint knows the region that it speaks of; [A1] who gets it sees that one in the table
 // Progress  wait-free       Lost if killed: nothing
 // Checked   tests/engines/nbbs/region_table_model.cc
 #pragma once

@@ -64,7 +64,7 @@ class alignas(64) Region {
     const uptr memory = base();
     state_.store_relaxed(kBusy);
     base_.store_relaxed(0);
-    if (Env::mutant("closed early")) state_.store_release(kClosed);
+    if (Env::mutant("closed early")) state_.store_release(kClosed);  // [R1] pairs with [A1]
     Env::step("region.closing");
     backing.give_span(memory, frames());
     state_.store_release(kClosed);  // [R1] pairs with [A1]

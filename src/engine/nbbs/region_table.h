@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // RegionTable: an engine's regions, by slot. A region that was added stays for ever.
 //
-// Word      slots[i]: null -> a region (CAS), for ever     count: how many slots were ever filled, at least; only grows (CAS)
+// Word      slots[i]: null -> a region (CAS), for ever
+//           count: how many slots were ever filled, at least; only grows (CAS)
 // Who       any thread, any signal handler
 // Orders    [R1] adding publishes the region with its tree; [A1] who looks it up sees that
 // Progress  lock-free: a slot that was taken meanwhile is another thread's success
@@ -27,7 +28,7 @@ class RegionTable {
       Region* none = nullptr;
       Env::step("nbbs.table.add");
       if (Env::mutant("slot by load and store"))
-        slots_[slot].store_release(fresh);
+        slots_[slot].store_relaxed(fresh);
       else if (!slots_[slot].cas_release(none, fresh))  // [R1] pairs with [A1]
         continue;
       Env::step("nbbs.table.count");
