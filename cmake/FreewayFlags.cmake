@@ -21,6 +21,17 @@ if(FREEWAY_SANITIZE)
   target_compile_options(freeway_common_flags INTERFACE -fsanitize=${FREEWAY_SANITIZE} -fno-omit-frame-pointer)
   target_link_options(freeway_common_flags INTERFACE -fsanitize=${FREEWAY_SANITIZE})
 endif()
+if(FREEWAY_SANITIZE STREQUAL "address")
+  # Undefined behaviour ends a test as a bad access does. The library has no type information, so no vptr check; functions
+  # in assembly have none of their signature.
+  set(undefined -fsanitize=undefined -fno-sanitize=vptr -fno-sanitize-recover=undefined
+    $<$<CXX_COMPILER_ID:Clang>:-fno-sanitize=function>)
+  target_compile_options(freeway_common_flags INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:${undefined}>)
+  target_link_options(freeway_common_flags INTERFACE -fsanitize=undefined)
+endif()
+if(FREEWAY_FUZZ)
+  target_compile_options(freeway_common_flags INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=fuzzer-no-link>)
+endif()
 
 add_library(freeway_library_flags INTERFACE)
 target_link_libraries(freeway_library_flags INTERFACE freeway_common_flags)

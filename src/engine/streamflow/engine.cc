@@ -23,7 +23,7 @@ constexpr u64 kFreeMark = 0xf7eef7eef7eef7ee;
 constexpr u64 kHeaderMark = 0x5f10a5f10a5f10a5;
 
 u64& word_at(uptr address) { return *reinterpret_cast<u64*>(address); }
-constexpr u64 header_of(uptr block) { return block ^ kHeaderMark; }
+[[maybe_unused]] constexpr u64 header_of(uptr block) { return block ^ kHeaderMark; }
 
 }  // namespace
 
