@@ -14,7 +14,7 @@
 // Lost if killed: the batch and the superblock in hand
 // Checked   tests/unit/magazines_test.cc, tests/stress
 //
-// Heap provides: superblocks(), closed(), place_of(c, k, block) -> Place (descriptor 0 and a report if it is no block),
+// Heap provides: Env, superblocks(), closed(), place_of(c, k, block) -> Place (descriptor 0 and a report if it is no block),
 // free_group(c, k, group, block), and, where words may be changed without atomic instructions, alone() and
 // group_was_freed(c, k, group, block, old)
 #pragma once
@@ -78,7 +78,10 @@ class Magazines {
   void empty(Slab& slab) {
     for (unsigned c = 1; c < kClassCount; ++c) {
       void* blocks[kBatchMax];
-      while (unsigned n = slab_ops::pop_batch(slab, c, blocks, kBatchMax)) flush(c, blocks, n);
+      while (unsigned n = slab_ops::pop_batch(slab, c, blocks, kBatchMax)) {
+        Heap::Env::step("magazine.emptying");
+        flush(c, blocks, n);
+      }
       slab.top[c].store_relaxed(heap_->closed());
       slab.capacity[c].store_relaxed(kMagazines[c].small);
       if (u64 d = slab_ops::exchange(slab, offset_of_current(c), 0)) heap_->superblocks().let_go(static_cast<u32>(d));
@@ -123,6 +126,7 @@ class Magazines {
   FREEWAY_NOINLINE void free_groups(unsigned c, const Groups& groups, void* const* blocks) {
     for (unsigned i = 0; i < groups.size(); ++i) {
       const Group group = groups[i];
+      Heap::Env::step("magazine.freeing");
       heap_->free_group(c, kSizeClasses[c], group, blocks[group.block]);
     }
   }
@@ -144,7 +148,9 @@ class Magazines {
     if (d == 0) d = superblocks.hold(c);
     for (;;) {
       if (d == 0) return 0;
+      Heap::Env::step("magazine.superblock");
       if (const unsigned got = superblocks.take(d, wanted, blocks)) {
+        Heap::Env::step("magazine.cut");
         if (!access.put_current(c, d)) superblocks.let_go(d);
         return got;
       }
@@ -157,6 +163,7 @@ class Magazines {
   // Pushes blocks so that the lowest is popped first; what does not fit is freed.
   template <class Access>
   void load(const Access& access, unsigned c, void* const* blocks, unsigned count) {
+    Heap::Env::step("magazine.loading");
     unsigned left = count - access.push_batch(c, blocks, count);
     if (left > 0 && open(access, c)) left -= access.push_batch(c, blocks, left);
     if (left > 0) flush(c, blocks, left);
@@ -172,6 +179,7 @@ class Magazines {
       const unsigned wanted = left < kBatchMax ? left : kBatchMax;
       const unsigned got = access.pop_batch(c, blocks, wanted);
       if (got == 0) break;
+      Heap::Env::step("magazine.unloading");
       flush(c, blocks, got);
       any = true;
       left -= got;
@@ -206,6 +214,7 @@ class Magazines {
       grown = answer == 1 || at == capacity;
     }
     // The capacity follows the sentinel; if the thread stops in between, the next one to grow finds none and moves it.
+    Heap::Env::step("magazine.growing");
     if (grown && access.replace(offset_of_capacity(c), capacity, capacity + step))
       home.grown_bytes.fetch_add_relaxed(bytes);
     return grown;

@@ -40,6 +40,7 @@ class Frames {
       purge_to(0);
       run = take_anywhere(frames, alignment);
     }
+    Env::step("frames.taken");
     if (run) policy_.on_take(frames, run.dirty);
     return run;
   }
@@ -57,6 +58,7 @@ class Frames {
     Arena<Env>* arena = arena_of(address);
     FREEWAY_CHECK(arena != nullptr);
     policy_.on_give(frames);  // before others can take them: the count of dirty frames is never below the truth
+    Env::step("frames.giving");
     arena->give(address, frames);
     tick(now);
   }

@@ -77,6 +77,7 @@ class LargeBlocks {
       if (frames > old_frames) frames_->give(old_end, frames - old_frames, now);
       return false;
     }
+    Env::step("large.resized");
     if (frames < old_frames) frames_->give(address + frames * kFrameSize, old_frames - frames, now);
     return true;
   }
@@ -91,6 +92,7 @@ class LargeBlocks {
       Env::release(target, frames * kFrameSize);
       return 0;
     }
+    Env::step("large.target");
     if (map_->claim(address, info)) {
       Env::step("large.moving");
       if (Env::move(address, info.value() * kFrameSize, target, frames * kFrameSize)) {
@@ -130,6 +132,7 @@ class LargeBlocks {
 
   bool resize_huge(uptr address, FrameInfo info, std::size_t frames) {
     if (!map_->claim(address, info)) return false;
+    Env::step("large.resizing");
     bool done = Env::resize(address, info.value() * kFrameSize, frames * kFrameSize);
     if (done) huge_.fetch_add_relaxed(frames - info.value());
     map_->set(address, 1, done ? FrameInfo::huge(frames) : info, 0);

@@ -47,6 +47,7 @@ class Metadata {
         continue;
       }
       if (!commit_up_to<Env>(segment.watermark, base_of(packed), size_of(packed), end, kStep)) return 0;
+      Env::step("metadata.committed");
       if (cursor_.cas_relaxed(seen, next)) return index;
     }
   }

@@ -84,6 +84,7 @@ class PageMap {
       }
       std::size_t frame = (address - primary_) / kFrameSize + i;
       entry->store_release(info.bits);  // [R2] pairs with [A2]
+      Env::step("map.setting");
       if (frame < frames_ && classes_ != nullptr) classes_[frame].store_relaxed(static_cast<u8>(size_class));
     }
     return true;
@@ -92,6 +93,7 @@ class PageMap {
     for (std::size_t i = 0; i < frames; ++i) {
       std::size_t frame = (address - primary_) / kFrameSize + i;
       if (frame < frames_ && classes_ != nullptr) classes_[frame].store_relaxed(0);
+      Env::step("map.clearing");
       if (Entry* entry = find(address + i * kFrameSize)) entry->store_relaxed(0);
     }
   }

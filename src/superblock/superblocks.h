@@ -156,6 +156,7 @@ class Superblocks {
     if (next.duty == anchor::Duty::kEmpty || next.duty == anchor::Duty::kTombstone) {
       Env::step("superblock.emptied");
       backing_->give_span(span, c);
+      Env::step("superblock.recycling");
       if (next.duty == anchor::Duty::kEmpty || Env::mutant("no tombstone left")) recycle(c, d);
     } else if (next.duty == anchor::Duty::kList) {
       Env::step("superblock.listing");
@@ -268,6 +269,7 @@ class Superblocks {
   // without U it is a tombstone in a list (or somebody is about to put it there).
   void settle_empty(unsigned c, u32 d, uptr span, u64 now) {
     backing_->give_span(span, c);
+    Env::step("superblock.settling");
     if (!anchor::is_unlisted(now)) return;
     if (backing_->descriptor(d).anchor.cas_acquire(now, now & ~anchor::kUnlisted)) {  // [A5] pairs with [R2]
       // LAST TOUCH: backing_
@@ -287,6 +289,7 @@ class Superblocks {
         const anchor::Popped next = anchor::popped(seen, c, k.words);
         if (next.find == anchor::Find::kTombstone && !Env::mutant("no tombstone test")) {
           Env::fence_acquire();  // [A7] pairs with [R2]
+          Env::step("superblock.tombstone");
           recycle(c, d);
           ++tombstones;
           break;
@@ -321,6 +324,7 @@ class Superblocks {
       recycle(c, d);
       return 0;
     }
+    Env::step("superblock.span");
     Descriptor<Env>& desc = backing_->descriptor(d);
     desc.span.store_relaxed(span);
     begin(desc);
@@ -391,6 +395,7 @@ class Superblocks {
     });
     Env::step("superblock.purging");
     const bool done = all && Env::purge(span + from, to - from);
+    Env::step("superblock.purged");
     each_word(first, end, [&](unsigned word, u64) {
       if (got[word - first / 64] != 0) put_bits(desc, k, word, got[word - first / 64]);
     });

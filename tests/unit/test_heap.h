@@ -21,6 +21,7 @@ namespace freeway::test {
 
 class TestHeap {
  public:
+  using Env = TestEnv;
   using Backing = TestBacking<TestEnv, kSizeClasses>;
 
   TestHeap() {

@@ -43,6 +43,7 @@ struct ClassAccount {
 
 class Heap {  // all zero until start(): it takes no room in the file
  public:
+  using Env = Machine;
   // --- What the front asks for: see the concept Engine. -------------------------------------------------------------
   static constexpr const char* kName = "freeway";
   static constexpr std::size_t kMaxSmall = freeway::kMaxSmall;
