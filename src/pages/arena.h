@@ -6,13 +6,17 @@
 //           purge: take a free dirty run, give its memory back, clear its dirty bits, clear its used bits
 // Invariant a dirty bit is changed only by the owner of its frame; a free frame with a clear dirty bit reads as zero
 // Who       any thread, any signal handler
-// Orders    [R1] giving a run publishes all that was done to it (also its dirty bits); [A1] taking it sees that
-// Search    from the lowest chunk that may have a free frame, in address order: full chunks stay full, empty ones can go.
-//           `hint_` may be wrong for a moment; it costs address order, nothing else
+// Orders    [R1] giving a run publishes all that was done to it (also its dirty bits); [A1] taking it sees that.
+//           [R2] who moves the hint over a chunk and then finds it full is seen to have moved it by whoever gives a
+//           frame of the chunk after that, [A2]
+// Search    from the lowest chunk that may have a free frame, in address order: full chunks stay full, empty ones go.
+//           Below `hint_` no frame is free, but for a moment: who moves it over a chunk looks at the chunk once more,
+//           who gives a frame looks at the hint; one of the two sees the other and moves it back
 // Longer    runs of more than 64 frames begin behind the last used frame of a chunk, take chunk after chunk upwards and
-//           roll back when one is not free; so does a shorter one that fits into no chunk so far, but across the end of one
-// Progress  lock-free       Lost if killed: the run in hand
-// Checked   tests/unit/chunk_word_test.cc, tests/unit/arena_test.cc
+//           roll back when one is not free; so does a shorter one that fits into no chunk, but across the end of one
+// Progress  lock-free       Lost if killed: the run in hand. Who is killed between a chunk's word and the hint may hide
+//           the free frames of that one chunk until another frame is given back there or below
+// Checked   tests/model/pages_arena_model.cc, tests/unit/chunk_word_test.cc, tests/unit/arena_test.cc
 #pragma once
 
 #include "base/check.h"
@@ -74,8 +78,10 @@ class Arena {
   // Gives the frames [address, address + frames) back, all of them dirty now. They need not be a whole run (trim).
   void give(uptr address, std::size_t frames) {
     each_part(address, frames, [this](std::size_t chunk, u64 mask) {
+      if (Env::mutant("given before it is dirty")) release_bits(chunk, mask);
       if ((chunks_[chunk].dirty.load_relaxed() & mask) != mask) chunks_[chunk].dirty.fetch_or_relaxed(mask);
-      release_bits(chunk, mask);
+      Env::step("arena.giving");
+      if (!Env::mutant("given before it is dirty")) release_bits(chunk, mask);
       return true;
     });
   }
@@ -99,7 +105,8 @@ class Arena {
         u64 candidates = chunks_[chunk].dirty.load_relaxed() & ~used & ~tried;
         if (candidates == 0) break;
         u64 run = chunk_word::lowest_run(candidates);
-        if (!chunks_[chunk].used.cas_acquire(used, used | run)) continue;  // [A1] pairs with [R1]
+        const bool owned = chunks_[chunk].used.cas_acquire(used, used | run);  // [A1] pairs with [R1]
+        if (!owned && !Env::mutant("purged without owning")) continue;
         tried |= run;
         // Only now are the run's dirty bits ours to read: it may have been purged, or used, since.
         if (!run_purge(chunk, run, purged)) return PurgeEnd::kRefused;
@@ -114,7 +121,11 @@ class Arena {
   uptr address_of(std::size_t chunk, unsigned frame) const { return base() + chunk * kChunkSize + frame * kFrameSize; }
 
   void release_bits(std::size_t chunk, u64 mask) {
-    chunks_[chunk].used.fetch_and_release(~mask);  // [R1] pairs with [A1]
+    chunks_[chunk].used.fetch_and_acq_rel(~mask);  // [R1] [A2] pairs with [A1] [R2]
+    lower_hint(chunk);
+  }
+
+  void lower_hint(std::size_t chunk) {
     std::size_t hint = hint_.load_relaxed();
     while (chunk < hint && !hint_.cas_relaxed(hint, chunk)) {
     }
@@ -160,9 +171,16 @@ class Arena {
   void advance_hint(std::size_t full_chunk) {
     std::size_t hint = full_chunk;
     if (hint_.load_relaxed() != hint || !hint_.cas_relaxed(hint, full_chunk + 1)) return;
-    if (~chunks_[full_chunk].used.load_relaxed() == 0) return;
-    hint = full_chunk + 1;  // somebody freed a frame meanwhile
-    hint_.cas_relaxed(hint, full_chunk);
+    Env::step("arena.hint");
+    if (Env::mutant("hint moved for good")) return;
+    // A change that changes nothing: it sees the newest word, or is seen by who gives a frame later.
+    if (~chunks_[full_chunk].used.fetch_or_release(0) == 0) return;  // [R2] pairs with [A2]
+    if (Env::mutant("hint moved back once")) {
+      hint = full_chunk + 1;  // another thread may have moved it on
+      hint_.cas_relaxed(hint, full_chunk);
+      return;
+    }
+    lower_hint(full_chunk);  // somebody gave a frame meanwhile
   }
 
   // A run of at most 64 frames that begins in `chunk` and ends in the next one.
@@ -204,13 +222,15 @@ class Arena {
     uptr reached = each_part(start, frames, [&](std::size_t c, u64 mask) {
       u64 used = chunks_[c].used.load_relaxed();
       do {
-        if ((used & mask) != 0) return false;
+        if ((used & mask) != 0 && !Env::mutant("claimed unseen")) return false;
       } while (!chunks_[c].used.cas_acquire(used, used | mask));  // [A1] pairs with [R1]
       dirty += popcount(chunks_[c].dirty.load_relaxed() & mask);
       Env::step("arena.claimed");
       return true;
     });
     if (reached == end) return made_usable(start, frames, dirty);
+    Env::step("arena.rolling_back");
+    if (Env::mutant("no roll back")) return {};
     each_part(start, (reached - start) / kFrameSize, [this](std::size_t c, u64 mask) {
       release_bits(c, mask);
       return true;
@@ -236,11 +256,13 @@ class Arena {
     u64 dirty = chunks_[chunk].dirty.load_relaxed() & run;
     Env::step("arena.purge");
     const bool done = dirty == 0 || Env::purge(address_of(chunk, first), frames * kFrameSize);
+    if (Env::mutant("given before it is clean")) release_bits(chunk, run);
     if (done && dirty != 0) {
       chunks_[chunk].dirty.fetch_and_relaxed(~run);
       purged(popcount(dirty));
     }
-    release_bits(chunk, run);
+    Env::step("arena.purged");
+    if (!Env::mutant("given before it is clean")) release_bits(chunk, run);
     return done;
   }
 

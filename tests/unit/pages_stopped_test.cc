@@ -223,6 +223,27 @@ TEST(ArenaInterrupted, AFrameThatIsFreedWhileItsChunkIsGivenUpOnIsFound) {
   kernel().reset();
 }
 
+// The same when a third thread moves the hint on in between: going back must not depend on where it is by now.
+TEST(ArenaInterrupted, AFrameThatIsFreedWhileTwoThreadsMoveTheHintIsFound) {
+  for (u64 stores = 0;; ++stores) {
+    kernel().reset();
+    const uptr base = kernel().reserve(3 * kChunkSize, kChunkSize);
+    std::vector<Chunk<TestEnv>> chunks(3);
+    Arena<TestEnv> arena;
+    arena.init(base, 3 * kChunkSize, chunks.data());
+    arena.take(2 * kChunkFrames, 1);  // no search has gone over these two chunks yet
+    TestEnv::at_step("arena.hint", [&] { ASSERT_TRUE(arena.take(1, 1)); });
+    const bool between = interrupted_before_store(
+        stores, [&] { ASSERT_TRUE(arena.take(1, 1)); }, [&] { arena.give(base, 1); });
+    EXPECT_FALSE(TestEnv::step_left());
+    std::size_t left = 0;
+    while (arena.take(1, 1)) ++left;
+    ASSERT_EQ(left, kChunkFrames - 2 + between) << "freed before store " << stores;
+    if (!between) break;
+  }
+  kernel().reset();
+}
+
 TEST(PagesStopped, WhoEndsAnywhereLosesWhatIsInHisHands) {
   for (const Operation& operation : kFirst)
     for (u64 stores = 0;; ++stores) {
