@@ -72,6 +72,14 @@ void* allocate_or_throw(Allocate&& allocate) {
   }
 }
 
+// Whether the program sees our basic form, or has its own. Asked of addresses that the compiler knows nothing about: it
+// takes it for granted that symbols of different names have different ones.
+template <class Function>
+bool is_ours(Function* visible, Function* own) {
+  asm("" : "+r"(visible));
+  return visible == own;
+}
+
 // A nothrow form is the throwing form (which may be the program's, or call its handler) with what it throws caught.
 // Catching takes an exception table and so libstdc++; its own nothrow form, named `name`, does exactly that.
 template <class Standard, class... Arguments>
@@ -86,7 +94,7 @@ void* aligned(size_t size, align_val_t alignment) {
 
 void* nothrow_new(size_t size, const nothrow_t& tag, const char* name) {
   using Standard = void*(size_t, const nothrow_t&);
-  if (FREEWAY_LIKELY(&freeway_visible_new == &freeway_own_new)) {
+  if (FREEWAY_LIKELY(is_ours(&freeway_visible_new, &freeway_own_new))) {
     void* block = freeway_malloc(size);
     if (FREEWAY_LIKELY(block != nullptr) || new_handler() == nullptr) return block;
   }
@@ -95,7 +103,7 @@ void* nothrow_new(size_t size, const nothrow_t& tag, const char* name) {
 
 void* nothrow_aligned_new(size_t size, align_val_t alignment, const nothrow_t& tag, const char* name) {
   using Standard = void*(size_t, align_val_t, const nothrow_t&);
-  if (FREEWAY_LIKELY(&freeway_visible_aligned_new == &freeway_own_aligned_new)) {
+  if (FREEWAY_LIKELY(is_ours(&freeway_visible_aligned_new, &freeway_own_aligned_new))) {
     void* block = aligned(size, alignment);
     if (FREEWAY_LIKELY(block != nullptr) || new_handler() == nullptr) return block;
   }
