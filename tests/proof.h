@@ -9,7 +9,7 @@
 // stdio.
 //
 //   area     a heading of the page: models, mutants, instructions, sections, stops and kills, forks, system calls,
-//            bad input, fuzzing, machines
+//            bad input, fuzzing, machines, steps
 //   subject  a row: what was tried
 //   what     a column: what was counted, in the plural; the same words wherever it is the same thing
 //   count    figures of the same area, subject, what and test are added up; of proof_most, the largest counts

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 ENGINES = ("michael", "lfmalloc", "streamflow", "hmalloc", "nbbs")
-_ENGINE = re.compile(rf"^(?:engine_)?({'|'.join(ENGINES)})[-_.]")
+_ENGINE = re.compile(rf"(?:^|_)({'|'.join(ENGINES)})(?=[-_.])")
 _MODE = re.compile(r"\.(rseq|no-rseq)$")
 
 
