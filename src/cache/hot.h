@@ -5,7 +5,7 @@
 //
 // Words     limits, offsets, tables: written by initialisation only, by everybody who takes part in it with the same
 //           values; the limits last. slab_of[id]: null slab -> slab -> null slab (while it is drained) -> slab, stored by
-//           the holder of heap.h's exclusive_[id]. frame_class: see page_map.h
+//           the holder of the CPU's exclusive word (cpu_slabs.h). frame_class: see page_map.h
 // Orders    initialisation happens in the process's first allocation, which creating a second thread comes after. (A thread
 //           made by hand before any allocation would need more; there the limits read as zero or as set, and the tables
 //           and offsets under them have one value only.)

@@ -10,17 +10,17 @@ constexpr u64 kSizeMask = kFrameSize - 1;  // the low bits of the packed reserva
 }
 
 bool Substrate::start(const char* engine, ClassByte* classes, std::size_t huge_from) {
-  u64 packed = primary_.load_acquire();  // [A1] pairs with [R1]
   const u64 limit = process::address_space_limit();
-  for (std::size_t bytes = kPrimaryBytes; packed == 0 && bytes >= kChunkSize; bytes /= 2) {
-    if (bytes > limit) continue;
-    const uptr base = vm::reserve(bytes, kChunkSize);
-    if (base == 0) continue;
-    if (primary_.cas_release(packed, base | log2_floor(bytes)))  // [R1] pairs with [A1]
-      packed = base | log2_floor(bytes);
-    else
-      vm::release(base, bytes);
-  }
+  const auto reserve = [limit]() -> u64 {
+    for (std::size_t bytes = kPrimaryBytes; bytes >= kChunkSize; bytes /= 2) {
+      if (bytes > limit) continue;
+      if (const uptr base = vm::reserve(bytes, kChunkSize)) return base | log2_floor(bytes);
+    }
+    return 0;
+  };
+  const u64 packed = primary_.get(reserve, [](u64 late) {
+    vm::release(late & ~kSizeMask, std::size_t{1} << (late & kSizeMask));
+  });
   if (packed == 0) return false;
   const uptr base = packed & ~kSizeMask;
   const std::size_t bytes = std::size_t{1} << (packed & kSizeMask);
@@ -42,7 +42,9 @@ void Substrate::read_environment(bool speak) {
 uptr Substrate::take_span(std::size_t frames, std::size_t alignment, u32 value, unsigned size_class) {
   const Run run = frames_.take(frames, alignment);
   if (!run) return 0;
+  Machine::step("span.taken");
   if (map_.set(run.address, frames, FrameInfo::small(value), size_class)) {
+    Machine::step("span.mapped");
     span_frames_.fetch_add_relaxed(frames);
     return run.address;
   }
@@ -53,6 +55,7 @@ uptr Substrate::take_span(std::size_t frames, std::size_t alignment, u32 value, 
 void Substrate::give_span(uptr address, std::size_t frames) {
   span_frames_.fetch_sub_relaxed(frames);
   map_.clear(address, frames);
+  Machine::step("span.cleared");
   frames_.give(address, frames, process::coarse_time_ns());
 }
 

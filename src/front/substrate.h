@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Substrate: what all engines stand on: frames, the page map, memory for metadata, large blocks, options.
 //
-// Word      primary_: 0 -> address | log2(bytes) of the primary arena's reservation (CAS); the loser of a race gives his
-//           back. Everything else that start() stores has one value only, so it may be run by several at once
-// Orders    substrate.cc:[R1] publishes the reservation; substrate.cc:[A1] sees it
+// Word      primary_: address | log2(bytes) of the primary arena's reservation, once (os/once.h); the loser of a race
+//           gives his back. Everything else that start() stores has one value only, so it may be run by several at once
 // Who       any thread, any signal handler, the child of any fork
 // Lost if killed: an unpublished reservation (address space)
 // Checked   tests/abi, tests/signal (first_call), with each engine
@@ -13,6 +12,7 @@
 #include "front/engine_options.h"
 #include "front/fault.h"
 #include "os/machine.h"
+#include "os/once.h"
 #include "os/options.h"
 #include "pages/large.h"
 #include "pages/metadata.h"
@@ -66,7 +66,7 @@ class Substrate {  // all zero until start()
   Options options_;
   const char* engine_ = nullptr;
   unsigned cpus_ = 0;
-  Atomic<u64> primary_;
+  Once<Machine> primary_;
   Atomic<u64> large_count_;
   Atomic<std::size_t> span_frames_;
   Chunk<Machine> chunks_[kPrimaryBytes / kChunkSize];

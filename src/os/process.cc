@@ -6,10 +6,10 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#include "arch/atomic.h"
 #include "arch/slab_layout.h"
+#include "os/lives.h"
+#include "os/machine.h"
 #include "os/syscall.h"
-#include "os/vm.h"
 
 #ifndef AT_RSEQ_FEATURE_SIZE
 #define AT_RSEQ_FEATURE_SIZE 27
@@ -81,46 +81,23 @@ bool is_privileged() { return getauxval(AT_SECURE) != 0; }
 
 namespace {
 
-// Word      life_page: 0 -> page (CAS), once. The page's word: 0 (fresh, or wiped by a fork) -> the Claimant word of the
-//           thread that sees it so (CAS): in the child of a fork that is the only thread there is
-//           last_epoch: in ordinary memory, so a child goes on counting where its parent was
-// Lost if killed: a number
-constinit Atomic<Atomic<u64>*> life_page;
-constinit Atomic<u64> last_epoch;
-constexpr uptr kNoSupport = 1;
-
-Atomic<u64>* make_life_page() {
-  const std::size_t bytes = vm::page_size();
-  uptr page = vm::map(bytes, 64 * kKiB);
-  if (page != 0 && !vm::wipe_on_fork(page, bytes)) {
+struct Kernel : Machine {
+  static uptr wiped_page() {
+    const std::size_t bytes = vm::page_size();
+    const uptr page = vm::map(bytes, 64 * kKiB);
+    if (page == 0 || vm::wipe_on_fork(page, bytes)) return page;
     vm::release(page, bytes);
-    page = 0;
+    return 0;
   }
-  auto* fresh = reinterpret_cast<Atomic<u64>*>(page != 0 ? page : kNoSupport);
-  Atomic<u64>* seen = nullptr;
-  if (life_page.cas_release(seen, fresh)) return fresh;  // [R1] pairs with [A1]
-  if (page != 0) vm::release(page, bytes);
-  return life_page.load_acquire();  // [A1] pairs with [R1]
-}
+  static void drop_page(uptr page) { vm::release(page, vm::page_size()); }
+  // The child of a fork has one thread, and gives it its own number.
+  static bool is_first_thread() { return raw_syscall(SYS_gettid) == raw_syscall(SYS_getpid); }
+};
 
-// The word of this thread in epoch `epoch`.
-u64 word_of(u64 epoch) {
-  const u64 thread = reinterpret_cast<u64>(__builtin_thread_pointer()) / 64;
-  return (thread << Claimant::kEpochBits) | Claimant::epoch(epoch);
-}
+constinit Lives<Kernel> lives;
 
 }  // namespace
 
-Claimant claimant() {
-  Atomic<u64>* page = life_page.load_acquire();  // [A1] pairs with [R1]
-  if (page == nullptr) page = make_life_page();
-  if (reinterpret_cast<uptr>(page) == kNoSupport) return {word_of(1), 1};
-  u64 survivor = page->load_relaxed();
-  if (survivor == 0) {
-    const u64 mine = word_of(last_epoch.fetch_add_relaxed(1) + 1);
-    if (page->cas_relaxed(survivor, mine)) survivor = mine;
-  }
-  return {word_of(survivor), survivor};
-}
+Claimant claimant() { return lives.claimant(reinterpret_cast<u64>(__builtin_thread_pointer()) / 64); }
 
 }  // namespace freeway::process

@@ -41,17 +41,20 @@ bool is_privileged();
 // Layout    thread pointer / 64 : 41 | epoch : 23; 0 = nobody. The epoch counts the forks, libc's or raw, that led to this
 //           process. The child has one thread, the one that forked, perhaps from a handler that interrupted it while it
 //           held something: what bears its thread pointer may still be held
-// Limits    without kernel support (before Linux 4.14) the epoch is 1 always, and nothing is ever taken over
+// Limits    nothing is ever taken over where the kernel wipes no pages (before Linux 4.14), or where a child's first
+//           thread was not the first to claim something (lives.h)
 struct Claimant {
   static constexpr unsigned kEpochBits = 23;
   u64 self = 0;      // what this thread writes
-  u64 survivor = 0;  // the same of the thread that this process began with
+  u64 survivor = 0;  // the same of the thread that this process began with; of thread 0: it is not known
 
+  static constexpr u64 name(u64 thread, u64 in_epoch) { return (thread << kEpochBits) | epoch(in_epoch); }
   static constexpr u64 epoch(u64 word) { return word & low_bits(kEpochBits); }
   static constexpr u64 thread(u64 word) { return word >> kEpochBits; }
   // Whether a word that reads `seen` may be replaced by `self`: nobody holds it, or one who is not in this process.
   constexpr bool may_replace(u64 seen) const {
-    return seen == 0 || (epoch(seen) != epoch(survivor) && thread(seen) != thread(survivor));
+    return seen == 0 ||
+           (thread(survivor) != 0 && epoch(seen) != epoch(survivor) && thread(seen) != thread(survivor));
   }
 };
 Claimant claimant();

@@ -144,6 +144,9 @@ TEST(Claimant, OnlyWhatNobodyInThisProcessCanHoldMayBeReplaced) {
       const bool left_behind = epoch != 3 && thread != 2;
       ASSERT_EQ(who.may_replace(seen), left_behind) << thread << " " << epoch;
       ASSERT_TRUE(who.may_replace(0));
+      // Where it is not known whom the process began with.
+      ASSERT_FALSE((Claimant{who.self, 3}.may_replace(seen)));
+      ASSERT_TRUE((Claimant{who.self, 3}.may_replace(0)));
     }
 }
 
@@ -205,6 +208,22 @@ TEST(Claimant, EachDescendantHasAnotherEpochThanAllItsAncestors) {
                  last != here && here * child * grandchild * last != 0};
     });
   }), 1u);
+}
+
+// A handler that forked may start threads in the child before it returns into the call that it interrupted.
+TEST(Claimant, AThreadThatAsksBeforeTheOneThatForkedTakesNothingFromIt) {
+  if (FREEWAY_EMULATED) GTEST_SKIP() << "no page is wiped here";
+  const u64 mine = claimant().self;  // held, as by the interrupted call
+  for (auto make : {libc_fork, raw_fork}) {
+    EXPECT_EQ(in_child(make, [&] {
+      Claimant made;
+      std::thread([&] { made = claimant(); }).join();
+      const Claimant child = claimant();
+      return u64{!made.may_replace(mine) && !child.may_replace(mine) && !made.may_replace(child.self) &&
+                 !child.may_replace(made.self) && Claimant::epoch(made.self) == Claimant::epoch(child.self) &&
+                 Claimant::epoch(made.self) != Claimant::epoch(mine)};
+    }), 1u);
+  }
 }
 
 TEST(Claimant, ThreadsThatAskAtOnceAreInOneEpoch) {

@@ -13,20 +13,13 @@ namespace freeway {
 // Empties what caches can be had. False if other CPUs' slabs could not be.
 bool Heap::drain() {
   const process::Claimant who = process::claimant();
-  auto* null_slab = reinterpret_cast<Slab*>(freeway_hot.null_slab);
   bool complete = true;
   if (uses_rseq()) {
     // One slab at a time: a thread that stops here strands one.
     for (u32 id = 0; id < ids_; ++id) {
-      Slab* slab = slabs_[id].load_acquire();  // [A2] pairs with small.cc:[R2]
-      if (slab == nullptr || !seize(id)) continue;
-      freeway_hot.slab_of[id].store_release(null_slab);  // [R2] pairs with small.cc:[A2]
-      const bool mine = process::interrupt_sections();
-      if (mine) magazines_.empty(*slab);
-      freeway_hot.slab_of[id].store_release(slab);  // [R2] pairs with small.cc:[A2]
-      unseize(id);
-      complete &= mine;
-      if (!mine) break;
+      const auto end = cpu_slabs_.drain(id, who, process::interrupt_sections, [this](Slab& slab) { magazines_.empty(slab); });
+      complete = end != CpuSlabs<Machine>::Drained::kRefused;
+      if (!complete) break;
     }
     if (!complete) drain_own();
   }
@@ -47,6 +40,7 @@ void Heap::drain_own() {
     for (u32 tries = 0; tries < kMagazines[c].big / kBatchMax + 2; ++tries) {
       const unsigned n = access.pop_batch(c, blocks, kBatchMax);
       if (n == 0) break;
+      Machine::step("drain.own");
       magazines_.flush(c, blocks, n);
     }
     if (const u32 d = access.take_current(c)) superblocks_.let_go(d);

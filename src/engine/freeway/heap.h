@@ -10,6 +10,7 @@
 #pragma once
 
 #include "cache/claimed_slabs.h"
+#include "cache/cpu_slabs.h"
 #include "cache/hot.h"
 #include "cache/magazines.h"
 #include "cache/rseq_slabs.h"
@@ -91,7 +92,7 @@ class Heap {  // all zero until start(): it takes no room in the file
   // --- For accounting (account.cc). ---------------------------------------------------------------------------------
   template <class F>
   void each_slab(F&& f);  // f(Slab&): all that exist, claimed, drained or not
-  bool uses_rseq() const { return mode_.load_relaxed() == kRseq; }
+  bool uses_rseq() const { return mode_.peek() == kRseq; }
   ClassAccount account_of(unsigned only);  // 0: all classes
 
  private:
@@ -108,8 +109,6 @@ class Heap {  // all zero until start(): it takes no room in the file
   void free_small_slow(void* block, FrameInfo info, const void* caller);
   Slab* own_slab();
   Slab* make_slab();
-  bool seize(u32 id);
-  void unseize(u32 id) { exclusive_[id].store_release(0); }  // [R1] pairs with small.cc:[A1]
   template <class F>
   bool with_claimed_slab(F&& f);
   // small.cc
@@ -123,16 +122,12 @@ class Heap {  // all zero until start(): it takes no room in the file
   Superblocks<Machine, Backing> superblocks_;
   Magazines<Heap> magazines_;
   ClaimedSlabs<Machine> claimed_;
+  CpuSlabs<Machine> cpu_slabs_;
 
-  // Word      mode_: kUndecided -> the mode (CAS), when the environment can be read
-  //           exclusive_[id]: 0, or a thread that is not in this process, -> the own word (process::Claimant; CAS) -> 0.
-  //           Its holder alone stores slab_of[id] and slabs_[id]; killed, it leaves that CPU on the claimed slabs until
-  //           the next fork
-  Atomic<u32> mode_;
+  // kUndecided, then the mode, for good, when the environment can be read.
+  Once<Machine> mode_;
   Atomic<u64> random_;
   u32 ids_ = 0;  // CPU numbers and concurrency ids are below it
-  Atomic<u64> exclusive_[HOT_IDS];
-  Atomic<Slab*> slabs_[HOT_IDS];
   Atomic<u64> null_tops_[Slab::kClasses];
   Atomic<u64> zeros_[3];
 };
@@ -176,7 +171,7 @@ void Heap::each_class(F&& f) {
 template <class F>
 void Heap::each_slab(F&& f) {
   for (u32 id = 0; id < ids_; ++id)
-    if (Slab* slab = slabs_[id].load_acquire()) f(*slab);  // [A2] pairs with small.cc:[R2]
+    if (Slab* slab = cpu_slabs_.made(id)) f(*slab);
   for (unsigned n = 0; n < claimed_.kSlabs; ++n)
     if (Slab* slab = claimed_.slab(n)) f(*slab);
 }

@@ -10,6 +10,7 @@ namespace freeway {
 u32 Backing::make_descriptor(unsigned c) {
   const std::size_t bytes = Descriptor<Machine>::bytes(kSizeClasses[c].words);
   const u32 index = heap_->metadata().take(static_cast<u32>(bytes / Metadata<Machine>::kUnit));
+  Machine::step("heap.descriptor");
   if (index != 0) descriptor(index).size_class.store_relaxed(c);
   return index;
 }
@@ -30,16 +31,10 @@ void Backing::give_span(uptr span, unsigned c) { heap_->substrate().give_span(sp
 
 // --- Slabs -------------------------------------------------------------------------------------------------------------
 
-// Takes the right to install or remove slab `id`; false if another thread has it.
-bool Heap::seize(u32 id) {
-  const process::Claimant who = process::claimant();
-  u64 seen = exclusive_[id].load_relaxed();
-  return who.may_replace(seen) && exclusive_[id].cas_acquire(seen, who.self);  // [A1] pairs with heap.h:[R1]
-}
-
 Slab* Heap::make_slab() {
   const uptr memory = vm::map(align_up(sizeof(Slab), kFrameSize), kFrameSize);
   if (memory == 0) return nullptr;
+  Machine::step("heap.slab");
   auto* slab = reinterpret_cast<Slab*>(memory);
   for (auto& top : slab->top) top.store_relaxed(closed());
   for (unsigned c = 0; c < kClassCount; ++c) slab->capacity[c].store_relaxed(kMagazines[c].small);
@@ -49,20 +44,12 @@ Slab* Heap::make_slab() {
 // The slab of the CPU that this thread was on a moment ago, made if there is none. Null: not in this mode, the thread is
 // not registered, no memory, or the slab is being drained.
 Slab* Heap::own_slab() {
-  if (mode_.load_relaxed() != kRseq) return nullptr;
+  if (mode_.peek() != kRseq) return nullptr;
   const auto* thread = static_cast<const volatile char*>(__builtin_thread_pointer());
   const auto registered = *reinterpret_cast<const volatile int*>(thread + freeway_hot.any_rseq + RSEQ_CPU_ID);
   const u32 id = *reinterpret_cast<const volatile u32*>(thread + freeway_hot.any_id);
   if (registered < 0 || id >= ids_) return nullptr;
-  Slab* slab = freeway_hot.slab_of[id].load_acquire();  // [A2] pairs with [R2]
-  if (reinterpret_cast<u64>(slab) != freeway_hot.null_slab) return slab;
-  if (!seize(id)) return nullptr;
-  // A slab that exists but is not installed was being drained by a thread that a fork left behind.
-  slab = slabs_[id].load_relaxed();
-  if (slab == nullptr && (slab = make_slab()) != nullptr) slabs_[id].store_release(slab);  // [R2] pairs with [A2] heap.h:[A2]
-  if (slab != nullptr) freeway_hot.slab_of[id].store_release(slab);                        // [R2] pairs with [A2]
-  unseize(id);
-  return slab;
+  return cpu_slabs_.get(id, process::claimant, [this] { return make_slab(); });
 }
 
 namespace {
@@ -77,6 +64,7 @@ bool Heap::with_claimed_slab(F&& f) {
   if (n == claimed_.kSlabs) return false;
   Slab* slab = claimed_.slab(n);
   if (slab == nullptr && (slab = make_slab()) != nullptr) claimed_.set_slab(n, slab);
+  Machine::step("heap.claimed");
   if (slab != nullptr) f(ClaimedSlab(*slab), *slab);
   claimed_.release(n);
   return slab != nullptr;
@@ -116,6 +104,7 @@ void* Heap::small_direct(unsigned c) {
   void* block = nullptr;
   while (const u32 d = superblocks_.hold(c)) {
     const unsigned got = superblocks_.take(d, 1, &block);
+    Machine::step("heap.direct");
     superblocks_.let_go(d);
     if (got == 1) return block;
   }

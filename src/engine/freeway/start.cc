@@ -64,21 +64,15 @@ void Heap::fill_tables() {
   freeway_hot.null_slab = reinterpret_cast<u64>(null_slab);
   if (freeway_hot.any_rseq == 0) enter_by(0, 0, 0);
   ids_ = process::id_bound();
-  for (u32 id = 0; id < ids_; ++id) {
-    Slab* none = nullptr;
-    freeway_hot.slab_of[id].cas_relaxed(none, null_slab);
-  }
+  cpu_slabs_.init(freeway_hot.slab_of, ids_, null_slab);
 }
 
 // Chooses between restartable sections and claimed slabs, and opens the fast path.
 void Heap::decide_mode() {
   const Options& options = substrate_->options();
   const process::Rseq rseq = process::rseq();
-  u32 mode = kUndecided;
-  const u32 wanted = options.use_rseq && rseq.registered && ids_ <= HOT_IDS ? kRseq : kClaimed;
-  if (mode_.cas_relaxed(mode, wanted)) mode = wanted;
-
-  const bool on = mode == kRseq;
+  const Mode wanted = options.use_rseq && rseq.registered && ids_ <= HOT_IDS ? kRseq : kClaimed;
+  const bool on = mode_.get([wanted] { return wanted; }, [](u64) {}) == kRseq;
   const u64 area = static_cast<u64>(rseq.offset);
   enter_by(on && rseq.has_mm_cid ? area : 0, on && !rseq.has_mm_cid ? area : 0, rseq.bytes);
   if (on) process::can_interrupt_sections();

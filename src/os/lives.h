@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+// Lives: by which name a thread of this process claims things, and whom the process began with (process::Claimant).
+//
+// Words     page: the address of a word in a page that the kernel wipes in the child of a fork (once.h)
+//           that word: 0 (fresh, or wiped) -> the name of the thread that the process began with, or a name of nobody's
+//           with this process's epoch, if another thread came first (CAS)
+//           last_epoch: in ordinary memory, so a child goes on counting where its parent was
+// Who       any thread, any signal handler, the child of any fork
+// Why "or nobody's"  a handler that forked may start threads in the child before it returns into the call that it
+//           interrupted, and one of them may be the first to come here. Were it taken for the survivor, what the real
+//           one still holds would be taken from it. With nobody's name nothing is ever taken over in that process
+// Orders    the words name, they publish nothing: what is claimed has orders of its own
+// Progress  wait-free       Lost if killed: a number
+// Checked   tests/model/claimed_slabs_model.cc, tests/unit/process_test.cc
+//
+// Env provides: wiped_page() -> address of a zeroed page that a fork wipes, 0 if there is none; drop_page(address);
+// is_first_thread(): whether this thread is the one that the process began with
+#pragma once
+
+#include "os/once.h"
+#include "os/process.h"
+
+namespace freeway::process {
+
+template <class Env>
+class Lives {
+ public:
+  using Word = typename Env::template Atomic<u64>;
+
+  // `thread`: thread pointer / 64 of the caller.
+  Claimant claimant(u64 thread) {
+    const u64 page = page_.get(
+        [] {
+          const u64 fresh = Env::wiped_page();
+          return fresh != 0 ? fresh : kNoSupport;
+        },
+        [](u64 page_too_late) {
+          if (page_too_late != kNoSupport) Env::drop_page(page_too_late);
+        });
+    if (page == kNoSupport) return {Claimant::name(thread, 1), 1};
+    Word& word = *reinterpret_cast<Word*>(page);
+    u64 survivor = word.load_relaxed();
+    if (survivor == 0) {
+      const bool first = Env::is_first_thread() || Env::mutant("whoever comes first survived");
+      const u64 mine = Claimant::name(first ? thread : 0, last_epoch_.fetch_add_relaxed(1) + 1);
+      Env::step("lives.named");
+      if (word.cas_relaxed(survivor, mine)) survivor = mine;
+    }
+    return {Claimant::name(thread, survivor), survivor};
+  }
+
+ private:
+  static constexpr u64 kNoSupport = 1;
+
+  Once<Env> page_;
+  typename Env::template Atomic<u64> last_epoch_;
+};
+
+}  // namespace freeway::process
