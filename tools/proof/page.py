@@ -24,7 +24,8 @@ AREAS = {
     " jumps out, or the thread stays or vanishes.",
     "sections": "The same inside restartable sequences, where the interrupted section must start again with nothing"
     " changed.",
-    "steps": "The longest calls, executed one instruction at a time, with nobody else in the way (`tests/steps/README.md`).",
+    "steps": "The longest calls, executed one instruction at a time, with nobody else in the way"
+    " (`tests/steps/README.md`).",
     "stops and kills": "Threads and processes that stop or die anywhere while the others go on.",
     "forks": "Children of processes whose threads are inside the allocator.",
     "system calls": "System calls of the library that the kernel refused, and what came after.",

@@ -28,7 +28,7 @@ class Figure:
     @property
     def engine(self) -> str:
         """The paper engine that the test is about; empty: Freeway's own."""
-        found = _ENGINE.match(self.test)
+        found = _ENGINE.search(self.test)
         return found[1] if found else ""
 
     @property
