@@ -9,6 +9,7 @@
  *
  * Every function is lock-free and may be called from any thread and any signal handler, except where it says otherwise and
  * except for buddies made with FREEWAY_BUDDY_SPIN. Failures return NULL, 0 or -1 and set errno; success keeps it.
+ * A handle that is NULL or at which no buddy was made, and NULL for anything that a function reads or fills in, is EINVAL.
  */
 #ifndef FREEWAY_BUDDY_H
 #define FREEWAY_BUDDY_H
@@ -46,7 +47,8 @@ size_t freeway_buddy_metadata_size(const freeway_buddy_options_t* options);
  * one process, before all others use it. There is nothing to destroy. */
 freeway_buddy_t* freeway_buddy_create(void* metadata, size_t metadata_bytes, void* memory,
                                       const freeway_buddy_options_t* options);
-/* The buddy that another process made in this (mapped) metadata; NULL with EINVAL if there is none. */
+/* The buddy that another process made in this (mapped) metadata; NULL with EINVAL if there is none, or if its header is not
+ * as it was made. All of the metadata must be mapped; the state of the tree behind the header is not checked. */
 freeway_buddy_t* freeway_buddy_attach(void* metadata);
 
 /* A block of at least `bytes`; NULL with ENOMEM if no such block is free, or `bytes` is more than max_block. The search begins
@@ -99,11 +101,12 @@ enum {
 freeway_buddy_nodes_t* freeway_buddy_nodes_create(const freeway_buddy_options_t* options, unsigned nodes);
 /* Unmaps it; nobody may use it any more. 0 or -1. */
 int freeway_buddy_nodes_destroy(freeway_buddy_nodes_t* nodes);
+/* 0 for NULL. */
 unsigned freeway_buddy_nodes_count(freeway_buddy_nodes_t* nodes);
 /* The buddy of the node with this index, NULL with EINVAL beyond the last. `*placed` (may be NULL): whether the kernel
  * accepted to place it. */
 freeway_buddy_t* freeway_buddy_nodes_buddy(freeway_buddy_nodes_t* nodes, unsigned index, int* placed);
-/* As freeway_buddy_alloc; `policy` is one of the above. */
+/* As freeway_buddy_alloc; `policy` is one of the above, else EINVAL. */
 void* freeway_buddy_nodes_alloc(freeway_buddy_nodes_t* nodes, size_t bytes, int policy);
 /* As freeway_buddy_free; from any node. */
 int freeway_buddy_nodes_free(freeway_buddy_nodes_t* nodes, void* block);

@@ -92,7 +92,7 @@ int summary_fd() {
 int open_summary(const char* path) {
   const long fd = raw_syscall(SYS_openat, static_cast<u64>(AT_FDCWD), reinterpret_cast<u64>(path),
                               O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd < 0) Line().text("freeway: cannot write statistics to ").text(path).write();
+  if (fd < 0) Line().text("freeway: cannot write statistics to ").quoted(path, 200).write();
   return static_cast<int>(fd);
 }
 

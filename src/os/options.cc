@@ -103,7 +103,7 @@ const char* option_text(const char* name) {
 }
 
 void complain_of_option(const char* name, const char* text, const char* values) {
-  Line().text("freeway: FREEWAY_").text(name).text("=").text(text).text(" is not understood (").text(values)
+  Line().text("freeway: FREEWAY_").text(name).text("=").quoted(text).text(" is not understood (").text(values)
       .text("); the default is used").write();
 }
 

@@ -2,7 +2,8 @@
 // options.h: what FREEWAY_… in the environment asks for.
 //
 // Read once, when the C library has set `environ` (the first allocations of a process may come before that). Ignored in
-// setuid programs. A value that is not understood gets one line on fd 2, and the default is used.
+// setuid programs. A value that is not understood gets one line on fd 2, and the default is used. Of an option that is
+// there twice the first counts; an empty value is none.
 #pragma once
 
 #include "base/integers.h"

@@ -20,6 +20,15 @@ Line& Line::text(const char* s, std::size_t width) {
   return *this;
 }
 
+Line& Line::quoted(const char* s, std::size_t most) {
+  for (; *s != 0; ++s) {
+    if (most-- == 0) return text("...");
+    const bool control = (*s >= 0 && *s < ' ') || *s == 0x7f;
+    put(control ? '?' : *s);
+  }
+  return *this;
+}
+
 // Moves what was written from `from` on to the right, up to `width` characters.
 void Line::pad(std::size_t from, std::size_t width) {
   std::size_t length = used_ - from;

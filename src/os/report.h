@@ -11,6 +11,8 @@ class Line {
  public:
   Line& text(const char* s);
   Line& text(const char* s, std::size_t width);      // padded on the right
+  // What others wrote: control characters as '?', and at most `most` characters, then "...".
+  Line& quoted(const char* s, std::size_t most = 120);
   Line& number(u64 value, std::size_t width = 0);    // decimal, padded on the left
   Line& hex(u64 value);                              // 0x…
   Line& bytes(u64 value, std::size_t width = 0);     // 12.3 MiB, padded on the left

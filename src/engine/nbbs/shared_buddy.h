@@ -54,7 +54,8 @@ class alignas(64) SharedBuddy {
   u64 seal() {
     const Settings& s = settings();
     u64 sum = static_cast<u64>(distance_);
-    for (const u64 part : {u64{s.levels}, u64{s.min_shift}, u64{s.max_shift}, u64{s.levels_per_word}, u64(s.kind)}) {
+    const u64 parts[] = {s.levels, s.min_shift, s.max_shift, s.levels_per_word, static_cast<u64>(s.kind)};
+    for (const u64 part : parts) {
       sum = (sum + part + 0x9E37'79B9'7F4A'7C15) * 0xBF58'476D'1CE4'E5B9;
       sum ^= sum >> 31;
     }
