@@ -87,6 +87,10 @@ class Front {  // all zero until start()
   void free(void* block, const void* caller);
   std::size_t usable_size(const void* block, const void* caller);
   std::size_t allocate_batch(std::size_t bytes, std::size_t count, void** blocks);
+  // What was to be freed at once is no array.
+  void bad_batch(std::size_t count, const void* blocks, const void* caller) {
+    report_batch(count, blocks, caller, substrate_.options().report_only);
+  }
 
   // Gives memory without live blocks back, keeping about `keep` bytes ready; bytes given back.
   std::size_t trim(std::size_t keep);
@@ -98,7 +102,8 @@ class Front {  // all zero until start()
   void finish();
   // What the engine is and which of its forms is in use: a word or two.
   const char* mode() {
-    if constexpr (requires { engine_.mode(); }) return engine_.mode();
+    if constexpr (requires { engine_.mode(); })
+      if (has_engine()) return engine_.mode();
     return E::kName;
   }
 
@@ -122,6 +127,8 @@ class Front {  // all zero until start()
     errno = ENOMEM;
     return nullptr;
   }
+  // Whether the engine has been started by now: it is not while memory is refused, or the environment cannot be read.
+  bool has_engine() { return start() && (kStartsEarly || ready()); }
   // Whether the engine has blocks of so many bytes; the largest may be an option, then it has largest().
   bool is_small(std::size_t bytes) const {
     if constexpr (requires { engine_.largest(); }) return bytes <= engine_.largest();

@@ -224,6 +224,7 @@ std::size_t Front<E>::trim(std::size_t keep) {
   if (!start() || !ready()) return 0;
   const u64 before = substrate_.frames().policy().purged_bytes();
   engine_.trim();
+  substrate_.large().release_kept();
   substrate_.frames().purge_to(keep / kFrameSize);
   return substrate_.frames().policy().purged_bytes() - before;
 }

@@ -11,7 +11,7 @@ void Front<E>::fill_stats(freeway_stats_t& stats) {
   memset(&stats, 0, sizeof(stats));
   if (!start()) return;
   Account small;
-  if (kStartsEarly || ready()) engine_.account(small);
+  if (has_engine()) engine_.account(small);
   substrate_.fill_stats(stats, substrate_.span_bytes(), small.live_bytes);
   stats.live_blocks = small.live_blocks + stats.large_blocks;
   stats.cached = small.cached_bytes;
@@ -27,7 +27,7 @@ void Front<E>::fill_stats(freeway_stats_t& stats) {
 template <Engine E>
 void Front<E>::fill_audit(freeway_audit_t& audit) {
   memset(&audit, 0, sizeof(audit));
-  if (!start() || !(kStartsEarly || ready())) return;
+  if (!has_engine()) return;
   if constexpr (requires { engine_.audit(audit); }) {
     engine_.audit(audit);
   } else {
@@ -45,7 +45,7 @@ template <Engine E>
 template <class F>
 void Front<E>::each_class(F&& f) {
   if constexpr (requires { engine_.each_class(f); })
-    if (start() && (kStartsEarly || ready())) engine_.each_class(f);
+    if (has_engine()) engine_.each_class(f);
 }
 
 template <Engine E>
@@ -53,7 +53,8 @@ void Front<E>::write_summary(int fd) {
   freeway_stats_t stats;
   fill_stats(stats);
   write_figures(fd, mode(), stats);
-  if constexpr (requires { engine_.write_classes(fd); }) engine_.write_classes(fd);
+  if constexpr (requires { engine_.write_classes(fd); })
+    if (has_engine()) engine_.write_classes(fd);
 }
 
 template <Engine E>
@@ -61,7 +62,8 @@ void Front<E>::write_summary_json(int fd) {
   freeway_stats_t stats;
   fill_stats(stats);
   write_figures_json(fd, E::kName, mode(), stats);
-  if constexpr (requires { engine_.write_classes_json(fd); }) engine_.write_classes_json(fd);
+  if constexpr (requires { engine_.write_classes_json(fd); })
+    if (has_engine()) engine_.write_classes_json(fd);
   write_all(fd, " ]}\n", 4);
 }
 

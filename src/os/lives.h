@@ -13,7 +13,8 @@
 // Progress  wait-free       Lost if killed: a number
 // Checked   tests/model/claimed_slabs_model.cc, tests/unit/process_test.cc
 //
-// Env provides: wiped_page() -> address of a zeroed page that a fork wipes, 0 if there is none; drop_page(address);
+// Env provides: wiped_page() -> address of a zeroed page that a fork wipes, kNoSupport where the kernel has none, 0 if it
+// refuses one now: then this process is in epoch 1, as it will be once it has the page; drop_page(address);
 // is_first_thread(): whether this thread is the one that the process began with
 #pragma once
 
@@ -26,18 +27,16 @@ template <class Env>
 class Lives {
  public:
   using Word = typename Env::template Atomic<u64>;
+  static constexpr u64 kNoSupport = 1;
 
   // `thread`: thread pointer / 64 of the caller.
   Claimant claimant(u64 thread) {
     const u64 page = page_.get(
-        [] {
-          const u64 fresh = Env::wiped_page();
-          return fresh != 0 ? fresh : kNoSupport;
-        },
+        [] { return Env::wiped_page(); },
         [](u64 page_too_late) {
           if (page_too_late != kNoSupport) Env::drop_page(page_too_late);
         });
-    if (page == kNoSupport) return {Claimant::name(thread, 1), 1};
+    if (page == kNoSupport || page == 0) return {Claimant::name(thread, 1), 1};
     Word& word = *reinterpret_cast<Word*>(page);
     u64 survivor = word.load_relaxed();
     if (survivor == 0) {
@@ -50,8 +49,6 @@ class Lives {
   }
 
  private:
-  static constexpr u64 kNoSupport = 1;
-
   Once<Env> page_;
   typename Env::template Atomic<u64> last_epoch_;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "os/process.h"
 
+#include <errno.h>
 #include <linux/membarrier.h>
 #include <sys/auxv.h>
 #include <sys/resource.h>
@@ -39,26 +40,25 @@ Rseq rseq() {
   return result;
 }
 
-unsigned id_bound() {
+Cpus cpus() {
   // The kernel answers with the bytes of its CPU mask, whose bits are all the numbers it can have.
   u64 mask[HOT_IDS / 64];
-  long bytes = raw_syscall(SYS_sched_getaffinity, 0, sizeof(mask), reinterpret_cast<u64>(mask));
-  return bytes <= 0 ? HOT_IDS : static_cast<unsigned>(bytes) * 8;
-}
-
-unsigned usable_cpus() {
-  u64 mask[HOT_IDS / 64];
-  long bytes = raw_syscall(SYS_sched_getaffinity, 0, sizeof(mask), reinterpret_cast<u64>(mask));
-  unsigned cpus = 0;
-  for (long i = 0; i < bytes / 8; ++i) cpus += popcount(mask[i]);
-  return cpus == 0 ? 1 : cpus;
+  const long bytes = raw_syscall(SYS_sched_getaffinity, 0, sizeof(mask), reinterpret_cast<u64>(mask));
+  if (bytes == -EINVAL) return {2 * HOT_IDS, HOT_IDS};  // its mask is longer
+  if (bytes <= 0) return {HOT_IDS, 1};                  // it does not say (a filter)
+  unsigned usable = 0;
+  for (long i = 0; i < bytes / 8; ++i) usable += popcount(mask[i]);
+  return {static_cast<unsigned>(bytes) * 8, usable == 0 ? 1 : usable};
 }
 
 bool can_interrupt_sections() {
   return raw_syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ, 0, 0) == 0;
 }
 
-bool interrupt_sections() { return raw_syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ, 0, 0) == 0; }
+bool interrupt_sections() {
+  const auto interrupt = [] { return raw_syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ, 0, 0) == 0; };
+  return interrupt() || (can_interrupt_sections() && interrupt());  // registering may have been refused at the start
+}
 
 const char* single_threaded_flag() {
   static constexpr char kNever = 0;
@@ -85,9 +85,11 @@ struct Kernel : Machine {
   static uptr wiped_page() {
     const std::size_t bytes = vm::page_size();
     const uptr page = vm::map(bytes, 64 * kKiB);
-    if (page == 0 || vm::wipe_on_fork(page, bytes)) return page;
+    if (page == 0) return 0;
+    const vm::Answer answer = vm::wipe_on_fork(page, bytes);
+    if (answer == vm::Answer::kDone) return page;
     vm::release(page, bytes);
-    return 0;
+    return answer == vm::Answer::kNotOffered ? Lives<Kernel>::kNoSupport : 0;
   }
   static void drop_page(uptr page) { vm::release(page, vm::page_size()); }
   // The child of a fork has one thread, and gives it its own number.

@@ -82,6 +82,12 @@ std::size_t resident(uptr address, std::size_t bytes) {
 
 bool release(uptr address, std::size_t bytes) { return raw_syscall(SYS_munmap, address, bytes) == 0; }
 
+bool offers(std::size_t bytes) {
+  const uptr probe = map_raw(bytes, kReadWrite, kPrivateAnonymous);
+  if (probe != 0) release(probe, bytes);
+  return probe != 0;
+}
+
 bool move(uptr from, std::size_t old_bytes, uptr to, std::size_t new_bytes) {
   return !failed(raw_syscall(SYS_mremap, from, old_bytes, new_bytes, kMoveTo, to));
 }
@@ -90,8 +96,10 @@ bool resize(uptr address, std::size_t old_bytes, std::size_t new_bytes) {
   return !failed(raw_syscall(SYS_mremap, address, old_bytes, new_bytes, 0));
 }
 
-bool wipe_on_fork(uptr address, std::size_t bytes) {
-  return raw_syscall(SYS_madvise, address, bytes, kWipeOnFork) == 0;
+Answer wipe_on_fork(uptr address, std::size_t bytes) {
+  constexpr long kUnknownAdvice = -22;  // -EINVAL
+  const long result = raw_syscall(SYS_madvise, address, bytes, kWipeOnFork);
+  return result == 0 ? Answer::kDone : result == kUnknownAdvice ? Answer::kNotOffered : Answer::kRefused;
 }
 
 }  // namespace freeway::vm

@@ -28,11 +28,17 @@ void prefer_huge(uptr address, std::size_t bytes);
 std::size_t resident(uptr address, std::size_t bytes);
 // Ends the mapping. False (at the mapping limit): it is still there.
 bool release(uptr address, std::size_t bytes);
-// Moves a mapping onto reserved address space (which it replaces). False: nothing changed.
+// Whether the kernel would give so much more memory at this moment: to be asked before a mapping that is to grow moves.
+bool offers(std::size_t bytes);
+// Moves a mapping onto reserved address space, which it replaces. False: `from` is as it was, and `to` is not the
+// caller's any more. Kernels end the reservation before they find a reason to refuse, and then another thread may have
+// that place already: nothing may be said or done about it. (A kernel that refuses earlier, as at the mapping limit,
+// leaves it; then address space is lost, no memory.)
 bool move(uptr from, std::size_t old_bytes, uptr to, std::size_t new_bytes);
 // Changes the size of a mapping where it is. False: nothing changed.
 bool resize(uptr address, std::size_t old_bytes, std::size_t new_bytes);
-// Asks for memory that reads as zero in a forked child. False: not offered (before Linux 4.14).
-bool wipe_on_fork(uptr address, std::size_t bytes);
+enum class Answer { kDone, kRefused, kNotOffered };  // kRefused: this time
+// Asks for memory that reads as zero in a forked child. Not offered before Linux 4.14.
+Answer wipe_on_fork(uptr address, std::size_t bytes);
 
 }  // namespace freeway::vm

@@ -5,10 +5,13 @@
 // Word      the FrameInfo of the block's first frame: {kind, length in frames}
 // Moves     birth: 0 -> {kind, n} by the frames' owner      free, move: {kind, n} -> 0 (CAS): the winner owns the block
 //           resize: {kind, n} -> {kind, m} (CAS)
+//           kept: mappings that the kernel would not end (at its limit even munmap fails), a chain through their first
+//           words: pushed (CAS), taken whole (exchange). They are tried again when huge blocks come and go
 // Duties    who takes the entry away gives the frames back, or puts an entry back. The entry goes *before* the memory: a
 //           mapping that someone else gets at the same address must not be described by ours
 // Double free  the second CAS fails: seen exactly, while the frames are not a new block's
-// Lost if killed: the block
+// Orders    [R1] a kept mapping's link is published with it; [A1] who takes the chain sees it
+// Lost if killed: the block; address space of kept mappings in hand
 // Checked   tests/unit/large_test.cc, tests/abi
 #pragma once
 
@@ -82,35 +85,56 @@ class LargeBlocks {
     return true;
   }
 
-  // Moves a huge block to a mapping of `bytes` (at least huge), copying nothing. 0: it is as it was.
+  // Moves a huge block to a mapping of `bytes` (huge, and more than it has), copying nothing. 0: it is as it was.
   uptr move_huge(uptr address, FrameInfo info, std::size_t bytes) {
     const std::size_t frames = ceil_div(bytes, kFrameSize);
-    if (frames > kMaxFrames) return 0;
+    if (frames > kMaxFrames || frames <= info.value()) return 0;
+    if constexpr (requires { Env::offers(bytes); })
+      if (!Env::offers((frames - info.value()) * kFrameSize)) return 0;
     uptr target = Env::reserve(frames * kFrameSize, kFrameSize);
     if (target == 0) return 0;
-    if (!map_->set(target, 1, FrameInfo::huge(frames), 0)) {
+    // Its entry, while the place is ours: from here on set() finds it. A move that is refused may make it another's.
+    const bool has_entry = map_->set(target, 1, FrameInfo{}, 0);
+    Env::step("large.target");
+    if (!has_entry || !map_->claim(address, info)) {
       Env::release(target, frames * kFrameSize);
       return 0;
     }
-    Env::step("large.target");
-    if (map_->claim(address, info)) {
-      Env::step("large.moving");
-      if (Env::move(address, info.value() * kFrameSize, target, frames * kFrameSize)) {
-        huge_.fetch_add_relaxed(frames - info.value());
-        return target;
-      }
+    Env::step("large.moving");
+    if (!Env::move(address, info.value() * kFrameSize, target, frames * kFrameSize)) {
       map_->set(address, 1, info, 0);
+      return 0;
     }
-    map_->clear(target, 1);
-    Env::release(target, frames * kFrameSize);
-    return 0;
+    huge_.fetch_add_relaxed(frames - info.value());
+    map_->set(target, 1, FrameInfo::huge(frames), 0);
+    return target;
+  }
+
+  // Ends what mappings could not be ended earlier.
+  void release_kept() {
+    if (kept_.load_relaxed() == 0) return;
+    bool refused = false;
+    for (uptr here = kept_.exchange_acquire(0); here != 0;) {  // [A1] pairs with [R1]
+      const Kept kept = *kept_at(here);
+      Env::step("large.kept");
+      refused = refused || !Env::release(here, kept.bytes);
+      if (refused) push_kept(here, kept.bytes);
+      here = kept.next;
+    }
   }
 
   std::size_t huge_count() const { return huge_count_.load_relaxed(); }
   std::size_t huge_bytes() const { return huge_.load_relaxed() * kFrameSize; }
 
  private:
+  struct Kept {
+    uptr next;
+    std::size_t bytes;
+  };
+  static Kept* kept_at(uptr address) { return reinterpret_cast<Kept*>(address); }
+
   Block take_huge(std::size_t frames, std::size_t alignment) {
+    release_kept();
     uptr address = Env::map(frames * kFrameSize, alignment < kFrameSize ? kFrameSize : alignment);
     if (address == 0) return {};
     Env::step("large.mapped");
@@ -126,23 +150,37 @@ class LargeBlocks {
   void give_huge(uptr address, std::size_t frames) {
     huge_.fetch_sub_relaxed(frames);
     huge_count_.fetch_sub_relaxed(1);
-    // At the mapping limit even munmap fails; then the memory goes and the address space stays.
-    if (!Env::release(address, frames * kFrameSize)) Env::purge(address, frames * kFrameSize);
+    if (Env::release(address, frames * kFrameSize)) return release_kept();
+    Env::purge(address, frames * kFrameSize);
+    // The program may have protected it.
+    if (Env::commit(address, kFrameSize)) push_kept(address, frames * kFrameSize);
+  }
+
+  void push_kept(uptr address, std::size_t bytes) {
+    uptr top = kept_.load_relaxed();
+    do {
+      *kept_at(address) = {top, bytes};
+      Env::step("large.keep");
+    } while (!kept_.cas_release(top, address));  // [R1] pairs with [A1]
   }
 
   bool resize_huge(uptr address, FrameInfo info, std::size_t frames) {
     if (!map_->claim(address, info)) return false;
     Env::step("large.resizing");
-    bool done = Env::resize(address, info.value() * kFrameSize, frames * kFrameSize);
+    const std::size_t bytes = frames * kFrameSize, old_bytes = info.value() * kFrameSize;
+    const bool done = Env::resize(address, old_bytes, bytes);
     if (done) huge_.fetch_add_relaxed(frames - info.value());
+    // A mapping that cannot be cut (at the kernel's limit) stays as long as it is.
+    if (!done && bytes < old_bytes) Env::purge(address + bytes, old_bytes - bytes);
     map_->set(address, 1, done ? FrameInfo::huge(frames) : info, 0);
-    return done;
+    return done || bytes < old_bytes;
   }
 
   Frames<Env>* frames_ = nullptr;
   PageMap<Env>* map_ = nullptr;
   std::size_t huge_from_ = 0;
   typename Env::template Atomic<std::size_t> huge_, huge_count_;  // frames, blocks
+  typename Env::template Atomic<uptr> kept_;
 };
 
 }  // namespace freeway

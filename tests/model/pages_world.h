@@ -69,6 +69,9 @@ class PagesKernel {
     if (bytes > most_committed) return false;
     for (uptr at = address; at < address + bytes;) {
       const unsigned r = region(at);
+      // The kernel knows; but a thread that makes memory accessible has to know, too.
+      if (r >= kChunks)
+        model_check((places_.load_relaxed() >> (r - kChunks) & 1) != 0, "what is made accessible has been reserved");
       const uptr end = address + bytes < start_of(r) + kSlotBytes ? address + bytes : start_of(r) + kSlotBytes;
       const u64 last = (end - 1 - start_of(r)) / kFrameSize;
       accessible_[r].fetch_or_acq_rel(low_bits(static_cast<unsigned>(last) + 1) &
@@ -89,7 +92,7 @@ class PagesKernel {
     return true;
   }
   bool move(uptr from, std::size_t old_bytes, uptr to, std::size_t new_bytes) {
-    if (!moves) return false;
+    if (!moves) return free_place(to), false;
     for (std::size_t at = 0; at < new_bytes; at += kFrameSize)
       content(to + at).set(at < old_bytes ? content(from + at).get() : 0);
     each_frame(from, old_bytes, [](auto& content) { content.set(0); });

@@ -277,14 +277,38 @@ TEST_F(LargeTest, AMoveOfABlockThatIsFreedMeanwhileLosesNothing) {
   EXPECT_EQ(mapped_without_leaves(), before);
 }
 
-TEST_F(LargeTest, AHugeBlockThatCannotBeUnmappedGivesItsMemoryBack) {
-  const uptr block = large().take(kHuge, 1).address;
-  write(block, kHuge);
-  kernel().refuse(Call::kRelease);
+TEST_F(LargeTest, AHugeBlockThatCannotBeUnmappedGivesItsMemoryBackAndGoesLater) {
+  const std::size_t before = kernel().mapped_bytes();
+  const uptr blocks[] = {large().take(kHuge, 1).address, large().take(kHuge, 1).address, large().take(kHuge, 1).address};
+  const std::size_t leaves = map().leaf_bytes();
+  for (const uptr block : blocks) write(block, kHuge);
+  kernel().refuse_from_now_on(Call::kRelease);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_TRUE(give(blocks[i]));
+    EXPECT_EQ(kernel().calls(Call::kPurge), static_cast<std::uint64_t>(i) + 1);
+    EXPECT_TRUE(test::is_zero(blocks[i] + kFrameSize, kMiB));
+    EXPECT_EQ(info(blocks[i]).kind(), FrameInfo::kNothing);
+  }
+  const auto tries = kernel().calls(Call::kRelease);
+  large().release_kept();
+  EXPECT_EQ(kernel().calls(Call::kRelease), tries + 1) << "one refusal is enough";
+  EXPECT_EQ(kernel().mapped_bytes(), before + leaves + 3 * kHuge);
+  kernel().refuse_nothing();
+  EXPECT_TRUE(give(blocks[2])) << "takes the others along";
+  EXPECT_EQ(kernel().mapped_bytes(), before + leaves);
+}
+
+TEST_F(LargeTest, AHugeBlockThatCannotBeCutStaysAsLongAsItIs) {
+  const uptr block = large().take(2 * kHuge, 1).address;
+  write(block, 2 * kHuge);
+  kernel().refuse(Call::kResize);
+  EXPECT_TRUE(resize(block, kHuge));
+  EXPECT_EQ(size(block), 2 * kHuge);
+  EXPECT_EQ(large().huge_bytes(), 2 * kHuge);
+  rewrite_moved(block, block, kHuge);
+  EXPECT_TRUE(test::is_zero(block + kHuge, kMiB)) << "the memory behind goes";
   EXPECT_TRUE(give(block));
-  EXPECT_EQ(kernel().calls(Call::kPurge), 1u);
-  EXPECT_TRUE(test::is_zero(block, kMiB));
-  EXPECT_EQ(info(block).kind(), FrameInfo::kNothing);
+  EXPECT_EQ(large().huge_bytes(), 0u);
 }
 
 TEST_F(LargeTest, AnyRefusedCallOfTakingLosesNothing) {

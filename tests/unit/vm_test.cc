@@ -146,8 +146,28 @@ TEST_F(VmTest, AMoveOfNothingFailsAndChangesNothing) {
   EXPECT_FALSE(vm::resize(hole, kUnit, 2 * kUnit));
   EXPECT_FALSE(vm::commit(hole, kUnit));
   EXPECT_TRUE(FREEWAY_EMULATED || !vm::purge(hole, kUnit));
-  EXPECT_TRUE(FREEWAY_EMULATED || !vm::wipe_on_fork(hole, kUnit));
-  vm::release(to, kUnit);
+  EXPECT_TRUE(FREEWAY_EMULATED || vm::wipe_on_fork(hole, kUnit) != vm::Answer::kDone);
+}
+
+// Kernels end the reservation first and refuse then; so whoever was refused may not touch that place again.
+TEST_F(VmTest, AMoveThatIsRefusedKeepsTheMappingAndDoesNotClaimThatTheReservationIsThere) {
+  constexpr std::size_t kTooMuch = std::size_t{1} << 45;  // more than there is memory; reserving it costs none
+  if (vm::offers(kTooMuch)) GTEST_SKIP() << "overcommit is unlimited here";
+  const uptr from = vm::map(4 * kUnit, kUnit), to = vm::reserve(kTooMuch, kUnit);
+  ASSERT_NE(to, 0u);
+  *word(from + kUnit) = 6;
+  const std::size_t before = address_space();
+  EXPECT_FALSE(vm::move(from, 4 * kUnit, to, kTooMuch));
+  EXPECT_EQ(*word(from + kUnit), 6u);
+  EXPECT_TRUE(vm::release(from, 4 * kUnit));
+  RecordProperty("reservation", address_space() < before - kTooMuch / 2 ? "ended" : "kept");
+}
+
+TEST_F(VmTest, WhatIsOfferedCanBeHad) {
+  const std::size_t before = address_space();
+  EXPECT_TRUE(vm::offers(kUnit));
+  EXPECT_FALSE(vm::offers(std::size_t{1} << 47));
+  EXPECT_EQ(address_space(), before) << "asking takes nothing";
 }
 
 TEST_F(VmTest, AResizeKeepsTheContentsAndFailsWhereSomethingIsInTheWay) {
@@ -182,7 +202,7 @@ TEST_F(VmTest, WipedMemoryIsZeroInAChildAndStaysInItsParent) {
   if (FREEWAY_EMULATED) GTEST_SKIP() << "no page is wiped here";
   const uptr address = vm::map(kUnit, kUnit);
   *word(address) = 5;
-  if (!vm::wipe_on_fork(address, kUnit)) GTEST_SKIP() << "before Linux 4.14";
+  if (vm::wipe_on_fork(address, kUnit) == vm::Answer::kNotOffered) GTEST_SKIP() << "before Linux 4.14";
   EXPECT_EQ(exit_of_child([&] { return *word(address) == 0; }), 0);
   EXPECT_EQ(*word(address), 5u);
   EXPECT_TRUE(vm::release(address, kUnit));
