@@ -38,28 +38,30 @@ const char* freeway_version(void) FREEWAY_NOEXCEPT;
 /* A block of `size` bytes (0: a unique pointer that may only be freed), or NULL with errno ENOMEM. */
 void* freeway_malloc(size_t size) FREEWAY_NOEXCEPT;
 /* Gives `block` back; NULL does nothing. errno is kept. A pointer that is not a live block is reported (README, "Bad
- * input"). */
+ * input"): one line on fd 2, then the process aborts; with FREEWAY_ON_ERROR=report nothing more happens. */
 void freeway_free(void* block) FREEWAY_NOEXCEPT;
 /* `count` * `size` zeroed bytes; NULL with ENOMEM also when the product overflows. */
 void* freeway_calloc(size_t count, size_t size) FREEWAY_NOEXCEPT;
 /* Resizes; contents are kept up to the smaller size. On failure NULL with ENOMEM and `block` is untouched.
- * realloc(block, 0) frees `block` and returns NULL, as glibc does. */
+ * realloc(block, 0) frees `block` and returns NULL, as glibc does. A `block` that is none is reported as by free (then
+ * NULL with ENOMEM), but not looked at where the size is over PTRDIFF_MAX. */
 void* freeway_realloc(void* block, size_t size) FREEWAY_NOEXCEPT;
 /* realloc to `count` * `size` bytes; NULL with ENOMEM when the product overflows. */
 void* freeway_reallocarray(void* block, size_t count, size_t size) FREEWAY_NOEXCEPT;
 /* `alignment`: a power of two (else NULL with EINVAL). */
 void* freeway_aligned_alloc(size_t alignment, size_t size) FREEWAY_NOEXCEPT;
-/* `alignment`: any; rounded up to a power of two, as glibc does (over PTRDIFF_MAX: NULL with EINVAL). */
+/* `alignment`: any; rounded up to a power of two, as glibc does (over 2^62: NULL with EINVAL). */
 void* freeway_memalign(size_t alignment, size_t size) FREEWAY_NOEXCEPT;
-/* `alignment`: a power of two multiple of sizeof(void*), else EINVAL. Returns 0, EINVAL or ENOMEM; errno and, on
- * failure, *result are left alone. */
+/* `alignment`: a power of two multiple of sizeof(void*), else EINVAL; EINVAL also where `result` is NULL. Returns 0,
+ * EINVAL or ENOMEM; errno and, on failure, *result are left alone. */
 int freeway_posix_memalign(void** result, size_t alignment, size_t size) FREEWAY_NOEXCEPT;
 /* Page-aligned; pvalloc also rounds the size up to whole pages. */
 void* freeway_valloc(size_t size) FREEWAY_NOEXCEPT;
 void* freeway_pvalloc(size_t size) FREEWAY_NOEXCEPT;
-/* Bytes that may be used at `block` (at least what was asked for); 0 for NULL. */
+/* Bytes that may be used at `block` (at least what was asked for); 0 for NULL. Any other pointer that is no block is
+ * reported as by free (then 0). */
 size_t freeway_malloc_usable_size(void* block) FREEWAY_NOEXCEPT;
-/* C23: free with the size, or the alignment and size, that were asked for. */
+/* C23: free with the size, or the alignment and size, that were asked for. These are not looked at. */
 void freeway_free_sized(void* block, size_t size) FREEWAY_NOEXCEPT;
 void freeway_free_aligned_sized(void* block, size_t alignment, size_t size) FREEWAY_NOEXCEPT;
 
@@ -76,15 +78,18 @@ struct mallinfo2 freeway_mallinfo2(void) FREEWAY_NOEXCEPT;
 struct mallinfo freeway_mallinfo(void) FREEWAY_NOEXCEPT;
 /* A summary on fd 2. A full pipe may block the writer. */
 void freeway_malloc_stats(void) FREEWAY_NOEXCEPT;
-/* XML to `stream`: 0; EINVAL if `options` is not 0; EIO if writing failed. Takes stdio's lock: not signal-safe. */
+/* XML to `stream`: 0; EINVAL if `options` is not 0 or `stream` is NULL; EIO if writing failed. Takes stdio's lock: not
+ * signal-safe. */
 int freeway_malloc_info(int options, FILE* stream) FREEWAY_NOEXCEPT;
 
 /* --- Many blocks at once. ---------------------------------------------------------------------------------------- */
 
 /* Fills blocks[0 .. count) with blocks of `size` bytes each; returns how many were had (fewer only when memory is
- * refused; errno is then ENOMEM). */
+ * refused; errno is then ENOMEM). 0 with EINVAL where no such array can be: `blocks` NULL, or `count` pointers more than
+ * PTRDIFF_MAX bytes; `count` 0 is 0. */
 size_t freeway_malloc_batch(size_t size, size_t count, void** blocks) FREEWAY_NOEXCEPT;
-/* Frees blocks[0 .. count); NULLs are skipped. Blocks of different sizes may be mixed. */
+/* Frees blocks[0 .. count); NULLs are skipped. Blocks of different sizes may be mixed. Where no such array can be (as
+ * above), that is reported as a bad pointer is, and nothing is freed. */
 void freeway_free_batch(size_t count, void** blocks) FREEWAY_NOEXCEPT;
 
 /* --- What the heap holds. ---------------------------------------------------------------------------------------- */
@@ -111,7 +116,8 @@ typedef struct freeway_stats_t {
   size_t large_blocks;     /* count: these, and the huge ones */
 } freeway_stats_t;
 
-/* Fills *stats. `size` is sizeof(freeway_stats_t) as the caller was compiled with; fields beyond it are not written. */
+/* Fills *stats. `size` is sizeof(freeway_stats_t) as the caller was compiled with; fields beyond it are not written, nor
+ * is what the library does not know, where the caller's is the longer one. `stats` NULL: nothing. */
 void freeway_stats(freeway_stats_t* stats, size_t size) FREEWAY_NOEXCEPT;
 
 /* Gives memory that holds no live block back to the kernel: other CPUs' magazines, whole frames and pages under free
@@ -134,7 +140,8 @@ typedef struct freeway_audit_t {
   size_t errors;           /* broken invariants (0 in a correct process): each is also named on fd 2 */
 } freeway_audit_t;
 
-/* Walks all metadata, checks its invariants and fills *audit (`size` as above). Returns the number of errors. */
+/* Walks all metadata, checks its invariants and fills *audit (`size` as above; NULL: nothing is filled). Returns the
+ * number of errors. */
 size_t freeway_audit(freeway_audit_t* audit, size_t size) FREEWAY_NOEXCEPT;
 
 #if defined(__cplusplus)

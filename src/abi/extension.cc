@@ -21,6 +21,7 @@ FREEWAY_EXPORT const char* freeway_version() noexcept {
 }
 
 FREEWAY_EXPORT void freeway_stats(freeway_stats_t* stats, std::size_t size) noexcept {
+  if (stats == nullptr) return;
   freeway_stats_t mine;
   process_heap.fill_stats(mine);
   memcpy(stats, &mine, size < sizeof(mine) ? size : sizeof(mine));
@@ -31,7 +32,7 @@ FREEWAY_EXPORT std::size_t freeway_trim(std::size_t keep) noexcept { return proc
 FREEWAY_EXPORT std::size_t freeway_audit(freeway_audit_t* audit, std::size_t size) noexcept {
   freeway_audit_t mine;
   process_heap.fill_audit(mine);
-  memcpy(audit, &mine, size < sizeof(mine) ? size : sizeof(mine));
+  if (audit != nullptr) memcpy(audit, &mine, size < sizeof(mine) ? size : sizeof(mine));
   return mine.errors;
 }
 
@@ -82,9 +83,9 @@ FREEWAY_EXPORT struct mallinfo freeway_mallinfo() noexcept {
 
 FREEWAY_EXPORT void freeway_malloc_stats() noexcept { process_heap.write_summary(2); }
 
-// XML to `stream`. Takes stdio's lock: not signal-safe. EINVAL for options other than 0, EIO when writing fails.
+// XML to `stream`. Takes stdio's lock: not signal-safe. EINVAL for options other than 0 and a null stream, EIO when writing fails.
 FREEWAY_EXPORT int freeway_malloc_info(int options, FILE* stream) noexcept {
-  if (options != 0) return EINVAL;
+  if (options != 0 || stream == nullptr) return EINVAL;
   freeway_stats_t stats;
   process_heap.fill_stats(stats);
   int written = fprintf(stream,

@@ -25,6 +25,11 @@ bool multiply_overflows(std::size_t a, std::size_t b, std::size_t* product) {
   return __builtin_mul_overflow(a, b, product);
 }
 
+// Whether there can be `count` pointers at `blocks`.
+bool is_array(std::size_t count, void** blocks) {
+  return count == 0 || (blocks != nullptr && count <= PTRDIFF_MAX / sizeof(void*));
+}
+
 void* fail(int error) {
   errno = error;
   return nullptr;
@@ -63,7 +68,7 @@ FREEWAY_EXPORT void* freeway_memalign(std::size_t alignment, std::size_t size) n
 }
 
 FREEWAY_EXPORT int freeway_posix_memalign(void** result, std::size_t alignment, std::size_t size) noexcept {
-  if (!freeway::is_power_of_two(alignment) || alignment % sizeof(void*) != 0) return EINVAL;
+  if (result == nullptr || !freeway::is_power_of_two(alignment) || alignment % sizeof(void*) != 0) return EINVAL;
   const int before = errno;
   void* block = process_heap.allocate_aligned(size, alignment);
   errno = before;
@@ -93,10 +98,15 @@ FREEWAY_EXPORT void freeway_free_aligned_sized(void* block, std::size_t, std::si
 }
 
 FREEWAY_EXPORT std::size_t freeway_malloc_batch(std::size_t size, std::size_t count, void** blocks) noexcept {
+  if (!is_array(count, blocks)) {
+    errno = EINVAL;
+    return 0;
+  }
   return process_heap.allocate_batch(size, count, blocks);
 }
 
 FREEWAY_EXPORT void freeway_free_batch(std::size_t count, void** blocks) noexcept {
+  if (!is_array(count, blocks)) return process_heap.bad_batch(count, blocks, FREEWAY_CALLER);
   for (std::size_t i = 0; i < count; ++i) process_heap.free(blocks[i], FREEWAY_CALLER);
 }
 

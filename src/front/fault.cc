@@ -41,4 +41,10 @@ void report(Fault fault, const char* function, const void* pointer, const void* 
   if (!go_on) die();
 }
 
+void report_batch(std::size_t count, const void* blocks, const void* caller, bool go_on) {
+  Line().text("freeway: freeway_free_batch of ").number(count).text(" blocks at ").hex(reinterpret_cast<u64>(blocks))
+      .text(" by ").hex(reinterpret_cast<u64>(caller)).write();
+  if (!go_on) die();
+}
+
 }  // namespace freeway

@@ -11,5 +11,7 @@ enum class Fault { kOk, kDoubleFree, kForeign, kMisaligned, kInterior, kOtherThr
 // Writes one line to fd 2: what happened to `pointer` in `function` ("free", "realloc", …), called from `caller` (null:
 // not known any more), then aborts unless `go_on`. Signal-safe; a full pipe may block it.
 void report(Fault fault, const char* function, const void* pointer, const void* caller, bool go_on);
+// The same of a batch of `count` pointers at `blocks`, which cannot be.
+void report_batch(std::size_t count, const void* blocks, const void* caller, bool go_on);
 
 }  // namespace freeway

@@ -87,6 +87,10 @@ class Front {  // all zero until start()
   void free(void* block, const void* caller);
   std::size_t usable_size(const void* block, const void* caller);
   std::size_t allocate_batch(std::size_t bytes, std::size_t count, void** blocks);
+  // What was to be freed at once is no array.
+  void bad_batch(std::size_t count, const void* blocks, const void* caller) {
+    report_batch(count, blocks, caller, substrate_.options().report_only);
+  }
 
   // Gives memory without live blocks back, keeping about `keep` bytes ready; bytes given back.
   std::size_t trim(std::size_t keep);
