@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "front/substrate.h"
 
-#include "os/process.h"
-
 namespace freeway {
 
 namespace {
@@ -29,7 +27,7 @@ bool Substrate::start(const char* engine, ClassByte* classes, std::size_t huge_f
   metadata_.init(std::size_t{1} << log2_floor(clamp(limit / 256, kMiB, Metadata<Machine>::kSegmentBytes)));
   large_.init(&frames_, &map_, huge_from);
   engine_ = engine;
-  cpus_ = process::usable_cpus();
+  cpus_ = process::cpus();
   return true;
 }
 

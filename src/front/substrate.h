@@ -14,6 +14,7 @@
 #include "os/machine.h"
 #include "os/once.h"
 #include "os/options.h"
+#include "os/process.h"
 #include "pages/large.h"
 #include "pages/metadata.h"
 
@@ -34,8 +35,9 @@ class Substrate {  // all zero until start()
   Metadata<Machine>& metadata() { return metadata_; }
   LargeBlocks<Machine>& large() { return large_; }
   const Options& options() const { return options_; }
-  // CPUs this process may run on, at least 1.
-  unsigned cpus() const { return cpus_; }
+  // CPUs this process may run on, at least 1, and what is above all CPU numbers (see process::Cpus).
+  unsigned cpus() const { return cpus_.usable; }
+  unsigned id_bound() const { return cpus_.id_bound; }
   // The value of the engine's option FREEWAY_<name>: a number, or the index of the word (front/engine_options.h).
   u64 option(const char* name) const { return engine_option(engine_, name); }
 
@@ -65,7 +67,7 @@ class Substrate {  // all zero until start()
   LargeBlocks<Machine> large_;
   Options options_;
   const char* engine_ = nullptr;
-  unsigned cpus_ = 0;
+  process::Cpus cpus_ = {};
   Once<Machine> primary_;
   Atomic<u64> large_count_;
   Atomic<std::size_t> span_frames_;

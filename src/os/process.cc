@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "os/process.h"
 
+#include <errno.h>
 #include <linux/membarrier.h>
 #include <sys/auxv.h>
 #include <sys/resource.h>
@@ -39,19 +40,15 @@ Rseq rseq() {
   return result;
 }
 
-unsigned id_bound() {
+Cpus cpus() {
   // The kernel answers with the bytes of its CPU mask, whose bits are all the numbers it can have.
   u64 mask[HOT_IDS / 64];
-  long bytes = raw_syscall(SYS_sched_getaffinity, 0, sizeof(mask), reinterpret_cast<u64>(mask));
-  return bytes <= 0 ? HOT_IDS : static_cast<unsigned>(bytes) * 8;
-}
-
-unsigned usable_cpus() {
-  u64 mask[HOT_IDS / 64];
-  long bytes = raw_syscall(SYS_sched_getaffinity, 0, sizeof(mask), reinterpret_cast<u64>(mask));
-  unsigned cpus = 0;
-  for (long i = 0; i < bytes / 8; ++i) cpus += popcount(mask[i]);
-  return cpus == 0 ? 1 : cpus;
+  const long bytes = raw_syscall(SYS_sched_getaffinity, 0, sizeof(mask), reinterpret_cast<u64>(mask));
+  if (bytes == -EINVAL) return {2 * HOT_IDS, HOT_IDS};  // its mask is longer
+  if (bytes <= 0) return {HOT_IDS, 1};                  // it does not say (a filter)
+  unsigned usable = 0;
+  for (long i = 0; i < bytes / 8; ++i) usable += popcount(mask[i]);
+  return {static_cast<unsigned>(bytes) * 8, usable == 0 ? 1 : usable};
 }
 
 bool can_interrupt_sections() {

@@ -15,10 +15,12 @@ struct Rseq {
 };
 Rseq rseq();
 
-// An upper bound of the kernel's CPU numbers and concurrency ids: they are all below it.
-unsigned id_bound();
-// CPUs this process may run on, at least 1.
-unsigned usable_cpus();
+// What the kernel tells of the CPUs.
+struct Cpus {
+  unsigned id_bound;  // its CPU numbers and concurrency ids are below this; over HOT_IDS: more than there is room for
+  unsigned usable;    // CPUs this process may run on now, at least 1
+};
+Cpus cpus();
 
 // Whether the kernel can interrupt all restartable sections of this process (registers for it; cheap while
 // single-threaded), and doing so: afterwards no thread is inside a section that began before.

@@ -78,7 +78,7 @@ TEST(Process, RseqIsWhatLibcRegistered) {
 }
 
 TEST(Process, NoCpuOrConcurrencyIdReachesTheBound) {
-  const unsigned bound = process::id_bound();
+  const unsigned bound = process::cpus().id_bound;
   EXPECT_GE(bound, 1u);
   cpu_set_t before;
   ASSERT_EQ(sched_getaffinity(0, sizeof(before), &before), 0);
@@ -90,7 +90,7 @@ TEST(Process, NoCpuOrConcurrencyIdReachesTheBound) {
     CPU_SET(cpu, &one);
     ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
     EXPECT_EQ(sched_getcpu(), cpu);
-    EXPECT_EQ(process::id_bound(), bound) << "it does not depend on where the process may run";
+    EXPECT_EQ(process::cpus().id_bound, bound) << "it does not depend on where the process may run";
     if (process::rseq().registered) {
       EXPECT_LT(read_area(RSEQ_CPU_ID), bound);
       if (process::rseq().has_mm_cid) {
@@ -110,13 +110,13 @@ TEST(Process, NoCpuOrConcurrencyIdReachesTheBound) {
 TEST(Process, UsableCpusAreThoseOfTheAffinity) {
   cpu_set_t set;
   ASSERT_EQ(sched_getaffinity(0, sizeof(set), &set), 0);
-  EXPECT_EQ(process::usable_cpus(), static_cast<unsigned>(CPU_COUNT(&set)));
+  EXPECT_EQ(process::cpus().usable, static_cast<unsigned>(CPU_COUNT(&set)));
   EXPECT_EQ(in_child(libc_fork, [] {
     cpu_set_t one;
     CPU_ZERO(&one);
     CPU_SET(sched_getcpu(), &one);
     sched_setaffinity(0, sizeof(one), &one);
-    return u64{process::usable_cpus()};
+    return u64{process::cpus().usable};
   }), 1u);
 }
 

@@ -27,6 +27,10 @@ constinit Front<Heap> process_heap;
 
 namespace {
 
+// Entries of slab_of that are made even where the kernel has fewer CPU numbers: a process that was checkpointed may go on
+// on a machine with more CPUs. (Beyond that it may not: an entry that was not made leads nowhere.)
+constexpr u32 kLeastIds = 256;
+
 // Sections find struct rseq at `by_mm_cid` or `by_cpu`, offsets from the thread pointer; 0: at the decoy.
 void enter_by(u64 by_mm_cid, u64 by_cpu, u64 bytes) {
   const u64 nowhere = static_cast<u64>(process::rseq_decoy_offset());
@@ -63,7 +67,7 @@ void Heap::fill_tables() {
   auto* null_slab = reinterpret_cast<Slab*>(&null_tops_);
   freeway_hot.null_slab = reinterpret_cast<u64>(null_slab);
   if (freeway_hot.any_rseq == 0) enter_by(0, 0, 0);
-  ids_ = process::id_bound();
+  ids_ = static_cast<u32>(clamp(substrate_->id_bound(), kLeastIds, HOT_IDS));
   cpu_slabs_.init(freeway_hot.slab_of, ids_, null_slab);
 }
 
@@ -71,7 +75,7 @@ void Heap::fill_tables() {
 void Heap::decide_mode() {
   const Options& options = substrate_->options();
   const process::Rseq rseq = process::rseq();
-  const Mode wanted = options.use_rseq && rseq.registered && ids_ <= HOT_IDS ? kRseq : kClaimed;
+  const Mode wanted = options.use_rseq && rseq.registered && substrate_->id_bound() <= HOT_IDS ? kRseq : kClaimed;
   const bool on = mode_.get([wanted] { return wanted; }, [](u64) {}) == kRseq;
   const u64 area = static_cast<u64>(rseq.offset);
   enter_by(on && rseq.has_mm_cid ? area : 0, on && !rseq.has_mm_cid ? area : 0, rseq.bytes);
