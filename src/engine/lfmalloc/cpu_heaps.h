@@ -2,51 +2,20 @@
 // cpu_heaps.h: one local heap for each CPU (section 3.2.2 (2), (3)): under restartable sections (the paper's, the
 // default), or under a protection of protection.h (Table 3, row 2, and ours).
 //
-// Word      heaps[cpu]: null -> heap (CAS), for ever; made by the first thread there, of metadata
-// Orders    [R1] publishes the heap, which is all zero; [A1] sees it (in sections the address itself leads to it)
-// Who       any thread, any signal handler. A thread that is not registered for rseq (none here, or the child of a vfork)
-//           has no CPU of its own that the kernel would tell it when to leave: it is at home in the hashed heaps, under CAS
-// Lost if killed: the memory of a heap that another thread published first: 576 bytes
+// Word      cpu_table.h
+// Who       any thread, any signal handler. A thread that is not registered for rseq (none here, or the child of a
+// vfork)
+//           has no CPU of its own that the kernel would tell it when to leave: it is at home in the hashed heaps, under
+//           CAS
 #pragma once
 
-#include "arch/atomic.h"
+#include "engine/lfmalloc/cpu_table.h"
 #include "engine/lfmalloc/hashed_heaps.h"
 #include "engine/lfmalloc/sections.h"
 #include "os/process.h"
 #include "os/syscall.h"
 
 namespace freeway::lfmalloc {
-
-// Memory is what makes a heap: make_heap() -> a zeroed LocalHeap<Env>*, null without memory.
-template <class Env, class Memory>
-class CpuTable {
- public:
-  void init(Memory* memory) { memory_ = memory; }
-
-  LocalHeap<Env>* find(u32 cpu) {
-    if (cpu >= HOT_IDS) return nullptr;
-    LocalHeap<Env>* heap = slot(cpu).load_acquire();  // [A1] pairs with [R1]
-    return heap != nullptr ? heap : make(cpu);
-  }
-  template <class F>
-  void each(F&& f) {
-    for (u32 cpu = 0; cpu < HOT_IDS; ++cpu)
-      if (LocalHeap<Env>* heap = slot(cpu).load_acquire()) f(*heap);  // [A1] pairs with [R1]
-  }
-
- private:
-  using Slot = Atomic<LocalHeap<Env>*>;
-  static Slot& slot(u32 cpu) { return reinterpret_cast<Slot&>(freeway_lfmalloc_heaps[cpu]); }
-
-  FREEWAY_NOINLINE LocalHeap<Env>* make(u32 cpu) {
-    LocalHeap<Env>* heap = memory_->make_heap();
-    if (heap == nullptr) return nullptr;
-    LocalHeap<Env>* seen = nullptr;
-    return slot(cpu).cas_acq_rel(seen, heap) ? heap : seen;  // [R1] [A1] pairs with [A1] [R1]
-  }
-
-  Memory* memory_ = nullptr;
-};
 
 // The CPU that the thread is on at this moment; by the time this is used it may be on another one.
 u32 cpu_now();
@@ -126,7 +95,8 @@ class CpuHeaps {
   }
   bool install(unsigned c, Block* expected, Block* fresh) {
     LocalHeap<Env>* heap = table_.find(cpu_now());
-    return heap != nullptr ? Protect::install(*heap, c, expected, fresh) == expected : else_.install(c, expected, fresh);
+    return heap != nullptr ? Protect::install(*heap, c, expected, fresh) == expected
+                           : else_.install(c, expected, fresh);
   }
   Block* online(unsigned c) {
     LocalHeap<Env>* heap = table_.find(cpu_now());

@@ -10,6 +10,7 @@
 #include <new>
 
 #include "engine/lfmalloc/local_heap.h"
+#include "engine/lfmalloc/sections.h"
 #include "front/substrate.h"
 
 namespace freeway::lfmalloc {
@@ -23,7 +24,15 @@ struct Product : Machine {
 
 using Block = Superblock<Product>;
 
-class Memory {
+// For cpu_table.h: where sections find the heap of their CPU.
+struct CpuSlots {
+  static constexpr u32 kCpus = HOT_IDS;
+  static Atomic<LocalHeap<Product>*>& slot(u32 cpu) {
+    return reinterpret_cast<Atomic<LocalHeap<Product>*>&>(freeway_lfmalloc_heaps[cpu]);
+  }
+};
+
+class Memory : public CpuSlots {
  public:
   void init(Substrate* substrate) { substrate_ = substrate; }
 

@@ -24,7 +24,11 @@ void complain(const char* what, uptr address) {
 
 bool Engine::start(Substrate& substrate) {
   os_.init(&substrate);
-  if (allocator_.load_acquire() != nullptr) return true;  // [A1] pairs with [R1]
+  return allocator_.get([&] { return make_allocator(substrate); }, [](u64) {}) != 0;
+}
+
+// Its address, 0 without memory.
+u64 Engine::make_allocator(Substrate& substrate) {
   const u64 asked = substrate.option("HEAPS");
   const u32 heaps = static_cast<u32>(asked != 0 ? asked : clamp(substrate.cpus(), 1, 1024));
   const Policy policy = {static_cast<u32>(clamp(substrate.option("PARTIAL_SLOTS"), 1, ProcHeap<Machine>::kMostSlots)),
@@ -33,12 +37,10 @@ bool Engine::start(Substrate& substrate) {
   const ListKind list = substrate.option("PARTIAL_LIST") == 0 ? ListKind::kFifo : ListKind::kLifo;
   const u32 units = static_cast<u32>(ceil_div(Michael::bytes(heaps), Metadata<Machine>::kUnit));
   const u32 index = os_.units(units + Michael::kDummies);
-  if (index == 0) return allocator_.load_acquire() != nullptr;  // [A1] pairs with [R1]
+  if (index == 0) return 0;
   auto* fresh = new (os_.at(index)) Michael;
   fresh->init(&os_, heaps, policy, list, index + units);
-  Michael* none = nullptr;
-  allocator_.cas_release(none, fresh);  // [R1] pairs with [A1]
-  return true;
+  return reinterpret_cast<u64>(fresh);
 }
 
 FREEWAY_INLINE u32 heap_of_thread(Atomic<u32>& threads, u32 heaps) {
@@ -48,20 +50,20 @@ FREEWAY_INLINE u32 heap_of_thread(Atomic<u32>& threads, u32 heaps) {
 }
 
 void* Engine::allocate(std::size_t bytes) {
-  Michael& michael = *allocator_.load_relaxed();
+  Michael& michael = allocator();
   return reinterpret_cast<void*>(michael.malloc(bytes, heap_of_thread(threads_, michael.heap_count())));
 }
 
 void* Engine::allocate_aligned(std::size_t bytes, std::size_t alignment) {
   if (alignment > kMaxSmall || bytes + alignment > kMaxSmall) return nullptr;
-  Michael& michael = *allocator_.load_relaxed();
+  Michael& michael = allocator();
   return reinterpret_cast<void*>(
       michael.malloc_aligned(bytes, alignment, heap_of_thread(threads_, michael.heap_count())));
 }
 
 void Engine::account(Account& account) {
   u64 errors = 0;
-  const Figures figures = allocator_.load_relaxed()->figures([&](const char* what, uptr address) {
+  const Figures figures = allocator().figures([&](const char* what, uptr address) {
     if (!account.audit) return;
     ++errors;
     complain(what, address);

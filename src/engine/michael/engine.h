@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Engine: Michael's allocator as a malloc: which heap a thread uses, its options, and the first call.
 //
-// Word      allocator_: null -> the allocator (CAS), filled in before; whoever comes too late leaves his unused. Its memory,
+// Word      allocator_: the allocator (os/once.h), filled in before; whoever comes too late leaves his unused. Its memory,
 //           64 bytes × classes × heaps, is then lost: once for each thread that was in its first call at the same moment
-// Orders    engine.cc:[R1] publishes what it was filled with; engine.cc:[A1] sees it
 // Thread    a thread's number, given at its first malloc, chooses its heaps; nothing else is the thread's own. A handler
 //           that interrupts the giving gives another; a forked child goes on with its own
 // Progress  lock-free, the first call too     Lost if killed: see proc_heap.h; nothing that another would wait for
@@ -13,6 +12,7 @@
 #include "engine/michael/allocator.h"
 #include "front/front.h"
 #include "os/machine.h"
+#include "os/once.h"
 
 namespace freeway::michael {
 
@@ -44,19 +44,22 @@ class Engine {
   void* allocate(std::size_t bytes);
   void* allocate_aligned(std::size_t bytes, std::size_t alignment);
   Verdict free(uptr address, u32 value) {
-    return allocator_.load_relaxed()->free(address, value) ? Verdict::kOk : Verdict::kInterior;
+    return allocator().free(address, value) ? Verdict::kOk : Verdict::kInterior;
   }
-  std::size_t usable(uptr address, u32 value) { return allocator_.load_relaxed()->usable(address, value); }
-  bool begins_block(uptr address, u32 value) { return allocator_.load_relaxed()->begins_block(address, value); }
-  void trim() { allocator_.load_relaxed()->trim(); }
+  std::size_t usable(uptr address, u32 value) { return allocator().usable(address, value); }
+  bool begins_block(uptr address, u32 value) { return allocator().begins_block(address, value); }
+  void trim() { allocator().trim(); }
   void account(Account& account);
-  bool owns(u32 value, uptr address) { return allocator_.load_relaxed()->owns(address, value); }
+  bool owns(u32 value, uptr address) { return allocator().owns(address, value); }
 
  private:
   using Michael = Allocator<Machine, Os>;
 
+  u64 make_allocator(Substrate& substrate);
+  Michael& allocator() const { return *reinterpret_cast<Michael*>(allocator_.peek()); }
+
   Os os_;
-  Atomic<Michael*> allocator_;
+  Once<Machine> allocator_;
   Atomic<u32> threads_;  // numbers given
 };
 

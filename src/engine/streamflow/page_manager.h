@@ -200,8 +200,9 @@ class PageManager {
       if (s.free[claimed].fetch_or_release(0) != kAll) return false;  // [R3] pairs with [A4]
     }
     file(n, s);
+    if (Env::mutant("recycled early")) headers_.recycle(n);
     space_->give_superpage(s.base.load_relaxed(), kBytes);
-    headers_.recycle(n);
+    if (!Env::mutant("recycled early")) headers_.recycle(n);
     return true;
   }
 

@@ -22,6 +22,7 @@ Push push(PageBlock<Env>& b, u32 object) {
   using namespace remotely_freed;
   u64 seen = b.remotely_freed.load_relaxed();
   do {
+    while (owner(seen) == kListed && Env::mutant("waits while listed")) seen = b.remotely_freed.load_relaxed();
     if (owner(seen) == kNobody) return Push::kOrphaned;
     b.link(object).set(head(seen));
     Env::step("remote.push");

@@ -7,7 +7,7 @@
 // Words     made: how many headers exist (grows by CAS)      pieces[k]: 0 -> where headers 64k … 64k+63 are (CAS)
 //           recycled: a tagged stack of the numbers of headers without a superpage
 // Names     number 1 …; leaf l of superpage n is called n * leaves + l (26 bits: what a tagged stack's index has)
-// Orders    [R1] a piece is published with its zeros; [A1] who is to use its headers sees that
+// Orders    [R1] a piece is published with its zeros; [A1] who is to use its headers sees that, also who came second
 // Progress  lock-free       Lost if killed: a header, a piece that was not yet published (the loser of a race, too)
 // Checked   tests/engines/streamflow/page_manager_model.cc, page_manager_test.cc
 #pragma once
@@ -25,11 +25,11 @@ struct alignas(64) Superpage {
   template <class T>
   using Atomic = typename Env::template Atomic<T>;
 
-  Atomic<uptr> base;                                // the paper's sp_base; meaningful to owners of its leaves
-  Atomic<u32> number;                               // constant
-  Atomic<u32> link;                                 // of the LIFO of recycled headers
-  Atomic<u64> free[kWords];                         // superpage_word.h; see page_manager.h
-  Atomic<u32> links[kWords * kLeaves];              // page blocks' links in the global caches
+  Atomic<uptr> base;                                   // the paper's sp_base; meaningful to owners of its leaves
+  Atomic<u32> number;                                  // constant
+  Atomic<u32> link;                                    // of the LIFO of recycled headers
+  Atomic<u64> free[kWords];                            // superpage_word.h; see page_manager.h
+  Atomic<u32> links[kWords * kLeaves];                 // page blocks' links in the global caches
   Atomic<u8> bibop[kWords * kLeaves * kPagesPerLeaf];  // bibop.h
 };
 
@@ -79,7 +79,10 @@ class Superpages {
     if (fresh == 0) return false;
     u32 none = 0;
     Env::step("superpages.piece");
-    pieces_[piece].cas_release(none, fresh);  // [R1] pairs with [A1]
+    if (Env::mutant("piece by store"))
+      pieces_[piece].store_relaxed(fresh);
+    else
+      pieces_[piece].cas_acq_rel_acquire(none, fresh);  // [R1] [A1] pairs with [A1] [R1]
     return true;
   }
 

@@ -23,7 +23,7 @@ namespace freeway::lfmalloc {
 namespace {
 
 // Superblocks from aligned_alloc; a table leads from their addresses to their headers.
-class TestMemory {
+class TestMemory : public CpuSlots {
  public:
   static constexpr u32 kHeaders = 4096;
   Block& at(u32 index) { return headers_[index]; }

@@ -9,14 +9,18 @@
 //             a allocate an object           f free the oldest one that the thread has
 //             F free it as a signal handler that interrupted the thread would (or a thread without a heap)
 //             x end: let go of the heap      n take the heap up again, as the next thread would
+//             e end, and pass the heap on    j take up one that was passed on
 //             t trim
 //           in the setup, which thread 0's heap makes: 0 1 2 give the oldest object to that thread
 // Promises  checked by finish(): every object is in one place; when everything is freed and all threads have ended,
-//           every page block has gone back. With a thread stopped for ever: nothing is in two places
+//           every page block has gone back. With a thread stopped for ever: the others' objects can be freed and their
+//           page blocks go back, but for those that its heap owns or that have an object of it, and one in its hands;
+//           while it trims, what it took off the lists
 #ifndef FREEWAY_TESTS_ENGINES_STREAMFLOW_OWNERS_PROGRAM_H
 #define FREEWAY_TESTS_ENGINES_STREAMFLOW_OWNERS_PROGRAM_H
 
 #include <array>
+#include <cstring>
 
 #include "engine/streamflow/allocator.h"
 #include "model/explorer.h"
@@ -33,7 +37,7 @@ constexpr u32 kFirst = align_up(sizeof(ModelBlock), 16);
 
 struct ModelClasses {
   static constexpr unsigned kClasses = 1;
-  static constexpr streamflow::ObjectClass kModelClass{kStride, kStride, kFirst, kFirst + kObjects * kStride, 0, 0};
+  static constexpr streamflow::ObjectClass kModelClass{kStride, kStride, kFirst, kFirst + kObjects* kStride, 0, 0};
   static constexpr std::array<streamflow::ObjectClass, 2> kAll{{{}, kModelClass}};
 };
 
@@ -77,6 +81,7 @@ struct ModelPages {
 struct OwnersScript {
   const char* setup;
   const char* thread[3];
+  u32 global_limit = 0;  // wholly free page blocks that the global cache keeps
 };
 
 struct OwnersProgram {
@@ -96,7 +101,9 @@ struct OwnersProgram {
   ModelPages pages;
   Allocator allocator;
   Heap heaps[kThreads + 1];  // the last one: finish()'s
+  Heap* own[kThreads] = {};
   bool ended[kThreads] = {};
+  TaggedStack<ModelEnv> passed_on;
   Hands hands[kThreads + 1];  // the last ones: what the setup made and gave to nobody
 
   explicit OwnersProgram(OwnersScript s);
@@ -111,11 +118,17 @@ struct OwnersProgram {
   void release(Heap* heap, const Object& object);
   void check_places();
   void drain();
+  void check_what_is_out_of_reach(int stopped);
+  auto heap_links() {
+    return [this](u32 id) -> auto& { return heaps[id - 1].link; };
+  }
 };
 
 inline OwnersProgram::OwnersProgram(OwnersScript s) : script(s) {
-  allocator.init(&pages, 1, 0);
+  allocator.init(&pages, 1, s.global_limit);
   for (u32 i = 0; i <= kThreads; ++i) heaps[i].id = i + 1;
+  for (u32 i = 0; i < kThreads; ++i) own[i] = &heaps[i];
+  model_name(passed_on, "heaps");
   model_name(allocator, "lists");
   model_name(pages.used, "used");
   for (u32 i = 0; i < kModelBlocks; ++i) {
@@ -138,7 +151,7 @@ inline OwnersProgram::OwnersProgram(OwnersScript s) : script(s) {
 
 inline void OwnersProgram::act(char move, int id) {
   Hands& mine = hands[id];
-  Heap* heap = ended[id] ? nullptr : &heaps[id];
+  Heap* heap = ended[id] ? nullptr : own[id];
   switch (move) {
     case 'a':
       if (heap != nullptr) allocate(*heap, mine);
@@ -151,9 +164,28 @@ inline void OwnersProgram::act(char move, int id) {
       if (heap != nullptr) allocator.retire(*heap);
       ended[id] = true;
       break;
-    case 'n': ended[id] = false; break;
-    case 't': allocator.trim(heap); break;
-    default: model_check(move == ' ', "a letter that means something");
+    case 'n':
+      ended[id] = false;
+      break;
+    case 'e':
+      if (heap == nullptr) break;
+      allocator.retire(*heap);
+      ended[id] = true;
+      own[id] = nullptr;
+      passed_on.push(heap->id, heap_links());
+      break;
+    case 'j':
+      if (heap != nullptr) break;
+      if (const u32 got = passed_on.pop(heap_links())) {
+        own[id] = &heaps[got - 1];
+        ended[id] = false;
+      }
+      break;
+    case 't':
+      allocator.trim(heap);
+      break;
+    default:
+      model_check(move == ' ', "a letter that means something");
   }
 }
 
@@ -204,22 +236,36 @@ inline void OwnersProgram::check_places() {
 // Everything is freed, by turns with and without a heap, and all threads end.
 inline void OwnersProgram::drain() {
   bool with_heap = true;
+  const int stopped = model_stalled();
   for (int id = 0; id < kThreads; ++id)
-    if (!ended[id]) allocator.retire(heaps[id]);
-  for (Hands& mine : hands)
-    while (mine.from < mine.to) {
-      release(with_heap ? &heaps[kThreads] : nullptr, mine.objects[mine.from++]);
+    if (id != stopped && !ended[id]) allocator.retire(*own[id]);
+  for (int id = 0; id <= kThreads; ++id)
+    while (id != stopped && hands[id].from < hands[id].to) {
+      release(with_heap ? &heaps[kThreads] : nullptr, hands[id].objects[hands[id].from++]);
       with_heap = !with_heap;
     }
   allocator.retire(heaps[kThreads]);
   allocator.trim(nullptr);
+  if (stopped >= 0) return check_what_is_out_of_reach(stopped);
   model_check(pages.used.load_relaxed() == 0, "no page block is lost");
+}
+
+inline void OwnersProgram::check_what_is_out_of_reach(int stopped) {
+  u32 in_hand = 0;
+  for (u32 i = 0; i < kModelBlocks; ++i) {
+    if ((pages.used.load_relaxed() >> i & 1) == 0) continue;
+    const u64 word = pages.block(i).remotely_freed.load_relaxed();
+    bool its = own[stopped] != nullptr && streamflow::remotely_freed::owner(word) == own[stopped]->id;
+    for (int n = hands[stopped].from; n < hands[stopped].to; ++n) its |= hands[stopped].objects[n].block == i;
+    in_hand += !its;
+  }
+  const bool trims = std::strchr(script.thread[stopped], 't') != nullptr;
+  model_check(in_hand <= (trims ? kModelBlocks : 1), "one page block at most is out of reach");
 }
 
 inline void OwnersProgram::finish() {
   model_observe(pages.used.load_relaxed());
-  if (model_stalled() >= 0) return;  // the headers may be half written
-  check_places();
+  if (model_stalled() < 0) check_places();  // else the headers may be half written
   drain();
 }
 

@@ -2,8 +2,8 @@
 // page_manager_model.cc: what stands in the place of the paper's page manager lock, in every execution of small
 // programs.
 //
-// Promises: see pages_program.h. The mutants: taking by load and store, filing or retiring without the second look, and
-// each memory order taken away.
+// Promises: see pages_program.h. The mutants: taking by load and store, filing or retiring without the second look, a
+// header in use by two, and each memory order taken away.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -23,25 +23,20 @@ Scenario scenario(const char* setup, const char* first, const char* second, cons
 // 0 takes leaf 0 of a new superpage, further ones leaf 1, then those of the other word.
 std::vector<Scenario> small_programs() {
   return {
-      scenario("0A", "g", "0"),     // the superpage goes, or is found
-      scenario("0A", "g", "1"),
-      scenario("00AB", "g", "g"),   // both leaves of one word: one of the two retires
-      scenario("10AB", "g", "g"),   // two words: both look twice
-      scenario("11AB", "g", "g"),
-      scenario("00B", "0", "g"),
-      scenario("100BB", "0", "gg"),
+      scenario("0A", "g", "0"),                                 // the superpage goes, or is found
+      scenario("0A", "g", "1"),    scenario("00AB", "g", "g"),  // both leaves of one word: one of the two retires
+      scenario("10AB", "g", "g"),                               // two words: both look twice
+      scenario("11AB", "g", "g"),  scenario("00B", "0", "g"),  scenario("100BB", "0", "gg"),
       scenario("000BC", "0", "g"),  // one leaf is free: who gets it, who makes a superpage
-      scenario("100B", "0", "g"),
-      scenario("110B", "0", "0"),
-      scenario("", "0", "0"),       // two first page blocks
+      scenario("100B", "0", "g"),  scenario("110B", "0", "0"), scenario("", "0", "0"),  // two first page blocks
       scenario("", "0g", "0"),
   };
 }
 std::vector<Scenario> larger_programs() {
   return {
-      scenario("10AB", "g0", "g"),     scenario("10AB", "g", "g0"),     scenario("00AB", "g0", "g0"),
-      scenario("10AB", "g1", "g"),     scenario("11AB", "g0", "g"),     scenario("0A", "g0", "0"),
-      scenario("0A", "g0", "1"),       scenario("", "0g", "0g"),
+      scenario("10AB", "g0", "g"), scenario("10AB", "g", "g0"), scenario("00AB", "g0", "g0"),
+      scenario("10AB", "g1", "g"), scenario("11AB", "g0", "g"), scenario("0A", "g0", "0"),
+      scenario("0A", "g0", "1"),   scenario("", "0g", "0g"),
   };
 }
 std::vector<Scenario> three_threads() {
@@ -79,6 +74,17 @@ TEST(PageManagerModel, RetiringWithoutASecondLookIsCaught) {
   expect_mutant_caught(small_programs(), "retire without a second look");
 }
 
+TEST(PageManagerModel, PublishingAPieceOfHeadersByStoreIsCaught) {
+  expect_mutant_caught(small_programs(), "piece by store");
+}
+TEST(PageManagerModel, RecyclingAHeaderBeforeItsSuperpageIsGivenBackIsCaught) {
+  expect_mutant_caught({scenario("0A", "g", "0"), scenario("000BC", "0", "g")}, "recycled early");
+}
+
+TEST(PageManagerModel, EachMemoryOrderOfTheHeadersIsNeeded) {
+  std::vector<Scenario> scenarios = limited(small_programs(), 5000);
+  expect_orders_needed(scenarios, "streamflow/superpages.h");
+}
 TEST(PageManagerModel, EachMemoryOrderIsNeeded) {
   std::vector<Scenario> scenarios = small_programs();
   scenarios.push_back(scenario("0A", "g0", "0"));  // a stale hint leads to the next superpage of that header

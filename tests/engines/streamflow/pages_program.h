@@ -9,7 +9,8 @@
 //           in the setup also: A B C give the oldest page block to thread 0, 1, 2
 // Promises  checked by finish(): every leaf of a superpage is free or in one pair of hands; a superpage without page
 //           blocks has been given back; one with a free buddy is in the set of that order or a higher one. With a
-//           thread stopped for ever: nothing is in two hands
+//           thread stopped for ever: nothing is in two hands, and one superpage at most has leaves that nobody can
+//           reach
 #ifndef FREEWAY_TESTS_ENGINES_STREAMFLOW_PAGES_PROGRAM_H
 #define FREEWAY_TESTS_ENGINES_STREAMFLOW_PAGES_PROGRAM_H
 
@@ -32,15 +33,21 @@ struct ModelSpace {
   ModelEnv::Atomic<u64> used;  // superpages, as bits
   ModelEnv::Plain<u32> content[kModelSuperpages][kLeafCount];
   u32 units = 0;
+  ModelEnv::Plain<u32> zeroed[2];  // of each piece of headers: what its maker did to it
   alignas(64) std::byte headers[2 * kPieceHeaders * sizeof(Header)];  // two threads may make the first piece
 
   u32 take_units(u32 count) {
     const u32 index = units + 1;
+    zeroed[units / count].set(1);
     units += count;
     model_check(units * 64 <= sizeof(headers), "two pieces of headers at most");
     return index;
   }
-  void* at(u32 index) { return headers + (index - 1) * 64; }
+  void* at(u32 index) {
+    model_check(index >= 1 && index <= units, "a header that exists");
+    zeroed[(index - 1) * 64 / (kPieceHeaders * sizeof(Header))].get();
+    return headers + (index - 1) * 64;
+  }
   static u32 index_of(uptr address) { return static_cast<u32>(address / kBytes) - 1; }
 
   uptr take_superpage(std::size_t bytes, u32) {
@@ -144,13 +151,14 @@ struct PagesProgram {
         model_check((all & leaves) == 0, "a leaf in one pair of hands");
         all |= leaves;
       }
-    int superpages = 0;
+    int superpages = 0, whole = 0;
     for (u32 n = 1; n <= manager.headers().made(); ++n) {
       auto& s = manager.headers().at(n);
       const u64 free = s.free[0].load_relaxed() | s.free[1].load_relaxed() << kModelLeaves;
       model_check((free & held_leaves[n]) == 0, "a held leaf is not free");
       model_observe(free);
       superpages += held_leaves[n] != 0;
+      whole += held_leaves[n] != 0 && (free | held_leaves[n]) == low_bits(ModelSpace::kLeafCount);
       if (model_stalled() >= 0) continue;
       if (held_leaves[n] == 0) {
         model_check(free == 0, "an empty superpage has gone back");
@@ -162,8 +170,11 @@ struct PagesProgram {
       for (int o = order; o >= 0 && o <= Manager::kTop; ++o) found |= manager.is_filed(n, o);
       model_check(found, "a search comes by every free buddy");
     }
+    const int used = static_cast<int>(popcount(space.used.load_relaxed()));
     if (model_stalled() < 0)
-      model_check(static_cast<int>(popcount(space.used.load_relaxed())) == superpages, "no superpage is lost");
+      model_check(used == superpages, "no superpage is lost");
+    else
+      model_check(used - whole <= 1, "one superpage at most is out of reach");
   }
 };
 

@@ -20,6 +20,11 @@ Scenario scenario(const char* setup, const char* first, const char* second, cons
           program_type<OwnersProgram>(OwnersScript{setup, {first, second, third}})};
 }
 
+Scenario keeping_one(const char* setup, const char* first, const char* second) {
+  return {std::string("one kept: ") + setup + ": " + first + " | " + second,
+          program_type<OwnersProgram>(OwnersScript{setup, {first, second, ""}, 1})};
+}
+
 std::vector<Scenario> two_threads() {
   return {
       // The owner allocates and frees while others free to it.
@@ -53,11 +58,21 @@ std::vector<Scenario> two_threads() {
       scenario("aa11", "xt", "ff"),
       scenario("aaa11", "t", "ff"),
       scenario("aaa110", "xt", "fFt"),
+      // Heaps go from thread to thread.
+      scenario("aaa1", "e", "xjf"),
+      scenario("aaa11", "e", "xfjaf"),
+      scenario("aaa10", "ef", "xfja"),
+      scenario("aa1", "eja", "xfj"),
+      // The global cache keeps a wholly free page block.
+      keeping_one("aa1", "x", "f"),
+      keeping_one("aa11", "xna", "ff"),
+      keeping_one("aaa11", "x", "ffa"),
+      keeping_one("aaa1", "xt", "fx"),
   };
 }
 
 std::vector<Scenario> three_threads() {
-  return {scenario("aaa12", "x", "f", "f"), scenario("aaa12", "x", "F", "f"), scenario("aaa12", "x", "F", "F"),
+  return {scenario("aaa12", "x", "f", "f"), scenario("aaa12", "x", "F", "f"),  scenario("aaa12", "x", "F", "F"),
           scenario("aaa12", "a", "f", "f"), scenario("aaa12", "xa", "f", "f"), scenario("aa12", "x", "a", "f"),
           scenario("aa1", "x", "f", "a"),   scenario("aaa1", "x", "f", "a")};
 }
@@ -101,8 +116,19 @@ TEST(RemotelyFreedModel, AListedPageBlockThatCanBeAdoptedIsCaught) {
   expect_mutant_caught(all_scenarios(), "listed is nobody's");
 }
 
+TEST(RemotelyFreedModel, WaitingUntilAListedPageBlockHasAnOwnerIsCaught) {
+  expect_mutant_caught({scenario("aa1", "x", "f")}, "waits while listed");
+}
+
 TEST(RemotelyFreedModel, EachMemoryOrderIsNeeded) {
   expect_orders_needed(all_scenarios(), "streamflow/remote.h", {});
+  expect_orders_needed(all_scenarios(), "sync/tagged_stack.h", {});
+}
+
+TEST(RemotelyFreedModel, DISABLED_OthersFinishAmongThree) {
+  std::vector<Scenario> scenarios = limited(three_threads(), 20000);
+  for (Scenario& each : scenarios) each.stalls = true;
+  expect_all_hold(scenarios);
 }
 
 }  // namespace

@@ -44,6 +44,7 @@ struct CountingEnv : TestEnv {
     FREEWAY_COUNTED(cas_acquire)
     FREEWAY_COUNTED(cas_release)
     FREEWAY_COUNTED(cas_relaxed_acquire)
+    FREEWAY_COUNTED(cas_acq_rel_acquire)
     FREEWAY_COUNTED(fetch_add_relaxed)
     FREEWAY_COUNTED(fetch_sub_relaxed)
     FREEWAY_COUNTED(fetch_or_relaxed)
