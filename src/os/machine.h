@@ -31,7 +31,7 @@ struct Machine {
   static bool commit(uptr address, std::size_t bytes) { return vm::commit(address, bytes); }
   static bool purge(uptr address, std::size_t bytes) { return vm::purge(address, bytes); }
   static std::size_t resident(uptr address, std::size_t bytes) { return vm::resident(address, bytes); }
-  static bool offers(std::size_t bytes) { return vm::offers(bytes); }
+  static bool can_move(std::size_t more_bytes) { return vm::can_move(more_bytes); }
   static bool move(uptr from, std::size_t old_bytes, uptr to, std::size_t new_bytes) {
     return vm::move(from, old_bytes, to, new_bytes);
   }

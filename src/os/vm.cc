@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "os/vm.h"
 
+#include <errno.h>
 #include <linux/mman.h>
 #include <sys/auxv.h>
 
+#include "arch/atomic.h"
 #include "base/check.h"
 #include "os/syscall.h"
 
@@ -25,12 +27,43 @@ uptr map_raw(std::size_t bytes, u64 protection, u64 flags) {
   return failed(result) ? 0 : static_cast<uptr>(result);
 }
 
+// A mapping that was to be ended again and could not be (at the mapping limit). While there is one, nothing is mapped that
+// may have to be ended, or a process at its limit would lose its address space piece by piece.
+//
+// Word      stuck: 0, kBusy, or the mapping's address
+// Moves     keep: 0 -> kBusy (CAS) -> address     retry: address -> kBusy (CAS) -> 0, or the address again
+// Orders    [R1] publishes the length; [A1] sees it
+// Lost if killed: a mapping in hand, and the word: then what gets stuck is lost. No memory: it was never touched
+constinit Atomic<uptr> stuck;
+constinit Atomic<std::size_t> stuck_bytes;
+constexpr uptr kBusy = 1;
+
+// False: it is stuck.
+bool end_or_keep(uptr address, std::size_t bytes) {
+  if (release(address, bytes)) return true;
+  uptr none = 0;
+  if (!stuck.cas_relaxed(none, kBusy)) return false;
+  stuck_bytes.store_relaxed(bytes);
+  stuck.store_release(address);  // [R1] pairs with [A1]
+  return false;
+}
+
+// False: it is still stuck.
+bool end_stuck() {
+  uptr address = stuck.load_relaxed();
+  if (address <= kBusy || !stuck.cas_acquire(address, kBusy)) return true;  // [A1] pairs with [R1]
+  const bool ended = release(address, stuck_bytes.load_relaxed());
+  stuck.store_release(ended ? 0 : address);  // [R1] pairs with [A1]
+  return ended;
+}
+
 // Maps more than asked for and cuts off what is not aligned. Where the cut is refused (mapping limit) the whole mapping
-// is given back; should that fail too, address space is lost, never memory.
+// is given back.
 uptr map_aligned(std::size_t bytes, std::size_t alignment, u64 protection, u64 flags) {
+  if (!end_stuck()) return 0;
   uptr address = map_raw(bytes, protection, flags);
   if (address == 0 || address % alignment == 0) return address;
-  release(address, bytes);
+  if (!end_or_keep(address, bytes)) return 0;
   std::size_t padded = bytes + alignment - page_size();
   if (padded < bytes) return 0;
   address = map_raw(padded, protection, flags);
@@ -38,11 +71,11 @@ uptr map_aligned(std::size_t bytes, std::size_t alignment, u64 protection, u64 f
   uptr aligned = align_up(address, alignment);
   uptr end = aligned + bytes;
   if (aligned != address && !release(address, aligned - address)) {
-    release(address, padded);
+    end_or_keep(address, padded);
     return 0;
   }
   if (end != address + padded && !release(end, address + padded - end)) {
-    release(aligned, address + padded - aligned);
+    end_or_keep(aligned, address + padded - aligned);
     return 0;
   }
   return aligned;
@@ -82,14 +115,31 @@ std::size_t resident(uptr address, std::size_t bytes) {
 
 bool release(uptr address, std::size_t bytes) { return raw_syscall(SYS_munmap, address, bytes) == 0; }
 
-bool offers(std::size_t bytes) {
-  const uptr probe = map_raw(bytes, kReadWrite, kPrivateAnonymous);
-  if (probe != 0) release(probe, bytes);
+namespace {
+constinit Atomic<u32> abandoned;  // reservations
+constexpr u32 kMostAbandoned = 16;
+}  // namespace
+
+bool can_move(std::size_t more_bytes) {
+  if (abandoned.load_relaxed() >= kMostAbandoned) return false;
+  const uptr probe = map_raw(more_bytes, kReadWrite, kPrivateAnonymous);
+  if (probe != 0) release(probe, more_bytes);
   return probe != 0;
 }
 
 bool move(uptr from, std::size_t old_bytes, uptr to, std::size_t new_bytes) {
-  return !failed(raw_syscall(SYS_mremap, from, old_bytes, new_bytes, kMoveTo, to));
+  const long result = raw_syscall(SYS_mremap, from, old_bytes, new_bytes, kMoveTo, to);
+  if (!failed(result)) return true;
+  if (result == -ENOSYS || result == -EPERM) {  // it did not even look
+    release(to, new_bytes);
+    return false;
+  }
+  // If the place is free now the kernel has ended the reservation. If not, it is still ours, or already another's.
+  const u64 flags = kPrivateAnonymous | kNoReserve | MAP_FIXED_NOREPLACE;
+  const long seen = raw_syscall(SYS_mmap, to, page_size(), 0, flags, ~u64{0}, 0);
+  if (!failed(seen)) release(static_cast<uptr>(seen), page_size());
+  if (static_cast<uptr>(seen) != to) abandoned.fetch_add_relaxed(1);
+  return false;
 }
 
 bool resize(uptr address, std::size_t old_bytes, std::size_t new_bytes) {
@@ -97,9 +147,8 @@ bool resize(uptr address, std::size_t old_bytes, std::size_t new_bytes) {
 }
 
 Answer wipe_on_fork(uptr address, std::size_t bytes) {
-  constexpr long kUnknownAdvice = -22;  // -EINVAL
   const long result = raw_syscall(SYS_madvise, address, bytes, kWipeOnFork);
-  return result == 0 ? Answer::kDone : result == kUnknownAdvice ? Answer::kNotOffered : Answer::kRefused;
+  return result == 0 ? Answer::kDone : result == -EINVAL ? Answer::kNotOffered : Answer::kRefused;
 }
 
 }  // namespace freeway::vm

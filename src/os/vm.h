@@ -28,12 +28,13 @@ void prefer_huge(uptr address, std::size_t bytes);
 std::size_t resident(uptr address, std::size_t bytes);
 // Ends the mapping. False (at the mapping limit): it is still there.
 bool release(uptr address, std::size_t bytes);
-// Whether the kernel would give so much more memory at this moment: to be asked before a mapping that is to grow moves.
-bool offers(std::size_t bytes);
+// Whether it is worth trying to move a mapping that becomes so much longer: the kernel would give that much more memory at
+// this moment, and has not refused moves too often in a way that costs address space (below).
+bool can_move(std::size_t more_bytes);
 // Moves a mapping onto reserved address space, which it replaces. False: `from` is as it was, and `to` is not the
 // caller's any more. Kernels end the reservation before they find a reason to refuse, and then another thread may have
-// that place already: nothing may be said or done about it. (A kernel that refuses earlier, as at the mapping limit,
-// leaves it; then address space is lost, no memory.)
+// that place already: what is there may not be released. (Where the kernel refuses earlier, as at the mapping limit, the
+// reservation stays: address space is lost, no memory.)
 bool move(uptr from, std::size_t old_bytes, uptr to, std::size_t new_bytes);
 // Changes the size of a mapping where it is. False: nothing changed.
 bool resize(uptr address, std::size_t old_bytes, std::size_t new_bytes);

@@ -89,8 +89,8 @@ class LargeBlocks {
   uptr move_huge(uptr address, FrameInfo info, std::size_t bytes) {
     const std::size_t frames = ceil_div(bytes, kFrameSize);
     if (frames > kMaxFrames || frames <= info.value()) return 0;
-    if constexpr (requires { Env::offers(bytes); })
-      if (!Env::offers((frames - info.value()) * kFrameSize)) return 0;
+    if constexpr (requires { Env::can_move(bytes); })
+      if (!Env::can_move((frames - info.value()) * kFrameSize)) return 0;
     uptr target = Env::reserve(frames * kFrameSize, kFrameSize);
     if (target == 0) return 0;
     // Its entry, while the place is ours: from here on set() finds it. A move that is refused may make it another's.

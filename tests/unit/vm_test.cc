@@ -152,7 +152,7 @@ TEST_F(VmTest, AMoveOfNothingFailsAndChangesNothing) {
 // Kernels end the reservation first and refuse then; so whoever was refused may not touch that place again.
 TEST_F(VmTest, AMoveThatIsRefusedKeepsTheMappingAndDoesNotClaimThatTheReservationIsThere) {
   constexpr std::size_t kTooMuch = std::size_t{1} << 45;  // more than there is memory; reserving it costs none
-  if (vm::offers(kTooMuch)) GTEST_SKIP() << "overcommit is unlimited here";
+  if (vm::can_move(kTooMuch)) GTEST_SKIP() << "overcommit is unlimited here";
   const uptr from = vm::map(4 * kUnit, kUnit), to = vm::reserve(kTooMuch, kUnit);
   ASSERT_NE(to, 0u);
   *word(from + kUnit) = 6;
@@ -163,10 +163,10 @@ TEST_F(VmTest, AMoveThatIsRefusedKeepsTheMappingAndDoesNotClaimThatTheReservatio
   RecordProperty("reservation", address_space() < before - kTooMuch / 2 ? "ended" : "kept");
 }
 
-TEST_F(VmTest, WhatIsOfferedCanBeHad) {
+TEST_F(VmTest, AMoveIsWorthTryingWhereThereIsMemory) {
   const std::size_t before = address_space();
-  EXPECT_TRUE(vm::offers(kUnit));
-  EXPECT_FALSE(vm::offers(std::size_t{1} << 47));
+  EXPECT_TRUE(vm::can_move(kUnit));
+  EXPECT_FALSE(vm::can_move(std::size_t{1} << 47));
   EXPECT_EQ(address_space(), before) << "asking takes nothing";
 }
 
