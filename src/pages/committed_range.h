@@ -10,7 +10,7 @@
 // Steps     grow with the size (128 KiB … 64 MiB): a small process stays small, also under mlockall(MCL_FUTURE), which
 //           makes committing touch every page
 // Progress  lock-free       Lost if killed: nothing
-// Checked   tests/unit/committed_range_test.cc
+// Checked   tests/model/pages_range_model.cc, tests/unit/committed_range_test.cc
 #pragma once
 
 #include "base/integers.h"
@@ -26,12 +26,16 @@ bool commit_up_to(Word& watermark, uptr base, std::size_t bytes, std::size_t end
   while (now < end) {
     std::size_t step = clamp(now / 4, first_step, kLastStep);
     std::size_t target = clamp(align_up(now + step > end ? now + step : end, first_step), end, bytes);
+    if (Env::mutant("watermark first") && watermark.cas_release(now, target))  // [R1] pairs with [A1]
+      return Env::commit(base + now, target - now);
     if (!Env::commit(base + now, target - now)) {
       target = clamp(align_up(end, 64 * kKiB), end, bytes);  // what is needed, if not what would be good
       if (!Env::commit(base + now, target - now)) return false;
     }
     Env::step("range.committed");
-    if (watermark.cas_acq_rel_acquire(now, target)) return true;  // [R1] pairs with [A1]
+    if (Env::mutant("watermark stored")) return watermark.store_release(target), true;  // [R1] pairs with [A1]
+    // Who fails needs no order: all up to `end` he has made accessible himself.
+    if (watermark.cas_release(now, target)) return true;  // [R1] pairs with [A1]
   }
   return true;
 }

@@ -8,8 +8,9 @@
 //           where the process may not have so much (RLIMIT_AS), and is never given back
 // Who       any thread, any signal handler
 // Orders    [R1] a segment is published after it was reserved; [A1] who takes from it sees that
+//           [R2] the cursor moves after the units below it are accessible; [A3] who walks below it may touch them
 // Progress  lock-free       Lost if killed: the units in hand, and the address space of an unpublished segment
-// Checked   tests/unit/metadata_test.cc
+// Checked   tests/model/pages_metadata_model.cc, tests/unit/metadata_test.cc
 #pragma once
 
 #include "pages/committed_range.h"
@@ -46,9 +47,13 @@ class Metadata {
         if (cursor_.cas_relaxed(seen, next)) seen = next;
         continue;
       }
+      if (Env::mutant("cursor first")) {
+        if (!cursor_.cas_release(seen, next)) continue;  // [R2] pairs with [A3]
+        return commit_up_to<Env>(segment.watermark, base_of(packed), size_of(packed), end, kStep) ? index : 0;
+      }
       if (!commit_up_to<Env>(segment.watermark, base_of(packed), size_of(packed), end, kStep)) return 0;
       Env::step("metadata.committed");
-      if (cursor_.cas_relaxed(seen, next)) return index;
+      if (cursor_.cas_release(seen, next)) return index;  // [R2] pairs with [A3]
     }
   }
 
@@ -61,7 +66,7 @@ class Metadata {
   // f answers how many units the piece has, 0 = this one is unknown, go on by one.
   template <class F>
   void walk(F&& f) const {
-    u32 end = cursor_.load_relaxed();
+    u32 end = cursor_.load_acquire();  // [A3] pairs with [R2]
     for (u32 index = 1; index < end;) {
       const Segment& segment = segments_[index >> kSegmentShift];
       if ((index & kUnitMask) * kUnit >= segment.watermark.load_relaxed()) {
@@ -100,8 +105,9 @@ class Metadata {
       if (base == 0) continue;
       uptr fresh = base | log2_floor(bytes);
       Env::step("metadata.segment");
+      if (Env::mutant("segment overwritten")) return segment.packed.store_release(fresh), fresh;  // [R1] pairs with [A1]
       if (segment.packed.cas_release(packed, fresh)) return fresh;  // [R1] pairs with [A1] [A2]
-      Env::release(base, bytes);
+      if (!Env::mutant("reservation kept")) Env::release(base, bytes);
       packed = segment.packed.load_acquire();  // [A2] pairs with [R1]
     }
     return packed;

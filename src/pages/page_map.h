@@ -12,7 +12,7 @@
 //           that it names, [A2] get_unowned sees it
 // Outside   frames beyond the primary arena are found through a two-level map whose leaves (4 GiB each) are never freed
 // Progress  lock-free (publishing a leaf), wait-free (everything else)       Lost if killed: an unpublished leaf
-// Checked   tests/unit/page_map_test.cc
+// Checked   tests/model/pages_map_model.cc, tests/unit/page_map_test.cc
 #pragma once
 
 #include "base/compiler.h"
@@ -127,7 +127,9 @@ class PageMap {
     Env::step("map.leaf");
     if (slot.cas_release(seen, reinterpret_cast<Entry*>(fresh)))  // [R1] pairs with [A1]
       leaves_.fetch_add_relaxed(1);
-    else
+    else if (Env::mutant("own leaf used"))
+      return &reinterpret_cast<Entry*>(fresh)[(address >> kFrameShift) & low_bits(kLeafBits)];
+    else if (!Env::mutant("leaf kept"))
       Env::release(fresh, kLeafBytes);
     return find(address);
   }
