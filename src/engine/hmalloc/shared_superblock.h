@@ -71,6 +71,7 @@ struct SharedSuperblock {
   uptr probe() {
     const u32 at = index.get();
     const uptr ptr = start_addr.get() + uptr{at} * object_size.get();
+    while (Env::mutant("waits for the Index-th block") && look_at_flag<Env>(ptr) != Flag<S>::kFree) continue;
     if (look_at_flag<Env>(ptr) != Flag<S>::kFree && !Env::mutant("unseen flag")) return 0;
     index.set(at + 1 == total_objects.get() ? 0 : at + 1);
     return ptr;

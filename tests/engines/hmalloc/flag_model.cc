@@ -120,6 +120,10 @@ TEST(FlagModel, AnOwnersListOfAtomicWordsLosesBlocksAndHandsThemOutTwice) {
 }
 
 TEST(FlagModel, TakingTheIndexthBlockUnseenIsCaught) { model::expect_mutant_caught(scenarios(), "unseen flag"); }
+TEST(FlagModel, WaitingForTheIndexthBlockIsCaught) {
+  model::expect_mutant_caught({heap_scenario("a reset flag and the probe", "jmm1A", "m", "F")},
+                              "waits for the Index-th block");
+}
 TEST(FlagModel, TrimmingByVacantObjectsIsCaught) { model::expect_mutant_caught(scenarios(), "trim unseen"); }
 
 TEST(FlagModel, ReductionsSeeAllOutcomes) {

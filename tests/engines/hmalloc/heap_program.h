@@ -15,10 +15,13 @@
 //           to the others; a digit gives the oldest block to that thread
 // Promises  checked by finish(): each heap is in one place; each block is free, cached, or in one pair of hands, and
 //           what a thread has is nobody else's; with all blocks freed, all superblocks are given back. With a thread
-//           stopped for ever: no block is in two hands
+//           stopped for ever: no block is in two hands; out of reach are at most one heap with its superblocks, and of
+//           others the blocks that the thread has, in its list, too, and one in its hands, and one superblock in its
+//           hands; while it trims others' heaps, those
 #ifndef FREEWAY_TESTS_ENGINES_HMALLOC_HEAP_PROGRAM_H
 #define FREEWAY_TESTS_ENGINES_HMALLOC_HEAP_PROGRAM_H
 
+#include <cstring>
 #include <utility>
 
 #include "engine/hmalloc/heaps.h"
@@ -152,7 +155,10 @@ struct HeapProgram {
       model_observe(each.heap == nullptr ? 0 : each.heap->index());
       for (int i = each.shared.from; i < each.shared.to; ++i) model_observe(each.shared.blocks[i] - at(memory[0]));
     }
-    if (model::model_stalled() < 0) drain();
+    if (model::model_stalled() < 0)
+      drain();
+    else if (std::strchr(script[model::model_stalled()], 'T') == nullptr)
+      check_what_is_out_of_reach(hands[model::model_stalled()]);
   }
 
  private:
@@ -174,7 +180,9 @@ struct HeapProgram {
 
   void act(char move, Hands& mine) {
     switch (move) {
-      case 'j': mine.heap = heaps.join(*this); break;
+      case 'j':
+        mine.heap = heaps.join(*this);
+        break;
       case 'e':
         mine.former = mine.heap;
         heaps.leave(*this, std::exchange(mine.heap, nullptr));
@@ -192,15 +200,21 @@ struct HeapProgram {
           mine.shared.add(block);
         }
         break;
-      case 'f': release(mine.heap, mine.shared.oldest()); break;
-      case 'F': release(nullptr, mine.shared.oldest()); break;
+      case 'f':
+        release(mine.heap, mine.shared.oldest());
+        break;
+      case 'F':
+        release(nullptr, mine.shared.oldest());
+        break;
       case 'l':
         if (const uptr block = mine.heap->allocate_local(kLocalBytes)) {
           content(block).set(2);
           mine.local.add(block);
         }
         break;
-      case 'd': release_local(mine, mine.local.oldest()); break;
+      case 'd':
+        release_local(mine, mine.local.oldest());
+        break;
       case 's':
         if (u32 empty = 0; mine.shared.from < mine.shared.to && mail.cas_acquire(empty, 1)) {
           letter = mine.shared.oldest();
@@ -220,7 +234,8 @@ struct HeapProgram {
       case 'T':
         heaps.each_ended(*this, [](Heap& heap) { heap.empty_caches(); }, [](Heap& heap) { heap.trim(); });
         break;
-      default: model_check(false, "a letter that means something");
+      default:
+        model_check(false, "a letter that means something");
     }
   }
 
@@ -284,6 +299,46 @@ struct HeapProgram {
     });
     model_check(in_use == in_hands, "a block that is in use is in somebody's hands");
     model_check(cached == in_lists, "a cached block is in a list");
+  }
+
+  void check_what_is_out_of_reach(const Hands& stopped) {
+    u32 reachable = 0;  // heaps, as bits
+    for (Hands& each : hands) {
+      if (&each == &stopped) continue;
+      while (uptr block = each.shared.oldest()) release(nullptr, block);
+      if (each.heap == nullptr) continue;
+      reachable |= u32{1} << each.heap->index();
+      each.heap->empty_caches();
+    }
+    if (mail.load_relaxed() == 2) release(nullptr, letter);
+    heaps.each_ended(
+        *this,
+        [&](Heap& heap) {
+          reachable |= u32{1} << heap.index();
+          heap.empty_caches();
+        },
+        [](Heap& heap) { heap.trim(); });
+    for (Hands& each : hands)
+      if (&each != &stopped && each.heap != nullptr) each.heap->trim();
+    model_check(made.load_relaxed() - popcount(reachable) <= 1, "one heap at most is out of reach");
+    u64 found = 0;
+    u32 in_use = 0;
+    for (u32 index = 1; index <= made.load_relaxed(); ++index)
+      if ((reachable >> index & 1) != 0)
+        heap(index)->each_superblock([&](const auto& sb) {
+          if constexpr (requires { sb.object_size; }) {
+            found |= u64{1} << ((reinterpret_cast<uptr>(&sb) - at(memory[0])) / 512);
+            in_use += sb.occupied();
+          }
+        });
+    const u32 cached = stopped.heap == nullptr ? 0 : stopped.heap->cached(0);
+    model_check(in_use <= static_cast<u32>(stopped.shared.to - stopped.shared.from) + cached + 1,
+                "of reachable superblocks only what the stopped thread has stays in use");
+    u32 in_hand = 0;
+    for (u32 span = 0; span < kSpans; ++span)
+      if ((used.load_relaxed() & ~found) >> span & 1)
+        in_hand += (reachable >> reinterpret_cast<Shared*>(memory[span])->heap.get() & 1) != 0;
+    model_check(in_hand <= 1, "one superblock at most is in the stopped thread's hands");
   }
 
   void drain() {

@@ -35,9 +35,8 @@ std::vector<Scenario> scenarios() {
 }
 
 constexpr const char* kSetups[] = {"jmm1AjBjC", "jmm12AjBjC", "jmmAjmB", "jmm22AjmlBjC", "jAjBjC"};
-constexpr const char* kScripts[] = {"m",  "mm", "f",  "F",  "fm",  "Fm",  "mf",  "sm",  "rf", "rFm",
-                                    "t",  "ft", "Ft", "fe", "feF", "ejm", "ejt", "eT",  "T",  "ld",
-                                    "le", "led", "w", "ejw"};
+constexpr const char* kScripts[] = {"m",  "mm", "f",   "F",   "fm",  "Fm", "mf", "sm", "rf", "rFm", "t", "ft",
+                                    "Ft", "fe", "feF", "ejm", "ejt", "eT", "T",  "ld", "le", "led", "w", "ejw"};
 
 std::vector<Scenario> pairs() {
   std::vector<Scenario> all;
@@ -97,11 +96,14 @@ TEST(InheritanceModel, FreeingIntoAHeapOneNoLongerOwnsIsCaught) {
   model::expect_mutant_caught(scenarios(), "freed as owner");
 }
 
+TEST(InheritanceModel, FreeingLateByStoreIsCaught) { model::expect_mutant_caught(scenarios(), "late free by store"); }
+TEST(InheritanceModel, ListingAHeapByStoreIsCaught) {
+  model::expect_mutant_caught(scenarios(), "heap listed by store");
+}
+
 TEST(InheritanceModel, UntaggedStacksLoseHeaps) {
   model::expect_caught({heap_scenario("pop sleeps through pop, pop, push", "jAjB", "ej", "eje", "j")}, "no tag",
-                       [](model::Options& options) {
-                         options.lose_bits.push_back({"heaps", StackHead::kIndexMask});
-                       });
+                       [](model::Options& options) { options.lose_bits.push_back({"heaps", StackHead::kIndexMask}); });
 }
 
 }  // namespace
