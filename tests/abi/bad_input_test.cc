@@ -3,12 +3,15 @@
 // bad_input_test.cc: pointers that malloc never gave, or not like this: foreign, misaligned, interior. Each is named on
 // fd 2 in one line and the process aborts; nothing is followed, nothing is written through. (Double frees:
 // double_free_test.cc.)
+#include <freeway/freeway.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <new>
 #include <string>
 
 #include "abi_test.h"
+#include "proof.h"
 #include "scenario.h"
 
 namespace freeway::test {
@@ -116,6 +119,7 @@ TEST_P(EveryCall, OfAForeignPointerNamesItAndAborts) {
     expect_report(outcome, {(verb(GetParam()) + " of a foreign pointer").c_str()});
     if (HasFailure()) FAIL() << "place " << place;
   }
+  proof("bad input", "foreign pointers", "processes", kPlaces);
 }
 
 // A live block among a few hundred others of its size, so that its neighbourhood is in use.
@@ -262,6 +266,126 @@ TEST(Free, OfABlockThatWasNeverHandedOutIsSeenAtOnceWhenHardened) {
   const Outcome outcome = run_scenario("NeverHandedOut", 0, {"FREEWAY_HARDEN=1"});
   EXPECT_TRUE(outcome.aborted()) << outcome.err;
   expect_report(outcome, {"double free", "free of a foreign pointer", "free of an interior pointer"});
+}
+
+// --- In report mode all of it in one process. ------------------------------------------------------------------------
+
+// What takes a block: each must say so of a pointer that is none, do nothing, and fail as its header says.
+struct Taking {
+  const char* verb;
+  void (*call)(void* pointer);
+};
+
+constexpr Taking kTaking[] = {
+    {"free", [](void* pointer) { free(pointer); }},
+    {"free", [](void* pointer) { freeway_free(pointer); }},
+    {"free", [](void* pointer) { free_sized(pointer, 50); }},
+    {"free", [](void* pointer) { free_aligned_sized(pointer, 64, 50); }},
+    {"free", [](void* pointer) { freeway_free_sized(pointer, SIZE_MAX); }},
+    {"free", [](void* pointer) { freeway_free_aligned_sized(pointer, 3, 0); }},
+    {"free", [](void* pointer) { freeway_free_batch(1, &pointer); }},
+    {"free", [](void* pointer) { ::operator delete(pointer); }},
+    {"free", [](void* pointer) { ::operator delete[](pointer, size_t{50}); }},
+    {"free", [](void* pointer) { ::operator delete(pointer, std::align_val_t{64}); }},
+    {"free", [](void* pointer) { ::operator delete[](pointer, size_t{50}, std::align_val_t{64}); }},
+    {"free", [](void* pointer) { ::operator delete(pointer, std::nothrow); }},
+    {"free",
+     [](void* pointer) {
+       errno = 4242;
+       require(hide(realloc(pointer, 0)) == nullptr && errno == 4242, "realloc to 0");
+     }},
+    {"realloc",
+     [](void* pointer) {
+       errno = 0;
+       require(hide(realloc(pointer, 50)) == nullptr && errno == ENOMEM, "realloc");
+     }},
+    {"realloc",
+     [](void* pointer) {
+       errno = 0;
+       require(hide(freeway_realloc(pointer, 5000000)) == nullptr && errno == ENOMEM, "freeway_realloc");
+     }},
+    {"realloc",
+     [](void* pointer) {
+       errno = 0;
+       require(hide(reallocarray(pointer, 10, 5)) == nullptr && errno == ENOMEM, "reallocarray");
+     }},
+    {"malloc_usable_size", [](void* pointer) { require(hide(malloc_usable_size(pointer)) == 0, "usable size"); }},
+    {"malloc_usable_size",
+     [](void* pointer) { require(hide(freeway_malloc_usable_size(pointer)) == 0, "freeway_ usable size"); }},
+};
+
+// `argument`: whether frees of addresses within small blocks are seen at once.
+FREEWAY_SCENARIO(EveryBadPointerThroughEveryCall) {
+  void* pointers[100];
+  int count = 0;
+  for (long place = 0; place < kPlaces; ++place) pointers[count++] = foreign_pointer(place);
+  for (long which = 0; which < kInteriors; ++which) pointers[count++] = interior_pointer(which);
+  for (long size = 0; size < kBlockSizeCount; ++size)
+    pointers[count++] = live_block(kBlockSizes[size]) + kMisalignments[size % 6];
+  char* const kept = live_block(100);
+  fill(kept, 100, 1);
+  int calls = 0;
+  for (const Taking& taking : kTaking) {
+    for (int i = 0; i < count; ++i) {
+      const bool small = i >= kPlaces && i < kPlaces + kFirstLargeInterior;
+      const long misaligned = i - kPlaces - kInteriors;
+      const bool small_misaligned = misaligned >= 0 && kBlockSizes[misaligned] <= kLargestSmall;
+      if (argument == 0 && taking.verb[0] == 'f' && (small || small_misaligned)) continue;
+      taking.call(hide(pointers[i]));
+      ++calls;
+    }
+  }
+  require(holds(kept, 100, 1), "a live block was overwritten");
+  static void* blocks[5000];
+  for (void*& each : blocks) memset(each = hide(malloc(64)), 3, 64);
+  for (void* each : blocks) free(each);
+  freeway_audit_t audit{};
+  require(freeway_audit(&audit, sizeof audit) == 0, "audit");
+  dprintf(1, "%d calls\n", calls);
+}
+
+TEST(OnErrorReport, EveryBadPointerThroughEveryCallIsOneLineAndNothingElse) {
+  uint64_t all = 0;
+  for (const bool harden : {false, true}) {
+    // The engines of the papers look at every pointer at once.
+    const long at_once = harden || !on_flagship() ? 1 : 0;
+    const Outcome outcome = run_scenario("EveryBadPointerThroughEveryCall", at_once,
+                                         {"FREEWAY_ON_ERROR=report", harden ? "FREEWAY_HARDEN=1" : "FREEWAY_HARDEN=0"});
+    ASSERT_TRUE(outcome.succeeded()) << outcome.exit_status << " " << outcome.signal << "\n" << outcome.err;
+    int calls = 0;
+    ASSERT_EQ(sscanf(outcome.out.c_str(), "%d calls", &calls), 1) << outcome.out;
+    EXPECT_GT(calls, 400);
+    EXPECT_EQ(outcome.reports().size(), size_t(calls));
+    for (const std::string& line : outcome.reports()) {
+      Report report;
+      EXPECT_TRUE(parse_report(line, &report)) << line;
+    }
+    all += static_cast<uint64_t>(calls);
+  }
+  proof("bad input", "bad pointers, reported", "calls", all);
+}
+
+// `argument`: 0: no array; else: one that is too long.
+FREEWAY_SCENARIO(FreesNoArray) {
+  void* blocks[2] = {hide(malloc(10)), hide(malloc(10))};
+  freeway_free_batch(argument == 0 ? 2 : SIZE_MAX / static_cast<size_t>(argument), argument == 0 ? nullptr : blocks);
+  memset(blocks[0], 1, 10);
+  free(blocks[0]);
+  free(blocks[1]);
+  dprintf(1, "survived\n");
+}
+
+TEST(FreeBatch, OfNoArrayIsReportedAndNothingIsFreed) {
+  for (const long argument : {0, 1, 2, 8}) {
+    const Outcome outcome = run_scenario("FreesNoArray", argument);
+    EXPECT_TRUE(outcome.aborted()) << outcome.err;
+    EXPECT_EQ(outcome.reports().size(), 1u) << outcome.err;
+    EXPECT_TRUE(outcome.err.starts_with("freeway: freeway_free_batch of ")) << outcome.err;
+    const Outcome reported = run_scenario("FreesNoArray", argument, {"FREEWAY_ON_ERROR=report", "FREEWAY_HARDEN=1"});
+    EXPECT_TRUE(reported.succeeded()) << reported.err;
+    EXPECT_EQ(reported.reports().size(), 1u) << reported.err;
+    EXPECT_EQ(reported.out, "survived\n");
+  }
 }
 
 FREEWAY_SCENARIO(ReportedErrorsLeaveTheHeapUsable) {

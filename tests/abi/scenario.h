@@ -48,6 +48,7 @@ struct Outcome {
 // Runs the scenario to its end with the options ("NAME=value") added to this process's environment, and any other
 // FREEWAY_ option but FREEWAY_RSEQ taken out. Killed after two minutes.
 Outcome run_scenario(const std::string& name, long argument = 0, std::initializer_list<const char*> options = {});
+Outcome run_scenario(const std::string& name, long argument, const std::vector<const char*>& options);
 
 // In a scenario: ends the process with status 3 and a message when something else than what is tested went wrong.
 void require(bool condition, const char* what);

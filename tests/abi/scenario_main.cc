@@ -65,6 +65,10 @@ std::vector<std::string> Outcome::reports() const {
 }
 
 Outcome run_scenario(const std::string& name, long argument, std::initializer_list<const char*> options) {
+  return run_scenario(name, argument, std::vector<const char*>(options));
+}
+
+Outcome run_scenario(const std::string& name, long argument, const std::vector<const char*>& options) {
   const std::string name_argument = "--scenario=" + name;
   const std::string number_argument = std::to_string(argument);
   const char* arguments[] = {"/proc/self/exe", name_argument.c_str(), number_argument.c_str(), nullptr};
@@ -72,7 +76,8 @@ Outcome run_scenario(const std::string& name, long argument, std::initializer_li
   for (char** each = environ; *each != nullptr; ++each) {
     // An option given here replaces the inherited one of its name.
     const bool replaced = std::any_of(options.begin(), options.end(), [&](const char* option) {
-      return strncmp(option, *each, size_t(strchr(option, '=') - option) + 1) == 0;
+      const char* const name_end = strchr(option, '=');
+      return name_end != nullptr && strncmp(option, *each, size_t(name_end - option) + 1) == 0;
     });
     if (!replaced && !is_inherited_option(*each)) environment.push_back(*each);
   }
