@@ -57,6 +57,7 @@ class DescAvail {
     desc->next.store_relaxed(waiting);
     while (desc != nullptr) {
       Desc* after = desc->next.load_relaxed();
+      while (Env::mutant("waits for hazards") && hazards_.is_hazard(desc)) continue;
       if (hazards_.is_hazard(desc) && !Env::mutant("retire without looking for hazards")) {
         desc->next.store_relaxed(record->deferred.get());
         record->deferred.set(desc);

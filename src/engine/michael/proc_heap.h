@@ -187,6 +187,7 @@ class Heaps {
 
   void update_active(Heap& heap, Desc& desc, u32 more) {
     u64 none = 0;
+    while (Env::mutant("waits for Active") && heap.active.load_relaxed() != 0) continue;
     Env::step("michael.active.update");
     if (heap.active.cas_release(none, active::make(reinterpret_cast<u64>(&desc), more))) return;  // [R2] pairs with [A2], line 3
     u64 seen = desc.anchor.load_relaxed();

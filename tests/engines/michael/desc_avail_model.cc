@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// desc_avail_model.cc: src/engine/michael/desc_avail.h and src/sync/hazard_pointers.h, all executions of small programs, and
-// the faults they must show: the paper's DescRetire pushes at once, whatever hazard pointers say.
+// desc_avail_model.cc: src/engine/michael/desc_avail.h and src/sync/hazard_pointers.h, all executions of small
+// programs, and the faults they must show: the paper's DescRetire pushes at once, whatever hazard pointers say.
 //
-// Promises: a descriptor is handed out to one thread only, and what its last owner did to it is seen by the next; at the
-// end each is available, deferred, or in one pair of hands; a thread that stops for ever keeps what it had in hand and what
-// was deferred in its record.
+// Promises: a descriptor is handed out to one thread only, and what its last owner did to it is seen by the next; at
+// the end each is available, deferred, or in one pair of hands; a thread that stops for ever keeps what it had in hand
+// and what was deferred in its record.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -128,8 +128,8 @@ void sequential(Options& options, const char* mutant) {
   options.memory = MemoryModel::kSequential;
   options.mutant = mutant;
 }
-// SafeCAS by hazard pointers that nobody heeds: the classical ABA. Nobody touches the descriptors, so that it is no missing
-// order that is found.
+// SafeCAS by hazard pointers that nobody heeds: the classical ABA. Nobody touches the descriptors, so that it is no
+// missing order that is found.
 TEST(MichaelDescAvailModel, PushingAtOnceAsTheFigureDoesIsCaught) {
   expect_caught({scenario(3, "a", "aar", "", false)}, "DescRetire as in Fig. 7",
                 [](Options& options) { sequential(options, "retire without looking for hazards"); });
@@ -137,6 +137,12 @@ TEST(MichaelDescAvailModel, PushingAtOnceAsTheFigureDoesIsCaught) {
 // Weak memory: the hazard is stored, and a load says that the descriptor is on top, but the retirer does not see it.
 TEST(MichaelDescAvailModel, HazardsConfirmedByALoadAreCaught) {
   expect_mutant_caught(scenarios(10000), "hazards not confirmed by an RMW");
+}
+
+TEST(MichaelDescAvailModel, WaitingForHazardsIsCaught) {
+  std::vector<Scenario> stopping = limited({scenario(3, "a", "ar")}, 2000);
+  stopping[0].stalls = true;
+  expect_mutant_caught(stopping, "waits for hazards");
 }
 
 TEST(MichaelDescAvailModel, EachMemoryOrderOfDescAvailIsNeeded) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// partial_list_model.cc: src/engine/michael/{fifo,lifo,partial_list}.h, all executions of small programs, and the faults
-// they must show.
+// partial_list_model.cc: src/engine/michael/{fifo,lifo,partial_list}.h, all executions of small programs, and the
+// faults they must show.
 //
 // Promises: a descriptor is in the list once or in one pair of hands, and what its last owner did to it is seen by the
-// next; nodes too; a FIFO hands out what one thread put in the order of the puts; nothing is lost; a thread that stops for
-// ever keeps at most the descriptor in its hands.
+// next; nodes too; a FIFO hands out what one thread put in the order of the puts; nothing is lost; a thread that stops
+// for ever keeps at most the descriptor in its hands.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -26,9 +26,9 @@ namespace anchor = michael::anchor;
 constexpr u32 kListed = 3;
 constexpr u32 kDummy = kListed + 1;
 
-// Scripts: - get and keep, + put the one kept longest, e remove an EMPTY one (they stay out), E make the one kept longest
-// EMPTY and put it. In the setup each digit puts that descriptor, the one behind > is kept by the second thread, * makes the
-// one before EMPTY.
+// Scripts: - get and keep, + put the one kept longest, e remove an EMPTY one (they stay out), E make the one kept
+// longest EMPTY and put it. In the setup each digit puts that descriptor, the one behind > is kept by the second
+// thread, * makes the one before EMPTY.
 struct ListProgram {
   static constexpr int kThreads = 3;
 
@@ -115,7 +115,8 @@ struct ListProgram {
     for (u32 d = 1; d <= kListed; ++d) {
       model_check(places[d] <= 1, "a descriptor is in one place only");
       missing += places[d] == 0 && (present >> d & 1) != 0;
-      if (kind == ListKind::kFifo && places[d] == 1) model_check(++owned[desc[d].node.get()] == 1, "a node has one owner");
+      if (kind == ListKind::kFifo && places[d] == 1)
+        model_check(++owned[desc[d].node.get()] == 1, "a node has one owner");
     }
     model_check(missing <= (stalled ? 1 : 0), "no descriptor is lost");
   }
@@ -128,12 +129,12 @@ Scenario scenario(ListKind kind, const char* setup, const char* first, const cha
 }
 
 std::vector<Scenario> two_threads(ListKind kind) {
-  return {scenario(kind, "1", "-", "-"),       scenario(kind, "12", "-", "-"),      scenario(kind, "1", "-+", "-"),
-          scenario(kind, "12", "-+", "-+"),    scenario(kind, "1", "-+-", "-"),     scenario(kind, "123", "-", "--+"),
-          scenario(kind, "1*2", "e", "-"),     scenario(kind, "12*", "e", "-"),     scenario(kind, "12*3", "e", "-+"),
-          scenario(kind, "1*2*", "e", "e"),    scenario(kind, "123*", "e", "--+"),  scenario(kind, "12", "-E", "e"),
-          scenario(kind, "12", "-E", "-+"),    scenario(kind, "1*2", "e", "-E"),    scenario(kind, "123", "-+", "--++"),
-          scenario(kind, "12>3", "-+", "+"),   scenario(kind, "1>3", "-+-+", "+"),  scenario(kind, ">3", "-+", "+")};
+  return {scenario(kind, "1", "-", "-"),     scenario(kind, "12", "-", "-"),     scenario(kind, "1", "-+", "-"),
+          scenario(kind, "12", "-+", "-+"),  scenario(kind, "1", "-+-", "-"),    scenario(kind, "123", "-", "--+"),
+          scenario(kind, "1*2", "e", "-"),   scenario(kind, "12*", "e", "-"),    scenario(kind, "12*3", "e", "-+"),
+          scenario(kind, "1*2*", "e", "e"),  scenario(kind, "123*", "e", "--+"), scenario(kind, "12", "-E", "e"),
+          scenario(kind, "12", "-E", "-+"),  scenario(kind, "1*2", "e", "-E"),   scenario(kind, "123", "-+", "--++"),
+          scenario(kind, "12>3", "-+", "+"), scenario(kind, "1>3", "-+-+", "+"), scenario(kind, ">3", "-+", "+")};
 }
 std::vector<Scenario> both() {
   std::vector<Scenario> all = two_threads(ListKind::kFifo);
@@ -148,9 +149,9 @@ std::vector<Scenario> three_threads() {
           scenario(ListKind::kLifo, "12", "-", "-", "-")};
 }
 std::vector<Scenario> long_ones() {
-  return {scenario(ListKind::kLifo, "123", "-", "-", "-"), scenario(ListKind::kLifo, "12*3", "e", "-", "-"),
+  return {scenario(ListKind::kLifo, "123", "-", "-", "-"),   scenario(ListKind::kLifo, "12*3", "e", "-", "-"),
           scenario(ListKind::kFifo, "12", "-+", "-+", "-+"), scenario(ListKind::kLifo, "12", "-+", "-+", "-+"),
-          scenario(ListKind::kFifo, "123", "-+-+", "--++"), scenario(ListKind::kLifo, "123", "-+-+", "--++"),
+          scenario(ListKind::kFifo, "123", "-+-+", "--++"),  scenario(ListKind::kLifo, "123", "-+-+", "--++"),
           scenario(ListKind::kLifo, "12*3", "e", "-+", "-+")};
 }
 
@@ -200,14 +201,23 @@ TEST(MichaelPartialListModel, ALifoWithoutMarksIsCaught) {
   });
 }
 TEST(MichaelPartialListModel, NotSweepingWhatOneHasTakenIsCaught) {
-  expect_caught({scenario(ListKind::kLifo, "1>3", "-+", "+")}, "no sweep",
-                [](Options& options) {
-                  options.memory = MemoryModel::kSequential;
-                  options.mutant = "no sweep";
-                });
+  expect_caught({scenario(ListKind::kLifo, "1>3", "-+", "+")}, "no sweep", [](Options& options) {
+    options.memory = MemoryModel::kSequential;
+    options.mutant = "no sweep";
+  });
 }
 TEST(MichaelPartialListModel, ATailLeftBehindTheHeadIsCaught) {
   expect_mutant_caught(two_threads(ListKind::kFifo), "tail left behind");
+}
+
+Scenario stopping(Scenario scenario) {
+  scenario.stalls = true;
+  scenario.options.max_executions = 2000;
+  return scenario;
+}
+TEST(MichaelPartialListModel, WaitingForOneAnotherIsCaught) {
+  expect_mutant_caught({stopping(scenario(ListKind::kFifo, "1>3", "-+", "+"))}, "tail left to its putter");
+  expect_mutant_caught({stopping(scenario(ListKind::kLifo, "12", "-", "-"))}, "marked ones left to their taker");
 }
 
 TEST(MichaelPartialListModel, EachMemoryOrderOfTheFifoIsNeeded) {
