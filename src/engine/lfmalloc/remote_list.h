@@ -14,19 +14,6 @@
 namespace freeway::lfmalloc {
 
 template <class Env>
-struct RemoteByCas {
-  template <class F>
-  static remote::Next change(Superblock<Env>& s, F&& next) {
-    u64 seen = s.remote.load_relaxed();
-    for (;;) {
-      const remote::Next moved = next(seen);
-      Env::step("lfmalloc.remote");
-      if (s.remote.cas_acq_rel(seen, moved.word)) return moved;  // [R1] [A1] pairs with [A1] [R1]
-    }
-  }
-};
-
-template <class Env>
 struct RemoteUnderMutex {
   template <class F>
   static remote::Next change(Superblock<Env>& s, F&& next) {
@@ -35,6 +22,20 @@ struct RemoteUnderMutex {
     s.remote.store_relaxed(moved.word);
     SleepingLock<Env>::unlock(s.lock);
     return moved;
+  }
+};
+
+template <class Env>
+struct RemoteByCas {
+  template <class F>
+  static remote::Next change(Superblock<Env>& s, F&& next) {
+    if (Env::mutant("under the paper's mutex")) return RemoteUnderMutex<Env>::change(s, next);
+    u64 seen = s.remote.load_relaxed();
+    for (;;) {
+      const remote::Next moved = next(seen);
+      Env::step("lfmalloc.remote");
+      if (s.remote.cas_acq_rel(seen, moved.word)) return moved;  // [R1] [A1] pairs with [A1] [R1]
+    }
   }
 };
 

@@ -31,6 +31,12 @@ TEST(LfmallocMutants, FreeAsPrintedDestroysASuperblockThatMallocTakesMeanwhile) 
                 [](Options& options) { options.memory = MemoryModel::kSequential; });
 }
 
+TEST(LfmallocMutants, AMutexOfTheSuperblockIsCaught) {
+  std::vector<Scenario> stopping = limited(section_scenarios(), 200);
+  for (Scenario& each : stopping) each.stalls = true;
+  expect_mutant_caught(stopping, "under the paper's mutex");
+}
+
 // CAS: the tag, and the gate.
 TEST(LfmallocMutants, PopByCasWithoutATagIsCaught) {
   std::vector<Scenario> scenarios = cas_scenarios();
