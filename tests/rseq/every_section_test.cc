@@ -2,6 +2,7 @@
 //
 // Every instruction of every restartable section is interrupted, and the section must start again as if nothing had
 // been done: an int3 on the instruction, a workload that comes by, and in the SIGTRAP handler
+//   watch     nothing; exactly one abort is seen, and slabs and words compared before and after (section_witness.h)
 //   repeat    nothing but the same breakpoint again, three times in a row
 //   allocate  malloc and free, so that the section restarts on a slab that has changed
 //   migrate   the same on another CPU, so that it restarts on another slab
@@ -10,12 +11,17 @@
 // Each of these in a forked child of its own, which starts from the same state and ends with an audit. The library's
 // sections are those whose descriptors lie in its ELF section __rseq_cs.
 //
+// What is done only while the process has one thread (arch/alone.h) has a test of its own: at each instruction of those
+// functions, in their sections or not, a handler makes a thread; then no word may be changed any more without an atomic
+// instruction.
+//
 // Where the kernel offers mm_cid the sections that go by cpu_id are not in use: a second case starts the program again
 // with AT_RSEQ_FEATURE_SIZE lowered to that of an older kernel.
 #include <pthread.h>
 #include <sched.h>
 #include <sys/auxv.h>
 #include <sys/ptrace.h>
+#include <sys/single_threaded.h>
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -23,14 +29,17 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "proof.h"
 #include "signal/support/case_runner.h"
 #include "signal/support/heap_account.h"
+#include "signal/support/shared_memory.h"
 
 #if !defined(__x86_64__)
 int main() { return freeway_test::kSkipStatus; }
 #else
 #include <sys/user.h>
 
+#include "rseq/section_witness.h"
 #include "signal/support/breakpoint.h"
 #include "signal/support/drills.h"
 
@@ -41,9 +50,10 @@ constexpr unsigned long kFeatureSizeEntry = 27;  // AT_RSEQ_FEATURE_SIZE
 constexpr unsigned long kFeaturesWithMmCid = 28;
 constexpr unsigned long kFeaturesBefore = 20;
 
-enum class Variant { kRepeat, kAllocate, kMigrate, kThread };
-constexpr Variant kVariants[] = {Variant::kRepeat, Variant::kAllocate, Variant::kMigrate, Variant::kThread};
-constexpr const char* kVariantNames[] = {"repeat", "allocate", "migrate", "thread"};
+enum class Variant { kWatch, kRepeat, kAllocate, kMigrate, kThread };
+constexpr Variant kVariants[] = {Variant::kWatch, Variant::kRepeat, Variant::kAllocate, Variant::kMigrate,
+                                 Variant::kThread};
+constexpr const char* kVariantNames[] = {"watch", "repeat", "allocate", "migrate", "thread"};
 
 constexpr int kNotDriven = 3;  // exit status of a child whose workload did not come by
 
@@ -109,12 +119,45 @@ void at_breakpoint(bool aborted) {
   handlers_drills->run(Drills::kGrowing);
 }
 
+bool ends_with(const std::string& name, const char* ending) {
+  const size_t length = std::strlen(ending);
+  return name.size() >= length && name.compare(name.size() - length, length, ending) == 0;
+}
+
 uintptr_t start_of_function(uintptr_t address) {
   const auto at = std::lower_bound(text.instructions.begin(), text.instructions.end(), address,
                                    [](const Instruction& i, uintptr_t a) { return i.address < a; });
   const auto first = std::find_if(text.instructions.begin(), text.instructions.end(),
                                   [&](const Instruction& i) { return i.function == at->function; });
   return first->address;
+}
+
+struct Watched {
+  std::atomic<uint64_t> aborts{0}, words{0}, preempted{0};
+};
+Watched* watched;  // shared with the children
+
+// Interrupts the section at `address` once, in a forked child, and watches it.
+[[noreturn]] void watch_once(const RestartableSection& section, uintptr_t address) {
+  static SectionWitness witness;
+  const auto run = [&](int rounds, void (*fill)()) {
+    if (witness.interrupted()) return;
+    witness.start(text, section, start_of_function(address), address, fill);
+    for (int round = 0; round < rounds && !witness.interrupted(); round++)
+      for (const size_t drill : kShortDrills)
+        if (!witness.interrupted()) drills->run(drill);
+    witness.finish();
+  };
+  run(20, nullptr);
+  run(40, put_a_block_into_each_magazine);
+  if (!witness.interrupted()) ::_exit(kNotDriven);
+  watched->aborts += witness.counts().aborts;
+  watched->words += witness.counts().words_compared;
+  watched->preempted += witness.counts().preempted;
+  drills->verify_all("a block is damaged after a section was aborted");
+  drills->empty();
+  require_clean_audit("audit after a section was aborted");
+  ::_exit(0);
 }
 
 // Interrupts the section at `address` in this process; called in a forked child.
@@ -158,7 +201,8 @@ size_t interrupt_everywhere(const RestartableSection& section) {
     for (const Variant v : kVariants) {
       variant = v;
       const pid_t child = ::fork();
-      if (child == 0) interrupt_once(instruction.address);
+      if (child == 0)
+        v == Variant::kWatch ? watch_once(section, instruction.address) : interrupt_once(instruction.address);
       require(child > 0, "fork");
       const int status = wait_for(child);
       if (status != 0) {
@@ -184,12 +228,66 @@ size_t interrupt_everywhere(const RestartableSection& section) {
       .number(std::size(kVariants))
       .text(" ways")
       .write_to(1);
+  const std::string subject =
+      section.name.compare(0, 16, "freeway_section_") == 0 ? section.name.substr(16) : section.name;
+  freeway::test::proof("sections", subject.c_str(), "instructions", boundaries);
+  freeway::test::proof("sections", subject.c_str(), "interruptions", boundaries * std::size(kVariants));
+  freeway::test::proof("sections", subject.c_str(), "aborts seen, one each", watched->aborts.exchange(0));
+  freeway::test::proof("sections", subject.c_str(), "words compared before and after", watched->words.exchange(0));
   return boundaries;
 }
 
-bool ends_with(const std::string& name, const char* ending) {
-  const size_t length = std::strlen(ending);
-  return name.size() >= length && name.compare(name.size() - length, length, ending) == 0;
+// --- Alone. ---------------------------------------------------------------------------------------------------------
+
+// Where the process no longer has one thread, and which section must not be committed any more.
+const RestartableSection* no_longer_alone = nullptr;
+
+// At any instruction of the section's function: from here on there is another thread.
+[[noreturn]] void end_being_alone_at(const RestartableSection& section, uintptr_t address) {
+  no_longer_alone = &section;
+  static volatile bool ended = false;
+  breakpoint.install(text, [](bool) {
+    require(!ended, "a word was changed without an atomic instruction beside another thread");
+    ended = true;
+    __libc_single_threaded = 0;
+    breakpoint.plant(no_longer_alone->post_commit);
+  });
+  breakpoint.plant(address);
+  for (int round = 0; round < 40; round++)
+    for (const size_t drill : kShortDrills) drills->run(drill);
+  breakpoint.clear();
+  if (!ended) ::_exit(kNotDriven);
+  drills->verify_all("a block is damaged after a process ceased to be alone");
+  drills->empty();
+  require_clean_audit("audit after a process ceased to be alone");
+  ::_exit(0);
+}
+
+void no_longer_alone_anywhere() {
+  size_t boundaries = 0, of_sections = 0;
+  for (const RestartableSection& section : text.sections) {
+    if (!ends_with(section.name, "_clear_bits") && !ends_with(section.name, "_set_each")) continue;
+    of_sections++;
+    const uintptr_t start = start_of_function(section.start);
+    for (const Instruction& instruction : text.instructions) {
+      // Up to the abort address; what stands before that is its signature. The handler's own breakpoint is at
+      // post_commit.
+      if (instruction.address < start || instruction.address + 8 > section.abort) continue;
+      if (instruction.address == section.post_commit || instruction.is_padding) continue;
+      failure_context = section.name.c_str();
+      failure_offset = instruction.address - start;
+      const pid_t child = ::fork();
+      if (child == 0) end_being_alone_at(section, instruction.address);
+      require(child > 0, "fork");
+      const int status = wait_for(child);
+      if (WIFEXITED(status) && WEXITSTATUS(status) == kNotDriven) continue;
+      require(status == 0, "a child that ceased to be alone failed", static_cast<unsigned>(status));
+      boundaries++;
+    }
+  }
+  failure_context = nullptr;
+  require(of_sections == 2 && boundaries > 25, "where words are changed alone", of_sections, boundaries);
+  freeway::test::proof("sections", "alone, then another thread is made", "interruptions", boundaries);
 }
 
 // By the names of the descriptors: the fast paths exist once for each kind of index, everything else serves both.
@@ -210,6 +308,7 @@ void interrupt_all(const Options& options) {
   text.load();
   require(!text.sections.empty(), "the library has no section __rseq_cs");
   breakpoint.install(text, at_breakpoint);
+  watched = share<Watched>();
   size_t total = 0, used = 0;
   for (const RestartableSection& section : text.sections) {
     require(section.start >= text.begin && section.post_commit <= text.end && section.post_commit > section.start &&
@@ -263,7 +362,10 @@ void run_without_mm_cid(const Options& options, const char* name) {
   require_child_success(child, "the run by cpu_id failed");
 }
 
-void every_section(const Options& options) { interrupt_all(options); }
+void every_section(const Options& options) {
+  interrupt_all(options);
+  no_longer_alone_anywhere();
+}
 void every_section_by_cpu_id(const Options& options) {
   if (goes_by_mm_cid()) return run_without_mm_cid(options, "every_section_by_cpu_id");
   interrupt_all(options);

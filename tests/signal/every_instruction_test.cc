@@ -28,7 +28,7 @@ Drills* drills;           // the interrupted program's
 Drills* handlers_drills;  // the handler's
 volatile bool was_hit = false;
 
-void start(const Options& options, Breakpoint::Action action, int flags = 0) {
+void start(const Options& options, InstructionTour::Action action, int flags = 0) {
   static Drills own(options.seed), handlers(options.seed + 1);
   drills = &own;
   handlers_drills = &handlers;
@@ -43,7 +43,7 @@ void handler_allocates(const Options& options) {
     handlers_drills->run_in_handler(*drills);
   });
   size_t since_audit = 0;
-  tour.travel(Deadline(options.seconds), [&](size_t drill) {
+  tour.travel("handlers allocated", Deadline(options.seconds), [&](size_t drill) {
     was_hit = false;
     drills->run(drill);
     if (++since_audit % 16 == 0) {
@@ -91,7 +91,7 @@ void handler_jumps_out(const Options& options) {
   };
   loss.start();
   tour.travel_in_children(
-      Deadline(options.seconds), [] {}, visit,
+      "handlers jumped out", Deadline(options.seconds), [] {}, visit,
       [] {
         drills->empty();
         require_clean_audit("audit after jumps");
@@ -116,7 +116,7 @@ void handler_forks(const Options& options) {
     }
     require_child_success(child, "the child of a fork inside a call failed");
   });
-  tour.travel(Deadline(options.seconds), [&](size_t drill) {
+  tour.travel("handlers forked", Deadline(options.seconds), [&](size_t drill) {
     was_hit = false;
     drills->run(drill);
     if (in_child) {

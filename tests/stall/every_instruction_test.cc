@@ -89,7 +89,7 @@ void run_many_drills() {
   others_drills->verify_all("a block is damaged beside a stopped thread");
 }
 
-void prepare(const Options& options, Breakpoint::Action action) {
+void prepare(const Options& options, InstructionTour::Action action) {
   static Drills own(options.seed), others(options.seed + 1);
   drills = &own;
   others_drills = &others;
@@ -103,7 +103,7 @@ void parked_at_every_instruction(const Options& options) {
     gate.wait_while(0);
   });
   start_other();
-  tour.travel(Deadline(options.seconds), [&](size_t drill) {
+  tour.travel("threads parked", Deadline(options.seconds), [&](size_t drill) {
     gate.set(0);
     if (let_other_run(drill) == kDone) return false;
     run_many_drills();
@@ -141,7 +141,7 @@ void gone_at_every_instruction(const Options& options) {
     start_other();
     return true;
   };
-  tour.travel_in_children(Deadline(options.seconds), start_other, visit, [] {
+  tour.travel_in_children("threads ended", Deadline(options.seconds), start_other, visit, [] {
     stop_other();
     drills->empty();
     others_drills->empty();

@@ -1,31 +1,18 @@
 // SPDX-License-Identifier: MIT
 //
 // The operations of all interruption tests: get, resize and give back a patterned block, through every function that
-// a program may use, over sizes that reach every layer of an allocator. `inside_allocator` is non-zero exactly while
-// the calling thread is in an allocator call, so a handler can tell what it interrupted.
+// a program may use, over sizes that reach every layer of an allocator.
 #ifndef FREEWAY_TESTS_SIGNAL_SUPPORT_BLOCK_MIX_H
 #define FREEWAY_TESTS_SIGNAL_SUPPORT_BLOCK_MIX_H
 
-#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 
+#include "signal/support/call_watch.h"
 #include "signal/support/patterned_block.h"
 #include "signal/support/random.h"
 
 namespace freeway_test {
-
-// A depth: handlers raise and lower it too, and leave it as they found it.
-constinit inline thread_local volatile int inside_allocator = 0;
-
-inline void enter_allocator() {
-  inside_allocator = inside_allocator + 1;
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-}
-inline void leave_allocator() {
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-  inside_allocator = inside_allocator - 1;
-}
 
 // How large blocks may be: the share of each kind is per thousand.
 struct SizeMix {
@@ -57,17 +44,21 @@ inline void* allocate_block(Random& random, size_t size) {
   void* block = nullptr;
   const uint64_t pick = random.below(20);
   const size_t alignment = pick >= 18 ? size_t{32} << random.below(8) : 16;
-  enter_allocator();
   if (pick < 12) {
+    enter_allocator(Call::kMalloc);
     block = ::malloc(size);
   } else if (pick < 16) {
+    enter_allocator(Call::kCalloc);
     block = ::calloc(1, size);
   } else if (pick < 18) {
+    enter_allocator(Call::kRealloc);
     block = ::realloc(nullptr, size);
   } else if (pick < 19) {
+    enter_allocator(Call::kAlignedAlloc);
     block = ::aligned_alloc(alignment, size);
-  } else if (::posix_memalign(&block, alignment, size) != 0) {
-    block = nullptr;
+  } else {
+    enter_allocator(Call::kPosixMemalign);
+    if (::posix_memalign(&block, alignment, size) != 0) block = nullptr;
   }
   leave_allocator();
   require(block != nullptr, "no memory", size, pick);
@@ -86,7 +77,7 @@ inline void* allocate_block(Random& random, const SizeMix& mix) {
 inline void release_block(void* block) {
   verify(block, "damaged block, found when freed");
   unstamp(block);
-  enter_allocator();
+  enter_allocator(Call::kFree);
   ::free(block);
   leave_allocator();
 }
@@ -95,7 +86,7 @@ inline void release_block(void* block) {
 inline void* resize_block(Random& random, void* block, size_t size) {
   const size_t old_size = verify(block, "damaged block, found when resized");
   const uint64_t seed = seed_of(block);
-  enter_allocator();
+  enter_allocator(Call::kRealloc);
   void* moved = ::realloc(block, size);
   leave_allocator();
   require(moved != nullptr, "no memory for realloc", size);

@@ -57,6 +57,7 @@ class Deadline {
  public:
   explicit Deadline(double seconds) : end_(now_seconds() + seconds) {}
   bool passed() const { return now_seconds() >= end_; }
+  double seconds_left() const { return end_ - now_seconds(); }
 
  private:
   double end_;

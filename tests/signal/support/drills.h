@@ -5,18 +5,23 @@
 // run again and again while one instruction of the allocator after the other is interrupted.
 //
 // A block leaves the table before a call may lose it, and `in_hand` says what a jump out of the call would lose, so a
-// drill may be left at any instruction and the next one goes on with the same table.
+// drill may be left at any instruction and the next one goes on with the same table. From kRare on they are
+// rare_drills.h's: those are run once, in a process of their own.
 #ifndef FREEWAY_TESTS_SIGNAL_SUPPORT_DRILLS_H
 #define FREEWAY_TESTS_SIGNAL_SUPPORT_DRILLS_H
 
+#include <dlfcn.h>
 #include <malloc.h>
 #include <sys/resource.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <new>
 
+#include "engine_under_test.h"
 #include "signal/support/block_mix.h"
 #include "signal/support/heap_account.h"
+#include "signal/support/rare_drills.h"
 
 namespace freeway_test {
 
@@ -39,9 +44,15 @@ class Drills {
     kRefused,
     kLarge,
     kHuge,
-    kTrim
+    kTrim,
+    kBatches,
+    kOtherNames,
+    kNotCommitted,
+    kRare
   };
-  static constexpr size_t kCount = 11;
+  static constexpr size_t kCount = kRare;  // of those that may be run again and again
+  static size_t count_with_rare() { return kRare + (freeway::test::on_flagship() ? RareDrills::kCount : 0); }
+  static constexpr bool is_rare(size_t drill) { return drill >= kRare; }
 
   void run(size_t drill) {
     switch (drill) {
@@ -65,8 +76,16 @@ class Drills {
         return large();
       case kHuge:
         return huge();
-      default:
+      case kTrim:
         return trim();
+      case kBatches:
+        return batches();
+      case kOtherNames:
+        return other_names();
+      case kNotCommitted:
+        return not_committed();
+      default:
+        return rare_.run(drill - kRare);
     }
   }
 
@@ -83,7 +102,10 @@ class Drills {
   }
 
   // Every handler calls this before it allocates, and after it jumped out of a drill.
-  static void lift_memory_limit() { limit_memory(RLIM_INFINITY); }
+  static void lift_memory_limit() {
+    limit_memory(RLIM_INFINITY);
+    limit_memory(RLIM_INFINITY, RLIMIT_DATA);
+  }
 
   // Gives back what interrupted drills left in the table.
   void empty() {
@@ -98,11 +120,11 @@ class Drills {
   void clear_in_hand() { note(0); }
 
  private:
-  static void limit_memory(rlim_t bytes) {
+  static void limit_memory(rlim_t bytes, __rlimit_resource resource = RLIMIT_AS) {
     rlimit limit;
-    if (::getrlimit(RLIMIT_AS, &limit) != 0) return;
+    if (::getrlimit(resource, &limit) != 0) return;
     limit.rlim_cur = std::min(bytes, limit.rlim_max);
-    ::setrlimit(RLIMIT_AS, &limit);
+    ::setrlimit(resource, &limit);
   }
   void note(size_t bytes) {
     in_hand_ = bytes;
@@ -168,12 +190,12 @@ class Drills {
       const size_t alignment = size_t{16} << random_.below(i < 10 ? 9 : 17);
       const size_t size = random_.between(16, 5000);
       note(size + alignment);
-      enter_allocator();
+      enter_allocator(Call::kAlignedAlloc);
       void* block = ::aligned_alloc(alignment, size);
       leave_allocator();
       require(block != nullptr && reinterpret_cast<uintptr_t>(block) % alignment == 0, "aligned_alloc", alignment,
               reinterpret_cast<uintptr_t>(block));
-      enter_allocator();
+      enter_allocator(Call::kUsableSize);
       const size_t usable = ::malloc_usable_size(block);
       leave_allocator();
       require(usable >= size, "usable size", usable, size);
@@ -187,30 +209,110 @@ class Drills {
   void huge() {
     for (const size_t mib : {5u, 60u, 300u}) {
       note((2 * mib + 30) << 20);
-      enter_allocator();
-      void* block = ::malloc(mib << 20);
-      if (block != nullptr) {
-        stamp(block, 4096, 1);
-        void* moved = ::realloc(block, (mib + 30) << 20);
+      void* block = huge_block(mib << 20);
+      if (block == nullptr) continue;
+      stamp(block, 4096, 1);
+      enter_allocator(Call::kUsableSize);
+      const size_t usable = ::malloc_usable_size(block);
+      leave_allocator();
+      require(usable >= mib << 20, "usable size of a huge block", usable, mib << 20);
+      for (const size_t size : {(mib + 30) << 20, mib << 20, size_t{1} << 20}) {
+        enter_allocator(Call::kRealloc);
+        void* moved = ::realloc(block, size);
+        leave_allocator();
         require(moved != nullptr, "realloc of a huge block");
         verify(moved, "a huge block lost its contents");
-        ::free(moved);
+        block = moved;
       }
+      enter_allocator(Call::kFree);
+      ::free(block);
       leave_allocator();
     }
     note(0);
   }
-  void refusals() {
-    enter_allocator();
-    const volatile size_t too_much = SIZE_MAX / 2 + 1;
-    require(::malloc(too_much) == nullptr && ::calloc(too_much, 4) == nullptr, "an impossible size was given");
-    void* none = nullptr;
-    require(::posix_memalign(&none, 24, 100) != 0, "an impossible alignment was given");
-    ::free(nullptr);
-    ::free(::malloc(0));
+  void* huge_block(size_t size) {
+    void* block = nullptr;
+    switch (random_.below(4)) {
+      case 0:
+        enter_allocator(Call::kCalloc);
+        // The memory of what is not a mapping of its own may have been in use: all of it would be written.
+        block = ::calloc(1, size < (size_t{256} << 20) ? size / 8 : size);
+        leave_allocator();
+        if (size < (size_t{256} << 20) && block != nullptr) {
+          enter_allocator(Call::kRealloc);
+          block = ::realloc(block, size);
+          leave_allocator();
+        }
+        return block;
+      case 1:
+        enter_allocator(Call::kAlignedAlloc);
+        block = ::aligned_alloc(size_t{1} << (13 + random_.below(10)), size);
+        break;
+      case 2:
+        enter_allocator(Call::kPosixMemalign);
+        if (::posix_memalign(&block, size_t{1} << 20, size) != 0) block = nullptr;
+        break;
+      default:
+        enter_allocator(Call::kMalloc);
+        block = ::malloc(size);
+    }
     leave_allocator();
+    return block;
+  }
+  void refusals() {
+    const volatile size_t too_much = SIZE_MAX / 2 + 1;
+    enter_allocator(Call::kMalloc);
+    void* volatile block = ::malloc(too_much);
+    leave_allocator();
+    require(block == nullptr, "an impossible size was given");
+    for (const size_t count : {size_t{1}, size_t{4}}) {
+      enter_allocator(Call::kCalloc);
+      block = ::calloc(too_much, count);
+      leave_allocator();
+      require(block == nullptr, "an impossible size was given");
+    }
+    enter_allocator(Call::kAlignedAlloc);
+    block = ::aligned_alloc(64, too_much);
+    leave_allocator();
+    require(block == nullptr, "an impossible size was given");
+    const volatile size_t no_alignment = 24;
+    void* none = nullptr;
+    enter_allocator(Call::kPosixMemalign);
+    const int error = ::posix_memalign(&none, no_alignment, 100);
+    leave_allocator();
+    require(error != 0, "an impossible alignment was given");
+    enter_allocator(Call::kAlignedAlloc);
+    block = ::aligned_alloc(no_alignment, 100);
+    leave_allocator();
+    require(block == nullptr, "an impossible alignment was given");
+    enter_allocator(Call::kFree);
+    ::free(block);
+    leave_allocator();
+    enter_allocator(Call::kUsableSize);
+    const size_t nothing = ::malloc_usable_size(block);
+    leave_allocator();
+    require(nothing == 0, "no block, but of some size");
     get(0, 100);
-    drop(0);
+    void* kept = table_[0];
+    enter_allocator(Call::kRealloc);
+    block = ::realloc(kept, too_much);
+    leave_allocator();
+    require(block == nullptr, "an impossible size was given");
+    table_[0] = nullptr;
+    note(100);
+    enter_allocator(Call::kRealloc);
+    block = ::realloc(kept, 0);
+    leave_allocator();
+    note(0);
+    require(block == nullptr, "realloc to no bytes gives nothing");
+    note(16);
+    enter_allocator(Call::kMalloc);
+    block = ::malloc(0);
+    leave_allocator();
+    enter_allocator(Call::kFree);
+    ::free(block);
+    leave_allocator();
+    note(0);
   }
   // The kernel refuses memory: everything that may be given back is looked for first. A handler that needs memory lifts
   // the limit; so the call may succeed after all.
@@ -218,12 +320,21 @@ class Drills {
     for (size_t i = 0; i < 100; i++) get(i, random_.between(16, 200));
     for (size_t i = 0; i < 100; i++) drop(i);
     note(size_t{300} << 20);
+    void* kept = huge_block(size_t{280} << 20);
+    note(size_t{900} << 20);
     limit_memory(4096);
-    enter_allocator();
-    void* block = ::malloc(size_t{300} << 20);
-    leave_allocator();
+    void* block = huge_block(size_t{300} << 20);
+    if (kept != nullptr) {
+      enter_allocator(Call::kRealloc);
+      void* larger = ::realloc(kept, size_t{320} << 20);
+      leave_allocator();
+      enter_allocator(Call::kFree);
+      ::free(larger != nullptr ? larger : kept);
+      leave_allocator();
+    }
     lift_memory_limit();
-    enter_allocator();
+    note(size_t{300} << 20);
+    enter_allocator(Call::kFree);
     ::free(block);
     leave_allocator();
     note(0);
@@ -231,20 +342,163 @@ class Drills {
   void trim() {
     for (size_t i = 0; i < 200; i++) get(i, random_.between(16, 3000));
     for (size_t i = 0; i < 200; i += 2) drop(i);
-    enter_allocator();
+    enter_allocator(Call::kTrim);
     trim_heap();
+    leave_allocator();
+    for (size_t i = 1; i < 100; i += 2) drop(i);
+    get(0, 400'000);
+    drop(0);
+    if (functions_.trim != nullptr) {
+      enter_allocator(Call::kTrim);
+      functions_.trim(random_.below(1 << 20));
+      leave_allocator();
+    }
     freeway_stats_t stats;
-    if (heap_account.stats != nullptr) heap_account.stats(&stats, sizeof stats);
+    enter_allocator(Call::kStats);
+    if (heap_account.stats != nullptr) heap_account.stats(&stats, random_.one_in(2) ? sizeof stats : 32);
     (void)::mallinfo2();
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+    (void)::mallinfo();
+#pragma GCC diagnostic pop
     leave_allocator();
     for (size_t i = 0; i < 200; i++) drop(i);
   }
+  // Many blocks in one call; half of them go back one by one.
+  void batches() {
+    if (functions_.malloc_batch == nullptr || functions_.free_batch == nullptr) return;
+    const size_t size = random_.one_in(4) ? random_.between(33'000, 200'000) : random_.between(16, 5000);
+    const size_t count = size > 32768 ? 4 : 150;
+    void* blocks[150];
+    note(count * (size + kFrameBytes));
+    enter_allocator(Call::kMallocBatch);
+    const size_t got = functions_.malloc_batch(size, count, blocks);
+    leave_allocator();
+    require(got == count, "a batch is not complete", got, count);
+    for (size_t i = 0; i < count; i++) stamp(blocks[i], size, static_cast<uint32_t>(i));
+    for (size_t i = 0; i < count; i++) verify(blocks[i], "a block of a batch is damaged");
+    enter_allocator(Call::kFreeBatch);
+    functions_.free_batch(count / 2, blocks);
+    leave_allocator();
+    for (size_t i = count / 2; i < count; i++) release_block(blocks[i]);
+    note(0);
+  }
+  // The functions that are others under another name.
+  void other_names() {
+    const std::align_val_t alignment{64};
+    note(size_t{1} << 20);
+    for (size_t i = 0; i < 20; i++) {
+      const size_t size = i < 10 ? random_.between(16, 3000) : random_.between(16, 40'000);
+      void* blocks[13] = {};
+      enter_allocator(Call::kOthers);
+      blocks[0] = ::memalign(48, size);
+      blocks[1] = ::valloc(size);
+      blocks[2] = ::pvalloc(size);
+      blocks[3] = ::reallocarray(nullptr, 2, size / 2);
+      blocks[4] = ::operator new(size);
+      blocks[5] = ::operator new[](size);
+      blocks[6] = ::operator new(size, std::nothrow);
+      blocks[7] = ::operator new[](size, std::nothrow);
+      blocks[8] = ::operator new(size, alignment);
+      blocks[9] = ::operator new[](size, alignment);
+      blocks[10] = ::operator new(size, alignment, std::nothrow);
+      blocks[11] = ::operator new[](size, alignment, std::nothrow);
+      blocks[12] = ::malloc(size);
+      leave_allocator();
+      for (void* const block : blocks) {
+        require(block != nullptr, "no memory", size);
+        stamp(block, size & ~size_t{1}, static_cast<uint32_t>(i));
+      }
+      for (void* const block : blocks) verify(block, "a block of another name is damaged");
+      enter_allocator(Call::kOthers);
+      if (functions_.cfree != nullptr)
+        functions_.cfree(blocks[0]);
+      else
+        ::free(blocks[0]);
+      if (functions_.free_sized != nullptr)
+        functions_.free_sized(blocks[1], size);
+      else
+        ::free(blocks[1]);
+      if (functions_.free_aligned_sized != nullptr)
+        functions_.free_aligned_sized(blocks[2], 16, size);
+      else
+        ::free(blocks[2]);
+      ::free(blocks[3]);
+      ::operator delete(blocks[4]);
+      ::operator delete[](blocks[5]);
+      ::operator delete(blocks[6], size);
+      ::operator delete[](blocks[7], size);
+      ::operator delete(blocks[8], alignment);
+      ::operator delete[](blocks[9], alignment);
+      ::operator delete(blocks[10], size, alignment);
+      ::operator delete[](blocks[11], size, alignment);
+      ::operator delete(blocks[12], std::nothrow);
+      blocks[0] = ::operator new[](size, std::nothrow);
+      blocks[1] = ::operator new(size, alignment);
+      blocks[2] = ::operator new[](size, alignment);
+      ::operator delete[](blocks[0], std::nothrow);
+      ::operator delete(blocks[1], alignment, std::nothrow);
+      ::operator delete[](blocks[2], alignment, std::nothrow);
+      leave_allocator();
+    }
+    const volatile size_t too_much = SIZE_MAX;
+    void* volatile none;
+    enter_allocator(Call::kOthers);
+    none = ::memalign(too_much, 100);
+    none = ::pvalloc(too_much);
+    none = ::reallocarray(nullptr, too_much, 16);
+    leave_allocator();
+    (void)none;
+    note(0);
+  }
+  // The kernel refuses to make reserved memory accessible: a process may use no more than it does. What is free and
+  // accessible already is used up first.
+  void not_committed() {
+    const size_t size = size_t{3} << 20;
+    limit_memory(4096, RLIMIT_DATA);
+    for (size_t i = 0; i < 120; i++) {
+      note(size);
+      enter_allocator(Call::kMalloc);
+      void* block = ::malloc(size);
+      leave_allocator();
+      note(0);
+      if (block == nullptr) break;
+      stamp(block, 4096, static_cast<uint32_t>(i));
+      void* old = table_[i];
+      table_[i] = block;
+      if (old != nullptr) release_block(old);
+    }
+    note(size);
+    void* block = huge_block(size);
+    enter_allocator(Call::kFree);
+    ::free(block);
+    leave_allocator();
+    note(0);
+    lift_memory_limit();
+    for (size_t i = 0; i < 120; i++) drop(i);
+  }
+
+  // What the C library in use does not declare.
+  struct Functions {
+    template <class F>
+    static F* find(const char* name) {
+      return reinterpret_cast<F*>(::dlsym(RTLD_DEFAULT, name));
+    }
+    size_t (*malloc_batch)(size_t, size_t, void**) = find<size_t(size_t, size_t, void**)>("freeway_malloc_batch");
+    void (*free_batch)(size_t, void**) = find<void(size_t, void**)>("freeway_free_batch");
+    size_t (*trim)(size_t) = find<size_t(size_t)>("freeway_trim");
+    void (*cfree)(void*) = find<void(void*)>("cfree");
+    void (*free_sized)(void*, size_t) = find<void(void*, size_t)>("free_sized");
+    void (*free_aligned_sized)(void*, size_t, size_t) = find<void(void*, size_t, size_t)>("free_aligned_sized");
+  };
+  const Functions functions_;
 
   Random random_;
   volatile size_t in_hand_ = 0;
   volatile size_t last_size_ = 64;  // of a small block
   size_t kept_ = 0;
   void* volatile table_[kTable] = {};
+  RareDrills rare_{in_hand_};
 };
 
 }  // namespace freeway_test

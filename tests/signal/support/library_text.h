@@ -19,6 +19,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "signal/support/failure.h"
@@ -28,6 +29,7 @@ namespace freeway_test {
 struct Instruction {
   uintptr_t address;  // in this process
   uint32_t function;  // index into LibraryText::functions
+  bool is_padding;    // does nothing: between loops and functions
 };
 
 // struct rseq_cs of <linux/rseq.h>, with the name of the symbol that stands on it.
@@ -61,6 +63,12 @@ class LibraryText {
     return false;
   }
   const std::string& function_of(const Instruction& instruction) const { return functions[instruction.function]; }
+  // Where a variable of the library is in this process; 0 if it has none of that name, or no symbol table.
+  uintptr_t variable(const char* name) const {
+    for (const auto& [known, address] : variables_)
+      if (known == name) return address;
+    return 0;
+  }
 
  private:
   void read_elf() {
@@ -101,10 +109,12 @@ class LibraryText {
   }
 
   void name_sections(const Elf64_Sym* symbols, size_t count, const char* names) {
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+      if (ELF64_ST_TYPE(symbols[i].st_info) != STT_OBJECT) continue;
+      variables_.emplace_back(names + symbols[i].st_name, base_ + symbols[i].st_value);
       for (size_t s = 0; s < sections.size(); s++)
-        if (base_ + symbols[i].st_value == descriptors_[s] && ELF64_ST_TYPE(symbols[i].st_info) == STT_OBJECT)
-          sections[s].name = names + symbols[i].st_name;
+        if (variables_.back().second == descriptors_[s]) sections[s].name = variables_.back().first;
+    }
   }
 
   // Lines of objdump: "0000000000001234 <name>:" and "    1234:\tinstruction". A line "(bad)" is data.
@@ -120,7 +130,8 @@ class LibraryText {
       if (char* name = std::strstr(after, " <"); name == after) {
         functions.emplace_back(name + 2, std::strcspn(name + 2, ">"));
       } else if (*after == ':' && after[1] == '\t' && std::strstr(after, "(bad)") == nullptr && !functions.empty()) {
-        instructions.push_back({base_ + address, static_cast<uint32_t>(functions.size() - 1)});
+        const bool padding = std::strstr(after, "nop") != nullptr || std::strstr(after, "xchg   %ax,%ax") != nullptr;
+        instructions.push_back({base_ + address, static_cast<uint32_t>(functions.size() - 1), padding});
       }
     }
     ::pclose(pipe);
@@ -129,6 +140,7 @@ class LibraryText {
   std::string path_;
   uintptr_t base_ = 0;
   std::vector<uintptr_t> descriptors_;
+  std::vector<std::pair<std::string, uintptr_t>> variables_;
 };
 
 }  // namespace freeway_test
