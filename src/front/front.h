@@ -154,7 +154,9 @@ class Front {  // all zero until start()
   void* move_block(void* block, std::size_t old_bytes, std::size_t bytes, const void* caller);
   void scavenge();
   void bad(Fault fault, const char* function, const void* pointer, const void* caller) {
-    report(fault, function, pointer, caller, substrate_.options().report_only);
+    // Where there has been no memory to start with, the options have not been read.
+    const bool go_on = ready() || !options_available() ? substrate_.options().report_only : read_options(false).report_only;
+    report(fault, function, pointer, caller, go_on);
   }
   Fault classify(uptr address, FrameInfo info);
 

@@ -212,10 +212,12 @@ std::size_t Front<E>::allocate_batch(std::size_t bytes, std::size_t count, void*
 // Memory was refused: gives back all that can be.
 template <Engine E>
 void Front<E>::scavenge() {
-  if constexpr (requires { engine_.drain(); })
-    engine_.drain();
-  else
-    engine_.trim();
+  if (kStartsEarly || ready()) {
+    if constexpr (requires { engine_.drain(); })
+      engine_.drain();
+    else
+      engine_.trim();
+  }
   substrate_.frames().purge_to(0);
 }
 
