@@ -50,8 +50,8 @@ def errors_of(outcome: Outcome) -> int:
 def mistaken(outcome: Outcome) -> int:
     """Of these, the ones where memcheck errs: accesses of memory that, as it says itself, may be read and written.
 
-    After mremap into a reservation valgrind 3.19 takes the new part to be as inaccessible as another mapping was (it
-    looks at a segment's entry that has moved in its table). With malloc left alone, memcheck takes nothing else away. The
+    After mremap into a reservation valgrind 3.19 takes the new part to be as inaccessible as another mapping was: it
+    looks at a segment by an entry that has moved. With malloc left alone, memcheck takes nothing else away. The
     engines that grow blocks of 64 KiB so are named here; no other may come by such an error.
     """
     found = outcome.err.count("is in a rw- anonymous segment")
