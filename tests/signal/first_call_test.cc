@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "proof.h"
 #include "signal/support/case_runner.h"
 #include "signal/support/random.h"
 
@@ -76,7 +77,7 @@ std::vector<uint64_t> survey(const std::string& program, const std::vector<uint6
   return executed;
 }
 
-void interrupt_first_call(const Options& options, const char* action) {
+void interrupt_first_call(const Options& options, const char* action, const char* what_happens) {
   const char* program = std::getenv("FREEWAY_FIRST_CALL_PROGRAM");
   require(program != nullptr, "FREEWAY_FIRST_CALL_PROGRAM is not set");
   std::vector<uint64_t> stops = survey(program, read_instructions(program));
@@ -112,12 +113,19 @@ void interrupt_first_call(const Options& options, const char* action) {
       .count(visited, "visited")
       .count(interrupted, "interrupted")
       .write_to(1);
+  freeway::test::proof("instructions", "the first call of a process", what_happens, interrupted);
   require(interrupted * 10 >= visited * 9, "too many instructions were not reached", interrupted, visited);
 }
 
-void first_call_and_a_handler_allocates(const Options& options) { interrupt_first_call(options, "allocate"); }
-void first_call_and_a_handler_forks(const Options& options) { interrupt_first_call(options, "fork"); }
-void first_call_and_a_handler_jumps_out(const Options& options) { interrupt_first_call(options, "jump"); }
+void first_call_and_a_handler_allocates(const Options& options) {
+  interrupt_first_call(options, "allocate", "handlers allocated");
+}
+void first_call_and_a_handler_forks(const Options& options) {
+  interrupt_first_call(options, "fork", "handlers forked");
+}
+void first_call_and_a_handler_jumps_out(const Options& options) {
+  interrupt_first_call(options, "jump", "handlers jumped out");
+}
 
 }  // namespace
 

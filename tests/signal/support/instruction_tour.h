@@ -49,6 +49,7 @@ class InstructionTour {
     for (size_t s = 0; s < text_.sections.size(); s++)
       for (size_t i = 0; i < text_.instructions.size(); i++)
         if (text_.sections[s].contains(text_.instructions[i].address)) section_of_[i] = s;
+    with_sections_ = rseq_mode();
     random_ = Random(seed);
     action_ = action;
     Drills drills(seed);
@@ -253,7 +254,9 @@ class InstructionTour {
     const bool aborted = index != kNoSection;
     if (!aborted) {
       index = index_of(arrived - 1);
-      require(section_of_[index] == kNoSection, "interrupted in a section, but not sent to its abort address", arrived);
+      // Where sections are not in use the thread runs into one and leaves it at once.
+      require(section_of_[index] == kNoSection || !with_sections_,
+              "interrupted in a section, but not sent to its abort address", arrived);
       ip = static_cast<greg_t>(arrived - 1);
     }
     visited_[standing_ * text_.instructions.size() + index] = true;
@@ -296,6 +299,7 @@ class InstructionTour {
   std::vector<unsigned char> planted_[kCallCount];  // [call]: the text with the int3s of this visit, if chosen
   bool is_chosen_[kCallCount] = {};
   uint64_t chosen_of_ = 1;
+  bool with_sections_ = false;
   std::atomic<bool> armed_{false};
   volatile size_t standing_ = 0;  // the call whose int3s are in the text; 0: none
 };

@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: MIT
+"""The planted faults: one line of the library changed, and the test that must then fail.
+
+A fault's text must occur exactly once in its file (`make test` checks it), so a change of the source that moves it is
+noticed here. Faults in the shared structures themselves are the model tests' (tests/model); these are the ones that
+only the compiled library shows: its assembly, its sections, and what handlers, forks and stopped threads meet.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Killer:
+    """A test program, below the build folder, with its arguments. Environment variables come as K=V."""
+
+    program: str
+    arguments: tuple[str, ...] = ()
+    environment: tuple[str, ...] = ()
+
+
+def signal_at_every_instruction(case: str, rseq: bool, seconds: int = 20) -> Killer:
+    return Killer(
+        "tests/signal/signal_every_instruction_test",
+        ("--only", case, "--seconds", str(seconds)),
+        (f"FREEWAY_RSEQ={int(rseq)}",),
+    )
+
+
+SECTIONS = Killer("tests/rseq/rseq_every_section_test", (), ("FREEWAY_RSEQ=1",))
+HANDLER_ALLOCATES = signal_at_every_instruction("handler_allocates", rseq=True)
+HANDLER_ALLOCATES_WITHOUT_RSEQ = signal_at_every_instruction("handler_allocates", rseq=False)
+HANDLER_FORKS_WITHOUT_RSEQ = signal_at_every_instruction("handler_forks", rseq=False)
+FIRST_CALL = Killer(
+    "tests/signal/signal_first_call_test",
+    ("--only", "first_call_and_a_handler_allocates", "--seconds", "20"),
+    ("FREEWAY_RSEQ=1",),
+)
+VFORK = Killer("tests/fork/fork_vfork_test", (), ("FREEWAY_RSEQ=1",))
+ALIGNED = Killer("tests/abi/abi_functions", (), ("FREEWAY_RSEQ=1",))
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """`text`, which is once in `file`, becomes `replacement`; then `killer` must fail within `seconds`."""
+
+    name: str
+    file: str  # below src/
+    text: str
+    replacement: str
+    killer: Killer
+    seconds: int = 120
+    only_on: str = ""  # a processor, as platform.machine() names it
+
+
+MUTANTS = (
+    Mutant(
+        "free: the commit before the block is in its slot",
+        "arch/x86_64/fast_path.S",
+        """    mov     [rax], rdi                                  // [6]
+    add     qword ptr [rsi + rcx*8], 8                  // [7]
+.Lpost_free:
+""",
+        """    add     qword ptr [rsi + rcx*8], 8
+    mov     [rax], rdi
+.Lpost_free:
+""",
+        SECTIONS,
+        only_on="x86_64",
+    ),
+    Mutant(
+        "push: the block is written after the commit",
+        "arch/x86_64/rseq_sections.S",
+        """    mov     [r11], rsi                                  // [5]
+    add     qword ptr [r9 + rdi*8], 8                   // [6] commit
+.Lpost_push:
+""",
+        """    add     qword ptr [r9 + rdi*8], 8
+.Lpost_push:
+    mov     [r11], rsi
+""",
+        HANDLER_ALLOCATES,
+        only_on="x86_64",
+    ),
+    Mutant(
+        "alone: whether there is one thread is asked before the section",
+        "arch/x86_64/rseq_sections.S",
+        """.Lstart_\\name:
+    cmp     dword ptr fs:[r10 + RSEQ_CPU_ID], 0         // [2]
+    js      1f
+    cmp     byte ptr [r9], 0
+    je      1f
+    mov     rax, [rdi]                                  // [3]
+""",
+        """    cmp     byte ptr [r9], 0
+    je      1f
+.Lstart_\\name:
+    cmp     dword ptr fs:[r10 + RSEQ_CPU_ID], 0
+    js      1f
+    mov     rax, [rdi]
+""",
+        SECTIONS,
+        only_on="x86_64",
+    ),
+    Mutant(
+        "alone: the same, once for all words of a batch",
+        "arch/x86_64/rseq_sections.S",
+        """    .p2align 4
+.Lnext_set_each:
+    mov     fs:[r10 + RSEQ_SECTION], r11                // [1]
+.Lstart_set_each:
+    cmp     dword ptr fs:[r10 + RSEQ_CPU_ID], 0         // [2]
+    js      2f
+    cmp     byte ptr [r9], 0
+    je      2f
+""",
+        """    cmp     byte ptr [r9], 0
+    je      2f
+    .p2align 4
+.Lnext_set_each:
+    mov     fs:[r10 + RSEQ_SECTION], r11
+.Lstart_set_each:
+    cmp     dword ptr fs:[r10 + RSEQ_CPU_ID], 0
+    js      2f
+""",
+        SECTIONS,
+        only_on="x86_64",
+    ),
+    Mutant(
+        "let_go: what was taken is not subtracted from the anchor",
+        "superblock/superblocks.h",
+        """const u64 owed = Env::mutant("owed forgotten") ? 0 : desc.owed.get();""",
+        "const u64 owed = 0;",
+        HANDLER_ALLOCATES,
+    ),
+    Mutant(
+        "put_current: a superblock that a handler has put there is overwritten",
+        "cache/rseq_slabs.h",
+        "return freeway_rseq_replace(offset_of_current(c), 0, d) == 0;",
+        "return freeway_rseq_exchange(offset_of_current(c), d) != kNoSlab;",
+        HANDLER_ALLOCATES,
+    ),
+    Mutant(
+        "drain: the slab is emptied while its CPU's threads use it",
+        "cache/cpu_slabs.h",
+        "    entries_[id].store_release(none_);  // [R2] pairs with [A2]\n",
+        "",
+        HANDLER_ALLOCATES,
+    ),
+    Mutant(
+        "drain: a claimed slab is not released",
+        "engine/freeway/drain.cc",
+        "    claimed_.release(n);\n",
+        "",
+        HANDLER_ALLOCATES_WITHOUT_RSEQ,
+    ),
+    Mutant(
+        "claim: load and store, no CAS",
+        "cache/claimed_slabs.h",
+        "return holders_[n].busy.cas_acquire(seen, who.self);  // [A1] pairs with [R1]",
+        "holders_[n].busy.store_relaxed(who.self);\n    return true;",
+        Killer("tests/stall/stall_park_test", ("--seconds", "20"), ("FREEWAY_RSEQ=0",)),
+    ),
+    Mutant(
+        "fork: the child takes over what the thread that forked holds itself",
+        "os/process.h",
+        "epoch(seen) != epoch(survivor) && thread(seen) != thread(survivor)",
+        "epoch(seen) != epoch(survivor)",
+        HANDLER_FORKS_WITHOUT_RSEQ,
+    ),
+    Mutant(
+        "start: who comes second publishes his arena over the first one's",
+        "os/once.h",
+        "    if (word_.cas_release(seen, mine)) return mine;  // [R1] pairs with [A1]\n",
+        "    word_.store_release(mine);\n    if (seen == 0) return mine;\n",
+        FIRST_CALL,
+    ),
+    Mutant(
+        "page map: a span's entries are cleared after its frames were given back",
+        "front/substrate.cc",
+        """  map_.clear(address, frames);
+  Machine::step("span.cleared");
+  frames_.give(address, frames, process::coarse_time_ns());
+""",
+        """  frames_.give(address, frames, process::coarse_time_ns());
+  map_.clear(address, frames);
+""",
+        HANDLER_ALLOCATES,
+    ),
+    Mutant(
+        "metadata: two threads take the same descriptor",
+        "pages/metadata.h",
+        "if (cursor_.cas_release(seen, next)) return index;",
+        "if (cursor_.store_release(next), true) return index;",
+        HANDLER_ALLOCATES,
+    ),
+    Mutant(
+        "purge: frames in use lose their memory",
+        "pages/arena.h",
+        "u64 candidates = chunks_[chunk].dirty.load_relaxed() & ~used & ~tried;",
+        "u64 candidates = chunks_[chunk].dirty.load_relaxed() & ~tried;",
+        HANDLER_ALLOCATES,
+    ),
+    Mutant(
+        "posix_memalign: errno is not kept",
+        "abi/malloc.cc",
+        "  errno = before;\n",
+        "  (void)before;\n",
+        ALIGNED,
+    ),
+    Mutant(
+        "vfork: the child runs on its parent's registration",
+        "arch/x86_64/vfork.S",
+        """    js      .Lplain                                     // not registered: the child is as slow as we are
+""",
+        """    jmp     .Lplain
+""",
+        VFORK,
+        only_on="x86_64",
+    ),
+)
