@@ -2,8 +2,8 @@
 //
 // Machines of all shapes (pretended_kernel.h): one CPU and thousands, numbers with holes, CPUs that appear later, masks
 // that are refused, too small or widened later, kernels with and without concurrency ids, pages of 4, 16 and 64 KiB. In
-// each of them every CPU gets a cache of its own where the engine has those, every thread gets memory, blocks stay whole,
-// and an audit adds up.
+// each of them every CPU gets a cache of its own where the engine has those, every thread gets memory, blocks stay
+// whole, and an audit adds up.
 //
 // Each machine is a process of its own: a child in which the heap has not been used before.
 #include <gtest/gtest.h>
@@ -33,9 +33,9 @@ using Numbers = std::vector<unsigned>;
 struct Shape {
   std::string name;
   void (*make)(PretendedKernel&);
-  Numbers cpus;              // numbers that threads run on, and their concurrency ids
-  Numbers later = {};        // those of CPUs that appear while they run
-  bool own_caches = true;    // whether each of them gets one, in engines that have caches of CPUs
+  Numbers cpus;            // numbers that threads run on, and their concurrency ids
+  Numbers later = {};      // those of CPUs that appear while they run
+  bool own_caches = true;  // whether each of them gets one, in engines that have caches of CPUs
   unsigned threads = 12;
 };
 void PrintTo(const Shape& shape, std::ostream* out) { *out << shape.name; }
@@ -113,7 +113,8 @@ const Shape kShapes[] = {
     {"pages of 64 KiB", paged<65536>, each(0, 8)},
 };
 
-// --- Who is on which CPU ----------------------------------------------------------------------------------------------
+// --- Who is on which CPU
+// ----------------------------------------------------------------------------------------------
 
 std::atomic<bool> taken[PretendedKernel::kMostCpus];
 
@@ -129,7 +130,8 @@ void leave(unsigned cpu) {
   taken[cpu].store(false, std::memory_order_release);
 }
 
-// --- What threads do --------------------------------------------------------------------------------------------------
+// --- What threads do
+// --------------------------------------------------------------------------------------------------
 
 constexpr std::size_t kMailboxes = 128;
 constexpr unsigned kBursts = 300, kBurst = 40;
@@ -139,7 +141,9 @@ std::atomic<std::uint32_t> serial;
 
 void* obtain(Random& random) {
   const std::uint64_t roll = random.below(100);
-  const std::size_t size = 16 + (roll < 90 ? random.below(500) : roll < 99 ? random.below(20000) : random.below(200000));
+  const std::size_t size = 16 + (roll < 90   ? random.below(500)
+                                 : roll < 99 ? random.below(20000)
+                                             : random.below(200000));
   void* block = freeway_malloc(size);
   require(block != nullptr, "no memory", size);
   freeway_test::stamp(block, size, serial.fetch_add(1, std::memory_order_relaxed));
