@@ -61,6 +61,13 @@ class Arena {
   u64 used_word(std::size_t chunk) const { return chunks_[chunk].used.load_relaxed(); }
   u64 dirty_word(std::size_t chunk) const { return chunks_[chunk].dirty.load_relaxed(); }
 
+  // Frames that are free and may hold something; exact while nobody moves.
+  std::size_t free_and_dirty() const {
+    std::size_t frames = 0;
+    for (std::size_t c = 0; c < used_chunks(); ++c) frames += popcount(dirty_word(c) & ~used_word(c));
+    return frames;
+  }
+
   // Frames from the start beyond which none is used; a run whose owner vanished may lie above what is accessible.
   std::size_t end_of_used() const {
     std::size_t chunk = count_;

@@ -7,7 +7,7 @@
 // Word      slot: 0 -> arena (CAS), for ever
 // Orders    [R1] publishes the arena; [A1] sees it
 // Progress  lock-free       Lost if killed: an unpublished arena's address space
-// Checked   tests/unit/frames_test.cc
+// Checked   tests/model/pages_frames_model.cc, tests/unit/frames_test.cc
 #pragma once
 
 #include "pages/arena.h"
@@ -57,14 +57,16 @@ class Frames {
   void give(uptr address, std::size_t frames, u64 now) {
     Arena<Env>* arena = arena_of(address);
     FREEWAY_CHECK(arena != nullptr);
+    if (Env::mutant("counted late")) arena->give(address, frames);
     policy_.on_give(frames);  // before others can take them: the count of dirty frames is never below the truth
     Env::step("frames.giving");
-    arena->give(address, frames);
+    if (!Env::mutant("counted late")) arena->give(address, frames);
     tick(now);
   }
 
   // Purges what the policy does not let stay; for slow paths to call now and then.
   void tick(u64 now) {
+    if (policy_.doubts(now)) look_for_lost();
     const std::size_t target = policy_.target(now);
     if (target < policy_.dirty()) purge_to(target);
   }
@@ -105,6 +107,14 @@ class Frames {
       Arena<Env>* arena = slot.load_acquire();  // [A1] pairs with [R1]
       if (arena == nullptr || !f(*arena)) return;
     }
+  }
+
+  // Counts the frames that are free and dirty, without stopping anybody.
+  void look_for_lost() {
+    const std::size_t counted = policy_.dirty();
+    std::size_t found = 0;
+    each_arena([&](Arena<Env>& arena) { return found += arena.free_and_dirty(), true; });
+    policy_.on_found(found, counted);
   }
 
   Run take_anywhere(std::size_t frames, std::size_t alignment) {
@@ -157,6 +167,7 @@ class Frames {
     for (auto& slot : further_) {
       Arena<Env>* none = nullptr;
       Env::step("frames.publish");
+      if (Env::mutant("arena overwritten")) return slot.store_release(arena), true;  // [R1] pairs with [A1]
       if (slot.load_relaxed() == nullptr && slot.cas_release(none, arena)) return true;  // [R1] pairs with [A1]
     }
     return false;

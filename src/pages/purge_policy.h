@@ -12,9 +12,10 @@
 // measured, blocks of 1 KiB in phases of a million took 4 times as long.
 //
 // Words     counters and the peak, all relaxed: they steer, nothing depends on them
-// Checked   tests/unit/purge_policy_test.cc
+// Checked   tests/model/pages_frames_model.cc, tests/unit/purge_policy_test.cc
 #pragma once
 
+#include "base/check.h"
 #include "base/integers.h"
 #include "size/size_classes.h"
 
@@ -27,6 +28,7 @@ constexpr std::size_t kStepFrames = 16 * kMiB / kFrameSize;  // given back in on
 constexpr u64 kTickNs = 250'000'000;
 constexpr u64 kMostTicks = 32;
 constexpr u64 kRefusedTicks = 8;
+constexpr u64 kDoubtTicks = 8;
 
 // The peak after `ticks` ticks without a new one.
 constexpr std::size_t decayed(std::size_t peak, std::size_t live, u64 ticks) {
@@ -58,7 +60,7 @@ class PurgePolicy {
 
   void on_take(std::size_t frames, std::size_t dirty_frames) {
     const std::size_t live = live_.fetch_add_relaxed(frames) + frames;
-    if (dirty_frames != 0) note_least(dirty_.fetch_sub_relaxed(dirty_frames) - dirty_frames);
+    if (dirty_frames != 0) note_least(fewer_dirty(dirty_frames));
     if (live > peak_.load_relaxed()) peak_.store_relaxed(live);
   }
 
@@ -68,7 +70,7 @@ class PurgePolicy {
   }
 
   void on_purge(std::size_t frames) {
-    dirty_.fetch_sub_relaxed(frames);
+    fewer_dirty(frames);
     on_purge_bytes(frames * kFrameSize);
   }
 
@@ -79,12 +81,26 @@ class PurgePolicy {
   }
 
   // A purge went through everything and found no more: what is still counted was counted by threads that vanished before
-  // they could take it off the count again (or are about to). From now on target() leaves that many aside, until the
-  // count falls below.
+  // they could take it off the count again; or by slow ones, or behind the purge's back. From now on target() leaves
+  // that many aside, until the count falls below, or they are found after all.
   void on_exhausted() { lost_.store_relaxed(dirty_.load_relaxed()); }
 
+  // Whether it is time to look for what was put aside: at once, and every kDoubtTicks.
+  bool doubts(u64 now) {
+    u64 again = doubt_from_.load_relaxed();
+    return lost_.load_relaxed() != 0 && now >= again && !Env::mutant("put aside for good") &&
+           doubt_from_.cas_relaxed(again, now + purge_policy::kDoubtTicks * purge_policy::kTickNs);
+  }
+  // When `counted` frames were counted, so many were found: no more than the rest can be lost.
+  void on_found(std::size_t found, std::size_t counted) {
+    const std::size_t missing = counted > found ? counted - found : 0;
+    if (missing < lost_.load_relaxed()) lost_.store_relaxed(missing);
+  }
+
   // The kernel refused to take memory back (mlockall): the next try is kRefusedTicks away.
-  void on_refused() { quiet_until_.store_relaxed(last_tick_.load_relaxed() + purge_policy::kRefusedTicks * purge_policy::kTickNs); }
+  void on_refused() {
+    quiet_until_.store_relaxed(last_tick_.load_relaxed() + purge_policy::kRefusedTicks * purge_policy::kTickNs);
+  }
 
   // Down to how many dirty frames to purge now (`now` in ns); not below dirty() = nothing to do.
   std::size_t target(u64 now) {
@@ -111,13 +127,19 @@ class PurgePolicy {
 
  private:
   using Counter = typename Env::template Atomic<std::size_t>;
+  // What remains. The count is never below the truth: frames are counted before others can take or purge them.
+  std::size_t fewer_dirty(std::size_t frames) {
+    const std::size_t before = dirty_.fetch_sub_relaxed(frames);
+    FREEWAY_XCHECK(before >= frames);
+    return before - frames;
+  }
   void note_least(std::size_t dirty_now) {
     if (dirty_now < least_.load_relaxed()) least_.store_relaxed(dirty_now);
   }
 
   Counter live_, dirty_, lost_, peak_;
   Counter least_, idle_;  // the fewest dirty frames since the last tick, and between the last two
-  typename Env::template Atomic<u64> last_tick_, quiet_until_, purged_total_, purges_;
+  typename Env::template Atomic<u64> last_tick_, quiet_until_, doubt_from_, purged_total_, purges_;
 };
 
 }  // namespace freeway

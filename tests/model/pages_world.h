@@ -212,6 +212,7 @@ class Belongings {
   bool any() const { return from_ < to_; }
   T& oldest() { return things_[from_]; }
   T remove() { return things_[from_++]; }
+  T remove_newest() { return things_[--to_]; }
   template <class F>
   void each(F&& f) const {
     for (int i = from_; i < to_; ++i) f(things_[i]);

@@ -22,6 +22,7 @@ using test::TestEnv;
 
 constexpr std::size_t kChunks = 4;
 constexpr std::size_t kPrimary = kChunks * kChunkFrames;  // frames of the primary arena
+constexpr u64 kNow = 1'000'000'000;
 
 class FramesTest : public testing::Test {
  protected:
@@ -224,6 +225,43 @@ TEST_F(FramesTest, PurgingReachesAllArenasAndStopsAtItsTarget) {
   EXPECT_EQ(counts().dirty, 0u);
   check_counts();
   EXPECT_TRUE(test::is_zero(second.address, 1000 * kFrameSize));
+}
+
+// What a purge does not find is put aside as lost; what was only on its way must not stay there.
+TEST_F(FramesTest, FramesThatWereOnTheirWayWhileAllWasPurgedGoLater) {
+  const std::size_t some = 3 * kChunkFrames;
+  const Run slow = frames().take(some, 1);
+  TestEnv::at_step("frames.giving", [&] { frames().purge_to(0); });
+  frames().give(slow.address, some, kNow);
+  ASSERT_FALSE(TestEnv::step_left());
+  for (u64 ticks = 1; ticks < 40; ++ticks) frames().tick(kNow + ticks * purge_policy::kTickNs);
+  EXPECT_LE(counts().dirty, purge_policy::kFloorFrames);
+  check_counts();
+}
+
+TEST_F(FramesTest, FramesThatAreGivenBehindAPurgesBackGoLater) {
+  const std::size_t some = 2 * kChunkFrames;
+  const Run low = frames().take(kChunkFrames, 1), high = frames().take(some, 1);
+  frames().give(low.address, kChunkFrames, kNow);
+  TestEnv::at_step("arena.purged", [&] { frames().give(high.address, some, kNow); });
+  frames().purge_to(0);
+  ASSERT_FALSE(TestEnv::step_left());
+  ASSERT_EQ(counts().dirty, some);
+  for (u64 ticks = 1; ticks < 40; ++ticks) frames().tick(kNow + ticks * purge_policy::kTickNs);
+  EXPECT_LE(counts().dirty, purge_policy::kFloorFrames);
+  check_counts();
+}
+
+// Those of a thread that vanished before it gave them are not looked for on each call, and cost the others nothing.
+TEST_F(FramesTest, FramesOfAThreadThatVanishedWhileItGaveThemStayPutAside) {
+  const std::size_t some = 3 * kChunkFrames;
+  const Run run = frames().take(some, 1);
+  ASSERT_TRUE(test::ended_at("frames.giving", [&] { frames().give(run.address, some, kNow); }));
+  frames().purge_to(0);
+  const Run other = frames().take(purge_policy::kFloorFrames / 2, 1);
+  frames().give(other.address, purge_policy::kFloorFrames / 2, kNow);
+  for (u64 ticks = 1; ticks < 40; ++ticks) frames().tick(kNow + ticks * purge_policy::kTickNs);
+  EXPECT_EQ(counts().dirty, purge_policy::kFloorFrames / 2) << "no more than may stay";
 }
 
 TEST_F(FramesTest, TwoThreadsThatMakeAnArenaAtOnceMakeTwo) {
