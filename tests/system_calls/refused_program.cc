@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT
+//
+// A process that is refused some of the system calls its allocator makes, by the plan in its arguments (plan.h), from
+// the first call of the process on. It goes through the tour; then memory comes back: everything works again, nothing
+// is lost, and the fast path makes no system call. Exit status 0: so it was. refused_test.cc starts it.
+#include <fcntl.h>
+#include <link.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "engine_under_test.h"
+#include "signal/support/heap_account.h"
+#include "system_calls/gate.h"
+#include "system_calls/tour.h"
+
+#if !defined(__x86_64__)
+int main() { return freeway_test::kSkipStatus; }
+#else
+
+namespace {
+using namespace freeway_test;
+
+constinit Tour tour;
+void* first_block;  // before any constructor has run
+
+// The text of the shared object that malloc is in.
+int find_library(dl_phdr_info* info, size_t, void* found) {
+  const auto wanted = reinterpret_cast<uintptr_t>(&::freeway_malloc);
+  for (int i = 0; i < info->dlpi_phnum; i++) {
+    const auto& segment = info->dlpi_phdr[i];
+    const uintptr_t begin = info->dlpi_addr + segment.p_vaddr, end = begin + segment.p_memsz;
+    if (segment.p_type != PT_LOAD || wanted < begin || wanted >= end) continue;
+    *static_cast<gate::Text*>(found) = {begin, end};
+    return 1;
+  }
+  return 0;
+}
+
+void first_of_all(int argc, char** argv, char**) {
+  ::alarm(120);  // a hang fails
+  gate::plan = read_plan(argc, argv);
+  void* shared = ::mmap(nullptr, sizeof(Report), PROT_READ | PROT_WRITE, MAP_SHARED, kReportFd, 0);
+  if (shared != MAP_FAILED) gate::report = static_cast<Report*>(shared);
+  gate::Text text;
+  ::dl_iterate_phdr(find_library, &text);
+  require(text.begin != 0, "where is the library?");
+  tour.choose_cpus();
+  gate::install(text);
+  gate::refusing = true;
+  first_block = ::malloc(100);
+}
+[[gnu::section(".preinit_array"), gnu::used]] void (*const preinit)(int, char**, char**) = first_of_all;
+
+// A thousand pairs without a system call, once the magazine is there.
+void require_fast_path() {
+  const auto pair = [] {
+    void* volatile block = ::malloc(64);
+    ::free(block);
+  };
+  for (int i = 0; i < 100; i++) pair();
+  const uint64_t before = gate::report->calls;
+  for (int i = 0; i < 1000; i++) pair();
+  require(gate::report->calls == before, "the fast path makes system calls", gate::report->calls - before);
+}
+
+void require_nothing_lost() {
+  trim_heap();
+  const freeway_audit_t audit = require_clean_audit("audit after memory came back");
+  require(audit.frames_stranded == 0, "frames were lost", audit.frames_stranded);
+  require(superblocks_lost(audit) == 0, "superblocks were lost", superblocks_lost(audit));
+  freeway_stats_t stats;
+  heap_account.stats(&stats, sizeof stats);
+  require(stats.dirty == 0, "a trim leaves dirty frames", stats.dirty);
+  // Also other CPUs' slabs, where the kernel can interrupt their sections (MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ).
+  const long barriers = ::syscall(SYS_membarrier, 0, 0, 0);
+  if (freeway::test::on_flagship() && barriers > 0 && (barriers & 1 << 7) != 0)
+    require(stats.cached == 0, "a trim leaves cached blocks", stats.cached);
+  gate::report->live_blocks = stats.live_blocks;
+  char text[128];
+  require(read_start("/proc/self/statm", text, sizeof text) != 0, "statm");
+  gate::report->address_space = std::strtoull(text, nullptr, 10) * 4096;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const bool short_tour = argc > 1 && std::strcmp(argv[1], "--short") == 0;
+  require(gate::report->made[SYS_prlimit64] != 0, "the first call of the process was not behind the gate");
+  if (!short_tour) tour.run(/*in_child=*/false);
+  ::free(first_block);
+  gate::report->failures = tour.failures();
+  gate::report->calls_of_tour = gate::report->calls;
+  gate::refusing = gate::counting = false;
+
+  tour.memory_is_back();
+  tour.run(/*in_child=*/false);
+  require_nothing_lost();
+  require_fast_path();
+  gate::refusing = gate::counting = short_tour;  // what is written at exit may be refused again
+  return 0;
+}
+#endif
