@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "heaps.h"
+#include "proof.h"
 #include "random_trace.h"
 
 namespace freeway::test {
@@ -85,6 +86,7 @@ void run_threads(unsigned count, uint64_t length, unsigned hand_over_percent) {
   freeway_audit_t audit{};
   EXPECT_EQ(freeway_audit(&audit, sizeof audit), 0u);
   EXPECT_EQ(audit.frames_stranded, 0u);
+  proof("fuzzing", "random traces, many threads", "operations", count * length);
 }
 
 // All threads together.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "heaps.h"
+#include "proof.h"
 #include "random_trace.h"
 
 namespace freeway::test {
@@ -36,6 +37,7 @@ void run_random_traces(uint64_t traces, typename TraceMachine<Heap>::Limits limi
     EXPECT_TRUE(live.empty());
     expect_sound_heap();
   }
+  proof("fuzzing", "random traces", "operations", traces * trace_length());
 }
 
 TEST(OneThread, RandomTracesOnTheTwinsKeepEveryPromise) { run_random_traces<FreewayHeap>(4, {}); }

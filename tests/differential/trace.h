@@ -119,13 +119,21 @@ inline uint64_t word(uint32_t stamp, size_t offset) {
 inline void write(unsigned char* start, size_t from, size_t to, uint32_t stamp) {
   for (size_t at = from; at < to; at += 8) {
     const uint64_t value = word(stamp, at);
-    memcpy(start + at, &value, to - at < 8 ? to - at : 8);
+    if (to - at >= sizeof value)
+      memcpy(start + at, &value, sizeof value);
+    else
+      memcpy(start + at, &value, to - at);
   }
 }
 // The offset of the first byte in [from, to) that differs from the pattern, or `to`.
 inline size_t compare(const unsigned char* start, size_t from, size_t to, uint32_t stamp) {
   for (size_t at = from; at < to; at += 8) {
     const uint64_t value = word(stamp, at);
+    uint64_t there;
+    if (to - at >= sizeof there) {
+      memcpy(&there, start + at, sizeof there);
+      if (there == value) continue;
+    }
     const size_t length = to - at < 8 ? to - at : 8;
     if (memcmp(start + at, &value, length) == 0) continue;
     for (size_t i = 0; i < length; ++i)
@@ -490,17 +498,33 @@ Replayed replay(const uint8_t* bytes, size_t size, Turns& turns) {
   constexpr uint32_t kRarely = 8;  // what starts a thread or walks all of the heap takes longer than anything else
   static LiveSet live;
   TraceMachine<Heap> machine(live, 1, {.alone = true});
-  bool sound = true;
-  for (size_t at = 0; sound && at + sizeof(Step) <= size; at += sizeof(Step)) {
+  const size_t steps = size / sizeof(Step);
+  const auto step_at = [&](size_t i) {
     Step step;
-    memcpy(&step, bytes + at, sizeof step);
-    const bool rare = action_of(step) == Action::kNewThread || action_of(step) == Action::kAccount;
-    if (rare && step.number % kRarely != 0) continue;
-    if (action_of(step) == Action::kNewThread) {
+    memcpy(&step, bytes + i * sizeof step, sizeof step);
+    return step;
+  };
+  // The steps from `first` on that are the same thread's.
+  bool sound = true;
+  const auto run_from = [&](size_t first) {
+    const unsigned thread = thread_of(step_at(first));
+    size_t i = first;
+    for (; sound && i < steps; ++i) {
+      const Step step = step_at(i);
+      const bool renews = action_of(step) == Action::kNewThread;
+      if (thread_of(step) != thread || (renews && i > first)) break;
+      if (renews || (action_of(step) == Action::kAccount && step.number % kRarely != 0)) continue;
+      sound = machine.run(step);
+    }
+    return i;
+  };
+  for (size_t i = 0; sound && i < steps;) {
+    const Step step = step_at(i);
+    if (action_of(step) == Action::kNewThread && step.number % kRarely == 0) {
       turns.replace_second();
       machine.rebase();
     }
-    turns.run(thread_of(step), [&] { sound = machine.run(step); });
+    turns.run(thread_of(step), [&] { i = run_from(i); });
   }
   if (sound) machine.finish();
   return {machine.fault(), machine.steps()};

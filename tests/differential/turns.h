@@ -4,14 +4,19 @@
 #ifndef FREEWAY_TESTS_DIFFERENTIAL_TURNS_H
 #define FREEWAY_TESTS_DIFFERENTIAL_TURNS_H
 
-#include <semaphore>
+#include <semaphore.h>
+
 #include <thread>
 
 namespace freeway::test {
 
 class Turns {
  public:
-  Turns() { start(); }
+  Turns() {
+    sem_init(&asked_, 0, 0);
+    sem_init(&done_, 0, 0);
+    start();
+  }
   ~Turns() { stop(); }
   Turns(const Turns&) = delete;
 
@@ -21,8 +26,8 @@ class Turns {
     if (who == 0) return f();
     work_ = [](void* context) { (*static_cast<F*>(context))(); };
     context_ = &f;
-    asked_.release();
-    done_.acquire();
+    sem_post(&asked_);
+    await(done_);
   }
 
   // The second thread ends, and a new one takes its place.
@@ -32,25 +37,30 @@ class Turns {
   }
 
  private:
+  // Not a semaphore of C++'s: it spins before it sleeps.
+  static void await(sem_t& semaphore) {
+    while (sem_wait(&semaphore) != 0) {  // a signal came
+    }
+  }
   void start() {
     thread_ = std::thread([this] {
       for (;;) {
-        asked_.acquire();
+        await(asked_);
         if (work_ == nullptr) return;
         work_(context_);
-        done_.release();
+        sem_post(&done_);
       }
     });
   }
   void stop() {
     work_ = nullptr;
-    asked_.release();
+    sem_post(&asked_);
     thread_.join();
   }
 
   void (*work_)(void*) = nullptr;
   void* context_ = nullptr;
-  std::binary_semaphore asked_{0}, done_{0};
+  sem_t asked_, done_;
   std::thread thread_;
 };
 

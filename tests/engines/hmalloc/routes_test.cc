@@ -81,9 +81,12 @@ TEST(Routes, ALocalBlockCanBeReallocated) {
 
 TEST(Routes, ImpossibleSizesAreRefused) {
   for (auto make : {malloc_local, malloc_shared}) {
-    errno = 0;
-    EXPECT_EQ(make(SIZE_MAX - 5), nullptr);
-    EXPECT_EQ(errno, ENOMEM);
+    for (const size_t size : {size_t{PTRDIFF_MAX} - 1, size_t{PTRDIFF_MAX}, size_t{PTRDIFF_MAX} + 1,
+                              SIZE_MAX - (4 << 20), SIZE_MAX - 65536, SIZE_MAX - 64, SIZE_MAX - 5, SIZE_MAX}) {
+      errno = 0;
+      EXPECT_EQ(make(size), nullptr) << size;
+      EXPECT_EQ(errno, ENOMEM) << size;
+    }
   }
 }
 

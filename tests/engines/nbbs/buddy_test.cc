@@ -12,6 +12,8 @@
 #include <set>
 #include <vector>
 
+#include "proof.h"
+
 namespace {
 
 struct Form {
@@ -224,6 +226,83 @@ TEST(BuddyOptions, WhatMakesNoSenseIsRefused) {
   EXPECT_EQ(freeway_buddy_create(metadata, bytes - 1, metadata, &good), nullptr) << "too small";
   EXPECT_EQ(freeway_buddy_create(metadata, bytes, nullptr, &good), nullptr) << "no memory";
   EXPECT_NE(freeway_buddy_create(metadata, bytes, metadata, &good), nullptr);
+}
+
+// Every function of a buddy, with this handle: all refuse it with EINVAL.
+void expect_no_buddy(freeway_buddy_t* handle, void* block) {
+  freeway_buddy_stats_t stats;
+  const auto expect_invalid = [](bool failed, const char* function) {
+    EXPECT_TRUE(failed) << function;
+    EXPECT_EQ(errno, EINVAL) << function;
+    errno = 0;
+  };
+  errno = 0;
+  expect_invalid(freeway_buddy_attach(handle) == nullptr, "attach");
+  expect_invalid(freeway_buddy_alloc(handle, 16) == nullptr, "alloc");
+  expect_invalid(freeway_buddy_alloc_at(handle, block, 16) == nullptr, "alloc_at");
+  expect_invalid(freeway_buddy_extend(handle, block, 16) == nullptr, "extend");
+  expect_invalid(freeway_buddy_free(handle, block) == -1, "free");
+  expect_invalid(freeway_buddy_free(handle, nullptr) == -1, "free of NULL");
+  expect_invalid(freeway_buddy_usable_size(handle, block) == 0, "usable_size");
+  expect_invalid(freeway_buddy_stats(handle, &stats) == -1, "stats");
+  expect_invalid(freeway_buddy_repair(handle, nullptr, 0) == -1, "repair");
+  expect_invalid(freeway_buddy_repair(handle, block, 16) == -1, "repair below a block");
+}
+
+TEST(BuddyHandles, ThatAreNoneAreRefusedByEveryFunction) {
+  Heap heap({8, 4, 16, 0, 0});
+  alignas(64) char nothing[256] = {};
+  expect_no_buddy(nullptr, heap.memory);
+  expect_no_buddy(reinterpret_cast<freeway_buddy_t*>(nothing), heap.memory);
+  memset(nothing, 0xa5, sizeof(nothing));
+  expect_no_buddy(reinterpret_cast<freeway_buddy_t*>(nothing), heap.memory);
+  expect_no_buddy(reinterpret_cast<freeway_buddy_t*>(static_cast<char*>(heap.metadata) + 1), heap.memory);
+  expect_no_buddy(reinterpret_cast<freeway_buddy_t*>(static_cast<char*>(heap.metadata) + 64), heap.memory);
+}
+
+TEST(BuddyHandles, NullForWhatIsReadOrFilledInIsRefused) {
+  Heap heap({8, 4, 16, 0, 0});
+  errno = 0;
+  EXPECT_EQ(freeway_buddy_metadata_size(nullptr), 0U);
+  EXPECT_EQ(errno, EINVAL);
+  EXPECT_EQ(freeway_buddy_create(heap.metadata, heap.bytes, heap.memory, nullptr), nullptr);
+  EXPECT_EQ(freeway_buddy_create(nullptr, heap.bytes, heap.memory, &heap.options), nullptr);
+  EXPECT_EQ(freeway_buddy_stats(heap.buddy, nullptr), -1);
+  EXPECT_EQ(errno, EINVAL);
+}
+
+TEST(BuddySizes, ThatNothingMeetsAreRefused) {
+  Heap heap({8, 4, 16, 0, 0});
+  void* block = freeway_buddy_alloc(heap.buddy, 16);
+  for (const size_t size : {heap.managed + 1, size_t{PTRDIFF_MAX} - 1, size_t{PTRDIFF_MAX}, size_t{PTRDIFF_MAX} + 1,
+                            SIZE_MAX - 15, SIZE_MAX}) {
+    errno = 0;
+    EXPECT_EQ(freeway_buddy_alloc(heap.buddy, size), nullptr) << size;
+    EXPECT_EQ(freeway_buddy_alloc_at(heap.buddy, heap.at(16), size), nullptr) << size;
+    EXPECT_EQ(freeway_buddy_extend(heap.buddy, block, size), nullptr) << size;
+    EXPECT_EQ(errno, ENOMEM) << size;
+    EXPECT_EQ(freeway_buddy_repair(heap.buddy, heap.memory, size), -1) << size;
+    EXPECT_EQ(errno, EINVAL) << size;
+  }
+  EXPECT_EQ(freeway_buddy_free(heap.buddy, block), 0);
+}
+
+// Any bit of what create wrote down: the magic number, the distance, the seal, the settings.
+TEST(BuddyAttach, RefusesADamagedHeader) {
+  Heap heap({8, 4, 16, 0, 0});
+  auto* bytes = static_cast<unsigned char*>(heap.metadata);
+  unsigned tried = 0;
+  for (size_t at = 0; at < 84; at = at == 23 ? 64 : at + 1) {
+    for (unsigned bit = 0; bit < 8; ++bit, ++tried) {
+      bytes[at] = static_cast<unsigned char>(bytes[at] ^ 1U << bit);
+      errno = 0;
+      EXPECT_EQ(freeway_buddy_attach(heap.metadata), nullptr) << "byte " << at << " bit " << bit;
+      EXPECT_EQ(errno, EINVAL);
+      bytes[at] = static_cast<unsigned char>(bytes[at] ^ 1U << bit);
+      EXPECT_EQ(freeway_buddy_attach(heap.metadata), heap.buddy);
+    }
+  }
+  freeway::test::proof("bad input", "damaged headers of buddies", "headers", tried);
 }
 
 // Threads begin at different nodes, and the search goes around: FN + hash % (LS - FN + 1).

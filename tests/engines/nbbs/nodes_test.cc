@@ -130,6 +130,48 @@ TEST(NodesOfThisMachine, WhatMakesNoSenseIsRefused) {
   EXPECT_EQ(freeway_buddy_nodes_create(&bad, 1), nullptr);
   EXPECT_EQ(errno, EINVAL);
   EXPECT_EQ(freeway_buddy_nodes_create(&kOptions, 65), nullptr);
+  EXPECT_EQ(freeway_buddy_nodes_create(&kOptions, ~0U), nullptr);
+  EXPECT_EQ(freeway_buddy_nodes_create(nullptr, 1), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+}
+
+TEST(NodesOfThisMachine, ANullHandleIsRefusedByEveryFunction) {
+  int placed = 0;
+  errno = 0;
+  EXPECT_EQ(freeway_buddy_nodes_destroy(nullptr), -1);
+  EXPECT_EQ(freeway_buddy_nodes_count(nullptr), 0U);
+  EXPECT_EQ(freeway_buddy_nodes_buddy(nullptr, 0, &placed), nullptr);
+  EXPECT_EQ(freeway_buddy_nodes_alloc(nullptr, 16, FREEWAY_BUDDY_PREFERRED), nullptr);
+  EXPECT_EQ(freeway_buddy_nodes_free(nullptr, &placed), -1);
+  EXPECT_EQ(freeway_buddy_nodes_free(nullptr, nullptr), -1);
+  EXPECT_EQ(errno, EINVAL);
+}
+
+TEST(NodesOfThisMachine, BadPoliciesSizesAndPointersAreRefused) {
+  freeway_buddy_nodes_t* nodes = freeway_buddy_nodes_create(&kOptions, 2);
+  ASSERT_NE(nodes, nullptr);
+  for (const int policy : {-1, 3, INT32_MIN, INT32_MAX}) {
+    errno = 0;
+    EXPECT_EQ(freeway_buddy_nodes_alloc(nodes, 16, policy), nullptr) << policy;
+    EXPECT_EQ(errno, EINVAL) << policy;
+  }
+  for (const size_t size : {size_t{PTRDIFF_MAX} - 1, size_t{PTRDIFF_MAX}, size_t{PTRDIFF_MAX} + 1, SIZE_MAX}) {
+    errno = 0;
+    EXPECT_EQ(freeway_buddy_nodes_alloc(nodes, size, FREEWAY_BUDDY_INTERLEAVE), nullptr) << size;
+    EXPECT_EQ(errno, ENOMEM) << size;
+  }
+  char elsewhere[16];
+  char* block = static_cast<char*>(freeway_buddy_nodes_alloc(nodes, 1, FREEWAY_BUDDY_PREFERRED));
+  ASSERT_NE(block, nullptr);
+  for (void* bad : {static_cast<void*>(elsewhere), static_cast<void*>(nodes), static_cast<void*>(block + 1),
+                    reinterpret_cast<void*>(uintptr_t{16}), reinterpret_cast<void*>(~uintptr_t{15})}) {
+    errno = 0;
+    EXPECT_EQ(freeway_buddy_nodes_free(nodes, bad), -1) << bad;
+    EXPECT_EQ(errno, EINVAL);
+  }
+  EXPECT_EQ(freeway_buddy_nodes_free(nodes, block), 0);
+  EXPECT_EQ(freeway_buddy_nodes_free(nodes, block), -1) << "a double free";
+  EXPECT_EQ(freeway_buddy_nodes_destroy(nodes), 0);
 }
 
 }  // namespace
