@@ -8,6 +8,7 @@
 #   PREFIX=, DESTDIR=   where `make install` puts things (default /usr/local)
 #   WERROR=ON           warnings are errors
 #   CTEST_ARGS="-R x"   more arguments for ctest
+#   FUZZ_SECONDS=600    how long `make fuzz` takes
 #   LAB_ARGS="--repeat 3"  more arguments for `bench/lab run`
 #   FREEWAY_NO_INSTALL=1  install no Debian packages
 
@@ -23,6 +24,7 @@ DESTDIR ?=
 CMD ?=
 CTEST_ARGS ?=
 LAB_ARGS ?=
+FUZZ_SECONDS ?= 600
 PYTHON ?= python3
 VENV := build/venv
 export FREEWAY_PYTHON := $(CURDIR)/$(VENV)/bin/python
@@ -36,7 +38,7 @@ products := --target freeway_shared freeway_static freeway_command
 # $(call test,preset): everything but what is labelled `long`; the last lines are ctest's own summary.
 test = ctest --preset $(1) -j $(JOBS) $(CTEST_ARGS)
 
-.PHONY: all run test test-programs prove lint debug asan tsan aarch64 bench bench-quick peers install clean help
+.PHONY: all run test test-programs prove lint debug asan tsan fuzz aarch64 bench bench-quick peers install clean help
 # Installing packages is a queue anyway; the parallel work is in the commands.
 .NOTPARALLEL:
 
@@ -76,6 +78,10 @@ debug: packages-build packages-test packages-programs $(VENV)/.stamp | build ## 
 asan tsan: packages-build packages-test packages-sanitize | build ## build and test with a sanitizer (tests of internals and of the freeway_ functions)
 	@$(call build,$@)
 	@$(call test,$@)
+
+fuzz: packages-build packages-test packages-sanitize $(VENV)/.stamp | build ## run the fuzzers, ten minutes; FUZZ_SECONDS=60 for less
+	@$(call build,fuzz)
+	@$(FREEWAY_PYTHON) tests/fuzz/run.py build/fuzz --seconds $(FUZZ_SECONDS)
 
 aarch64: packages-build packages-test packages-cross | build ## cross-compile for 64-bit Arm and test under qemu-user
 	@$(call build,aarch64)
