@@ -13,14 +13,15 @@ from pathlib import Path
 
 from tools.proof.record import Run, Step, read_figures, read_junit
 
-# Name, build, more arguments of ctest. Other projects' suites are left out: they prove nothing about interleavings, and
-# `make test-programs` runs them.
-STEPS = (
-    ("tests and proofs", "release", ("-LE", "^programs$")),
-    ("AddressSanitizer, UBSan", "asan", ("-LE", "^long$")),
-    ("ThreadSanitizer, without rseq", "tsan", ("-LE", "^long$")),
-    ("aarch64, emulated", "aarch64", ("-LE", "^long$")),
-)
+# What to call it on the command line: its name, the build, more arguments of ctest. Other projects' suites are left out:
+# they prove nothing about interleavings, and `make test-programs` runs them.
+STEPS = {
+    "quick": ("tests", "release", ("-LE", "^(long|programs)$")),
+    "long": ("long tests", "release", ("-L", "^long$", "-LE", "^programs$")),
+    "asan": ("AddressSanitizer, UBSan", "asan", ("-LE", "^long$")),
+    "tsan": ("ThreadSanitizer, without rseq", "tsan", ("-LE", "^long$")),
+    "aarch64": ("aarch64, emulated", "aarch64", ("-LE", "^long$")),
+}
 
 
 def machine() -> str:
@@ -32,27 +33,37 @@ def machine() -> str:
     )
 
 
-def run(root: Path, output: Path, jobs: int, only: str | None) -> Run:
-    """Runs all steps, or the one of the build `only`; figures and ctest's results are left in `output`."""
+def run(root: Path, output: Path, jobs: int, which: str) -> Run:
+    """Runs one step; its figures and ctest's results are left in `output`, and all of it as `<which>.json`."""
     output.mkdir(parents=True, exist_ok=True)
-    figures = output / "figures.jsonl"
-    figures.unlink(missing_ok=True)
+    name, build, arguments = STEPS[which]
+    figures, junit = output / f"{which}.jsonl", output / f"{which}.xml"
+    for old in (figures, junit):
+        old.unlink(missing_ok=True)
     begun = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    steps = []
-    for name, build, arguments in STEPS:
-        if only not in (None, build):
-            continue
-        junit = output / f"{build}.xml"
-        junit.unlink(missing_ok=True)
-        print(f"== {name}", flush=True)
-        start = time.monotonic()
-        command = ["ctest", "--test-dir", f"build/{build}", "--output-on-failure", "--no-tests=error", "-j", str(jobs)]
-        command += ["--output-junit", str(junit.resolve()), *arguments]
-        environment = os.environ | {"FREEWAY_PROOF_FILE": str(figures.resolve())}
-        status = subprocess.run(command, check=False, cwd=root, env=environment)  # the results say what failed
-        step = Step(name, round(time.monotonic() - start, 1))
-        if not junit.exists():
-            sys.exit(f"tools.proof: ctest in build/{build} left no results (exit status {status.returncode})")
-        read_junit(junit, step)
-        steps.append(step)
-    return Run(begun, machine(), steps, read_figures(figures))
+    print(f"== {name}", flush=True)
+    start = time.monotonic()
+    command = ["ctest", "--test-dir", f"build/{build}", "--output-on-failure", "--no-tests=error", "-j", str(jobs)]
+    command += ["--output-junit", str(junit.resolve()), *arguments]
+    environment = os.environ | {"FREEWAY_PROOF_FILE": str(figures.resolve())}
+    status = subprocess.run(command, check=False, cwd=root, env=environment)  # the results say what failed
+    step = Step(name, round(time.monotonic() - start, 1))
+    if not junit.exists():
+        sys.exit(f"tools.proof: ctest in build/{build} left no results (exit status {status.returncode})")
+    read_junit(junit, step)
+    done = Run(begun, machine(), [step], read_figures(figures))
+    done.save(output / f"{which}.json")
+    return done
+
+
+def collect(output: Path) -> Run:
+    """The latest of each step that was run, together."""
+    runs = [Run.load(output / f"{which}.json") for which in STEPS if (output / f"{which}.json").exists()]
+    if not runs:
+        sys.exit(f"tools.proof: nothing was run yet ({output})")
+    return Run(
+        min(run.begun for run in runs),
+        runs[0].machine,
+        [step for run in runs for step in run.steps],
+        [figure for run in runs for figure in run.figures],
+    )

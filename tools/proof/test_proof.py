@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.proof import page
+from tools.proof import page, steps
 from tools.proof.record import Figure, Run, Step, read_figures, read_junit
 
 
@@ -115,3 +115,16 @@ def test_failures_are_said_on_the_page() -> None:
 
 def test_an_unknown_area_is_shown_too() -> None:
     assert "## Moons" in page.render(made_up(figure("moons", "io", "orbits", 1)))
+
+
+def test_steps_run_apart_make_one_page(tmp_path: Path) -> None:
+    made_up(figure("forks", "fork", "forks", 1)).save(tmp_path / "quick.json")
+    made_up(figure("forks", "fork", "forks", 2)).save(tmp_path / "long.json")
+    run = steps.collect(tmp_path)
+    assert [f.value for f in run.figures] == [1, 2]
+    assert run.seconds == 180.0
+
+
+def test_nothing_run_is_said(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="nothing was run yet"):
+        steps.collect(tmp_path)
