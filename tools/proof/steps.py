@@ -13,8 +13,8 @@ from pathlib import Path
 
 from tools.proof.record import Run, Step, read_figures, read_junit
 
-# What to call it on the command line: its name, the build, more arguments of ctest. Other projects' suites are left out:
-# they prove nothing about interleavings, and `make test-programs` runs them.
+# What to call it on the command line: its name, the build, more arguments of ctest. Other projects' suites are left
+# out: they prove nothing about interleavings, and `make test-programs` runs them.
 STEPS = {
     "quick": ("tests", "release", ("-LE", "^(long|programs)$")),
     "long": ("long tests", "release", ("-L", "^long$", "-LE", "^programs$")),
