@@ -12,6 +12,7 @@
 namespace freeway::vm {
 namespace {
 
+constexpr u64 kReadOnly = 1;                        // PROT_READ
 constexpr u64 kReadWrite = 1 | 2;                   // PROT_READ | PROT_WRITE
 constexpr u64 kPrivateAnonymous = 0x02 | 0x20;      // MAP_PRIVATE | MAP_ANONYMOUS
 constexpr u64 kNoReserve = 0x4000;                  // MAP_NORESERVE
@@ -118,10 +119,25 @@ bool release(uptr address, std::size_t bytes) { return raw_syscall(SYS_munmap, a
 namespace {
 constinit Atomic<u32> abandoned;  // reservations
 constexpr u32 kMostAbandoned = 16;
+
+// Whether a few mappings more can be made. Near its limit of them the kernel refuses moves at once.
+bool has_mappings_to_spare() {
+  constexpr std::size_t kSplits = 3;  // each makes two more
+  const std::size_t page = page_size(), bytes = (2 * kSplits + 1) * page;
+  const uptr area = map_raw(bytes, 0, kPrivateAnonymous | kNoReserve);
+  if (area == 0) return false;
+  bool spare = true;
+  for (std::size_t i = 0; spare && i < kSplits; ++i)
+    spare = raw_syscall(SYS_mprotect, area + (2 * i + 1) * page, page, kReadOnly) == 0;
+  release(area, bytes);
+  return spare;
+}
+
 }  // namespace
 
 bool can_move(std::size_t more_bytes) {
-  if (abandoned.load_relaxed() >= kMostAbandoned) return false;
+  const u32 lost = abandoned.load_relaxed();
+  if (lost >= kMostAbandoned || (lost != 0 && !has_mappings_to_spare())) return false;
   const uptr probe = map_raw(more_bytes, kReadWrite, kPrivateAnonymous);
   if (probe != 0) release(probe, more_bytes);
   return probe != 0;

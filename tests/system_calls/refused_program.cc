@@ -8,9 +8,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "engine_under_test.h"
-#include "signal/support/heap_account.h"
 #include "system_calls/gate.h"
+#include "system_calls/soundness.h"
 #include "system_calls/tour.h"
 
 #if !defined(__x86_64__)
@@ -63,24 +62,6 @@ void require_fast_path() {
   require(gate::report->calls == before, "the fast path makes system calls", gate::report->calls - before);
 }
 
-void require_nothing_lost() {
-  trim_heap();
-  const freeway_audit_t audit = require_clean_audit("audit after memory came back");
-  require(audit.frames_stranded == 0, "frames were lost", audit.frames_stranded);
-  require(superblocks_lost(audit) == 0, "superblocks were lost", superblocks_lost(audit));
-  freeway_stats_t stats;
-  heap_account.stats(&stats, sizeof stats);
-  require(stats.dirty == 0, "a trim leaves dirty frames", stats.dirty);
-  // Also other CPUs' slabs, where the kernel can interrupt their sections (MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ).
-  const long barriers = ::syscall(SYS_membarrier, 0, 0, 0);
-  if (freeway::test::on_flagship() && barriers > 0 && (barriers & 1 << 7) != 0)
-    require(stats.cached == 0, "a trim leaves cached blocks", stats.cached);
-  gate::report->live_blocks = stats.live_blocks;
-  char text[128];
-  require(read_start("/proc/self/statm", text, sizeof text) != 0, "statm");
-  gate::report->address_space = std::strtoull(text, nullptr, 10) * 4096;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -92,9 +73,11 @@ int main(int argc, char** argv) {
   gate::report->calls_of_tour = gate::report->calls;
   gate::refusing = gate::counting = false;
 
-  tour.memory_is_back();
+  tour.memory_is_back(true);
   tour.run(/*in_child=*/false);
-  require_nothing_lost();
+  const Leftovers left = require_nothing_lost();
+  gate::report->live_blocks = left.live_blocks;
+  gate::report->address_space = left.address_space;
   require_fast_path();
   gate::refusing = gate::counting = short_tour;  // what is written at exit may be refused again
   return 0;

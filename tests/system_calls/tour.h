@@ -60,8 +60,8 @@ class Tour {
     figures();
     reports();
   }
-  // While memory is refused, calls may fail; from now on they may not.
-  void memory_is_back() { may_fail_ = false; }
+  // Whether there is memory: then no call may fail.
+  void memory_is_back(bool is_back) { may_fail_ = !is_back; }
   uint64_t failures() const { return failures_; }
 
  private:
