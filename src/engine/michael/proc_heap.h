@@ -11,6 +11,8 @@
 //           superblock EMPTY sees the end of all that was done to it
 //           [R2] installing a superblock publishes its descriptor; [A2] who reserves a block sees it
 //           [R3] what is put into a Partial slot is published; [A3] who takes it out sees it
+//           [R4] taking up a PARTIAL superblock lets go of its descriptor: who frees a block of it and has to list it sees
+//           what its taker changed there (its node); the paper's text has no word on this
 // ABA       Anchor: the tag. Active, Partial: a descriptor that went and came back is one that may be taken all the same,
 //           if its taker looks at what it is now: see remove_empty_desc, where the paper does not
 // Progress  lock-free     Lost if killed: the block or the credits in hand (64), one superblock, one descriptor
@@ -86,7 +88,7 @@ class Heaps {
       u64 seen = desc->anchor.load_acquire();  // [A1] pairs with [R1]
       while (anchor::state(seen) != anchor::kEmpty || Env::mutant("EMPTY is taken up")) {
         Env::step("michael.partial.reserve");
-        if (desc->anchor.cas_relaxed_acquire(seen, anchor::reserved(seen))) {  // [A1] pairs with [R1], line 10
+        if (desc->anchor.cas_acq_rel_acquire(seen, anchor::reserved(seen))) {  // [R4] [A1] pairs with [A1] [R1], line 10
           u64 before;
           const uptr block = pop(*desc, before, [](u64 a) { return a; });
           if (const u32 more = anchor::credits_of_partial(seen)) update_active(heap, *desc, more);

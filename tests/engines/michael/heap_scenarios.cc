@@ -68,6 +68,7 @@ std::vector<Scenario> heap_scenarios(std::uint64_t limit) {
       scenario("the list: get and remove", 2, "mmmmf0f1", "f", "m"),
       scenario("out of the list, into the slot, out of it again", 2, "mmmmmmf1f10", "f", "mmF"),
       scenario("the same, trimmed", 2, "mmmmmmf1f1", "t", "mmF"),
+      scenario("out of the list and into it again, by three", 2, "mmmmf0f1", "f", "m", "mf"),
       scenario("two slots", 2, "mmmmf0f1", "f", "fm", "", kTwoSlots),
       scenario("untouched: two pop", 3, "", "mm", "m", "", kUntouched),
       scenario("untouched: pop and free", 3, "m0", "fm", "mm", "", kUntouched),

@@ -165,9 +165,9 @@ TEST(RegionModel, PlantedFaultsAreCaught) {
 TEST(RegionModel, EachMemoryOrderIsNeeded) { model::expect_orders_needed(scenarios<4>(), "nbbs/region.h"); }
 
 TEST(RegionModel, DISABLED_HoldsForLonger) {
-  model::expect_hold(of_many_words(300000));
-  std::vector<Scenario> all = model::limited(scenarios<4>(), 20000);
-  for (Scenario& each : of_many_words(20000)) all.push_back(each);
+  model::expect_hold(of_many_words(30000));
+  std::vector<Scenario> all = model::limited(scenarios<4>(), 3000);
+  for (Scenario& each : of_many_words(3000)) all.push_back(each);
   for (Scenario& each : all) each.stalls = true;
   model::expect_all_hold(all);
 }

@@ -134,7 +134,7 @@ TEST(RegionTableModel, EachMemoryOrderIsNeeded) {
 }
 TEST(RegionTableModel, DISABLED_HoldsForLonger) {
   model::expect_hold(larger_scenarios());
-  std::vector<Scenario> all = model::limited(larger_scenarios(), 20000);
+  std::vector<Scenario> all = model::limited(larger_scenarios(), 3000);
   for (Scenario& each : all) each.stalls = true;
   model::expect_all_hold(all);
 }

@@ -113,7 +113,7 @@ std::vector<Scenario> long_scripts(TreeForm form) {
   const char* walks = std::getenv("FREEWAY_MODEL_LIMIT");
   for (Scenario& each : all) {
     each.options.seed = seed ? std::strtoull(seed, nullptr, 10) : 20171025;
-    each.options.random_walks = walks ? std::strtoull(walks, nullptr, 10) : 300000;
+    each.options.random_walks = walks ? std::strtoull(walks, nullptr, 10) : 20000;
   }
   return all;
 }
