@@ -7,10 +7,12 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <iterator>
 #include <new>
 #include <string>
 
 #include "abi_test.h"
+#include "differential/random.h"
 #include "proof.h"
 #include "scenario.h"
 
@@ -363,6 +365,114 @@ TEST(OnErrorReport, EveryBadPointerThroughEveryCallIsOneLineAndNothingElse) {
     all += static_cast<uint64_t>(calls);
   }
   proof("bad input", "bad pointers, reported", "calls", all);
+}
+
+// Whether a block begins there, asked without a report. Only what has no block goes to those who take one.
+bool has_block(void* pointer) {
+  const int before = dup(2), nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  dup2(nowhere, 2);
+  const bool found = malloc_usable_size(hide(pointer)) != 0;
+  dup2(before, 2);
+  close(before);
+  close(nowhere);
+  return found;
+}
+
+int tried = 0;
+void try_if_bad(uintptr_t address) {
+  auto* pointer = reinterpret_cast<void*>(address);
+  if (pointer == nullptr || has_block(pointer)) return;
+  kTaking[size_t(tried) % std::size(kTaking)].call(hide(pointer));
+  ++tried;
+}
+
+// Both ends, the middle and an odd place of everything that is mapped: code, stacks, the loader's and the C library's
+// data, and all of Freeway's own: arenas, metadata, page maps, slabs, its libraries' variables.
+FREEWAY_SCENARIO(EveryMappingOfTheProcess) {
+  for (long size = 0; size < kBlockSizeCount; ++size) live_block(kBlockSizes[size]);
+  static char text[1 << 18];
+  const int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+  size_t length = 0;
+  for (ssize_t got; (got = read(fd, text + length, sizeof text - 1 - length)) > 0;) length += size_t(got);
+  close(fd);
+  int mappings = 0;
+  for (const char* line = text; *line != 0; ++line) {
+    uintptr_t begin = 0, end = 0;
+    if (sscanf(line, "%zx-%zx", &begin, &end) == 2) {
+      ++mappings;
+      for (const uintptr_t place :
+           {begin, begin + 16, begin + (end - begin) / 2, (begin + (end - begin) / 3) | 8, end - 16})
+        try_if_bad(place);
+    }
+    line = strchr(line, '\n');
+    if (line == nullptr) break;
+  }
+  require(mappings > 20, "mappings");
+  freeway_audit_t audit{};
+  require(freeway_audit(&audit, sizeof audit) == 0, "audit");
+  dprintf(1, "%d calls\n", tried);
+}
+
+// Addresses in and around live blocks, in the arenas, and anywhere. `argument`: the seed.
+FREEWAY_SCENARIO(RandomPointers) {
+  Random random{static_cast<uint64_t>(argument)};
+  static char* blocks[300];
+  static size_t sizes[300];
+  for (int i = 0; i < 300; ++i) {
+    sizes[i] = i % 20 == 0 ? random.below(3 * kMiB) : random.below(i % 3 == 0 ? 40000 : 2000);
+    blocks[i] = static_cast<char*>(hide(malloc(sizes[i])));
+    require(blocks[i] != nullptr, "malloc");
+    fill(blocks[i], sizes[i], unsigned(i));
+  }
+  for (int i = 0; i < 3000; ++i) {
+    const auto near = reinterpret_cast<uintptr_t>(blocks[random.below(300)]);
+    switch (random.below(5)) {
+      case 0:
+        try_if_bad(near + 1 + random.below(100));
+        break;
+      case 1:
+        try_if_bad(near + random.below(64 * kMiB) / 16 * 16);
+        break;
+      case 2:
+        try_if_bad(near - random.below(64 * kMiB));
+        break;
+      case 3:
+        try_if_bad(near ^ uintptr_t{1} << random.below(64));
+        break;
+      default:
+        try_if_bad(random.next() >> random.below(64));
+    }
+  }
+  for (int i = 0; i < 300; ++i) {
+    require(holds(blocks[i], sizes[i], unsigned(i)), "a live block was overwritten");
+    free(blocks[i]);
+  }
+  freeway_audit_t audit{};
+  require(freeway_audit(&audit, sizeof audit) == 0 && audit.frames_stranded == 0, "audit");
+  dprintf(1, "%d calls\n", tried);
+}
+
+void expect_a_line_each(const char* scenario, long argument, const char* subject, size_t at_least) {
+  const Outcome outcome = run_scenario(scenario, argument, {"FREEWAY_ON_ERROR=report", "FREEWAY_HARDEN=1"});
+  ASSERT_TRUE(outcome.succeeded()) << outcome.exit_status << " " << outcome.signal << "\n"
+                                   << outcome.err.substr(outcome.err.size() > 500 ? outcome.err.size() - 500 : 0);
+  size_t calls = 0;
+  ASSERT_EQ(sscanf(outcome.out.c_str(), "%zu calls", &calls), 1) << outcome.out;
+  EXPECT_GE(calls, at_least);
+  EXPECT_EQ(outcome.reports().size(), calls);
+  for (const std::string& line : outcome.reports()) {
+    Report report;
+    EXPECT_TRUE(parse_report(line, &report)) << line;
+  }
+  proof("bad input", subject, "calls", calls);
+}
+
+TEST(OnErrorReport, NothingThatIsMappedIsTakenForABlock) {
+  expect_a_line_each("EveryMappingOfTheProcess", 0, "all mappings of a process", 80);
+}
+
+TEST(OnErrorReport, RandomPointersAreNamedAndDoNothing) {
+  expect_a_line_each("RandomPointers", static_cast<long>(test_seed()), "random pointers", 1500);
 }
 
 // `argument`: 0: no array; else: one that is too long.
