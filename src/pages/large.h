@@ -12,7 +12,7 @@
 // Double free  the second CAS fails: seen exactly, while the frames are not a new block's
 // Orders    [R1] a kept mapping's link is published with it; [A1] who takes the chain sees it
 // Lost if killed: the block; address space of kept mappings in hand
-// Checked   tests/unit/large_test.cc, tests/abi
+// Checked   tests/model/pages_large_model.cc, tests/unit/large_test.cc, tests/abi
 #pragma once
 
 #include "pages/frames.h"
@@ -56,12 +56,13 @@ class LargeBlocks {
 
   // Frees the block whose entry is `info`; false if somebody else did it first.
   bool give(uptr address, FrameInfo info, u64 now) {
+    if (Env::mutant("entry after memory")) {
+      give_memory(address, info, now);
+      return map_->claim(address, info);
+    }
     if (!map_->claim(address, info)) return false;
     Env::step("large.claimed");
-    if (info.kind() == FrameInfo::kHuge)
-      give_huge(address, info.value());
-    else
-      frames_->give(address, info.value(), now);
+    give_memory(address, info, now);
     return true;
   }
 
@@ -115,11 +116,12 @@ class LargeBlocks {
     if (kept_.load_relaxed() == 0) return;
     bool refused = false;
     for (uptr here = kept_.exchange_acquire(0); here != 0;) {  // [A1] pairs with [R1]
-      const Kept kept = *kept_at(here);
+      const uptr next = kept_at(here)->next.get();
+      const std::size_t bytes = kept_at(here)->bytes.get();
       Env::step("large.kept");
-      refused = refused || !Env::release(here, kept.bytes);
-      if (refused) push_kept(here, kept.bytes);
-      here = kept.next;
+      refused = refused || !Env::release(here, bytes);
+      if (refused) push_kept(here, bytes);
+      here = next;
     }
   }
 
@@ -128,8 +130,8 @@ class LargeBlocks {
 
  private:
   struct Kept {
-    uptr next;
-    std::size_t bytes;
+    typename Env::template Plain<uptr> next;
+    typename Env::template Plain<std::size_t> bytes;
   };
   static Kept* kept_at(uptr address) { return reinterpret_cast<Kept*>(address); }
 
@@ -147,6 +149,13 @@ class LargeBlocks {
     return {address, true};
   }
 
+  void give_memory(uptr address, FrameInfo info, u64 now) {
+    if (info.kind() == FrameInfo::kHuge)
+      give_huge(address, info.value());
+    else
+      frames_->give(address, info.value(), now);
+  }
+
   void give_huge(uptr address, std::size_t frames) {
     huge_.fetch_sub_relaxed(frames);
     huge_count_.fetch_sub_relaxed(1);
@@ -159,7 +168,8 @@ class LargeBlocks {
   void push_kept(uptr address, std::size_t bytes) {
     uptr top = kept_.load_relaxed();
     do {
-      *kept_at(address) = {top, bytes};
+      kept_at(address)->next.set(top);
+      kept_at(address)->bytes.set(bytes);
       Env::step("large.keep");
     } while (!kept_.cas_release(top, address));  // [R1] pairs with [A1]
   }

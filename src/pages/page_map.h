@@ -102,6 +102,8 @@ class PageMap {
   bool claim(uptr address, FrameInfo info) { return replace(address, info, FrameInfo{}); }
   bool replace(uptr address, FrameInfo info, FrameInfo other) {
     Entry* entry = find(address);
+    if (Env::mutant("claimed in two steps"))
+      return entry != nullptr && entry->load_relaxed() == info.bits && (entry->store_relaxed(other.bits), true);
     return entry != nullptr && entry->cas_relaxed(info.bits, other.bits);
   }
 

@@ -12,6 +12,8 @@
 //           program's and holds garbage until the mapping thread has zeroed it
 #pragma once
 
+#include <sys/mman.h>
+
 #include "base/integers.h"
 #include "model/explorer.h"
 #include "model/model_env.h"
@@ -32,7 +34,8 @@ class PagesKernel {
   std::size_t most_reserved = kSlotBytes;  // bytes in one call of reserve or map
   std::size_t most_committed = ~uptr{0};   // bytes in one call of commit
   std::size_t frames_in_place = 64;        // how far a mapping can be resized where it is
-  bool purges = true, moves = true;
+  bool purges = true;
+  bool may_refuse_releases = false, may_refuse_moves = false;  // each call is tried both ways
   // Mappings of exactly so many bytes come from `pool` (as many as there are pointers); fresh(memory) zeroes one.
   std::size_t pool_bytes = 0;
   uptr pool[3] = {};
@@ -42,6 +45,12 @@ class PagesKernel {
     model_name(places_, "places");
     model_name(accessible_, "accessible");
     model_name(content_, "contents");
+  }
+  // Gives the places real memory, for templates that write links into memory of theirs. The same in every execution.
+  static void back_places() {
+    static void* const memory = mmap(reinterpret_cast<void*>(kPlaces), kSlots * kSlotBytes, PROT_READ | PROT_WRITE,
+                                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    model_check(memory == reinterpret_cast<void*>(kPlaces), "the places can have memory");
   }
   // The setup is over: what is accessible now, every thread knows to be.
   void settle() {
@@ -88,11 +97,13 @@ class PagesKernel {
     for (unsigned n = 0; n < 3; ++n)
       if (address == pool[n]) return pooled_.fetch_and_acq_rel(~(u32{1} << n)), true;
     each_frame(address, bytes, [](auto& content) { content.set(0); });
+    if (may_refuse_releases && model_choose(2) == 1) return false;
     free_place(address);
     return true;
   }
+  // A refused move may have ended the reservation that it was to replace.
   bool move(uptr from, std::size_t old_bytes, uptr to, std::size_t new_bytes) {
-    if (!moves) return free_place(to), false;
+    if (may_refuse_moves && model_choose(2) == 1) return free_place(to), false;
     for (std::size_t at = 0; at < new_bytes; at += kFrameSize)
       content(to + at).set(at < old_bytes ? content(from + at).get() : 0);
     each_frame(from, old_bytes, [](auto& content) { content.set(0); });
@@ -126,8 +137,12 @@ class PagesKernel {
   }
   // A run that has just been taken, of which `dirty` frames may hold something: writes to all of it.
   void write_fresh(uptr address, std::size_t frames, std::size_t dirty) {
-    std::size_t found = 0;
     for (std::size_t f = 0; f < frames; ++f) touch(address + f * kFrameSize);
+    fill(address, frames, dirty);
+  }
+  // The same where it is accessible anyway: a mapping.
+  void fill(uptr address, std::size_t frames, std::size_t dirty) {
+    std::size_t found = 0;
     each_frame(address, frames * kFrameSize, [&](auto& content) {
       found += content.get() != 0;
       content.set(1);
@@ -211,6 +226,7 @@ class Belongings {
   }
   bool any() const { return from_ < to_; }
   T& oldest() { return things_[from_]; }
+  T& newest() { return things_[to_ - 1]; }
   T remove() { return things_[from_++]; }
   T remove_newest() { return things_[--to_]; }
   template <class F>
