@@ -11,7 +11,7 @@
 // Orders    [R1] release publishes the slab; [A1] claim sees it. [R2], [A2]: so do those who only look (accounts)
 // Progress  wait-free: kTries attempts, then the caller does without a slab
 // Lost if killed: the slab that was claimed, with what is in it
-// Checked   tests/unit/claimed_slabs_test.cc, tests/stall, tests/fork
+// Checked   tests/model/claimed_slabs_model.cc, tests/unit/claimed_slabs_test.cc, tests/stall, tests/fork
 #pragma once
 
 #include "cache/slab.h"
@@ -81,9 +81,14 @@ class ClaimedSlabs {
   // Claims slab `n`, or not.
   bool take(unsigned n, const process::Claimant& who) {
     u64 seen = holders_[n].busy.load_relaxed();
-    if (!who.may_replace(seen)) return false;
+    if (!who.may_replace(seen) && !Env::mutant("held slabs are claimed")) return false;
     Env::step("claimed.seen");
+    if (Env::mutant("claimed by a store")) return holders_[n].busy.store_relaxed(who.self), true;
     return holders_[n].busy.cas_acquire(seen, who.self);  // [A1] pairs with [R1]
+  }
+  // Whether somebody has it whom `who` could not replace.
+  bool is_taken(unsigned n, const process::Claimant& who) const {
+    return !who.may_replace(holders_[n].busy.load_relaxed());
   }
   void release(unsigned n) {
     Env::step("claimed.release");

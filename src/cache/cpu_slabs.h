@@ -2,14 +2,12 @@
 // CpuSlabs: which slab each CPU has, and who may give it one or take it away (decision 007).
 //
 // Words     entry: the null slab -> slab -> the null slab (while it is drained) -> slab. It lies where the sections
-// look
-//           for it (hot.h's slab_of)
+//           look for it (hot.h's slab_of)
 //           made: null -> the CPU's slab, for good
 //           exclusive: 0, or the word of a thread that is not in this process, -> the own word (process::Claimant; CAS)
 //           -> 0
 // Invariant only the holder of a CPU's exclusive word stores its entry and made. A slab that was taken out is its
-// drainer's
-//           alone, once all sections that may have read the old entry have been interrupted
+//           drainer's alone, once all sections that may have read the old entry have been interrupted
 // Who       any thread, any signal handler, the child of any fork (where a slab that was taken out is put back: it is
 //           consistent at every instruction, slab.h)
 // Orders    [R1] giving the word up publishes what was done under it; [A1] the next holder sees it
@@ -64,7 +62,7 @@ class CpuSlabs {
   Drained drain(u32 id, const process::Claimant& who, Interrupt&& interrupt, F&& f) {
     Slab* slab = made(id);
     if (slab == nullptr || !seize(id, who)) return Drained::kNothing;
-    entries_[id].store_release(none_);  // [R2] pairs with [A2]
+    entries_[id].store_relaxed(none_);  // it publishes nothing
     Env::step("drain.taken_out");
     const bool mine = interrupt();
     if (mine) f(*slab);
@@ -77,6 +75,10 @@ class CpuSlabs {
 
   // The slab that CPU `id` ever got, installed or not; null if none.
   Slab* made(u32 id) const { return made_[id].load_acquire(); }  // [A2] pairs with [R2]
+  // Whether somebody has it whom `who` could not replace.
+  bool is_taken(u32 id, const process::Claimant& who) const {
+    return !who.may_replace(exclusive_[id].load_relaxed());
+  }
 
  private:
   bool seize(u32 id, const process::Claimant& who) {

@@ -12,7 +12,7 @@
 // Swing     a class that is refilled and flushed by turns has a magazine that is too small for what the program does. It
 //           grows by up to 256 blocks each time, within kGrowthBudget bytes of blocks per slab
 // Lost if killed: the batch and the superblock in hand
-// Checked   tests/unit/magazines_test.cc, tests/stress
+// Checked   tests/model/claimed_slabs_model.cc, tests/model/cpu_slabs_model.cc, tests/unit/magazines_test.cc, tests/stress
 //
 // Heap provides: Env, superblocks(), closed(), place_of(c, k, block) -> Place (descriptor 0 and a report if it is no block),
 // free_group(c, k, group, block), and, where words may be changed without atomic instructions, alone() and
@@ -76,17 +76,19 @@ class Magazines {
 
   // Empties a slab that the caller has to himself, and closes its magazines.
   void empty(Slab& slab) {
-    for (unsigned c = 1; c < kClassCount; ++c) {
-      void* blocks[kBatchMax];
-      while (unsigned n = slab_ops::pop_batch(slab, c, blocks, kBatchMax)) {
-        Heap::Env::step("magazine.emptying");
-        flush(c, blocks, n);
-      }
-      slab.top[c].store_relaxed(heap_->closed());
-      slab.capacity[c].store_relaxed(kMagazines[c].small);
-      if (u64 d = slab_ops::exchange(slab, offset_of_current(c), 0)) heap_->superblocks().let_go(static_cast<u32>(d));
-    }
+    for (unsigned c = 1; c < kClassCount; ++c) empty_class(slab, c);
     slab.grown_bytes.store_relaxed(0);
+  }
+  void empty_class(Slab& slab, unsigned c) {
+    void* blocks[kBatchMax];
+    if (Heap::Env::mutant("closed before it is empty")) slab.top[c].store_relaxed(heap_->closed());
+    while (unsigned n = slab_ops::pop_batch(slab, c, blocks, kBatchMax)) {
+      Heap::Env::step("magazine.emptying");
+      flush(c, blocks, n);
+    }
+    slab.top[c].store_relaxed(heap_->closed());
+    slab.capacity[c].store_relaxed(kMagazines[c].small);
+    if (u64 d = slab_ops::exchange(slab, offset_of_current(c), 0)) heap_->superblocks().let_go(static_cast<u32>(d));
   }
 
  private:
@@ -151,7 +153,7 @@ class Magazines {
       Heap::Env::step("magazine.superblock");
       if (const unsigned got = superblocks.take(d, wanted, blocks)) {
         Heap::Env::step("magazine.cut");
-        if (!access.put_current(c, d)) superblocks.let_go(d);
+        if (!access.put_current(c, d) && !Heap::Env::mutant("held beside the current one")) superblocks.let_go(d);
         return got;
       }
       const uptr span = superblocks.span_of(d);
@@ -166,7 +168,7 @@ class Magazines {
     Heap::Env::step("magazine.loading");
     unsigned left = count - access.push_batch(c, blocks, count);
     if (left > 0 && open(access, c)) left -= access.push_batch(c, blocks, left);
-    if (left > 0) flush(c, blocks, left);
+    if (left > 0 && !Heap::Env::mutant("what does not fit is forgotten")) flush(c, blocks, left);
   }
 
   template <class Access>

@@ -13,7 +13,7 @@
 //           node is still in it; whoever takes the node out does so by a later one on the same word, acquiring, and so
 //           finds the hazard when he looks for it afterwards
 // Progress  claim, is_hazard: as many steps as there are records       Lost if killed: a record, the nodes deferred in it
-// Checked   tests/engines/michael/desc_avail_model.cc
+// Checked   tests/model/hazard_pointers_model.cc, tests/engines/michael/desc_avail_model.cc
 #pragma once
 
 #include "base/integers.h"
@@ -36,6 +36,7 @@ class HazardPointers {
     for (Record* r = first(); r != nullptr; r = r->older.load_relaxed()) {
       u32 free = 0;
       if (r->taken.load_relaxed() == 0 && r->taken.cas_acquire(free, 1)) return r;  // [A1] pairs with [R1]
+      if (Env::mutant("records are taken without looking")) return r;
     }
     Record* fresh = make();
     if (fresh == nullptr) return nullptr;
@@ -49,7 +50,7 @@ class HazardPointers {
   }
 
   void leave(Record* r) {
-    r->hazard.store_relaxed(nullptr);
+    if (!Env::mutant("left before it is cleared")) r->hazard.store_relaxed(nullptr);
     r->taken.store_release(0);  // [R1] pairs with [A1]
   }
 
@@ -57,7 +58,7 @@ class HazardPointers {
 
   bool is_hazard(const Node* node) const {
     for (Record* r = first(); r != nullptr; r = r->older.load_relaxed())
-      if (r->hazard.load_relaxed() == node) return true;
+      if (r->hazard.load_relaxed() == node) return !Env::mutant("hazards are not looked for");
     return false;
   }
 

@@ -56,7 +56,9 @@ void Execution::resume(int thread) {
 
 void Execution::run_main(int stage) {
   fibers_[kMainThread].restart(&main_entry, stage);
+  stage_ = stage;
   resume(kMainThread);
+  stage_ = 2;
 }
 
 void Execution::begin() {
@@ -71,8 +73,7 @@ void Execution::begin() {
   if (failed_) return;
   memory_.start_threads(program_.threads);
   places_.fill(Place{-1, false, false, false, 0});
-  ran_last_.fill(-1);
-  left_behind_.fill(View{});
+  cpu_views_.fill(View{});
   waiting_ = program_.made_later;
   unstarted_ = 0;
   runnable_ = ((1U << program_.threads) - 1) & ~waiting_;
@@ -130,6 +131,7 @@ const Operation& Execution::step(int thread, Timestamp choice, int index) {
     memory_.execute(thread, op, choice, index, kept_bits_[static_cast<std::size_t>(op.location)]);
     if (trace_) trace_operation(thread, op, choice);
   }
+  leave_view(thread);
   int count = ++operations_[static_cast<std::size_t>(thread)];
   if (count > max_operations_[static_cast<std::size_t>(thread)])
     max_operations_[static_cast<std::size_t>(thread)] = count;
@@ -245,6 +247,7 @@ int register_atomic(const void* address, std::uint64_t initial) {
   return active_execution->register_atomic(address, initial);
 }
 int register_plain(const void* address) { return active_execution->register_plain(address); }
+bool setting_up() { return active_execution->setting_up(); }
 std::uint64_t perform(Operation& op) { return active_execution->perform(op); }
 void access_plain(int field, bool write) { active_execution->access_plain(field, write); }
 void perform_fence(Site site) {
@@ -267,6 +270,7 @@ void model_interrupt_sections() { active_execution->perform_special(Kind::kBarri
 void model_fork() { active_execution->perform_special(Kind::kFork); }
 void model_make_threads() { active_execution->make_threads(); }
 void model_end_of_step() { active_execution->end_of_step(); }
+int model_thread() { return active_execution->thread(); }
 int model_stalled() { return active_execution->stalled(); }
 void model_name(const void* object, std::size_t bytes, const char* name, int index) {
   active_execution->name(object, bytes, name, index);

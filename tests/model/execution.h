@@ -47,7 +47,13 @@ class Execution {
   int max_operations(int thread) const { return max_operations_[static_cast<std::size_t>(thread)]; }
   Memory& memory() { return memory_; }
   // What the thread's next operation has to do with those of others beside the words: the CPUs, as bits.
-  unsigned scope(int thread) const;
+  struct Scope {
+    unsigned runs, section, alone;  // on which it runs; in whose section it is; where that can be interrupted
+    bool meets(const Scope& other) const {
+      return ((alone & other.runs) | (runs & other.alone) | (section & other.section)) != 0;
+    }
+  };
+  Scope scope(int thread) const;
   std::uint64_t observed() const { return observed_; }
   const std::vector<Weakening>& order_sites() const { return order_sites_; }
   void trace_into(std::vector<std::string>* lines) { trace_ = lines; }
@@ -57,6 +63,7 @@ class Execution {
   std::uint32_t epoch() const { return epoch_; }
   int register_atomic(const void* address, std::uint64_t initial);
   int register_plain(const void* address);
+  bool setting_up() const { return stage_ == 0; }
   std::uint64_t perform(Operation& op);
   void access_plain(int field, bool write);
   void fence(Site site);
@@ -69,6 +76,7 @@ class Execution {
   void mark(const char* name);
   void check(bool condition, const char* what);
   void observe(std::uint64_t value) { observed_ = observed_ * 0x9E3779B97F4A7C15 + value + 1; }
+  int thread() const { return running_ == kMainThread ? -1 : running_; }
   int stalled() const { return options_.stall_thread; }
   bool mutant(const char* name) const { return options_.mutant == name; }
   void name(const void* object, std::size_t bytes, const char* name, int index);
@@ -92,6 +100,7 @@ class Execution {
   void resume(int thread);
   void needs_sleep_sets() const;
   void run_on_cpu(int thread);
+  void leave_view(int thread);
   Timestamp to_learn(int thread, int location) const;
   void interrupt(int thread);
   void barrier(int thread);
@@ -113,13 +122,13 @@ class Execution {
   std::array<int, kMaxThreads> operations_{};
   std::array<int, kMaxThreads> max_operations_{};
   std::array<std::uint64_t, kMaxLocations> kept_bits_{};
-  std::array<Place, kMaxThreads> places_{};
-  std::array<int, kMaxCpus> ran_last_{};  // thread, -1: none, or it has left
-  std::array<View, kMaxCpus> left_behind_{};
+  std::array<Place, kMaxThreads + 1> places_{};
+  std::array<View, kMaxCpus> cpu_views_{};  // what was done in the CPU's sections
   Operation restart_{};
   unsigned runnable_ = 0;
   unsigned waiting_ = 0, unstarted_ = 0;  // threads that are made later, and those that just were
   int running_ = kMainThread;
+  int stage_ = 0;  // 0: the constructor, 1: finish(), 2: threads
   std::uint32_t epoch_ = 0;
   Memory memory_;
   std::vector<NamedRange> names_;

@@ -150,6 +150,8 @@ int model_choose(int alternatives);
 // operation: whoever acquires from it sees it. For the end of a step that cannot be interrupted from within (a
 // restartable section: an RMW on a word that stands for its CPU, plain accesses, this).
 void model_end_of_step();
+// The running thread; -1 in the constructor and finish().
+int model_thread();
 // The thread that was stopped for ever in this execution, -1: none.
 int model_stalled();
 // Restartable sections and forks ------------------------------------------------------------------------------------
@@ -157,19 +159,20 @@ int model_stalled();
 // Programs with them are searched with Reduction::kSleep (or kFull): what one thread may do depends on which CPU others
 // run on, and source sets know of words only.
 
-// The running thread is on this CPU from its next operation on. Whoever runs on a CPU sees all that was done on it
-// before (a switch of threads is a full barrier). -1, as at first: a CPU of its own.
+// The running thread is on this CPU from its next operation on. -1, as at first: a CPU of its own.
 void model_cpu(int cpu);
 // Runs `f` as a restartable section: if another thread of the CPU runs, or somebody interrupts all sections, between
 // f's first and last operation, f begins again (Options::restarts times at most; from then on the other threads of the
-// CPU wait for its end). f's last operation is its committing one.
+// CPU wait for its end). f's last operation is its committing one. f sees what was done in the CPU's earlier sections:
+// a switch of threads is a full barrier.
 template <class F>
 auto model_section(F&& f);
 // membarrier(2): afterwards no thread is inside a section that began before, and everybody has seen what was done
 // before.
 void model_interrupt_sections();
-// The running thread goes on as the only one of the child of a fork: the others stay behind. The wiped pages are the
-// program's to wipe.
+// The running thread goes on as the only one of the child of a fork: the others stay behind. The child has memory as it
+// is now (the kernel takes write access to all pages away and flushes what CPUs remember of it, so what each thread had
+// written by then is there, and nothing after it). The wiped pages are the program's to wipe.
 void model_fork();
 // Starts the threads in the mask Program::kMadeLater, which do not run before.
 void model_make_threads();

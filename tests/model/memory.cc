@@ -186,12 +186,6 @@ View Memory::all_seen_by(int thread) {
   return view;
 }
 
-Timestamp Memory::seen_by(int thread, int location) const {
-  const ThreadViews& self = threads_[static_cast<std::size_t>(thread)];
-  const auto slot = static_cast<std::size_t>(kClocks + location);
-  return std::max(self.current.at[slot], self.fenced.at[slot]);
-}
-
 bool Memory::happened(int by_thread, Timestamp clock, int before_thread) const {
   return clock <= threads_[static_cast<std::size_t>(before_thread)].current.at[static_cast<std::size_t>(by_thread)];
 }

@@ -135,7 +135,6 @@ class Memory {
   void learn(int thread, const View& view);
   // All that `thread` has done and seen; what it does from here on is not covered.
   View all_seen_by(int thread);
-  Timestamp seen_by(int thread, int location) const;
   // Null, or what is wrong.
   const char* plain_read(int thread, int field);
   const char* plain_write(int thread, int field);

@@ -17,6 +17,7 @@ namespace freeway::model {
 std::uint32_t current_epoch();  // differs between executions; 0 outside of one
 int register_atomic(const void* address, std::uint64_t initial);
 int register_plain(const void* address);
+bool setting_up();  // in a program's constructor
 std::uint64_t perform(Operation& op);
 void access_plain(int field, bool write);
 void perform_fence(Site site);

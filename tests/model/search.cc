@@ -129,7 +129,7 @@ bool Search::backtrack() {
 }
 
 bool Search::dependent(const Sleeper& sleeper, const Event& event) const {
-  if ((sleeper.scope & event.scope) != 0) return true;
+  if (sleeper.scope.meets(event.scope)) return true;
   if (sleeper.location != event.location || event.location < 0) return false;
   return sequential() ? sleeper.writes || event.wrote : sleeper.writes && event.wrote;
 }

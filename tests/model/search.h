@@ -44,7 +44,7 @@ class Search {
     int location;
     bool wrote;
     bool failed_cas;
-    unsigned scope;  // CPUs
+    Execution::Scope scope;
     std::array<std::int16_t, kMaxThreads> clock;
 
     bool after(const Event& other) const { return clock[static_cast<std::size_t>(other.thread)] >= other.index; }
@@ -54,7 +54,7 @@ class Search {
     Timestamp choice;
     int location;
     bool writes;
-    unsigned scope;
+    Execution::Scope scope;
   };
   struct Node {
     int thread;                      // -1: none taken yet

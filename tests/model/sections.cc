@@ -25,12 +25,16 @@ unsigned Execution::runnable() const {
   return open;
 }
 
-unsigned Execution::scope(int thread) const {
+// Sections of a CPU depend on each other, and on all that runs on the CPU while they can be interrupted by it: once
+// they cannot, others wait for their end, so that it makes no difference whether they run before or after. Barriers and
+// forks depend on everybody.
+Execution::Scope Execution::scope(int thread) const {
   const Kind kind = pending(thread).kind;
-  if (kind == Kind::kBarrier || kind == Kind::kFork) return kEveryCpu;
-  const int cpu = places_[at(thread)].cpu;
+  if (kind == Kind::kBarrier || kind == Kind::kFork) return {kEveryCpu, kEveryCpu, kEveryCpu};
+  const Place& place = places_[at(thread)];
   // A thread without a CPU has one of its own, which only barriers and forks reach.
-  return 1U << (cpu >= 0 ? cpu : kMaxCpus + thread);
+  const unsigned cpu = 1U << (place.cpu >= 0 ? place.cpu : kMaxCpus + thread);
+  return {cpu, place.inside ? cpu : 0, place.inside && place.restarts < options_.restarts ? cpu : 0};
 }
 
 void Execution::needs_sleep_sets() const {
@@ -41,12 +45,7 @@ void Execution::needs_sleep_sets() const {
 
 void Execution::go_to_cpu(int cpu) {
   needs_sleep_sets();
-  Place& place = places_[at(running_)];
-  if (place.cpu >= 0 && place.cpu != cpu && ran_last_[at(place.cpu)] == running_) {
-    left_behind_[at(place.cpu)] = memory_.all_seen_by(running_);
-    ran_last_[at(place.cpu)] = -1;
-  }
-  place.cpu = cpu;
+  places_[at(running_)].cpu = cpu;
 }
 
 // The thread is about to execute an operation: whoever else was in a section on its CPU is interrupted.
@@ -54,24 +53,22 @@ void Execution::run_on_cpu(int thread) {
   Place& place = places_[at(thread)];
   if (place.inside) place.begun = true;
   if (place.cpu < 0) return;
-  int& last = ran_last_[at(place.cpu)];
-  if (last != thread) {
-    if (last >= 0)
-      memory_.learn(thread, last);
-    else
-      memory_.learn(thread, left_behind_[at(place.cpu)]);
-    last = thread;
-  }
+  if (place.inside) memory_.learn(thread, cpu_views_[at(place.cpu)]);
   for (int other = 0; other < program_.threads; ++other)
     if (other != thread && places_[at(other)].cpu == place.cpu) interrupt(other);
 }
 
+// Whoever enters a section of the CPU later sees what was done in this one (a switch of threads is a full barrier).
+void Execution::leave_view(int thread) {
+  const Place& place = places_[at(thread)];
+  if (place.inside && place.cpu >= 0) cpu_views_[at(place.cpu)] = memory_.all_seen_by(thread);
+}
+
 // What run_on_cpu will tell the thread of one word.
 Timestamp Execution::to_learn(int thread, int location) const {
-  const int cpu = places_[at(thread)].cpu;
-  if (cpu < 0 || ran_last_[at(cpu)] == thread) return 0;
-  if (const int last = ran_last_[at(cpu)]; last >= 0) return memory_.seen_by(last, location);
-  return left_behind_[at(cpu)].at[at(kClocks + location)];
+  const Place& place = places_[at(thread)];
+  if (place.cpu < 0 || !place.inside) return 0;
+  return cpu_views_[at(place.cpu)].at[at(kClocks + location)];
 }
 
 void Execution::interrupt(int thread) {
@@ -115,6 +112,8 @@ void Execution::barrier(int thread) {
 void Execution::fork(int thread) {
   if (trace_) trace_line(thread, "forks: the other threads stay behind");
   runnable_ &= 1U << thread;
+  for (int other = 0; other < program_.threads; ++other)
+    if (other != thread) memory_.learn(thread, other);
 }
 
 void Execution::make_threads() {

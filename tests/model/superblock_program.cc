@@ -219,6 +219,7 @@ void SuperblockProgram::count_places(int (&places)[kDescriptors + 1]) {
       if (!anchor::is_held(anchor)) ++places[d];
       model_check(backing.descriptor(d).size_class.load_relaxed() == c, "a descriptor is in its class's lists");
       model_check(empty || anchor == 0 || !pool, "a descriptor in a pool has no superblock");
+      return true;
     });
   }
   for (const Hands& each : hands)

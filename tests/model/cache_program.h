@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: MIT
+// cache_program.h: src/cache over src/superblock in the smallest world around them, and threads that follow scripts.
+//
+// World     one size class, that of the largest blocks, whose magazines have four slots and are filled by two; two
+// spans,
+//           three descriptors, two slabs. A block's owner writes to it, so that a block in two hands is a race
+// Modes     kClaimed: slabs are claimed (claimed_slabs.h), as many as the script says.   kSections: one slab a CPU
+//           (cpu_slabs.h), entered by restartable sections (explorer.h), which do what slab_ops do, as tests/rseq shows
+//           of the ones in assembly; the load of a CPU's entry is an acquire here, where the machine orders it by the
+//           address that it yields
+// Scripts   one letter an action:
+//             m malloc    f free the oldest block    > go to the other CPU
+//             d drain: empty a slab that another may be using, the first that there is
+//             c claim a slab and stay in it          u malloc, v free in it         r release it
+//             a look at a slab, as accounts do
+//             F fork: the others stay behind; c … F … r is a handler that forks within a call
+//             T make the thread that is not there from the start
+//           in the setup also: 0 1 2 give the oldest block to that thread
+// Promises  checked by finish(): every block is free once, in one slab once, or in one pair of hands; every superblock
+// is
+//           within reach; when all is freed and the slabs are emptied, every span has been given back. With a thread
+//           stopped for ever, or left behind by a fork: nothing is in two places; out of reach is what it had in hand:
+//           one superblock, and one batch
+#pragma once
+
+#include <cstddef>
+#include <new>
+
+#include "cache/claimed_slabs.h"
+#include "cache/cpu_slabs.h"
+#include "cache/magazines.h"
+#include "model/explorer.h"
+#include "model/model_env.h"
+#include "os/lives.h"
+#include "superblock/superblocks.h"
+
+namespace freeway::model {
+
+constexpr unsigned kCacheClass = kClassCount - 1;
+constexpr u32 kCacheDescriptors = 3, kCacheSpans = 2, kCacheSlabs = 3, kMostOfASpan = 4;
+constexpr std::size_t kSpanBytes = kSizeClasses[kCacheClass].span_bytes();
+constexpr uptr kFirstCacheSpan = 16 * kSpanBytes;
+static_assert(kMagazines[kCacheClass].small == 4);
+
+struct CacheBacking {
+  SizeClass shape;  // that of the class, with fewer blocks
+  ModelEnv::Atomic<u32> made;
+  ModelEnv::Atomic<u64> used;  // spans, as bits
+  ModelEnv::Atomic<u32> map[kCacheSpans];
+  ModelEnv::Plain<u32> content[kCacheSpans][kMostOfASpan];
+  alignas(64) std::byte descriptors[kCacheDescriptors + 1][256];
+
+  const SizeClass& size_class(unsigned) const { return shape; }
+  Descriptor<ModelEnv>& descriptor(u32 index);
+  u32 make_descriptor(unsigned c);
+  uptr take_span(unsigned c, u32 d);
+  u32 descriptor_at(uptr address, unsigned c);
+  void give_span(uptr address, unsigned c);
+  static u32 span_index(uptr address);
+  ModelEnv::Plain<u32>& content_of(uptr block);
+};
+
+enum class CacheMode { kClaimed, kSections };
+
+struct CacheScript {
+  CacheMode mode;
+  u32 blocks;  // in a superblock
+  u32 slabs;   // kClaimed: how many there are to claim
+  const char* setup;
+  const char* thread[3];
+  int cpu[3] = {0, 0, 1};
+};
+
+// Where a process's life is written down (os/lives.h): in the program.
+struct LifeEnv : ModelEnv {
+  static u64 wiped_page();
+  static void drop_page(u64 page);
+  static bool is_first_thread();
+};
+
+class CacheProgram {
+ public:
+  static constexpr int kThreads = 3;  // a thread with an empty script ends at once
+  using Env = ModelEnv;
+
+  explicit CacheProgram(CacheScript s);
+  void thread(int id);
+  void finish();
+
+  // What magazines ask of a heap.
+  Superblocks<ModelEnv, CacheBacking>& superblocks() { return superblocks_; }
+  u64 closed() const;
+  Place place_of(unsigned c, const SizeClass& k, void* block);
+  void free_group(unsigned c, const SizeClass& k, const Group& group, void* block);
+
+ private:
+  friend struct LifeEnv;
+  friend class SectionAccess;
+  static constexpr unsigned kMost = 8;
+
+  struct Hands {
+    void* blocks[kMost] = {};
+    unsigned from = 0, to = 0;
+    u32 place = 0;  // see ClaimedSlabs::claim_again
+    unsigned kept = ClaimedSlabs<ModelEnv>::kSlabs;
+    int cpu = 0;
+  };
+
+  // The thread that runs; the main one is that which the process began with.
+  static int id() { return model_thread() < 0 ? 0 : model_thread(); }
+  void act(char move, Hands& mine);
+  void take(Hands& mine, void* block);
+  void* give(Hands& mine);
+  void* allocate(Hands& mine);
+  void release(Hands& mine, void* block);
+  void* direct();
+  template <class F>
+  bool with_claimed(Hands& mine, F&& f);
+  Slab* in_claimed(unsigned n);
+  Slab* own_slab(int cpu);
+  Slab* make_slab(unsigned place);
+  Slab& use(Slab* slab);
+  void drain(Hands& mine);
+  process::Claimant who();
+  void fork();
+  void check_places();
+  void empty_all();
+
+  CacheScript script_;
+  CacheBacking backing_;
+  Superblocks<ModelEnv, CacheBacking> superblocks_;
+  Magazines<CacheProgram> magazines_;
+  ClaimedSlabs<ModelEnv> claimed_;
+  CpuSlabs<ModelEnv> cpu_slabs_;
+  ModelEnv::Atomic<Slab*> entries_[2];
+  ModelEnv::Atomic<u32> slabs_made_;
+  bool made_for_[kCacheSlabs] = {};
+  ModelEnv::Plain<u32> made_[kCacheSlabs];  // written by a slab's maker: whoever uses it must have seen that
+  process::Lives<LifeEnv> lives_;
+  ModelEnv::Atomic<u64> pages_[3];
+  ModelEnv::Atomic<u32> pages_made_;
+  Hands hands_[kThreads], main_;
+  int first_thread_ = 0, forked_ = -1;
+};
+
+// With a thread that is not there from the start.
+class CacheProgramWithChild : public CacheProgram {
+ public:
+  static constexpr unsigned kMadeLater = 1U << 2;
+  using CacheProgram::CacheProgram;
+};
+
+}  // namespace freeway::model
