@@ -125,11 +125,13 @@ void freeway_stats(freeway_stats_t* stats, size_t size) FREEWAY_NOEXCEPT;
  * back. Makes system calls (membarrier, madvise) for as long as there is something to give back. */
 size_t freeway_trim(size_t keep) FREEWAY_NOEXCEPT;
 
-/* The account of every frame of 64 KiB. Meaningful only while no other thread is inside the allocator. */
+/* The account of every frame of 64 KiB. Meaningful only while no other thread is inside the allocator. What threads that
+ * vanished inside a call took with them is in frames_stranded, frames_held and bytes_held; without such threads these are
+ * 0. */
 typedef struct freeway_audit_t {
   size_t frames_small;     /* frames of superblocks that a descriptor accounts for */
   size_t frames_large;     /* frames of large blocks */
-  size_t frames_free;      /* frames that no one owns, below the highest frame ever used */
+  size_t frames_free;      /* frames that no one owns, of those that were made accessible */
   size_t frames_stranded;  /* frames that are marked used and belong to nothing: lost with a killed thread */
   size_t superblocks_held; /* superblocks that a slab or a thread holds */
   size_t superblocks_held_by_slabs; /* of these, by a slab; the difference is held by threads inside a call, or lost */
@@ -138,6 +140,21 @@ typedef struct freeway_audit_t {
   size_t blocks_live;      /* blocks whose bit is clear and that no magazine holds */
   size_t blocks_cached;    /* blocks in magazines */
   size_t errors;           /* broken invariants (0 in a correct process): each is also named on fd 2 */
+  size_t frames;           /* all frames of all arenas = small + large + free + stranded + unused */
+  size_t frames_unused;    /* frames that were never made accessible */
+  size_t frames_live;      /* of frames_small: in superblocks with a live block */
+  size_t frames_cached;    /* of frames_small: in the others, which malloc, or trimming, will find */
+  size_t frames_held;      /* of frames_small: in those of the others that only a thread inside a call can find, or lost */
+  size_t frames_huge;      /* frames of huge blocks, which are mappings beside the arenas */
+  /* The flagship's: elsewhere 0, and all of frames_small are live. */
+  size_t superblocks;      /* superblocks in use: held, listed, full, or about to be listed by a thread inside a call */
+  size_t superblocks_adrift; /* the latter, or lost */
+  size_t descriptors;      /* descriptors of superblocks, in use or not */
+  size_t descriptors_free; /* of these, ready for another superblock */
+  size_t slabs;            /* slabs of magazines */
+  size_t slabs_held;       /* of these, in the hands of threads inside a call, or lost */
+  size_t bytes_held;       /* free blocks that only a thread inside a call can find, or lost: those of superblocks that it
+                              holds or is about to list, and what is cached in its slabs */
 } freeway_audit_t;
 
 /* Walks all metadata, checks its invariants and fills *audit (`size` as above; NULL: nothing is filled). Returns the

@@ -39,6 +39,7 @@ void Front<E>::fill_audit(freeway_audit_t& audit) {
     audit.errors = small.errors;
   }
   substrate_.audit_frames(audit, [this](u32 value, uptr address) { return engine_.owns(value, address); });
+  if (audit.frames_live + audit.frames_cached + audit.frames_held == 0) audit.frames_live = audit.frames_small;
 }
 
 template <Engine E>

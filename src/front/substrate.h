@@ -55,7 +55,8 @@ class Substrate {  // all zero until start()
   // Fills in what the substrate knows: frames in superblocks are `small_bytes`, `small_live` of them in the program's
   // hands. The rest of `stats` is left alone.
   void fill_stats(freeway_stats_t& stats, u64 small_bytes, u64 small_live);
-  // Counts each frame of every arena; owns(value, address) says whether a small frame's owner knows of it.
+  // Counts each frame of every arena; owns(value, address) says whether a small frame's owner knows of it. What `audit`
+  // holds already is the engine's own account.
   template <class Owns>
   void audit_frames(freeway_audit_t& audit, Owns&& owns);
   std::size_t span_bytes() const { return span_frames_.load_relaxed() * kFrameSize; }
@@ -75,27 +76,6 @@ class Substrate {  // all zero until start()
   u32 frame_infos_[kPrimaryFrames] = {};  // an Atomic<u32> each (clang counts constructors against a limit)
 };
 
-template <class Owns>
-void Substrate::audit_frames(freeway_audit_t& audit, Owns&& owns) {
-  frames_.each_arena([&](Arena<Machine>& arena) {
-    const std::size_t frames = arena.end_of_used(), committed = ceil_div(arena.committed(), kFrameSize);
-    for (std::size_t f = 0; f < frames;) {
-      const uptr address = arena.base() + f * kFrameSize;
-      const FrameInfo info = map_.get(address);
-      if ((arena.used_word(f / kChunkFrames) >> (f % kChunkFrames) & 1) == 0) {
-        audit.frames_free += f < committed;
-      } else if (info.kind() == FrameInfo::kLarge) {
-        audit.frames_large += info.value();
-        f += info.value();
-        continue;
-      } else {
-        const bool owned = info.kind() == FrameInfo::kSmall && owns(info.value(), address);
-        ++(owned ? audit.frames_small : audit.frames_stranded);
-      }
-      ++f;
-    }
-    return true;
-  });
-}
-
 }  // namespace freeway
+
+#include "front/audit_frames.h"

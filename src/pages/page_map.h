@@ -107,6 +107,19 @@ class PageMap {
     return entry != nullptr && entry->cas_relaxed(info.bits, other.bits);
   }
 
+  // For audits: the byte of a frame of the primary arena, and f(address, info) for each entry outside that is not empty.
+  u32 class_byte(uptr address) const {
+    const std::size_t frame = (address - primary_) / kFrameSize;
+    return frame < frames_ && classes_ != nullptr ? classes_[frame].load_relaxed() : 0;
+  }
+  template <class F>
+  void each_outside(F&& f) const {
+    for (std::size_t root = 0; root < kRoots; ++root)
+      if (const Entry* leaf = root_[root].load_acquire())  // [A1] pairs with [R1]
+        for (std::size_t i = 0; i <= low_bits(kLeafBits); ++i)
+          if (const u32 bits = leaf[i].load_relaxed()) f(((root << kLeafBits) + i) << kFrameShift, FrameInfo{bits});
+  }
+
   std::size_t leaf_bytes() const { return leaves_.load_relaxed() * kLeafBytes; }
 
  private:

@@ -243,12 +243,15 @@ class Superblocks {
   }
   void flip_lists() { target_.fetch_add_relaxed(1); }
 
-  // For audits, while nobody else moves: calls f(index) for the descriptors in a list or pool of class c.
+  // For audits, while nobody else moves: calls f(index, whether it is the pool) for the descriptors in each list and the
+  // pool of class c, from the top until f returns false.
   template <class F>
   void each_in_lists(unsigned c, F&& f) {
-    for (auto& stack : classes_[c].lists)
-      for (u32 d = stack.peek(); d != 0; d = backing_->descriptor(d).link.load_relaxed()) f(d, false);
-    for (u32 d = classes_[c].pool.peek(); d != 0; d = backing_->descriptor(d).link.load_relaxed()) f(d, true);
+    const auto walk = [&](TaggedStack<Env>& stack, bool pool) {
+      for (u32 d = stack.peek(); d != 0 && f(d, pool); d = backing_->descriptor(d).link.load_relaxed()) continue;
+    };
+    for (auto& list : classes_[c].lists) walk(list, false);
+    walk(classes_[c].pool, true);
   }
 
  private:

@@ -281,6 +281,32 @@ TEST(Audit, AccountsForWhatIsLive) {
   EXPECT_EQ(after.superblocks_held, after.superblocks_held_by_slabs) << "no thread is inside a call";
 }
 
+TEST(Audit, EveryFrameIsLiveCachedFreeOrStranded) {
+  static void* blocks[2000];
+  for (void*& block : blocks) block = hide(malloc(700));
+  for (size_t i = 0; i < std::size(blocks); i += 2) free(blocks[i]);
+  void* large = hide(malloc(5 * kMiB));
+  void* huge = hide(malloc(300 * kMiB));
+  freeway_audit_t a{};
+  EXPECT_EQ(freeway_audit(&a, sizeof a), 0u);
+  EXPECT_EQ(a.frames, a.frames_small + a.frames_large + a.frames_free + a.frames_stranded + a.frames_unused);
+  EXPECT_EQ(a.frames_small, a.frames_live + a.frames_cached + a.frames_held);
+  EXPECT_EQ(a.frames_stranded, 0u);
+  EXPECT_EQ(a.frames_held, 0u);
+  EXPECT_GT(a.frames_live, 0u);
+  if (on_flagship()) {
+    EXPECT_EQ(a.frames_huge, 300 * kMiB / (64 * kKiB));
+    EXPECT_EQ(a.superblocks_adrift, 0u);
+    EXPECT_EQ(a.descriptors, a.superblocks + a.descriptors_free);
+    EXPECT_GT(a.slabs, 0u);
+    EXPECT_EQ(a.slabs_held, 0u);
+    EXPECT_EQ(a.bytes_held, 0u);
+  }
+  free(huge);
+  free(large);
+  for (size_t i = 1; i < std::size(blocks); i += 2) free(blocks[i]);
+}
+
 TEST(Audit, WritesNoFurtherThanTheCallersStructure) {
   union {
     freeway_audit_t audit;

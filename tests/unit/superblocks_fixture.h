@@ -68,7 +68,10 @@ class SuperblocksFixture : public testing::Test {
  private:
   std::size_t count(unsigned c, bool pooled_ones) {
     std::size_t n = 0;
-    superblocks().each_in_lists(c, [&](u32, bool pool) { n += pool == pooled_ones; });
+    superblocks().each_in_lists(c, [&](u32, bool pool) {
+      n += pool == pooled_ones;
+      return true;
+    });
     return n;
   }
 

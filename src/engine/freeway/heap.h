@@ -91,7 +91,7 @@ class Heap {  // all zero until start(): it takes no room in the file
 
   // --- For accounting (account.cc). ---------------------------------------------------------------------------------
   template <class F>
-  void each_slab(F&& f);  // f(Slab&): all that exist, claimed, drained or not
+  void each_slab(F&& f);  // f(Slab&, whether somebody has it): all that exist
   bool uses_rseq() const { return mode_.peek() == kRseq; }
   ClassAccount account_of(unsigned only);  // 0: all classes
 
@@ -170,10 +170,11 @@ void Heap::each_class(F&& f) {
 
 template <class F>
 void Heap::each_slab(F&& f) {
+  const process::Claimant who = process::claimant();
   for (u32 id = 0; id < ids_; ++id)
-    if (Slab* slab = cpu_slabs_.made(id)) f(*slab);
+    if (Slab* slab = cpu_slabs_.made(id)) f(*slab, cpu_slabs_.is_taken(id, who));
   for (unsigned n = 0; n < claimed_.kSlabs; ++n)
-    if (Slab* slab = claimed_.slab(n)) f(*slab);
+    if (Slab* slab = claimed_.slab(n)) f(*slab, claimed_.is_taken(n, who));
 }
 
 }  // namespace freeway

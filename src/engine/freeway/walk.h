@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+// walk.h: reading the heap's metadata from outside, for accounts and audits: nobody is stopped.
+#pragma once
+
+#include "engine/freeway/heap.h"
+
+namespace freeway::walk {
+
+using Desc = Descriptor<Machine>;
+
+// Whether the descriptor describes a superblock now: it was used (its anchor is stored last), and is neither in a pool
+// nor a tombstone.
+inline bool is_in_use(const Desc& d, unsigned c) {
+  const u64 a = d.anchor.load_relaxed();
+  return a != 0 && (anchor::is_held(a) || !anchor::is_empty(a, c, kSizeClasses[c].words));
+}
+
+inline u32 free_blocks(const Desc& d, const SizeClass& k) {
+  u32 blocks = 0;
+  for (unsigned w = 0; w < k.words; ++w) blocks += popcount(d.words[w].load_relaxed());
+  return blocks;
+}
+
+inline u32 units_of(unsigned c) {
+  return static_cast<u32>(Desc::bytes(kSizeClasses[c].words) / Metadata<Machine>::kUnit);
+}
+
+// Calls f(index, descriptor, class) for every descriptor that was ever made.
+template <class F>
+void each_descriptor(Heap& owner, F&& f) {
+  owner.metadata().walk([&](u32 index) -> u32 {
+    auto& d = *static_cast<Desc*>(owner.metadata().at(index));
+    const unsigned c = d.size_class.load_relaxed();
+    if (c == 0 || c >= kClassCount) return 0;
+    f(index, d, c);
+    return units_of(c);
+  });
+}
+
+inline u32 magazine_blocks(const Slab& slab, unsigned c) {
+  u32 blocks = 0;
+  for (u64 at = slab.top[c].load_relaxed() - 8; slab_ops::slot(at)->load_relaxed() != 0; at -= 8) ++blocks;
+  return blocks;
+}
+
+}  // namespace freeway::walk

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+// audit_frames.h: the part of Substrate that accounts for every frame of every arena. Included by substrate.h.
+//
+// Each frame is counted once, by what the arena and the page map say of it; the two must agree, and what the engine
+// counted by its own metadata must agree with both. Every rule here also holds beside threads that vanished inside a
+// call, or stayed behind in the parent of a fork: the map's entry comes after the frame is owned, and goes before it is
+// given back.
+#pragma once
+
+#include "os/report.h"
+
+namespace freeway {
+
+// One broken invariant: counted, and named on fd 2 unless too many were.
+inline void audit_error(freeway_audit_t& audit, const char* what, u64 value) {
+  if (audit.errors++ < 20) Line().text("freeway: audit: ").text(what).text(" ").hex(value).write();
+}
+
+template <class Owns>
+void Substrate::audit_frames(freeway_audit_t& audit, Owns&& owns) {
+  const auto is_used = [](const Arena<Machine>& arena, std::size_t f) {
+    return (arena.used_word(f / kChunkFrames) >> (f % kChunkFrames) & 1) != 0;
+  };
+  frames_.each_arena([&](Arena<Machine>& arena) {
+    const std::size_t all = arena.bytes() / kFrameSize, end = arena.end_of_used();
+    const std::size_t accessible = ceil_div(arena.committed(), kFrameSize);
+    std::size_t large_end = 0;  // behind the large block that this frame may be of
+    for (std::size_t f = 0; f < end; ++f) {
+      const uptr address = arena.base() + f * kFrameSize;
+      const FrameInfo info = map_.get(address);
+      if (info.kind() != FrameInfo::kSmall && map_.class_byte(address) != 0)
+        audit_error(audit, "size class of a frame that is no superblock's, address", address);
+      if (!is_used(arena, f)) {
+        if (info.bits != 0 || f < large_end) audit_error(audit, "free frame that has an owner, address", address);
+        ++(f < accessible ? audit.frames_free : audit.frames_unused);
+      } else if (f < large_end) {
+        if (info.bits != 0) audit_error(audit, "frame inside a large block that has another owner, address", address);
+        ++audit.frames_large;
+      } else if (info.kind() == FrameInfo::kLarge) {
+        large_end = f + info.value();
+        if (info.value() == 0 || large_end > all)
+          audit_error(audit, "large block of impossible length, address", address);
+        ++audit.frames_large;
+      } else {
+        if (info.kind() == FrameInfo::kHuge) audit_error(audit, "huge block inside an arena, address", address);
+        const bool owned = info.kind() == FrameInfo::kSmall && owns(info.value(), address);
+        ++(owned ? audit.frames_small : audit.frames_stranded);
+      }
+    }
+    audit.frames_unused += all - end;
+    audit.frames += all;
+    return true;
+  });
+  map_.each_outside([&](uptr address, FrameInfo info) {
+    if (info.kind() == FrameInfo::kHuge)
+      audit.frames_huge += info.value();
+    else if (frames_.arena_of(address) == nullptr)
+      audit_error(audit, "owner of memory that is in no arena, address", address);
+  });
+  const std::size_t counted =
+      audit.frames_small + audit.frames_large + audit.frames_free + audit.frames_stranded + audit.frames_unused;
+  if (counted != audit.frames) audit_error(audit, "frames do not add up, difference", audit.frames - counted);
+  const std::size_t known = audit.frames_live + audit.frames_cached + audit.frames_held;
+  if (known != 0 && known != audit.frames_small)
+    audit_error(audit, "superblocks have other frames than the map says, difference", known - audit.frames_small);
+}
+
+}  // namespace freeway
