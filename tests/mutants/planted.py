@@ -18,18 +18,16 @@ class Killer:
     environment: tuple[str, ...] = ()
 
 
-def signal_at_every_instruction(case: str, rseq: bool, seconds: int = 20) -> Killer:
+def handler_at_every_instruction(case: str, of_symbols: str, rseq: bool = True) -> Killer:
+    """Of the symbols whose names contain `of_symbols`: seconds, not minutes."""
     return Killer(
         "tests/signal/signal_every_instruction_test",
-        ("--only", case, "--seconds", str(seconds)),
-        (f"FREEWAY_RSEQ={int(rseq)}",),
+        ("--only", case, "--seconds", "30"),
+        (f"FREEWAY_RSEQ={int(rseq)}", f"FREEWAY_TOUR_ONLY={of_symbols}"),
     )
 
 
 SECTIONS = Killer("tests/rseq/rseq_every_section_test", (), ("FREEWAY_RSEQ=1",))
-HANDLER_ALLOCATES = signal_at_every_instruction("handler_allocates", rseq=True)
-HANDLER_ALLOCATES_WITHOUT_RSEQ = signal_at_every_instruction("handler_allocates", rseq=False)
-HANDLER_FORKS_WITHOUT_RSEQ = signal_at_every_instruction("handler_forks", rseq=False)
 FIRST_CALL = Killer(
     "tests/signal/signal_first_call_test",
     ("--only", "first_call_and_a_handler_allocates", "--seconds", "20"),
@@ -78,7 +76,7 @@ MUTANTS = (
 .Lpost_push:
     mov     [r11], rsi
 """,
-        HANDLER_ALLOCATES,
+        SECTIONS,
         only_on="x86_64",
     ),
     Mutant(
@@ -130,28 +128,28 @@ MUTANTS = (
         "superblock/superblocks.h",
         """const u64 owed = Env::mutant("owed forgotten") ? 0 : desc.owed.get();""",
         "const u64 owed = 0;",
-        HANDLER_ALLOCATES,
+        handler_at_every_instruction("handler_allocates", "let_go"),
     ),
     Mutant(
         "put_current: a superblock that a handler has put there is overwritten",
         "cache/rseq_slabs.h",
         "return freeway_rseq_replace(offset_of_current(c), 0, d) == 0;",
         "return freeway_rseq_exchange(offset_of_current(c), d) != kNoSlab;",
-        HANDLER_ALLOCATES,
+        handler_at_every_instruction("handler_allocates", "refill"),
     ),
     Mutant(
         "drain: the slab is emptied while its CPU's threads use it",
         "cache/cpu_slabs.h",
         "    entries_[id].store_release(none_);  // [R2] pairs with [A2]\n",
         "",
-        HANDLER_ALLOCATES,
+        handler_at_every_instruction("handler_allocates", "::empty"),
     ),
     Mutant(
         "drain: a claimed slab is not released",
         "engine/freeway/drain.cc",
         "    claimed_.release(n);\n",
         "",
-        HANDLER_ALLOCATES_WITHOUT_RSEQ,
+        handler_at_every_instruction("handler_allocates", "drain", rseq=False),
     ),
     Mutant(
         "claim: load and store, no CAS",
@@ -165,7 +163,7 @@ MUTANTS = (
         "os/process.h",
         "epoch(seen) != epoch(survivor) && thread(seen) != thread(survivor)",
         "epoch(seen) != epoch(survivor)",
-        HANDLER_FORKS_WITHOUT_RSEQ,
+        handler_at_every_instruction("handler_forks", "ClaimedSlab", rseq=False),
     ),
     Mutant(
         "start: who comes second publishes his arena over the first one's",
@@ -184,21 +182,21 @@ MUTANTS = (
         """  frames_.give(address, frames, process::coarse_time_ns());
   map_.clear(address, frames);
 """,
-        HANDLER_ALLOCATES,
+        handler_at_every_instruction("handler_allocates", "give_span"),
     ),
     Mutant(
         "metadata: two threads take the same descriptor",
         "pages/metadata.h",
         "if (cursor_.cas_release(seen, next)) return index;",
         "if (cursor_.store_release(next), true) return index;",
-        HANDLER_ALLOCATES,
+        handler_at_every_instruction("handler_allocates", "Metadata"),
     ),
     Mutant(
         "purge: frames in use lose their memory",
         "pages/arena.h",
         "u64 candidates = chunks_[chunk].dirty.load_relaxed() & ~used & ~tried;",
         "u64 candidates = chunks_[chunk].dirty.load_relaxed() & ~tried;",
-        HANDLER_ALLOCATES,
+        handler_at_every_instruction("handler_allocates", "::purge"),
     ),
     Mutant(
         "posix_memalign: errno is not kept",

@@ -55,6 +55,7 @@ constexpr Variant kVariants[] = {Variant::kWatch, Variant::kRepeat, Variant::kAl
                                  Variant::kThread};
 constexpr const char* kVariantNames[] = {"watch", "repeat", "allocate", "migrate", "thread"};
 
+constexpr size_t kBehind = 2;  // instructions after a commit that are tried too: nothing may be left to do there
 constexpr int kNotDriven = 3;  // exit status of a child whose workload did not come by
 
 LibraryText text;
@@ -66,6 +67,7 @@ pthread_t second_thread;
 std::atomic<bool> told_to_end{false};
 Variant variant;
 volatile int times_aborted = 0;
+volatile bool behind_commit = false;  // the breakpoint is not in the section, but on what its function does after it
 // Some instructions are reached only if a magazine is filled between the fast path and the section, by a handler or
 // another thread. Then a first breakpoint stands on the way to the section, and its handler fills the magazines and
 // sets the second.
@@ -105,7 +107,7 @@ void at_breakpoint(bool aborted) {
     second_address = 0;
     return;
   }
-  require(aborted, "the section was interrupted, but the thread was not sent to its abort address",
+  require(aborted || behind_commit, "the section was interrupted, but the thread was not sent to its abort address",
           breakpoint.address());
   times_aborted = times_aborted + 1;
   if (variant == Variant::kRepeat) {
@@ -192,19 +194,24 @@ Watched* watched;  // shared with the children
 
 // The workload must drive each section that this mode uses. Returns how often a section was interrupted.
 size_t interrupt_everywhere(const RestartableSection& section) {
-  size_t boundaries = 0;
+  size_t boundaries = 0, behind = 0;
   for (const Instruction& instruction : text.instructions) {
-    if (!section.contains(instruction.address)) continue;
-    boundaries++;
+    // Up to the signature before the abort address.
+    behind_commit = instruction.address >= section.post_commit && instruction.address + 8 <= section.abort;
+    if (!section.contains(instruction.address) && !behind_commit) continue;
+    if (behind_commit && (instruction.is_padding || behind == kBehind)) continue;
+    ++(behind_commit ? behind : boundaries);
     failure_context = section.name.c_str();
     failure_offset = instruction.address - section.start;
     for (const Variant v : kVariants) {
+      if (behind_commit && v != Variant::kAllocate) continue;
       variant = v;
       const pid_t child = ::fork();
       if (child == 0)
         v == Variant::kWatch ? watch_once(section, instruction.address) : interrupt_once(instruction.address);
       require(child > 0, "fork");
       const int status = wait_for(child);
+      if (behind_commit && WIFEXITED(status) && WEXITSTATUS(status) == kNotDriven) continue;  // another way out
       if (status != 0) {
         Line()
             .text(section.name.c_str())

@@ -17,6 +17,7 @@
 #include <cstring>
 
 #include "freeway/freeway.h"
+#include "signal/support/call_watch.h"
 #include "signal/support/failure.h"
 
 namespace freeway_test {
@@ -66,7 +67,9 @@ inline size_t audit_errors_tolerated = 0;
 inline freeway_audit_t require_clean_audit(const char* where) {
   freeway_audit_t audit = {};
   if (heap_account.audit != nullptr) {
+    enter_allocator();
     const size_t errors = heap_account.audit(&audit, sizeof audit);
+    leave_allocator();
     require(errors <= audit_errors_tolerated && audit.errors == errors, where, errors, audit.errors);
   }
   return audit;

@@ -108,8 +108,9 @@ class TourReport {
   void prepare(const LibraryText& text) {
     text_ = &text;
     for (const std::string& symbol : text.functions) names_.push_back(demangled(symbol));
+    only_ = ::getenv("FREEWAY_TOUR_ONLY");
     for (const std::string& name : names_) {
-      is_outside_.push_back(is_outside_of_calls(name));
+      is_outside_.push_back(is_outside_of_calls(name) || (only_ != nullptr && name.find(only_) == std::string::npos));
       is_fast_.push_back(on_fast_path(name));
     }
     for (size_t i = 0; i < text.instructions.size(); i++) {
@@ -123,6 +124,8 @@ class TourReport {
     return !is_outside_[text_->instructions[i].function] && !text_->instructions[i].is_padding;
   }
   uintptr_t start_of_function(size_t i) const { return starts_[i]; }
+  // $FREEWAY_TOUR_ONLY: only symbols whose names contain it are toured.
+  bool is_partial() const { return only_ != nullptr; }
 
   // `visited`: [call][instruction]. `complete`: everything was tried; then what is missing is listed.
   void write(const std::atomic<bool>* visited, const char* what_happens, bool complete) const {
@@ -190,6 +193,7 @@ class TourReport {
   }
 
   const LibraryText* text_ = nullptr;
+  const char* only_ = nullptr;
   std::vector<std::string> names_;          // [function]
   std::vector<bool> is_outside_, is_fast_;  // [function]
   std::vector<uintptr_t> starts_;           // [instruction]: of its function
