@@ -12,6 +12,7 @@
 
 #if defined(__x86_64__)
 
+#include <link.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -27,6 +28,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "freeway/freeway.h"
 #include "signal/support/failure.h"
 #include "system_calls/plan.h"
 
@@ -39,6 +41,25 @@ namespace freeway_test::gate {
 struct Text {
   uintptr_t begin = 0, end = 0;
 };
+
+// The text of the shared object that malloc is in.
+inline Text text_of_library() {
+  Text found;
+  const auto look = [](dl_phdr_info* info, size_t, void* result) {
+    const auto wanted = reinterpret_cast<uintptr_t>(&::freeway_malloc);
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+      const auto& segment = info->dlpi_phdr[i];
+      const uintptr_t begin = info->dlpi_addr + segment.p_vaddr, end = begin + segment.p_memsz;
+      if (segment.p_type != PT_LOAD || wanted < begin || wanted >= end) continue;
+      *static_cast<Text*>(result) = {begin, end};
+      return 1;
+    }
+    return 0;
+  };
+  ::dl_iterate_phdr(look, &found);
+  require(found.begin != 0, "where is the library?");
+  return found;
+}
 
 // The one place from which this program's own calls are not caught, wherever the filter looks.
 [[gnu::section("freeway_gate"), gnu::noinline]] inline long make_call(long number, const uint64_t (&a)[6]) {

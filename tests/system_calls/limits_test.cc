@@ -247,6 +247,7 @@ bool write_file(const std::string& path, const std::string& text) {
 
 // Phases of 20 MiB live in ever other sizes, within 64 MiB: who keeps more than that of what was freed is killed.
 void phases_in_a_control_group(const Options&) {
+  if (!freeway::test::on_flagship()) skip("papers whose allocators keep memory by thread or by class promise less");
   constexpr size_t kLive = 20 * kMiB;
   const std::string name = "/freeway-test-" + std::to_string(::getpid());
   std::string group;

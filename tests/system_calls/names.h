@@ -38,6 +38,7 @@ inline constexpr SystemCall kSystemCalls[] = {
     {SYS_fstat, "fstat", false},
     {SYS_newfstatat, "newfstatat", false},
     {SYS_fcntl, "fcntl", false},
+    {SYS_ioctl, "ioctl", false},
     {SYS_futex, "futex", false},
     {SYS_vfork, "vfork", false},
     {SYS_fork, "fork", false},

@@ -4,7 +4,6 @@
 // the first call of the process on. It goes through the tour; then memory comes back: everything works again, nothing
 // is lost, and the fast path makes no system call. Exit status 0: so it was. refused_test.cc starts it.
 #include <fcntl.h>
-#include <link.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
@@ -22,29 +21,13 @@ using namespace freeway_test;
 constinit Tour tour;
 void* first_block;  // before any constructor has run
 
-// The text of the shared object that malloc is in.
-int find_library(dl_phdr_info* info, size_t, void* found) {
-  const auto wanted = reinterpret_cast<uintptr_t>(&::freeway_malloc);
-  for (int i = 0; i < info->dlpi_phnum; i++) {
-    const auto& segment = info->dlpi_phdr[i];
-    const uintptr_t begin = info->dlpi_addr + segment.p_vaddr, end = begin + segment.p_memsz;
-    if (segment.p_type != PT_LOAD || wanted < begin || wanted >= end) continue;
-    *static_cast<gate::Text*>(found) = {begin, end};
-    return 1;
-  }
-  return 0;
-}
-
 void first_of_all(int argc, char** argv, char**) {
   ::alarm(120);  // a hang fails
   gate::plan = read_plan(argc, argv);
   void* shared = ::mmap(nullptr, sizeof(Report), PROT_READ | PROT_WRITE, MAP_SHARED, kReportFd, 0);
   if (shared != MAP_FAILED) gate::report = static_cast<Report*>(shared);
-  gate::Text text;
-  ::dl_iterate_phdr(find_library, &text);
-  require(text.begin != 0, "where is the library?");
   tour.choose_cpus();
-  gate::install(text);
+  gate::install(gate::text_of_library());
   gate::refusing = true;
   first_block = ::malloc(100);
 }
