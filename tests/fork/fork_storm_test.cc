@@ -2,18 +2,22 @@
 //
 // Fork storms: a process whose eight threads allocate all the time forks again and again: by the C library's fork and
 // _Fork, by the bare system calls that no library sees, and from a handler that interrupted the allocator. A child has
-// one thread and a copy of a heap in which eight others were stopped at arbitrary instructions. It must be able to
-// check, resize and free every block that it inherited, also other threads', allocate, start threads, fork, exec.
+// one thread and a copy of a heap in which eight others were stopped at arbitrary instructions. Its audit must be
+// clean, and it must be able to check, resize and free every block that it inherited, also other threads', to allocate,
+// start threads, fork, spawn and exec.
 #include <pthread.h>
+#include <spawn.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include <csignal>
 #include <cstdio>
 
+#include "proof.h"
 #include "signal/support/block_mix.h"
 #include "signal/support/case_runner.h"
 #include "signal/support/heap_account.h"
+#include "signal/support/shared_memory.h"
 #include "signal/support/signal_sender.h"
 
 namespace {
@@ -32,6 +36,12 @@ struct Worker {
   std::atomic<void*> table[kTable] = {};
   uint64_t operations = 0;
 };
+
+// Of all generations; shared with the children.
+struct Counts {
+  std::atomic<uint64_t> children{0}, audits{0}, threads{0}, programs{0};
+};
+Counts* counts;
 
 Worker workers[kThreads];
 constinit thread_local Worker* volatile me = nullptr;
@@ -91,21 +101,47 @@ void use_inheritance(Random& random) {
     }
 }
 
+void audit_child(const char* where) {
+  require_clean_audit(where);
+  counts->audits.fetch_add(1);
+}
+
+constexpr char kSelf[] = "/proc/self/exe";
+char* const kExeced[] = {const_cast<char*>("exec"), const_cast<char*>("--case=execed_program"), nullptr};
+
+// The program once more, by posix_spawn or by vfork and exec, from the child of a fork.
+void start_a_program(Random& random) {
+  pid_t program = 0;
+  if (random.one_in(2)) {
+    require(::posix_spawn(&program, kSelf, nullptr, nullptr, kExeced, environ) == 0, "a forked child cannot spawn");
+  } else {
+    program = ::vfork();
+    if (program == 0) {
+      ::execv(kSelf, kExeced);
+      ::_exit(126);
+    }
+  }
+  require_child_success(program, "a program that a forked child started failed");
+  counts->programs.fetch_add(1);
+}
+
 // What a child does; `again` makes the grandchildren.
 [[noreturn]] void life_of_a_child(uint64_t seed, ForkFunction again, int generation) {
   Random random(seed);
+  counts->children.fetch_add(1);
+  audit_child("audit in a forked child");
   void* fresh[400];
   if (random.one_in(2)) use_inheritance(random);
   for (void*& block : fresh) block = allocate_block(random, kUpToMedium);
   if (random.one_in(2)) use_inheritance(random);
   for (void* block : fresh) release_block(block);
-  if (random.one_in(4)) require_clean_audit("audit in a forked child");
 
   if (random.one_in(4)) {
     pthread_t thread;
     require(::pthread_create(&thread, nullptr, life_of_a_thread, reinterpret_cast<void*>(seed)) == 0, "no thread");
     for (int i = 0; i < 300; i++) release_block(allocate_block(random, kAllSizes));
     ::pthread_join(thread, nullptr);
+    counts->threads.fetch_add(1);
   }
   if (generation < 2 && random.one_in(3)) {
     const pid_t grandchild = again();
@@ -114,11 +150,14 @@ void use_inheritance(Random& random) {
     for (int i = 0; i < 100; i++) release_block(allocate_block(random, kUpToMedium));
     require_child_success(grandchild, "a grandchild failed");
   }
+  if (random.one_in(10)) start_a_program(random);
   for (Worker& worker : workers)
     for (auto& slot : worker.table)
       if (const void* block = slot.load()) verify(block, "a block is damaged at the end of a forked child");
-  if (random.one_in(8)) {
-    ::execl("/proc/self/exe", "exec", "--case=execed_program", static_cast<char*>(nullptr));
+  if (random.one_in(2)) audit_child("audit at the end of a forked child");
+  if (random.one_in(16)) {
+    counts->programs.fetch_add(1);
+    ::execv(kSelf, kExeced);
     ::_exit(126);
   }
   ::_exit(0);
@@ -147,18 +186,30 @@ void end_workers() {
   require_clean_audit("audit in the parent after a fork storm");
 }
 
-void print_totals(uint64_t forks) {
-  uint64_t operations = 0;
-  for (const Worker& worker : workers) operations += worker.operations;
-  Line().count(forks, "children").count(operations, "operations in the parent").write_to(1);
+// At least so many forks: FREEWAY_FORKS, for long runs.
+uint64_t forks_wanted() {
+  const char* text = std::getenv("FREEWAY_FORKS");
+  return text != nullptr ? std::strtoull(text, nullptr, 10) : 30;
 }
 
-void storm(const Options& options, ForkFunction fork_function) {
+void print_totals(const char* subject) {
+  using freeway::test::proof;
+  uint64_t operations = 0;
+  for (const Worker& worker : workers) operations += worker.operations;
+  proof("forks", subject, "forks", counts->children);
+  proof("forks", subject, "audits in children", counts->audits);
+  proof("forks", subject, "children that started threads", counts->threads);
+  proof("forks", subject, "programs that children started", counts->programs);
+  proof("forks", subject, "operations of the parent's threads", operations);
+}
+
+void storm(const Options& options, ForkFunction fork_function, const char* subject) {
+  counts = share<Counts>();
   start_workers(options.seed, work);
   Random random(options.seed);
   pid_t children[kMostChildren] = {};
   uint64_t forks = 0;
-  for (Deadline deadline(options.seconds); !deadline.passed() || forks < 20; forks++) {
+  for (Deadline deadline(options.seconds); !deadline.passed() || forks < forks_wanted(); forks++) {
     pid_t& child = children[forks % kMostChildren];
     if (child > 0) require_child_success(child, "a forked child failed");
     const uint64_t seed = random.next();
@@ -169,13 +220,13 @@ void storm(const Options& options, ForkFunction fork_function) {
   for (const pid_t child : children)
     if (child > 0) require_child_success(child, "a forked child failed");
   end_workers();
-  print_totals(forks);
+  print_totals(subject);
 }
 
-void fork_of_the_c_library(const Options& options) { storm(options, libc_fork); }
-void underscore_fork(const Options& options) { storm(options, libc_underscore_fork); }
-void raw_fork_system_call(const Options& options) { storm(options, raw_fork); }
-void raw_clone_system_call(const Options& options) { storm(options, raw_clone); }
+void fork_of_the_c_library(const Options& options) { storm(options, libc_fork, "fork of the C library"); }
+void underscore_fork(const Options& options) { storm(options, libc_underscore_fork, "_Fork"); }
+void raw_fork_system_call(const Options& options) { storm(options, raw_fork, "fork system call"); }
+void raw_clone_system_call(const Options& options) { storm(options, raw_clone, "clone system call"); }
 
 // --- A handler interrupts the allocator, forks, and both sides go on with the interrupted call. ---------------------
 
@@ -224,6 +275,7 @@ void* work_until_forked(void* argument) {
 }
 
 void fork_inside_a_call(const Options& options) {
+  counts = share<Counts>();
   sender.start(options.seed, {SIGUSR1}, 300, 1500);
   struct sigaction action = {};
   action.sa_handler = forking_handler;
@@ -232,7 +284,7 @@ void fork_inside_a_call(const Options& options) {
   start_workers(options.seed, work_until_forked);
   Deadline deadline(options.seconds);
   while (may_fork.load() || children_alive.load() > 0) {
-    if (deadline.passed() && forks_in_handlers.load() >= 20) may_fork.store(false);
+    if (deadline.passed() && forks_in_handlers.load() >= forks_wanted()) may_fork.store(false);
     int status = 0;
     const pid_t child = ::waitpid(-1, &status, WNOHANG);
     if (child > 0) {
@@ -246,7 +298,7 @@ void fork_inside_a_call(const Options& options) {
   }
   sender.stop();
   end_workers();
-  print_totals(forks_in_handlers.load());
+  print_totals("fork from a handler inside a call");
 }
 
 void execed_program(const Options& options) {

@@ -9,6 +9,7 @@
 
 #include <cstdio>
 
+#include "proof.h"
 #include "signal/support/block_mix.h"
 #include "signal/support/case_runner.h"
 #include "signal/support/heap_account.h"
@@ -143,7 +144,10 @@ void start_programs(const Options& options) {
     operations += worker.done;
   }
   require_clean_audit("audit after programs were started");
-  Line().count(started, "programs started").count(operations, "operations meanwhile").write_to(1);
+  using freeway::test::proof;
+  proof("forks", "system, popen, posix_spawn, fork + exec, vfork + exec", "programs started", started);
+  proof("forks", "system, popen, posix_spawn, fork + exec, vfork + exec", "operations of the parent's threads",
+        operations);
 }
 
 }  // namespace

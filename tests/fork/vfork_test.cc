@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cpu_affinity.h"
+#include "proof.h"
 #include "signal/support/block_mix.h"
 #include "signal/support/case_runner.h"
 #include "signal/support/heap_account.h"
@@ -41,9 +42,7 @@ void* volatile shared_blocks[kShared];  // of the vforking thread and its child,
 std::atomic<pid_t> child_to_kill{0};
 int parents_cpu, childs_cpu;
 
-void pin(int cpu) {
-  require(stay_on(cpu), "cannot choose the CPU", static_cast<unsigned>(cpu));
-}
+void pin(int cpu) { require(stay_on(cpu), "cannot choose the CPU", static_cast<unsigned>(cpu)); }
 
 // The first two CPUs that this process may use.
 void choose_cpus() {
@@ -142,7 +141,7 @@ void vfork_again_and_again(const Options& options, const char* where) {
   }
   sender.stop();
   end_workers(where);
-  Line().count(children, "vfork children").write_to(1);
+  freeway::test::proof("forks", "vfork, child on another CPU", "forks", children);
 }
 
 void child_on_another_cpu(const Options& options) {
@@ -203,7 +202,9 @@ void child_killed_inside_a_call(const Options& options) {
   }
   const freeway_audit_t audit = end_workers("audit after vfork children were killed");
   ::pthread_join(killer, nullptr);
-  Line().count(children, "children killed").count(superblocks_lost(audit), "superblocks lost").write_to(1);
+  freeway::test::proof("forks", "vfork, child killed inside a call", "forks", children);
+  freeway::test::proof("stops and kills", "vfork children", "kills", children);
+  Line().count(superblocks_lost(audit), "superblocks lost").write_to(1);
   require(superblocks_lost(audit) <= children, "more superblocks lost than children killed", superblocks_lost(audit),
           children);
 }

@@ -18,6 +18,7 @@
 
 #include "arch/atomic.h"
 #include "engine/nbbs/buddy.h"
+#include "proof.h"
 
 namespace freeway::nbbs {
 namespace {
@@ -77,6 +78,9 @@ class Killed : public testing::TestWithParam<Form> {
     tree.each_block([&](Node n) { all.push_back(n); });
     return all;
   }
+  static void count_kills(int steps) {
+    test::proof("stops and kills", "processes on one tree, ended at each step", "kills", static_cast<u64>(steps));
+  }
   void kill_processes(std::mt19937_64& random, int rounds);
   // Every node of every level can be had, one after the other.
   static void expect_all_free(SharedTree& tree) {
@@ -118,6 +122,7 @@ TEST_P(Killed, InAllocAtAnyStepLosesAtMostThatBlock) {
     expect_all_free(tree);
   }
   EXPECT_GE(steps, 2) << "a claim and a climb at least";
+  count_kills(steps);
 }
 
 TEST_P(Killed, InFreeAtAnyStepLosesNoBlockButRefusesBiggerOnesUntilRepaired) {
@@ -163,6 +168,7 @@ TEST_P(Killed, InFreeAtAnyStepLosesNoBlockButRefusesBiggerOnesUntilRepaired) {
     expect_all_free(*tree);
   }
   EXPECT_GE(steps, 3) << "a free, a look and a clear at least";
+  count_kills(steps);
   EXPECT_EQ(most_refused, std::size_t{16} << (kLevels - 1)) << "up to the whole tree";
 }
 
@@ -184,6 +190,7 @@ TEST_P(Killed, InARollBackAtAnyStepLosesAtMostThatBlock) {
     expect_all_free(tree);
   }
   EXPECT_GE(steps, 2);
+  count_kills(steps);
 }
 
 // --- SIGKILL at any instruction. ---------------------------------------------------------------------------------------
@@ -271,6 +278,8 @@ void Killed::kill_processes(std::mt19937_64& random, int rounds) {
     while (arena.operations[other].load_relaxed() == before) usleep(50);
     start(victim);
   }
+  u64 operations = 0;
+  for (auto& each : arena.operations) operations += each.load_relaxed();
   for (unsigned id = 0; id < kProcesses; ++id) {
     ASSERT_EQ(kill(child[id], SIGKILL), 0);
     ASSERT_EQ(waitpid(child[id], nullptr, 0), child[id]);
@@ -293,6 +302,10 @@ void Killed::kill_processes(std::mt19937_64& random, int rounds) {
   tree.repair_all();
   EXPECT_LE(left.size(), static_cast<std::size_t>(rounds) + kProcesses);
   std::printf("  %d deaths: %zu claims of the dead, %zu bytes\n", rounds + static_cast<int>(kProcesses), left.size(), lost);
+  constexpr char kSubject[] = "processes on one tree, killed (SIGKILL)";
+  test::proof("stops and kills", kSubject, "kills", static_cast<u64>(rounds) + kProcesses);
+  test::proof("stops and kills", kSubject, "operations beside stopped ones", operations);
+  test::proof("stops and kills", kSubject, "bytes lost until they were freed for the dead", lost);
   expect_all_free(tree);
 }
 
