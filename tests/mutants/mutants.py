@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Plants faults in copies of the library, one at a time, and requires that the test which is to find each fails.
+"""Plants faults in a copy of the library, one at a time, and requires that the test which is to find each fails.
 
     mutants.py --check              the faults' texts are in the sources, once each, and their tests exist
     mutants.py [--build DIR] [NAME ...]   builds and tries all faults, or those whose names contain a NAME
 
 The tests are those of the build folder (default $FREEWAY_BUILD_DIR, which ctest sets); they load a mutant by
-LD_LIBRARY_PATH. First each of them must pass with an unchanged copy that was built in the same way. What was tried goes
-to $FREEWAY_PROOF_FILE, as tests/proof.h has it.
+LD_LIBRARY_PATH. First each of them must pass with the copy as it is (--hasty leaves that out). What was tried goes to
+$FREEWAY_PROOF_FILE, as tests/proof.h has it.
 """
 
 import argparse
@@ -18,6 +18,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from planted import FIRST_CALL, MUTANTS, Killer, Mutant
@@ -57,12 +59,17 @@ class Copy:
         shutil.copy(SOURCE / "CMakeLists.txt", folder)
         self.build_folder = folder / "build"
 
-    def plant(self, mutant: Mutant) -> None:
+    @contextmanager
+    def planted(self, mutant: Mutant) -> Iterator[None]:
         path = self.folder / "src" / mutant.file
         text = path.read_text()
         if text.count(mutant.text) != 1:
             raise RuntimeError(f"src/{mutant.file} has changed: {mutant.name}")
         path.write_text(text.replace(mutant.text, mutant.replacement))
+        try:
+            yield
+        finally:
+            path.write_text(text)  # with a new time, so that what depends on it is built anew
 
     def build(self, with_first_call_program: bool) -> None:
         def run(*command: str | Path) -> None:
@@ -70,9 +77,10 @@ class Copy:
             if done.returncode != 0:
                 raise RuntimeError(f"{command[0]} failed:\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
 
-        # Optimised as the product is; without debug information, which takes most of the time.
-        flags = [f"-DCMAKE_{language}_FLAGS_RELEASE=-O2" for language in ("C", "CXX", "ASM")]
-        run("cmake", "-S", self.folder, "-B", self.build_folder, "-G", "Ninja", "-DFREEWAY_BUILD_TESTS=OFF", *flags)
+        if not self.build_folder.exists():
+            # Optimised as the product is; without debug information, which takes most of the time.
+            flags = [f"-DCMAKE_{language}_FLAGS_RELEASE=-O2" for language in ("C", "CXX", "ASM")]
+            run("cmake", "-S", self.folder, "-B", self.build_folder, "-G", "Ninja", "-DFREEWAY_BUILD_TESTS=OFF", *flags)
         run("cmake", "--build", self.build_folder, "-j", "2", "--target", "freeway_shared", "freeway_static")
         if with_first_call_program:
             options = ["-std=c++20", "-O2", "-fPIE", "-fno-exceptions", "-fno-rtti"]
@@ -153,24 +161,24 @@ def short(killer: Killer) -> str:
     return " ".join((Path(killer.program).name, *killer.arguments, *killer.environment))
 
 
-def try_all(tests: Path, wanted: list[Mutant], keep: bool) -> int:
+def try_all(tests: Path, wanted: list[Mutant], hasty: bool) -> int:
     """Returns how many survived."""
     with tempfile.TemporaryDirectory(prefix="mutants-", dir=tests, ignore_cleanup_errors=True) as root:
-        base = Copy(Path(root) / "unchanged")
-        base.build(with_first_call_program=True)
-        for killer in dict.fromkeys(mutant.killer for mutant in wanted):
-            status, output = base.run(killer, tests, 300)
-            if status not in (0, SKIPPED):
-                print(output[-3000:])
-                raise RuntimeError(f"{short(killer)} fails without a fault: nothing can be said")
+        copy = Copy(Path(root) / "copy")
+        if not hasty:
+            copy.build(with_first_call_program=True)
+            for killer in dict.fromkeys(mutant.killer for mutant in wanted):
+                status, output = copy.run(killer, tests, 300)
+                if status not in (0, SKIPPED):
+                    print(output[-3000:])
+                    raise RuntimeError(f"{short(killer)} fails without a fault: nothing can be said")
         survivors = 0
-        for number, mutant in enumerate(wanted):
+        for mutant in wanted:
             start = time.monotonic()
-            copy = Copy(Path(root) / str(number))
-            copy.plant(mutant)
-            copy.build(with_first_call_program=mutant.killer is FIRST_CALL)
-            built = time.monotonic()
-            status, output = copy.run(mutant.killer, tests, mutant.seconds)
+            with copy.planted(mutant):
+                copy.build(with_first_call_program=mutant.killer is FIRST_CALL)
+                built = time.monotonic()
+                status, output = copy.run(mutant.killer, tests, mutant.seconds)
             seconds = f"{built - start:.0f} + {time.monotonic() - built:.0f} s"
             if status == SKIPPED:
                 print(f"skipped   {mutant.name}: {short(mutant.killer)} cannot run here")
@@ -180,8 +188,6 @@ def try_all(tests: Path, wanted: list[Mutant], keep: bool) -> int:
             else:
                 print(f"killed    {mutant.name} ({seconds}): {reason(output)}")
             sys.stdout.flush()
-            if not keep:
-                shutil.rmtree(copy.folder)
     return survivors
 
 
@@ -189,6 +195,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--check", action="store_true")
+    parser.add_argument("--hasty", action="store_true")
     parser.add_argument("--build", type=Path, default=os.environ.get("FREEWAY_BUILD_DIR"))
     options = parser.parse_args()
     if options.check:
@@ -197,7 +204,7 @@ def main() -> int:
         parser.error("which build folder?")
     here = [mutant for mutant in MUTANTS if mutant.only_on in ("", platform.machine())]
     wanted = [m for m in here if not options.names or any(name in m.name for name in options.names)]
-    survivors = try_all(options.build.resolve(), wanted, keep=False)
+    survivors = try_all(options.build.resolve(), wanted, options.hasty)
     record("faults planted in the library", "planted", len(wanted))
     record("faults planted in the library", "caught", len(wanted) - survivors)
     return 1 if survivors else 0

@@ -140,7 +140,7 @@ MUTANTS = (
     Mutant(
         "drain: the slab is emptied while its CPU's threads use it",
         "cache/cpu_slabs.h",
-        "    entries_[id].store_release(none_);  // [R2] pairs with [A2]\n",
+        "    entries_[id].store_relaxed(none_);  // it publishes nothing\n",
         "",
         handler_at_every_instruction("handler_allocates", "::empty"),
     ),

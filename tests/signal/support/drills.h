@@ -10,17 +10,16 @@
 #ifndef FREEWAY_TESTS_SIGNAL_SUPPORT_DRILLS_H
 #define FREEWAY_TESTS_SIGNAL_SUPPORT_DRILLS_H
 
-#include <dlfcn.h>
 #include <malloc.h>
 #include <sys/resource.h>
 
 #include <cstddef>
 #include <cstdint>
-#include <new>
 
 #include "engine_under_test.h"
 #include "signal/support/block_mix.h"
 #include "signal/support/heap_account.h"
+#include "signal/support/name_drills.h"
 #include "signal/support/rare_drills.h"
 
 namespace freeway_test {
@@ -79,9 +78,9 @@ class Drills {
       case kTrim:
         return trim();
       case kBatches:
-        return batches();
+        return names_.batches();
       case kOtherNames:
-        return other_names();
+        return names_.other_names();
       case kNotCommitted:
         return not_committed();
       default:
@@ -348,11 +347,7 @@ class Drills {
     for (size_t i = 1; i < 100; i += 2) drop(i);
     get(0, 400'000);
     drop(0);
-    if (functions_.trim != nullptr) {
-      enter_allocator(Call::kTrim);
-      functions_.trim(random_.below(1 << 20));
-      leave_allocator();
-    }
+    names_.trim_keeping_some();
     freeway_stats_t stats;
     enter_allocator(Call::kStats);
     if (heap_account.stats != nullptr) heap_account.stats(&stats, random_.one_in(2) ? sizeof stats : 32);
@@ -363,93 +358,6 @@ class Drills {
 #pragma GCC diagnostic pop
     leave_allocator();
     for (size_t i = 0; i < 200; i++) drop(i);
-  }
-  // Many blocks in one call; half of them go back one by one.
-  void batches() {
-    if (functions_.malloc_batch == nullptr || functions_.free_batch == nullptr) return;
-    const size_t size = random_.one_in(4) ? random_.between(33'000, 200'000) : random_.between(16, 5000);
-    const size_t count = size > 32768 ? 4 : 150;
-    void* blocks[150];
-    note(count * (size + kFrameBytes));
-    enter_allocator(Call::kMallocBatch);
-    const size_t got = functions_.malloc_batch(size, count, blocks);
-    leave_allocator();
-    require(got == count, "a batch is not complete", got, count);
-    for (size_t i = 0; i < count; i++) stamp(blocks[i], size, static_cast<uint32_t>(i));
-    for (size_t i = 0; i < count; i++) verify(blocks[i], "a block of a batch is damaged");
-    enter_allocator(Call::kFreeBatch);
-    functions_.free_batch(count / 2, blocks);
-    leave_allocator();
-    for (size_t i = count / 2; i < count; i++) release_block(blocks[i]);
-    note(0);
-  }
-  // The functions that are others under another name.
-  void other_names() {
-    const std::align_val_t alignment{64};
-    note(size_t{1} << 20);
-    for (size_t i = 0; i < 20; i++) {
-      const size_t size = i < 10 ? random_.between(16, 3000) : random_.between(16, 40'000);
-      void* blocks[13] = {};
-      enter_allocator(Call::kOthers);
-      blocks[0] = ::memalign(48, size);
-      blocks[1] = ::valloc(size);
-      blocks[2] = ::pvalloc(size);
-      blocks[3] = ::reallocarray(nullptr, 2, size / 2);
-      blocks[4] = ::operator new(size);
-      blocks[5] = ::operator new[](size);
-      blocks[6] = ::operator new(size, std::nothrow);
-      blocks[7] = ::operator new[](size, std::nothrow);
-      blocks[8] = ::operator new(size, alignment);
-      blocks[9] = ::operator new[](size, alignment);
-      blocks[10] = ::operator new(size, alignment, std::nothrow);
-      blocks[11] = ::operator new[](size, alignment, std::nothrow);
-      blocks[12] = ::malloc(size);
-      leave_allocator();
-      for (void* const block : blocks) {
-        require(block != nullptr, "no memory", size);
-        stamp(block, size & ~size_t{1}, static_cast<uint32_t>(i));
-      }
-      for (void* const block : blocks) verify(block, "a block of another name is damaged");
-      enter_allocator(Call::kOthers);
-      if (functions_.cfree != nullptr)
-        functions_.cfree(blocks[0]);
-      else
-        ::free(blocks[0]);
-      if (functions_.free_sized != nullptr)
-        functions_.free_sized(blocks[1], size);
-      else
-        ::free(blocks[1]);
-      if (functions_.free_aligned_sized != nullptr)
-        functions_.free_aligned_sized(blocks[2], 16, size);
-      else
-        ::free(blocks[2]);
-      ::free(blocks[3]);
-      ::operator delete(blocks[4]);
-      ::operator delete[](blocks[5]);
-      ::operator delete(blocks[6], size);
-      ::operator delete[](blocks[7], size);
-      ::operator delete(blocks[8], alignment);
-      ::operator delete[](blocks[9], alignment);
-      ::operator delete(blocks[10], size, alignment);
-      ::operator delete[](blocks[11], size, alignment);
-      ::operator delete(blocks[12], std::nothrow);
-      blocks[0] = ::operator new[](size, std::nothrow);
-      blocks[1] = ::operator new(size, alignment);
-      blocks[2] = ::operator new[](size, alignment);
-      ::operator delete[](blocks[0], std::nothrow);
-      ::operator delete(blocks[1], alignment, std::nothrow);
-      ::operator delete[](blocks[2], alignment, std::nothrow);
-      leave_allocator();
-    }
-    const volatile size_t too_much = SIZE_MAX;
-    void* volatile none;
-    enter_allocator(Call::kOthers);
-    none = ::memalign(too_much, 100);
-    none = ::pvalloc(too_much);
-    none = ::reallocarray(nullptr, too_much, 16);
-    leave_allocator();
-    (void)none;
-    note(0);
   }
   // The kernel refuses to make reserved memory accessible: a process may use no more than it does. What is free and
   // accessible already is used up first.
@@ -478,26 +386,12 @@ class Drills {
     for (size_t i = 0; i < 120; i++) drop(i);
   }
 
-  // What the C library in use does not declare.
-  struct Functions {
-    template <class F>
-    static F* find(const char* name) {
-      return reinterpret_cast<F*>(::dlsym(RTLD_DEFAULT, name));
-    }
-    size_t (*malloc_batch)(size_t, size_t, void**) = find<size_t(size_t, size_t, void**)>("freeway_malloc_batch");
-    void (*free_batch)(size_t, void**) = find<void(size_t, void**)>("freeway_free_batch");
-    size_t (*trim)(size_t) = find<size_t(size_t)>("freeway_trim");
-    void (*cfree)(void*) = find<void(void*)>("cfree");
-    void (*free_sized)(void*, size_t) = find<void(void*, size_t)>("free_sized");
-    void (*free_aligned_sized)(void*, size_t, size_t) = find<void(void*, size_t, size_t)>("free_aligned_sized");
-  };
-  const Functions functions_;
-
   Random random_;
   volatile size_t in_hand_ = 0;
   volatile size_t last_size_ = 64;  // of a small block
   size_t kept_ = 0;
   void* volatile table_[kTable] = {};
+  NameDrills names_{in_hand_, random_};
   RareDrills rare_{in_hand_};
 };
 
