@@ -2,6 +2,7 @@
 // cache_program.cc: what the scripts' letters do, and what must hold at the end; see cache_program.h.
 #include "model/cache_program.h"
 
+#include <cstring>
 #include <utility>
 
 namespace freeway::model {
@@ -24,8 +25,9 @@ void reset(Slab& slab) {
   slab.capacity[c].store_relaxed(kMagazines[c].small);
   slab.refills_seen[c].store_relaxed(0);
   slab.grown_bytes.store_relaxed(0);
-  slab.counters[c] = {};
+  std::memset(static_cast<void*>(&slab.counters[c]), 0, sizeof(slab.counters[c]));
   for (u64 at = 0; at < kMagazines[c].small + 2; ++at) slab.small[kMagazines[c].small_at - 1 + at].store_relaxed(0);
+  for (u64 at = 0; at < kMagazines[c].big + 2; ++at) slab.big[kMagazines[c].big_at - 1 + at].store_relaxed(0);
 }
 
 }  // namespace
@@ -47,18 +49,29 @@ class SectionAccess {
     return with(0U, [&](Slab& slab) { return slab_ops::push_batch(slab, c, blocks, count); });
   }
   u32 take_current(unsigned c) const {
+    if (ModelEnv::mutant("the current superblock is looked at, not taken"))
+      return static_cast<u32>(with(u64{0}, [&](Slab& slab) { return slab.current[c].load_relaxed(); }));
     return static_cast<u32>(
         with(u64{0}, [&](Slab& slab) { return slab_ops::exchange(slab, offset_of_current(c), 0); }));
   }
   bool put_current(unsigned c, u32 d) const {
+    if (ModelEnv::mutant("put over the current superblock"))
+      return with(true, [&](Slab& slab) { return slab_ops::exchange(slab, offset_of_current(c), d), true; });
     return with(u64{1}, [&](Slab& slab) { return slab_ops::replace(slab, offset_of_current(c), 0, d); }) == 0;
   }
   bool open(unsigned c, u64 area, u64 bytes, u64 closed) const {
     return with(u64{0}, [&](Slab& slab) { return slab_ops::open(slab, c, area, bytes, closed); }) == 1;
   }
-  bool move(unsigned, u64, u64, u64, u64) const { return false; }  // this class has no larger magazine
-  u64 grow(u64, u64, u64, u64) const { return 0; }
-  bool replace(u64, u64, u64) const { return false; }
+  bool move(unsigned c, u64 old_area, u64 old_bytes, u64 distance, u64 new_bytes) const {
+    return with(u64{0},
+                [&](Slab& slab) { return slab_ops::move(slab, c, old_area, old_bytes, distance, new_bytes); }) == 1;
+  }
+  u64 grow(u64 capacity_at, u64 expected, u64 end, u64 bytes) const {
+    return with(u64{0}, [&](Slab& slab) { return slab_ops::grow(slab, capacity_at, expected, end, bytes); });
+  }
+  bool replace(u64 offset, u64 expected, u64 value) const {
+    return with(~expected, [&](Slab& slab) { return slab_ops::replace(slab, offset, expected, value); }) == expected;
+  }
 
  private:
   template <class T, class F>
@@ -274,6 +287,8 @@ CacheProgram::CacheProgram(CacheScript s) : script_(s) {
   cpu_slabs_.init(entries_, 2, kNone);
   for (u32 n = 0; n < kCacheSlabs; ++n) {
     reset(slab_at(n));
+    const char* counters = reinterpret_cast<const char*>(&slab_at(n).counters);
+    explored::left_out[n] = {counters, counters + sizeof(Slab::counters)};
     model_name(&slab_at(n), sizeof(Slab), "slab", static_cast<int>(n));
     model_name(slab_at(n).top[kCacheClass], "top", static_cast<int>(n));
     model_name(slab_at(n).current[kCacheClass], "current", static_cast<int>(n));

@@ -56,6 +56,18 @@ std::vector<Scenario> forks() {
 }
 
 TEST(CpuSlabsModel, PromisesHoldInScenariosChosenByHand) { expect_hold(by_hand()); }
+std::vector<Scenario> pairs() {
+  constexpr const char* kScripts[] = {"m", "f", "mf", "fm"};
+  std::vector<Scenario> all;
+  for (const Cpus& cpus : {kOne, kTwo})
+    for (const char* setup : {"mm01", ">mm01", "mmmm01"})
+      for (const char* first : kScripts)
+        for (const char* second : {"m", "f", "mf", "d"}) all.push_back(scenario(cpus, 0, setup, 3, first, second));
+  return all;
+}
+
+TEST(CpuSlabsModel, PromisesHoldForEveryPairOfScripts) { expect_all_hold(limited(pairs(), 400)); }
+TEST(CpuSlabsModel, DISABLED_PromisesHoldForEveryPairOfScripts) { expect_all_hold(limited(pairs(), 10000)); }
 TEST(CpuSlabsModel, AChildOfAForkPutsBackWhatWasTakenOut) { expect_hold(forks()); }
 
 TEST(CpuSlabsModel, OthersFinishWhenAThreadStopsForEver) {
@@ -89,6 +101,7 @@ TEST(CpuSlabsModel, DISABLED_RandomWalksThroughLongScripts) {
 
 TEST(CpuSlabsMutants, AreCaught) {
   for (const char* mutant : {"sections are not interrupted", "nobody's word is heeded", "held beside the current one",
+                             "the current superblock is looked at, not taken", "put over the current superblock",
                              "what does not fit is forgotten", "closed before it is empty"})
     expect_mutant_caught(by_hand(), mutant);
   expect_mutant_caught(forks(), "always a new slab");

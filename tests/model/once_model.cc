@@ -94,6 +94,8 @@ TEST(OnceModel, OthersFinishWhenAThreadStopsForEver) {
 // -----------------------------------------------------------------------------------------------------------------
 
 // Scripts: c call claimant(); F fork; T make the third thread.
+enum class Pages { kWiped, kNotOffered, kRefusedOnce };
+
 class LivesProgram;
 LivesProgram* world = nullptr;
 
@@ -108,8 +110,8 @@ class LivesProgram {
   static constexpr int kThreads = 3;
   static constexpr unsigned kMadeLater = 1U << 2;
 
-  LivesProgram(bool pages_exist, const char* first, const char* second, const char* third)
-      : pages_exist_(pages_exist), script_{first, second, third} {
+  LivesProgram(Pages pages, const char* first, const char* second, const char* third)
+      : kept_pages_(pages), script_{first, second, third} {
     world = this;
     model_name(lives_, "lives");
     for (auto& page : pages_) model_name(page, "page", static_cast<int>(&page - pages_));
@@ -138,19 +140,19 @@ class LivesProgram {
       for (int k = 0; k < count_; ++k) {
         const auto& [b, other, later] = answers_[k];
         if (in_child == later) {
-          model_check(a.survivor == b.survivor, "a process has one survivor");
+          model_check(a.survivor == b.survivor || kept_pages_ == Pages::kRefusedOnce, "a process has one survivor");
           model_check(!a.may_replace(b.self), "what is held in this process is not taken over");
-        } else if (pages_exist_) {
+        } else if (kept_pages_ == Pages::kWiped) {
           model_check(Claimant::epoch(a.self) != Claimant::epoch(b.self), "a child has another epoch");
         }
         // What the thread that forked held before is still its own; what stayed behind is nobody's.
         if (in_child && !later && other == forked_)
           model_check(!a.may_replace(b.self), "the survivor keeps what it holds");
-        if (in_child && !later && other != forked_ && pages_exist_ && Claimant::thread(a.survivor) != 0)
+        if (in_child && !later && other != forked_ && kept_pages_ == Pages::kWiped && Claimant::thread(a.survivor) != 0)
           model_check(a.may_replace(b.self), "what stayed behind is taken over");
       }
     }
-    model_check(dropped_ <= 1, "a page too many is dropped");
+    model_check(dropped_ <= 2, "only pages that came too late are dropped");
   }
 
  private:
@@ -160,35 +162,43 @@ class LivesProgram {
     int thread;
     bool in_child;
   };
-  bool pages_exist_;
+  Pages kept_pages_;
   const char* script_[kThreads];
   process::Lives<NameEnv> lives_;
-  ModelEnv::Atomic<u64> pages_[3];
+  ModelEnv::Atomic<u64> pages_[4];
   ModelEnv::Atomic<u32> made_;
   Answer answers_[12] = {};
   int count_ = 0, first_ = 0, forked_ = -1, dropped_ = 0;
 };
 
 u64 NameEnv::wiped_page() {
-  if (!world->pages_exist_) return 0;
+  if (world->kept_pages_ == Pages::kNotOffered) return process::Lives<NameEnv>::kNoSupport;
   const u32 n = world->made_.fetch_add_relaxed(1);
-  model_check(n < 3, "as many pages as there are threads");
+  if (world->kept_pages_ == Pages::kRefusedOnce && n == 0) return 0;
+  model_check(n < 4, "no more pages than are asked for");
   return reinterpret_cast<u64>(&world->pages_[n]);
 }
 void NameEnv::drop_page(u64) { ++world->dropped_; }
 bool NameEnv::is_first_thread() { return model_thread() == world->first_; }
 
-Scenario lives(bool pages_exist, const char* first, const char* second, const char* third = "") {
-  Scenario each{
-      std::string(pages_exist ? "" : "without pages, ") + first + " | " + second + (*third ? " | " : "") + third,
-      program_type<LivesProgram>(pages_exist, first, second, third)};
+Scenario lives(Pages pages, const char* first, const char* second, const char* third = "") {
+  constexpr const char* kPages[] = {"", "no wiped pages, ", "refused once, "};
+  Scenario each{std::string(kPages[static_cast<int>(pages)]) + first + " | " + second + (*third ? " | " : "") + third,
+                program_type<LivesProgram>(pages, first, second, third)};
   each.options.reduction = Reduction::kSleep;
   return each;
 }
 std::vector<Scenario> names() {
-  return {lives(true, "c", "c"),         lives(true, "cc", "c"),        lives(true, "c", "cFc"),
-          lives(true, "c", "Fcc"),       lives(true, "c", "cFTc", "c"), lives(true, "c", "FcT", "c"),
-          lives(true, "", "cFTc", "cc"), lives(false, "c", "cFTc", "c")};
+  return {lives(Pages::kWiped, "c", "c"),
+          lives(Pages::kWiped, "cc", "c"),
+          lives(Pages::kWiped, "c", "cFc"),
+          lives(Pages::kWiped, "c", "Fcc"),
+          lives(Pages::kWiped, "c", "cFTc", "c"),
+          lives(Pages::kWiped, "c", "FcT", "c"),
+          lives(Pages::kWiped, "", "cFTc", "cc"),
+          lives(Pages::kNotOffered, "c", "cFTc", "c"),
+          lives(Pages::kRefusedOnce, "cc", "cFTc", "c"),
+          lives(Pages::kRefusedOnce, "cc", "c")};
 }
 
 TEST(LivesModel, PromisesHold) { expect_hold(names()); }
