@@ -293,8 +293,8 @@ class TraceMachine {
         pointer = Heap::valloc(size);
         break;
       case kPvalloc:
-        size = (size + page_size() - 1) / page_size() * page_size();
         pointer = Heap::pvalloc(size);
+        size = (size + page_size() - 1) / page_size() * page_size();
         break;
     }
     slot = {static_cast<unsigned char*>(pointer), size, 0, stamp_++};
