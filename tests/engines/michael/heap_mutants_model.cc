@@ -45,6 +45,10 @@ TEST(MichaelHeapMutants, WaitingForActiveIsCaught) {
   expect_mutant_caught(stopping, "waits for Active");
 }
 
+TEST(MichaelHeapMutants, EachMemoryOrderOfThePartialListIsNeeded) {
+  expect_hold(limited(heap_removal_scenarios(), 10000));
+  expect_orders_needed(limited(heap_removal_scenarios(), 10000), "michael/partial_list.h");
+}
 TEST(MichaelHeapMutants, DISABLED_EachMemoryOrderIsNeeded) {
   expect_orders_needed(heap_scenarios(kLimit), "michael/proc_heap.h");
 }

@@ -146,6 +146,8 @@ struct HeapProgram {
 std::vector<Scenario> heap_scenarios(std::uint64_t limit = 0);
 // How a pop is fooled by an anchor without a tag: the counts must come out as they were, too.
 std::vector<Scenario> heap_aba_scenarios();
+// What is removed from a list was made EMPTY by another thread.
+std::vector<Scenario> heap_removal_scenarios();
 std::vector<Scenario> heap_long_scenarios();  // with three threads: minutes
 // Every pair of threads' scripts in every situation, for one policy; every three.
 std::vector<Scenario> heap_pairs(const Policy& policy, ListKind list);

@@ -87,6 +87,14 @@ std::vector<Scenario> heap_scenarios(std::uint64_t limit) {
   return all;
 }
 
+std::vector<Scenario> heap_removal_scenarios() {
+  std::vector<Scenario> all;
+  for (const ListKind list : {ListKind::kFifo, ListKind::kLifo})
+    all.push_back(scenario("a listed one that another made EMPTY goes, and lives again", 2, "mmmmmmf0f1f", "f", "fmmm",
+                           "", kOne, list));
+  return all;
+}
+
 std::vector<Scenario> heap_aba_scenarios() {
   return {scenario("pop with the same anchor before and after", 4, "m1", "m", "mmff", "m")};
 }
