@@ -61,12 +61,12 @@ TEST(InheritanceModel, PromisesHoldForEveryPairOfScripts) { model::expect_all_ho
 
 // Longer: a sample of the three scripts, and of the two with a thread stopped.
 TEST(InheritanceModel, DISABLED_PromisesHoldForThreeScripts) {
-  model::expect_all_hold(model::limited(model::sample(triples(), 4000), 500));
+  model::expect_all_hold(model::limited(model::sample(triples(), 20000), 500));
 }
 TEST(InheritanceModel, DISABLED_OthersFinishInPairsAndAmongThree) {
   std::vector<Scenario> all = model::limited(scenarios(), 2000);
-  for (Scenario& each : model::limited(model::sample(pairs(), 300), 200)) all.push_back(each);
-  for (Scenario& each : model::limited(model::sample(triples(), 200), 100)) all.push_back(each);
+  for (Scenario& each : model::limited(model::sample(pairs(), 1000), 200)) all.push_back(each);
+  for (Scenario& each : model::limited(model::sample(triples(), 1000), 100)) all.push_back(each);
   for (Scenario& each : all) each.stalls = true;
   model::expect_all_hold(all);
 }

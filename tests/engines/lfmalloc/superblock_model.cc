@@ -34,7 +34,7 @@ TEST(LfmallocModel, PromisesHoldInRandomWalksThroughLongScripts) { expect_hold(l
 // ------------------
 
 TEST(LfmallocModel, DISABLED_PromisesHoldForPairsOfScripts) {
-  for (const Kind kind : {Kind::kSections, Kind::kCas}) expect_all_hold(limited(sample(pairs(kind), 250), 4000));
+  for (const Kind kind : {Kind::kSections, Kind::kCas}) expect_all_hold(limited(sample(pairs(kind), 500), 4000));
 }
 
 TEST(LfmallocModel, DISABLED_OthersFinishInPairsWhenAThreadStopsForEver) {

@@ -39,13 +39,13 @@ TEST(MichaelHeapModel, DISABLED_PromisesHoldInMoreExecutions) { expect_hold(heap
 
 TEST(MichaelHeapModel, DISABLED_PromisesHoldWithThreeThreads) {
   expect_hold(limited(heap_long_scenarios(), 100000));
-  expect_all_hold(limited(sample(heap_triples(), 300), 2000));
+  expect_all_hold(limited(sample(heap_triples(), 600), 2000));
 }
 
 TEST(MichaelHeapModel, DISABLED_PromisesHoldForPairsInEveryForm) {
   for (const ListKind list : {ListKind::kFifo, ListKind::kLifo})
     for (const Policy& policy : {Policy{1, false, Form::kLinked}, Policy{2, true, Form::kUntouched}})
-      expect_all_hold(limited(sample(heap_pairs(policy, list), 200), 3000));
+      expect_all_hold(limited(sample(heap_pairs(policy, list), 400), 3000));
 }
 
 TEST(MichaelHeapModel, DISABLED_OthersFinishInPairsWhenAThreadStopsForEver) {

@@ -158,7 +158,7 @@ std::vector<Scenario> long_ones() {
 TEST(MichaelPartialListModel, HoldsWithTwoThreads) { expect_hold(both()); }
 TEST(MichaelPartialListModel, HoldsWhereANodeIsRecycled) { expect_hold(recycled()); }
 TEST(MichaelPartialListModel, HoldsWithThreeThreads) { expect_hold(three_threads()); }
-TEST(MichaelPartialListModel, DISABLED_HoldsInLongerPrograms) { expect_hold(limited(long_ones(), 100000)); }
+TEST(MichaelPartialListModel, DISABLED_HoldsInLongerPrograms) { expect_hold(limited(long_ones(), 200000)); }
 
 TEST(MichaelPartialListModel, OthersFinishWhenAThreadStopsForEver) {
   std::vector<Scenario> scenarios;

@@ -98,7 +98,7 @@ TEST(PageManagerModel, EachMemoryOrderIsNeeded) {
 TEST(PageManagerModel, DISABLED_HoldsInLargerProgramsForLong) {
   std::vector<Scenario> scenarios = larger_programs();
   for (Scenario& each : three_threads()) scenarios.push_back(each);
-  expect_hold(limited(scenarios, 50000));
+  expect_hold(limited(scenarios, 200000));
 }
 TEST(PageManagerModel, DISABLED_OthersFinishWhereverAThreadStopsForEver) {
   std::vector<Scenario> scenarios = limited(small_programs(), 3000);
