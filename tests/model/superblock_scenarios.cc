@@ -115,7 +115,7 @@ std::vector<Scenario> superblock_long_scripts() {
   const char* walks = std::getenv("FREEWAY_MODEL_LIMIT");
   for (Scenario& each : all) {
     each.options.seed = seed ? std::strtoull(seed, nullptr, 10) : 20261120;
-    each.options.random_walks = walks ? std::strtoull(walks, nullptr, 10) : 1000000;
+    each.options.random_walks = walks ? std::strtoull(walks, nullptr, 10) : 250000;
   }
   return all;
 }
