@@ -68,7 +68,10 @@ class Plain {
   constexpr Plain() : value_{} {}
   constexpr explicit Plain(T value) : value_(value) {}
   T get() const { return value_; }
-  void set(T value) { value_ = value; }
+  // A plain store, too; atomic only because of get_unowned.
+  void set(T value) { __atomic_store_n(&value_, value, __ATOMIC_RELAXED); }
+  // For who owns nothing of it and can do with any value that it had: docs/optimistic-reads.md.
+  T get_unowned() const { return __atomic_load_n(&value_, __ATOMIC_RELAXED); }
 
  private:
   T value_;

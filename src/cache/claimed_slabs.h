@@ -80,7 +80,7 @@ class ClaimedSlabs {
   }
   // Claims slab `n`, or not.
   bool take(unsigned n, const process::Claimant& who) {
-    u64 seen = holders_[n].busy.load_relaxed();
+    u64 seen = holders_[n].busy.load_relaxed();  // OPTIMISTIC: holder
     if (!who.may_replace(seen) && !Env::mutant("held slabs are claimed")) return false;
     Env::step("claimed.seen");
     if (Env::mutant("claimed by a store")) return holders_[n].busy.store_relaxed(who.self), true;

@@ -135,6 +135,7 @@ class Magazines {
 
   // Blocks that move at a time: half a small magazine; out of a grown one an eighth.
   static unsigned refill_size(const Slab& home, unsigned c) {
+    // OPTIMISTIC: capacity
     return static_cast<unsigned>(clamp(home.capacity[c].load_relaxed() / 2, 1, kBatchMax));
   }
   static unsigned flush_size(const Slab& home, unsigned c) {

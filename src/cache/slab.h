@@ -59,9 +59,23 @@ constexpr std::array<MagazineShape, kClassCount> make_shapes() {
 
 inline constexpr std::array<MagazineShape, kClassCount> kMagazines = slab_detail::make_shapes();
 
-// Counts of what left the fast path. Plain adds: they may lose one when the CPU changes in between.
+// A count that loses one when the CPU changes in between.
+class LossyCount {
+ public:
+  u64 operator++() {
+    const u64 next = value_.load_relaxed() + 1;
+    value_.store_relaxed(next);
+    return next;
+  }
+  operator u64() const { return value_.load_relaxed(); }  // OPTIMISTIC: counters
+
+ private:
+  Atomic<u64> value_;
+};
+
+// Counts of what left the fast path.
 struct ClassCounters {
-  u64 slow_mallocs, slow_frees, refills, flushes;
+  LossyCount slow_mallocs, slow_frees, refills, flushes;
 };
 
 struct Slab {

@@ -23,7 +23,7 @@ Line& Line::text(const char* s, std::size_t width) {
 Line& Line::quoted(const char* s, std::size_t most) {
   for (; *s != 0; ++s) {
     if (most-- == 0) return text("...");
-    const bool control = (*s >= 0 && *s < ' ') || *s == 0x7f;
+    const bool control = static_cast<unsigned char>(*s) < ' ' || *s == 0x7f;
     put(control ? '?' : *s);
   }
   return *this;

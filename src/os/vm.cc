@@ -6,6 +6,7 @@
 #include <sys/auxv.h>
 
 #include "arch/atomic.h"
+#include "arch/tsan.h"
 #include "base/check.h"
 #include "os/syscall.h"
 
@@ -25,6 +26,7 @@ bool failed(long result) { return result < 0 && result >= -4095; }
 
 uptr map_raw(std::size_t bytes, u64 protection, u64 flags) {
   long result = raw_syscall(SYS_mmap, 0, bytes, protection, flags, ~u64{0}, 0);
+  tsan::after_map();
   return failed(result) ? 0 : static_cast<uptr>(result);
 }
 
@@ -114,7 +116,10 @@ std::size_t resident(uptr address, std::size_t bytes) {
   return backed;
 }
 
-bool release(uptr address, std::size_t bytes) { return raw_syscall(SYS_munmap, address, bytes) == 0; }
+bool release(uptr address, std::size_t bytes) {
+  tsan::before_unmap();
+  return raw_syscall(SYS_munmap, address, bytes) == 0;
+}
 
 namespace {
 constinit Atomic<u32> abandoned;  // reservations
@@ -144,7 +149,9 @@ bool can_move(std::size_t more_bytes) {
 }
 
 bool move(uptr from, std::size_t old_bytes, uptr to, std::size_t new_bytes) {
+  tsan::before_unmap();
   const long result = raw_syscall(SYS_mremap, from, old_bytes, new_bytes, kMoveTo, to);
+  tsan::after_map();
   if (!failed(result)) return true;
   if (result == -ENOSYS || result == -EPERM) {  // it did not even look
     release(to, new_bytes);
@@ -159,7 +166,10 @@ bool move(uptr from, std::size_t old_bytes, uptr to, std::size_t new_bytes) {
 }
 
 bool resize(uptr address, std::size_t old_bytes, std::size_t new_bytes) {
-  return !failed(raw_syscall(SYS_mremap, address, old_bytes, new_bytes, 0));
+  tsan::before_unmap();
+  const bool done = !failed(raw_syscall(SYS_mremap, address, old_bytes, new_bytes, 0));
+  tsan::after_map();
+  return done;
 }
 
 Answer wipe_on_fork(uptr address, std::size_t bytes) {

@@ -156,7 +156,7 @@ class Arena {
     const auto n = static_cast<unsigned>(frames);
     const auto a = static_cast<unsigned>(alignment);
     for (std::size_t chunk = hint_.load_relaxed(); chunk < count_; ++chunk) {
-      u64 used = chunks_[chunk].used.load_relaxed();
+      u64 used = chunks_[chunk].used.load_relaxed();  // OPTIMISTIC: frames
       for (;;) {
         unsigned first = chunk_word::find_run(used, n, a);
         if (first == kChunkFrames) break;

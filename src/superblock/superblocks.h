@@ -68,7 +68,7 @@ class Superblocks {
       if (d == 0) continue;
       // It may be another superblock's descriptor by now, or none's: its own word says what may be done with it.
       Descriptor<Env>& desc = backing_->descriptor(d);
-      u64 seen = desc.anchor.load_relaxed();
+      u64 seen = desc.anchor.load_relaxed();  // OPTIMISTIC: neighbour
       Env::step("superblock.found");
       const u64 entry = Env::mutant("entry forgotten") ? 0 : anchor::kEntry;
       if (anchor::may_take(seen, c, k.words) &&
@@ -287,7 +287,7 @@ class Superblocks {
       if (d == 0) return 0;
       Env::step("superblock.popped");
       Descriptor<Env>& desc = backing_->descriptor(d);
-      u64 seen = desc.anchor.load_relaxed();
+      u64 seen = desc.anchor.load_relaxed();  // OPTIMISTIC: list entry
       for (;;) {
         const anchor::Popped next = anchor::popped(seen, c, k.words);
         if (next.find == anchor::Find::kTombstone && !Env::mutant("no tombstone test")) {

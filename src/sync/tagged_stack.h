@@ -45,6 +45,7 @@ class TaggedStack {
   u32 pop(Links&& links) {
     u64 head = head_.load_acquire();  // [A1] pairs with [R1]
     while (StackHead::index(head) != 0) {
+      // OPTIMISTIC: link
       u32 below = links(StackHead::index(head)).load_relaxed();
       Env::step("stack.pop");
       if (head_.cas_relaxed_acquire(head, StackHead::next(head, below)))  // [A2] pairs with [R1]

@@ -137,6 +137,7 @@ struct ModelEnv {
       if (current_epoch() != 0) access_plain(field(), true);
       value_ = value;
     }
+    T get_unowned() const { return value_; }  // a peek: docs/optimistic-reads.md
 
    private:
     int field() const {

@@ -7,12 +7,13 @@ import argparse
 import sys
 from pathlib import Path
 
-from tools.lint import hygiene, last_touch, layers, orders, references
+from tools.lint import hygiene, last_touch, layers, optimistic, orders, references
 
 LINTS = {
     "layers": layers.check,
     "orders": orders.check,
     "last touch": last_touch.check,
+    "optimistic": optimistic.check,
     "hygiene": hygiene.check,
     "references": references.check,
 }

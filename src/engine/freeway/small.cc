@@ -22,6 +22,7 @@ uptr Backing::take_span(unsigned c, u32 descriptor) {
 
 // The frames may be anybody's, and another's in a moment; a descriptor is one for ever.
 u32 Backing::descriptor_at(uptr span, unsigned c) const {
+  // OPTIMISTIC: neighbour
   const FrameInfo info = heap_->substrate().map().get_unowned(span);
   if (info.kind() != FrameInfo::kSmall) return 0;
   return descriptor(info.value()).size_class.load_relaxed() == c ? info.value() : 0;

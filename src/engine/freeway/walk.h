@@ -11,7 +11,7 @@ using Desc = Descriptor<Machine>;
 // Whether the descriptor describes a superblock now: it was used (its anchor is stored last), and is neither in a pool
 // nor a tombstone.
 inline bool is_in_use(const Desc& d, unsigned c) {
-  const u64 a = d.anchor.load_relaxed();
+  const u64 a = d.anchor.load_relaxed();  // OPTIMISTIC: accounts
   return a != 0 && (anchor::is_held(a) || !anchor::is_empty(a, c, kSizeClasses[c].words));
 }
 

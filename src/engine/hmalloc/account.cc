@@ -18,20 +18,21 @@ using S = PaperSizes;
 // Freed local blocks count as live until coalescence, for nobody can have them before.
 void count(const Heap::Local& sb, std::size_t bytes, Account& account) {
   const uptr begin = reinterpret_cast<uptr>(&sb), end = begin + bytes;
-  const uptr start = clamp(sb.start_addr.get(), begin, end),
+  const uptr start = clamp(sb.start_addr.get_unowned(), begin, end),  // OPTIMISTIC: accounts
              current = clamp(sb.current_addr.load_relaxed(), start, end);
   ++account.superblocks;
-  account.live_blocks += clamp(sb.live_blocks(), 0, (current - start) / S::kLocalStep);
+  const u32 live = sb.allocated_num.get_unowned() - sb.freed_num.get_unowned();  // OPTIMISTIC: accounts
+  account.live_blocks += clamp(live, 0, (current - start) / S::kLocalStep);
   account.live_bytes += current - start;
   account.free_bytes += end - current;
 }
 
 void count(const Heap::Shared& sb, std::size_t bytes, Account& account) {
-  const u64 object = sb.object_size.get();
+  const u64 object = sb.object_size.get_unowned();  // OPTIMISTIC: accounts
   if (object == 0 || object % S::kLine != 0 || !fits_shared<S>(object)) return;  // not made yet
   const uptr start = reinterpret_cast<uptr>(&sb) + Heap::Shared::header_bytes();
   const u64 total = (reinterpret_cast<uptr>(&sb) + bytes - start) / object;
-  const uptr current = clamp(sb.current_addr.get(), start, start + total * object);
+  const uptr current = clamp(sb.current_addr.get_unowned(), start, start + total * object);  // OPTIMISTIC: accounts
   ++account.superblocks;
   u64 live = 0, cached = 0;
   for (uptr block = start; block < current; block += object) {

@@ -102,9 +102,9 @@ class Allocator {
   }
 
   // What there is, and what is wrong with it: `complain(what, address)` is called for each broken invariant. Exact while
-  // nobody else is inside.
+  // nobody else is inside. `walk`: follows lists of free blocks, too, through memory that may be the program's by then.
   template <class Complain>
-  Figures figures(Complain&& complain) {
+  Figures figures(Complain&& complain, bool walk = true) {
     Figures sum;
     hyper_.each([&](Hyper& hyper) {
       ++sum.hyperblocks;
@@ -113,8 +113,9 @@ class Allocator {
         if (Desc* desc = hyper.superblock[i].load_relaxed()) {
           ++used;
           const uptr sb = hyper.base.load_relaxed() + i * kSuperblockStride + kPrefix + kSuperblockSkip;
-          if (desc->sb.get() == sb && anchor::state(desc->anchor.load_relaxed()) != anchor::kEmpty)
-            count(*desc, sum, complain);
+          // OPTIMISTIC: accounts
+          if (desc->sb.get_unowned() == sb && anchor::state(desc->anchor.load_relaxed()) != anchor::kEmpty)
+            count(*desc, sum, complain, walk);
           else  // in the hands of a thread that makes it, or gives it back
             sum.free_bytes += kSuperblockBytes;
         }
@@ -165,18 +166,18 @@ class Allocator {
   }
 
   template <class Complain>
-  void count(const Desc& desc, Figures& sum, Complain&& complain) {
+  void count(const Desc& desc, Figures& sum, Complain&& complain, bool walk) {
     const u64 a = desc.anchor.load_relaxed();
     const Heap& owner = *desc.heap.load_relaxed();
     const u32 sz = owner.sc->sz, maxcount = owner.sc->maxcount;
     const u64 word = owner.active.load_relaxed();
     const bool active = active::descriptor_of(word) == reinterpret_cast<u64>(&desc);
     const u32 free = anchor::count(a) + (active ? active::credits_of(word) : 0);
-    const uptr sb = desc.sb.get();
+    const uptr sb = desc.sb.get_unowned();  // OPTIMISTIC: accounts
     if (active && anchor::state(a) != anchor::kActive) complain("an active superblock whose state is not ACTIVE", sb);
     if (free > maxcount) complain("a superblock with more free blocks than blocks", sb);
     u32 index = anchor::avail(a);
-    for (u32 n = 0; n < free && n < maxcount; ++n) {
+    for (u32 n = 0; walk && n < free && n < maxcount; ++n) {
       if (index >= maxcount) {
         complain("a list of free blocks that ends too early", sb);
         break;

@@ -67,7 +67,7 @@ void Engine::account(Account& account) {
     if (!account.audit) return;
     ++errors;
     complain(what, address);
-  });
+  }, account.audit);
   account.live_blocks += figures.live_blocks;
   account.live_bytes += figures.live_bytes;
   account.free_bytes += figures.free_bytes;

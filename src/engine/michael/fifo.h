@@ -40,6 +40,7 @@ class Fifo {
     for (;;) {
       u64 tail = tail_.load_acquire();  // [A2] pairs with [R2]
       auto& last = nodes(StackHead::index(tail)).link;
+      // OPTIMISTIC: queue
       u64 link = last.load_acquire();  // [A1] pairs with [R1]
       if (tail_.load_relaxed() != tail) continue;
       if (StackHead::index(link) != 0) {
@@ -66,7 +67,7 @@ class Fifo {
       const u32 first = StackHead::index(link);
       if (first == 0) return nullptr;
       if (dummy == StackHead::index(tail) && !Env::mutant("tail left behind")) move_tail(tail, first);
-      const u32 value = nodes(first).value.load_relaxed();
+      const u32 value = nodes(first).value.load_relaxed();  // OPTIMISTIC: queue
       Env::step("michael.fifo.get");
       if (!head_.cas_release(head, StackHead::next(head, first))) continue;  // [R3] pairs with [A3]
       Descriptor<Env>& desc = nodes(value);

@@ -134,6 +134,7 @@ class Heaps {
     do {
       prefix_at<Env>(block).store_relaxed(anchor::avail(seen));
       next = anchor::pushed(seen, index, maxcount);
+      // OPTIMISTIC: owner
       if (anchor::state(next) == anchor::kEmpty) heap = desc.heap.load_relaxed();  // line 13: it may be another's soon
       Env::step("michael.free");
     } while (!desc.anchor.cas_acq_rel(seen, next));  // [R1] [A1] pairs with [A1], line 18

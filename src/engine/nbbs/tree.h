@@ -119,7 +119,7 @@ class StampedTree {
   // For a search: n if it looks free, else the next node of its level that is worth a look. Changes nothing.
   Node seek(Node n) const {
     const Node c = In::root(n);
-    const u64 seen = at(c).load_relaxed();
+    const u64 seen = at(c).load_relaxed();  // OPTIMISTIC: tree
     if ((seen & W::kInUse) == 0) {
       const Node over = occupied_above(c);
       return over == 0 ? n : after(over, level_of(n));

@@ -207,7 +207,7 @@ using Block = Engine::Block;
 
 // The page block's class; null: it is on its way, or in the global cache. Read once: others may be at it.
 const ObjectClass* class_of(const Block& b) {
-  const u32 c = b.size_class.get();
+  const u32 c = b.size_class.get_unowned();  // OPTIMISTIC: accounts
   return b.is_header() && c - 1 < Engine::Classes::kClasses ? &Engine::Classes::kAll[c] : nullptr;
 }
 
@@ -215,7 +215,7 @@ const ObjectClass* class_of(const Block& b) {
 u32 count_list(const Block& b, const ObjectClass& k, u32 object) {
   u32 n = 0;
   for (; object >= k.first && object < k.limit && n < k.objects(); ++n)
-    object = const_cast<Block&>(b).link(object).get();
+    object = const_cast<Block&>(b).link(object).get_unowned();  // OPTIMISTIC: accounts
   return n;
 }
 u32 remote_count(const Block& b, const ObjectClass& k) {
@@ -235,7 +235,7 @@ void Engine::account(Account& account) {
     const Block& b = *reinterpret_cast<const Block*>(address);
     const ObjectClass* k = class_of(b);
     if (k == nullptr) return;
-    const u32 taken = static_cast<u32>(clamp(b.live.get(), 0, k->objects()));
+    const u32 taken = static_cast<u32>(clamp(b.live.get_unowned(), 0, k->objects()));  // OPTIMISTIC: accounts
     const u32 live = taken - static_cast<u32>(clamp(remote_count(b, *k), 0, taken));
     ++account.superblocks;
     account.live_blocks += live;

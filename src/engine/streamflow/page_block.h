@@ -37,7 +37,7 @@ struct PageBlock {
   typename Env::template Atomic<u32> holds_aligned;  // a block in here was given out at an address inside its object
 
   static constexpr u64 kGuard = 0x9e3779b97f4a7c15;
-  bool is_header() const { return guard.get() == (kGuard ^ address()); }
+  bool is_header() const { return guard.get_unowned() == (kGuard ^ address()); }  // OPTIMISTIC: accounts
 
   // A page block without live objects begins anew.
   void restart() {

@@ -67,6 +67,7 @@ class PageManager {
     for (int o = static_cast<int>(order); o <= kTop; ++o) {
       const u32 words = headers_.made() / 64 + 1;
       for (u32 word = 0; word < words; ++word)
+        // OPTIMISTIC: sets
         for (u64 hints = sets_[o][word].load_acquire(); hints != 0; hints &= hints - 1) {  // [A5] pairs with [R2]
           const Taken taken = take_from(word * 64 + lowest_bit(hints), order);
           if (taken.address != 0) return taken;

@@ -112,6 +112,7 @@ class Plain {
   constexpr explicit Plain(T value) : value_(value) {}
   T get() const { return value_; }
   void set(T value) { value_ = value; }
+  T get_unowned() const { return value_; }
 
  private:
   T value_;
