@@ -11,7 +11,7 @@ bool Substrate::start(const char* engine, ClassByte* classes, std::size_t huge_f
   const u64 limit = process::address_space_limit();
   const auto reserve = [limit]() -> u64 {
     for (std::size_t bytes = kPrimaryBytes; bytes >= kChunkSize; bytes /= 2) {
-      if (bytes > limit) continue;
+      if (bytes > limit / 2) continue;  // there must be room for slabs, metadata, and the program; further arenas come later
       if (const uptr base = vm::reserve(bytes, kChunkSize)) return base | log2_floor(bytes);
     }
     return 0;

@@ -285,6 +285,75 @@ void phases_in_a_control_group(const Options&) {
   proof("system calls", "control group", "programs", 1);
 }
 
+// --- Small real programs, as under `ulimit -v`.
+// -----------------------------------------------------------------------
+
+struct Ended {
+  int status;
+  std::string said;
+};
+
+// Runs the program with so much address space and, if `preload` is not null, with that library as its malloc.
+Ended run_limited(const char* const* argv, size_t bytes, const char* preload) {
+  const int output = ::memfd_create("output", MFD_CLOEXEC);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::dup2(output, 1);
+    ::dup2(output, 2);
+    if (preload != nullptr) ::setenv("LD_PRELOAD", preload, 1);
+    const rlimit space = {bytes, bytes};
+    ::setrlimit(RLIMIT_AS, &space);
+    ::execv(argv[0], const_cast<char* const*>(argv));
+    ::_exit(126);
+  }
+  Ended ended{wait_for(child), {}};
+  char text[4096];
+  const ssize_t n = ::pread(output, text, sizeof text, 0);
+  ended.said.assign(text, n > 0 ? static_cast<size_t>(n) : 0);
+  ::close(output);
+  return ended;
+}
+
+// From some limit on the program does its work, always, and that is at most `extra` MiB more than it needs with the C
+// library's malloc. (How it fails below is its own affair: dash recurses until its stack is full when it cannot say
+// that there is no memory because there is none.)
+void runs_from_some_limit_on(const char* const* argv, const char* expected, size_t extra) {
+  const char* const library = std::getenv("FREEWAY_LIB");
+  require(library != nullptr, "FREEWAY_LIB is not set");
+  if (::access(argv[0], X_OK) != 0) return;
+  size_t least = 0, least_without = 0, tried = 0;
+  for (size_t mib = 2; mib <= 400; mib += mib < 100 ? 1 : 25, tried++) {
+    const Ended with = run_limited(argv, mib * kMiB, library);
+    const bool works = WIFEXITED(with.status) && WEXITSTATUS(with.status) == 0 && with.said == expected;
+    least = !works ? 0 : least == 0 ? mib : least;  // near it, where things happen to lie decides
+    if (least_without == 0) {
+      const Ended without = run_limited(argv, mib * kMiB, nullptr);
+      if (WIFEXITED(without.status) && without.said == expected) least_without = mib;
+    }
+    if (least != 0 && mib > least + 30 && mib < 350) mib = 350;  // that will do
+  }
+  Line()
+      .text(argv[0])
+      .text(": runs from")
+      .count(least, "MiB on, without Freeway from")
+      .count(least_without, "MiB")
+      .write_to(1);
+  require(least != 0 && least <= least_without + extra, "a program needs too much address space", least, least_without);
+  proof("system calls", "ulimit -v", "programs", tried);
+}
+
+void small_programs_in_little_address_space(const Options&) {
+  constexpr const char* kShell[] = {"/bin/sh", "-c", "x=0; while [ $x -lt 300 ]; do x=$((x+1)); done; echo $x",
+                                    nullptr};
+  runs_from_some_limit_on(kShell, "300\n", 20);
+  constexpr const char* kPython[] = {"/usr/bin/python3", "-S", "-c",
+                                     "x = [bytes(1000) for _ in range(3000)]\n"
+                                     "try: y = bytes(1 << 40)\n"
+                                     "except MemoryError: print(len(x))",
+                                     nullptr};
+  runs_from_some_limit_on(kPython, "3000\n", 30);
+}
+
 // Limits that hold before the first call: set before any constructor runs.
 void first_of_all(int argc, char** argv, char**) {
   const auto is = [&](const char* name) {
@@ -306,12 +375,12 @@ int main(int argc, char** argv) {
   ::setenv("FREEWAY_ON_ERROR", "report", 1);
   tour.choose_cpus();
 #define FREEWAY_CASE(name) {#name, name}
-  return run_cases(
-      argc, argv,
-      {FREEWAY_CASE(mappings_run_out), FREEWAY_CASE(a_mapping_in_the_middle),
-       FREEWAY_CASE(mappings_run_out_before_the_first_call), FREEWAY_CASE(locked_memory_runs_out),
-       FREEWAY_CASE(locked_memory_runs_out_before_the_first_call), FREEWAY_CASE(locked_on_fault_before_the_first_call),
-       FREEWAY_CASE(address_space_runs_out), FREEWAY_CASE(address_space_runs_out_before_the_first_call),
-       FREEWAY_CASE(data_runs_out), FREEWAY_CASE(data_runs_out_before_the_first_call),
-       FREEWAY_CASE(a_block_grows_beyond_all_memory), FREEWAY_CASE(phases_in_a_control_group)});
+  return run_cases(argc, argv,
+                   {FREEWAY_CASE(mappings_run_out), FREEWAY_CASE(a_mapping_in_the_middle),
+                    FREEWAY_CASE(mappings_run_out_before_the_first_call), FREEWAY_CASE(locked_memory_runs_out),
+                    FREEWAY_CASE(locked_memory_runs_out_before_the_first_call),
+                    FREEWAY_CASE(locked_on_fault_before_the_first_call), FREEWAY_CASE(address_space_runs_out),
+                    FREEWAY_CASE(address_space_runs_out_before_the_first_call), FREEWAY_CASE(data_runs_out),
+                    FREEWAY_CASE(data_runs_out_before_the_first_call), FREEWAY_CASE(a_block_grows_beyond_all_memory),
+                    FREEWAY_CASE(phases_in_a_control_group), FREEWAY_CASE(small_programs_in_little_address_space)});
 }
