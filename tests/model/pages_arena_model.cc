@@ -271,6 +271,17 @@ std::vector<Scenario> commits() {
   };
 }
 
+std::vector<Scenario> long_scripts() {
+  return {
+      scenario("all kinds",
+               {{0xff, 0xf0, 3}, {0xf, 0xf0, 0}, {{8, 4}, {126, 2}}, {"t3gpt2ht1g", "gt4gt1ge2g", "pt2gt70gpt1"}}),
+      scenario("hardly any frames", {{1, 0, 1}, {1, 0, 0}, {{63, 2}, {70, 1}}, {"t1gt1gt2g", "gt1t1gg", "t1pt2gt1g"}}),
+      scenario("long runs", {{kTopTwo, kAll, 0xfff}, {kTopTwo, 0, 3}, {}, {"t66gt70g", "t67gpt66g", "t4gt64gt2g"}}),
+      scenario("memory is refused now and then",
+               {{0xff, 0, 0xf}, {}, {}, {"t4t3gg", "t2t4gg", "t8gt3g"}, 1, 4 * kFrameSize}),
+  };
+}
+
 std::vector<Scenario> all_scenarios() {
   std::vector<Scenario> all;
   for (auto* some : {&one_chunk, &over_chunks, &hints, &commits})
@@ -294,7 +305,10 @@ TEST(PagesArenaModel, RunsOverChunksAreTakenWholeOrNotAtAll) { expect_hold(over_
 TEST(PagesArenaModel, EveryFreeFrameIsFound) { expect_hold(hints()); }
 TEST(PagesArenaModel, WhatIsTakenIsAccessible) { expect_hold(commits()); }
 TEST(PagesArenaModel, OthersFinishWhenAThreadStopsForEver) { expect_hold(with_stalls(false)); }
+TEST(PagesArenaModel, ReductionsSeeAllOutcomes) { expect_reductions_see_all(all_scenarios(), 6); }
+TEST(PagesArenaModel, RandomWalksThroughLongScripts) { expect_hold(walked(long_scripts(), 2000)); }
 // Left to the long tests.
+TEST(PagesArenaModel, DISABLED_ManyRandomWalks) { expect_hold(walked(long_scripts(), 100'000)); }
 TEST(PagesArenaModel, DISABLED_OthersFinishInAllScenarios) { expect_hold(with_stalls(true)); }
 
 // Planted faults. The first two are what the code did once: the frames of a chunk could stay hidden.

@@ -274,6 +274,14 @@ std::vector<Scenario> larger() {
       200'000);
 }
 
+std::vector<Scenario> long_scripts() {
+  return {
+      scenario("all kinds", {2, "t40t20t10Bt30n", {"t30gb2pt1gk5", "gt20gk2t3p", "t70gk1pt9g"}}),
+      scenario("more arenas", {1, "t60t2A", {"gt3gt60gp", "t40gk3t30g", "t5xk1t5g"}}),
+      scenario("purges and clocks", {2, "t28t34At66B", {"gpt9gk4", "gk2t66gp", "k1pk3t2gk9"}}),
+  };
+}
+
 std::vector<Scenario> all_scenarios() {
   std::vector<Scenario> all = arenas();
   for (auto* some : {&counts, &purges})
@@ -290,6 +298,8 @@ TEST(PagesFramesModel, ArenasArePublishedOnceAndFoundByAll) { expect_hold(arenas
 TEST(PagesFramesModel, CountsAreExactWhenNobodyMoves) { expect_hold(counts()); }
 TEST(PagesFramesModel, WhatIsDirtyAndFreeGoes) { expect_hold(purges()); }
 TEST(PagesFramesModel, CountsAreNeverBelowTheTruthWhenAThreadStopsForEver) { expect_hold(with_stalls(counts())); }
+TEST(PagesFramesModel, RandomWalksThroughLongScripts) { expect_hold(walked(long_scripts(), 1000)); }
+TEST(PagesFramesModel, DISABLED_ManyRandomWalks) { expect_hold(walked(long_scripts(), 50'000)); }
 TEST(PagesFramesModel, DISABLED_AllHoldsInLargerPrograms) { expect_hold(larger()); }
 TEST(PagesFramesModel, DISABLED_OthersFinishWhenAThreadStopsForEver) { expect_hold(with_stalls(all_scenarios())); }
 

@@ -134,6 +134,7 @@ struct LargeProgram {
       case 'm':
         if (mine.any()) {
           const FrameInfo info = info_of(mine.oldest());
+          if (info.kind() != FrameInfo::kHuge) break;
           const Block block = mine.remove();
           const uptr target = large.move_huge(block.address, info, bytes);
           mine.add(target == 0 ? block : Block{target, move.number});
@@ -263,6 +264,15 @@ std::vector<Scenario> larger() {
   };
 }
 
+std::vector<Scenario> long_scripts() {
+  return {
+      scenario("mappings", {kHuge, "t2At2B", {"gt3r2m4g", "m3r2gt2g", "t2m5gt4g"}}),
+      scenario("mappings, and refusals", {kHuge, "t2At2B", {"gt3m4g", "m3gt2g", "t2gt4m5g"}, true}),
+      scenario("runs", {kRuns, "t20t20t3At2B", {"r5gt4g", "gt3r1g", "t9r8gt2g"}}),
+      scenario("both", {kHuge, "t1At2B", {"gt1gt2g", "r3gt1gt2", "t2gt1t1g"}, true}),
+  };
+}
+
 std::vector<Scenario> all_scenarios() {
   std::vector<Scenario> all = mappings();
   for (auto* some : {&refusals, &runs})
@@ -283,6 +293,9 @@ TEST(PagesLargeModel, OthersFinishWhenAThreadStopsForEver) {
   expect_hold(with_stalls(mappings()));
   expect_hold(with_stalls(refusals()));
 }
+TEST(PagesLargeModel, ReductionsSeeAllOutcomes) { expect_reductions_see_all(mappings(), 6); }
+TEST(PagesLargeModel, RandomWalksThroughLongScripts) { expect_hold(walked(long_scripts(), 2000)); }
+TEST(PagesLargeModel, DISABLED_ManyRandomWalks) { expect_hold(walked(long_scripts(), 50'000)); }
 TEST(PagesLargeModel, DISABLED_AllHoldsInLargerPrograms) { expect_hold(larger()); }
 TEST(PagesLargeModel, DISABLED_OthersFinishWhenAThreadStopsWithARun) { expect_hold(with_stalls(runs())); }
 

@@ -267,6 +267,7 @@ std::vector<Scenario> with_stalls(std::vector<Scenario> all) {
 
 TEST(PagesMapModel, OwnersFindTheirDescriptorsAndStrangersFindNoneThatIsNotThere) { expect_hold(scenarios()); }
 TEST(PagesMapModel, OthersFinishWhenAThreadStopsForEver) { expect_hold(with_stalls(scenarios())); }
+TEST(PagesMapModel, ReductionsSeeAllOutcomes) { expect_reductions_see_all(scenarios(), 6); }
 // Left to the long tests.
 TEST(PagesMapModel, DISABLED_ALeafIsMadeByThree) {
   expect_hold({scenario("a leaf is made by three", {false, 3, "", {"s1", "s1", "s1"}})});

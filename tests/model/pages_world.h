@@ -12,11 +12,18 @@
 //           program's and holds garbage until the mapping thread has zeroed it
 #pragma once
 
+#include <gtest/gtest.h>
 #include <sys/mman.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+#include <vector>
 
 #include "base/integers.h"
 #include "model/explorer.h"
 #include "model/model_env.h"
+#include "model/scenarios.h"
 #include "size/size_classes.h"
 
 namespace freeway::model {
@@ -198,6 +205,33 @@ struct PagesEnv : ModelEnv {
     return kernel->resize(address, old_bytes, new_bytes);
   }
 };
+
+// As many random executions of each, for scripts too long to be searched: FREEWAY_TEST_SEED, else a new seed (printed).
+inline std::vector<Scenario> walked(std::vector<Scenario> scenarios, std::uint64_t walks) {
+  const char* given = std::getenv("FREEWAY_TEST_SEED");
+  const std::uint64_t seed = given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device()();
+  for (Scenario& each : scenarios) {
+    each.options.random_walks = walks;
+    each.options.seed = seed;
+  }
+  return scenarios;
+}
+
+// Searches of the smaller scenarios with sleep sets alone have the outcomes of those with source sets.
+inline void expect_reductions_see_all(const std::vector<Scenario>& scenarios, int enough) {
+  int compared = 0;
+  for (const Scenario& each : scenarios) {
+    Options options = each.options;
+    options.reduction = Reduction::kSleep;
+    options.max_executions = 2000;
+    const Result all = explore_program(each.program, options);
+    if (!all.exhausted || all.outcomes.size() < 2) continue;  // too large, or too small to tell
+    EXPECT_EQ(explore_program(each.program, each.options).outcomes, all.outcomes) << each.name;
+    ++compared;
+  }
+  std::printf("  %d programs whose search with sleep sets has up to 2000 executions\n", compared);
+  EXPECT_GE(compared, enough);
+}
 
 // A letter of a script and the number behind it (1 if there is none).
 struct Move {
