@@ -267,6 +267,17 @@ void CacheProgram::drain(Hands&) {
   claimed_.release(0);
 }
 
+// Where the kernel interrupts no sections: the slab is put back as it was, and that of the own CPU is emptied in
+// sections.
+void CacheProgram::drain_own(Hands& mine) {
+  const auto refuse = [] { return ModelEnv::mutant("refused is taken for done"); };
+  cpu_slabs_.drain(0, who(), refuse, [this](Slab& slab) { magazines_.empty_class(use(&slab), kCacheClass); });
+  const SectionAccess access(*this, mine.cpu);
+  void* blocks[kBatchMax];
+  while (const unsigned n = access.pop_batch(kCacheClass, blocks, kBatchMax)) magazines_.flush(kCacheClass, blocks, n);
+  if (const u32 d = access.take_current(kCacheClass)) superblocks_.let_go(d);
+}
+
 void CacheProgram::fork() {
   model_fork();
   first_thread_ = forked_ = id();
@@ -359,6 +370,9 @@ void CacheProgram::act(char move, Hands& mine) {
       break;
     case 'r':
       if (mine.kept != claimed_.kSlabs) claimed_.release(std::exchange(mine.kept, claimed_.kSlabs));
+      break;
+    case 'D':
+      drain_own(mine);
       break;
     case 'a':
       if (Slab* slab = script_.mode == CacheMode::kSections ? cpu_slabs_.made(0) : claimed_.slab(0)) use(slab);

@@ -10,7 +10,7 @@
 //           address that it yields
 // Scripts   one letter an action:
 //             m malloc    f free the oldest block    > go to the other CPU
-//             d drain: empty a slab that another may be using, the first that there is
+//             d drain: empty a slab that another may be using, the first that there is; D where membarrier is refused
 //             c claim a slab and stay in it          u malloc, v free in it         r release it
 //             a look at a slab, as accounts do
 //             F fork: the others stay behind; c … F … r is a handler that forks within a call
@@ -121,6 +121,7 @@ class CacheProgram {
   Slab* make_slab(unsigned place);
   Slab& use(Slab* slab);
   void drain(Hands& mine);
+  void drain_own(Hands& mine);
   process::Claimant who();
   void fork();
   void check_places();

@@ -45,7 +45,8 @@ std::vector<Scenario> by_hand() {
       scenario(kTwo, 0, "mm", 2, "m", "d"),        scenario(kOne, 0, ">mm01", 2, "f", "f"),
       scenario(kTwo, 0, ">mm0", 2, "f", "d"),      scenario(kTwo, 0, "", 3, "m", "a"),
       scenario(kTwo, 1, "mm", 3, "d", "d"),        scenario(kTwo, 0, "mmm0", 3, "f>m", "d"),
-      scenario(kOne, 0, "mm01", 3, "f", "f", "a"),
+      scenario(kOne, 0, "mm01", 3, "f", "f", "a"), scenario(kTwo, 0, "mm0", 3, "f", "D"),
+      scenario(kTwo, 1, "m", 3, "m", "D"),
   };
 }
 
@@ -62,7 +63,7 @@ std::vector<Scenario> pairs() {
   for (const Cpus& cpus : {kOne, kTwo})
     for (const char* setup : {"mm01", ">mm01", "mmmm01"})
       for (const char* first : kScripts)
-        for (const char* second : {"m", "f", "mf", "d"}) all.push_back(scenario(cpus, 0, setup, 3, first, second));
+        for (const char* second : {"m", "f", "mf", "d", "D"}) all.push_back(scenario(cpus, 0, setup, 3, first, second));
   return all;
 }
 
@@ -100,9 +101,10 @@ TEST(CpuSlabsModel, DISABLED_RandomWalksThroughLongScripts) {
 }
 
 TEST(CpuSlabsMutants, AreCaught) {
-  for (const char* mutant : {"sections are not interrupted", "nobody's word is heeded", "held beside the current one",
-                             "the current superblock is looked at, not taken", "put over the current superblock",
-                             "what does not fit is forgotten", "closed before it is empty"})
+  for (const char* mutant :
+       {"sections are not interrupted", "nobody's word is heeded", "held beside the current one",
+        "the current superblock is looked at, not taken", "put over the current superblock",
+        "refused is taken for done", "what does not fit is forgotten", "closed before it is empty"})
     expect_mutant_caught(by_hand(), mutant);
   expect_mutant_caught(forks(), "always a new slab");
 }
