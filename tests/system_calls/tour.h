@@ -148,7 +148,10 @@ class Tour {
   void every_function() {
     for (const size_t size : {size_t{40}, size_t{1500}, size_t{70'000}, size_t{1} << 20}) {
       errno = 0;
-      put(0, ::calloc(1, size), size, 16, "calloc");
+      auto* zeroed = static_cast<unsigned char*>(::calloc(1, size));
+      each_probe(zeroed == nullptr ? 0 : size,
+                 [&](size_t at) { require(zeroed[at] == 0, "calloc is not zero", size, at); });
+      put(0, zeroed, size, 16, "calloc");
       errno = 0;
       put(1, ::reallocarray(nullptr, 2, size), 2 * size, 16, "reallocarray");
       errno = 0;

@@ -21,6 +21,8 @@
 #include <thread>
 
 #include "arch/slab_layout.h"
+#include "os/lives.h"
+#include "os/machine.h"
 
 extern "C" {
 extern const unsigned int __rseq_size __attribute__((weak));
@@ -224,6 +226,26 @@ TEST(Claimant, AThreadThatAsksBeforeTheOneThatForkedTakesNothingFromIt) {
                  Claimant::epoch(made.self) != Claimant::epoch(mine)};
     }), 1u);
   }
+}
+
+// A kernel that refuses the page the first time.
+struct RefusingOnce : Machine {
+  static inline int asked = 0;
+  static inline u64 page = 0;
+  static u64 wiped_page() { return asked++ == 0 ? 0 : reinterpret_cast<u64>(&page); }
+  static void drop_page(u64) {}
+  static bool is_first_thread() { return true; }
+};
+
+TEST(Claimant, APageThatIsRefusedIsAskedForAgain) {
+  process::Lives<RefusingOnce> lives;
+  const Claimant before = lives.claimant(77);
+  EXPECT_EQ(Claimant::thread(before.survivor), 0u) << "nothing is taken over for now";
+  const Claimant after = lives.claimant(78);
+  EXPECT_EQ(RefusingOnce::asked, 2);
+  EXPECT_EQ(after.survivor, after.self);
+  EXPECT_EQ(RefusingOnce::page, after.self);
+  EXPECT_FALSE(after.may_replace(before.self)) << "both are in one process";
 }
 
 TEST(Claimant, ThreadsThatAskAtOnceAreInOneEpoch) {
