@@ -136,7 +136,7 @@ def kill_group(leader: int) -> None:
 
 def reason(output: str) -> str:
     """The line that says what a test has found."""
-    for mark in ("FAILED:", "audit:", "Failure", "freeway:", "crash:", "no end within", "hang:", "FAILED"):
+    for mark in ("FAILED:", "audit:", "FAILED  ]", "freeway:", "crash:", "no end within", "hang:", "FAILED"):
         for line in output.splitlines():
             if mark in line:
                 return line.strip()[:150]

@@ -22,7 +22,7 @@ def handler_at_every_instruction(case: str, of_symbols: str, rseq: bool = True) 
     """Of the symbols whose names contain `of_symbols`: seconds, not minutes."""
     return Killer(
         "tests/signal/signal_every_instruction_test",
-        ("--only", case, "--seconds", "30"),
+        ("--only", case, "--seconds", "60"),
         (f"FREEWAY_RSEQ={int(rseq)}", f"FREEWAY_TOUR_ONLY={of_symbols}"),
     )
 
@@ -46,7 +46,7 @@ class Mutant:
     text: str
     replacement: str
     killer: Killer
-    seconds: int = 120
+    seconds: int = 240
     only_on: str = ""  # a processor, as platform.machine() names it
 
 
@@ -185,11 +185,14 @@ MUTANTS = (
         handler_at_every_instruction("handler_allocates", "give_span"),
     ),
     Mutant(
-        "metadata: two threads take the same descriptor",
-        "pages/metadata.h",
-        "if (cursor_.cas_release(seen, next)) return index;",
-        "if (cursor_.store_release(next), true) return index;",
-        handler_at_every_instruction("handler_allocates", "Metadata"),
+        "arena: two threads take the same frames",
+        "pages/arena.h",
+        """        if (!chunks_[chunk].used.cas_acquire(used, used | mask)) continue;  // [A1] pairs with [R1]
+        Env::step("arena.taken");
+""",
+        """        chunks_[chunk].used.store_release(used | mask);
+""",
+        handler_at_every_instruction("handler_allocates", "take_short"),
     ),
     Mutant(
         "purge: frames in use lose their memory",

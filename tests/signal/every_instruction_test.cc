@@ -57,6 +57,7 @@ void handler_allocates(const Options& options) {
   const freeway_audit_t audit = require_clean_audit("audit after handlers at every instruction");
   require(superblocks_lost(audit) == 0 && audit.frames_stranded == 0, "memory was lost though every call came back",
           superblocks_lost(audit), audit.frames_stranded);
+  require_caches_in_use();
 }
 
 // --- The handler jumps out of the call. -----------------------------------------------------------------------------
@@ -130,6 +131,7 @@ void handler_forks(const Options& options) {
   });
   drills->empty();
   require_clean_audit("audit after forks at every instruction");
+  require_caches_in_use();
 }
 
 }  // namespace

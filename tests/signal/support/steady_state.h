@@ -7,6 +7,7 @@
 #ifndef FREEWAY_TESTS_SIGNAL_SUPPORT_STEADY_STATE_H
 #define FREEWAY_TESTS_SIGNAL_SUPPORT_STEADY_STATE_H
 
+#include "engine_under_test.h"
 #include "signal/support/block_mix.h"
 #include "signal/support/heap_account.h"
 
@@ -40,6 +41,20 @@ inline void require_steady_state(uint64_t seed) {
   for (void* block : table) ::free(block);
   require(purges * 10 <= kTimes,
           "a constant set of blocks, but memory is given back at every turn (purges, of so many frees)", purges, kTimes);
+}
+
+// Whether blocks that this thread frees are kept for it to have again: a slab that a call has taken and not given back would
+// show as nothing but slowness. Not under FREEWAY_HARDEN, where nothing is kept.
+inline void require_caches_in_use() {
+  if (heap_account.stats == nullptr || !freeway::test::on_flagship() || ::getenv("FREEWAY_HARDEN") != nullptr) return;
+  trim_heap();  // what is in caches is now in none
+  void* blocks[50];
+  for (void*& block : blocks) block = ::malloc(64);
+  for (void* block : blocks) ::free(block);
+  freeway_stats_t stats;
+  heap_account.stats(&stats, sizeof stats);
+  require(stats.cached >= sizeof blocks / sizeof *blocks * 64, "freed blocks are not kept: where is this thread's slab?",
+          stats.cached);
 }
 
 }  // namespace freeway_test
