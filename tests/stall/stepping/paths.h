@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: MIT
+//
+// Paths: a thread's way through all slow paths of the library, leg by leg, the cheap ones first. It may be stopped, for
+// ever, at any step: a block leaves the table before a call may lose it, and in_hand() says what it would lose now.
+#ifndef FREEWAY_TESTS_STALL_STEPPING_PATHS_H
+#define FREEWAY_TESTS_STALL_STEPPING_PATHS_H
+
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <atomic>
+
+#include "signal/support/block_mix.h"
+#include "signal/support/heap_account.h"
+
+namespace freeway_test {
+
+class Paths {
+ public:
+  enum Leg : size_t { kSmall, kMedium, kSwing, kPartial, kResizes, kLarge, kHuge, kTrim, kRefused, kBulk, kLegs };
+
+  // Outside the heap.
+  void begin(uint64_t seed) {
+    random_ = Random(seed);
+    if (blocks_ != nullptr) return;
+    void* memory = ::mmap(nullptr, kTable * sizeof(void*), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    require(memory != MAP_FAILED, "no mapping");
+    blocks_ = static_cast<void* volatile*>(memory);
+  }
+
+  void run(size_t leg) {
+    switch (leg) {
+      case kSmall:
+        return burst(random_.one_in(2) ? 32u << random_.below(5) : random_.between(kSmallestBlock, 1024), 400);
+      case kMedium:
+        return burst(random_.between(1025, 32768), 40);
+      case kSwing:
+        for (int i = 0; i < 3; i++) burst(32, 1200);  // more than a magazine holds before it grows
+        return;
+      case kPartial:
+        return partial(random_.between(400, 1000));
+      case kResizes:
+        return resizes();
+      case kLarge:
+        return large();
+      case kHuge:
+        return huge();
+      case kTrim:
+        return trim();
+      case kRefused:
+        return refused();
+      default:
+        return bulk();
+    }
+  }
+
+  // Blocks that are live when the thread ends.
+  void leave_some() {
+    for (size_t i = 0; i < 300; i++) get(i, random_.between(kSmallestBlock, 3000));
+    for (size_t i = 300; i < kStamped; i++) get(i, 48);  // superblocks in which nothing is free
+  }
+
+  // What other threads may do at the same time, too: all that does not concern the whole process.
+  void run_beside_others() {
+    for (size_t leg = 0; leg < kRefused; leg++) run(leg);
+    verify("a block is damaged beside a stopped thread");
+  }
+  static constexpr size_t kLegsBesideOthers = kRefused;
+
+  void verify(const char* where) const {
+    for (size_t i = 0; i < kStamped; i++)
+      if (const void* block = blocks_[i]) freeway_test::verify(block, where);
+  }
+  void empty() {
+    for (size_t i = 0; i < kStamped; i++) drop(i);
+    for (size_t i = kStamped; i < kTable; i++) drop_plain(i);
+    note(0);
+  }
+  // Bytes of the program's own that the call of the moment has in hand.
+  size_t in_hand() const { return in_hand_; }
+
+  static void lift_memory_limit() { limit_memory(RLIM_INFINITY); }
+
+ private:
+  static constexpr size_t kStamped = 1500, kTable = kStamped + 280'000;
+
+  static void limit_memory(rlim_t bytes) {
+    rlimit limit;
+    if (::getrlimit(RLIMIT_AS, &limit) != 0) return;
+    limit.rlim_cur = std::min(bytes, limit.rlim_max);
+    ::setrlimit(RLIMIT_AS, &limit);
+  }
+  void note(size_t bytes) {
+    in_hand_ = bytes;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  }
+  void get(size_t i, size_t size) {
+    drop(i);
+    note(size);
+    blocks_[i] = allocate_block(random_, size);
+    note(0);
+  }
+  void drop(size_t i) {
+    void* block = blocks_[i];
+    if (block == nullptr) return;
+    blocks_[i] = nullptr;
+    note(seed_size(seed_of(block)));
+    release_block(block);
+    note(0);
+  }
+  void resize(size_t i, size_t size) {
+    void* block = blocks_[i];
+    if (block == nullptr) return get(i, size);
+    blocks_[i] = nullptr;
+    note(seed_size(seed_of(block)) + size);
+    blocks_[i] = resize_block(random_, block, size);
+    note(0);
+  }
+  void drop_plain(size_t i) {
+    void* block = blocks_[i];
+    blocks_[i] = nullptr;
+    if (block != nullptr) ::free(block);
+  }
+
+  // Superblocks become full, partly free, then empty; some in another order than that of their blocks.
+  void burst(size_t size, size_t count) {
+    for (size_t i = 0; i < count; i++) get(i, size);
+    for (size_t first = 0; first < 7; first++)
+      for (size_t i = first; i < count; i += 7) drop(i);
+  }
+  // Neighbours that are partly free, which refills go on to one after the other.
+  void partial(size_t size) {
+    constexpr size_t kMany = 1400;
+    for (size_t i = 0; i < kMany; i++) get(i, size);
+    for (size_t i = 0; i < kMany; i += 2) drop(i);
+    for (size_t i = 0; i < kMany; i += 2) get(i, size);
+    for (size_t i = 0; i < kMany; i++) drop(i);
+  }
+  void resizes() {
+    for (size_t size = 40; size < 300'000; size = size * 3 / 2 + random_.below(size)) resize(random_.below(8), size);
+    for (size_t i = 0; i < 8; i++) resize(i, random_.between(16, 2000));
+    for (size_t i = 0; i < 8; i++) drop(i);
+  }
+  // Runs of frames that follow each other; growth that finds its way free, or blocked behind the end of a chunk.
+  void large() {
+    constexpr size_t kRuns = 12, kFrames = 20;
+    for (size_t i = 0; i < kRuns; i++) get(i, random_.between(kFrames - 2, kFrames) * kFrameBytes);
+    for (size_t i = 1; i < kRuns; i += 2) drop(i);
+    for (size_t i = 0; i < kRuns; i += 2) resize(i, random_.between(kFrames + 2, 3 * kFrames) * kFrameBytes);
+    for (size_t i = 0; i < kRuns; i += 2) resize(i, random_.between(2, kFrames) * kFrameBytes);
+    for (size_t i = 0; i < kRuns; i++) drop(i);
+  }
+  // Of the pages only a few are touched.
+  void huge() {
+    constexpr size_t kMiB = size_t{1} << 20, kFirst = 300;
+    const size_t i = kStamped;
+    note(2000 * kMiB);
+    blocks_[i] = ::malloc(kFirst * kMiB);
+    for (const size_t mib : {kFirst + 30, kFirst + 400, kFirst}) {
+      void* const block = blocks_[i];
+      blocks_[i] = nullptr;
+      if (block == nullptr) break;  // where the kernel refuses mappings
+      void* const moved = ::realloc(block, mib * kMiB);
+      blocks_[i] = moved == nullptr ? block : moved;
+    }
+    drop_plain(i);
+    note(0);
+  }
+  void trim() {
+    for (size_t i = 0; i < 300; i++) get(i, random_.between(16, 3000));
+    for (size_t i = 0; i < 300; i += 2) drop(i);
+    trim_heap();
+    for (size_t i = 0; i < 300; i++) drop(i);
+    trim_heap();
+  }
+  // The kernel refuses memory: everything that may be given back is looked for first.
+  void refused() {
+    for (size_t i = 0; i < 100; i++) get(i, random_.between(16, 200));
+    for (size_t i = 0; i < 100; i++) drop(i);
+    note(size_t{300} << 20);
+    limit_memory(4096);
+    void* block = ::malloc(size_t{300} << 20);
+    lift_memory_limit();
+    ::free(block);
+    note(0);
+  }
+  // Many blocks that are never touched, until further arenas and segments of metadata are needed.
+  void bulk() {
+    constexpr size_t kBytes = 2048;
+    note(kBytes);
+    for (size_t i = kStamped; i < kTable; i++) {
+      void* const block = ::malloc(kBytes);
+      if (block == nullptr) break;  // where the kernel refuses mappings
+      blocks_[i] = block;
+    }
+    for (size_t i = kStamped; i < kTable; i++) drop_plain(i);
+    note(0);
+  }
+
+  Random random_{0};
+  volatile size_t in_hand_ = 0;
+  void* volatile* blocks_ = nullptr;
+};
+
+}  // namespace freeway_test
+
+#endif  // FREEWAY_TESTS_STALL_STEPPING_PATHS_H

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+//
+// sites.h: every place in src/ that is marked with Env::step("name"): found in the sources, so that a mark that no test
+// stops at is noticed.
+#ifndef FREEWAY_TESTS_STALL_STEPPING_SITES_H
+#define FREEWAY_TESTS_STALL_STEPPING_SITES_H
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "engine_under_test.h"
+#include "signal/support/failure.h"
+#include "signal/support/heap_account.h"
+
+namespace freeway_test {
+
+struct Site {
+  std::string file;  // from src/ on
+  int line;
+  std::string name;
+  bool again = false;  // there is another of this name in the file: the line tells them apart
+
+  bool is_at(const char* its_name, const char* its_file, int its_line) const {
+    if (std::strcmp(its_name, name.c_str()) != 0 || (again && its_line != line)) return false;
+    const size_t length = std::strlen(its_file);
+    return length >= file.size() && std::strcmp(its_file + length - file.size(), file.c_str()) == 0;
+  }
+};
+
+inline std::string contents_of(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+// Of nbbs: the algorithms as published and behind a lock, which promise nothing (GUARANTEES.md).
+inline bool promises_nothing(const std::string& file) {
+  return file.starts_with("engine/nbbs/published") || file == "engine/nbbs/spin_tree.h";
+}
+
+// The marks in code that the library which is malloc here was made from: those in the layers that all share and in its
+// engine's own folder, as far as their templates are instantiated, so that their names are in its file.
+inline std::vector<Site> sites_of_this_library() {
+  const char* const root = std::getenv("FREEWAY_SOURCE_DIR");
+  require(root != nullptr, "FREEWAY_SOURCE_DIR is not set");
+  const char* const engine = std::getenv("FREEWAY_TEST_ENGINE");
+  const std::string own = std::string("engine/") + (engine != nullptr ? engine : "freeway") + "/";
+  Dl_info library = {};
+  require(::dladdr(::dlsym(RTLD_DEFAULT, "freeway_audit"), &library) != 0, "no library of ours");
+  const std::string binary = contents_of(library.dli_fname);
+
+  std::vector<Site> sites;
+  const std::filesystem::path src = std::filesystem::path(root) / "src";
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(src)) {
+    const std::string file = entry.path().lexically_relative(src).string();
+    if (!file.ends_with(".h") && !file.ends_with(".cc")) continue;
+    if ((file.starts_with("engine/") && !file.starts_with(own)) || promises_nothing(file)) continue;
+    std::ifstream in(entry.path());
+    std::string text;
+    for (int line = 1; std::getline(in, text); line++) {
+      constexpr char kMark[] = "step(\"";
+      const size_t at = text.find(kMark);
+      if (at == std::string::npos) continue;
+      const size_t begin = at + sizeof kMark - 1;
+      const std::string name = text.substr(begin, text.find('"', begin) - begin);
+      if (binary.find(name + '\0') != std::string::npos) sites.push_back({file, line, name});
+    }
+  }
+  std::sort(sites.begin(), sites.end(),
+            [](const Site& a, const Site& b) { return a.file != b.file ? a.file < b.file : a.line < b.line; });
+  for (size_t i = 1; i < sites.size(); i++)
+    for (size_t j = 0; j < i; j++)
+      if (sites[i].file == sites[j].file && sites[i].name == sites[j].name) sites[i].again = sites[j].again = true;
+  require(!sites.empty(), "no steps: is this the library for this test?");
+  return sites;
+}
+
+// Places that this form of the library does not come to; another run of this test does, unless said otherwise.
+inline bool belongs_to_another_form(const Site& site) {
+  const std::string& name = site.name;
+  const char* const order = std::getenv("FREEWAY_PARTIAL_LIST");
+  const bool lifo = order != nullptr && std::strcmp(order, "lifo") == 0;
+  if (freeway::test::on_flagship())  // only where CPUs have slabs of their own
+    return !rseq_mode() && (name.starts_with("drain.") || name == "heap.seized" || name == "heap.installed");
+  // The layers that all share are the flagship's matter.
+  if (!site.file.starts_with("engine/") && !site.file.starts_with("sync/")) return true;
+  if (site.file == "engine/lfmalloc/protection.h") return rseq_mode();  // hashed heaps, and CPUs' heaps
+  if (site.file == "engine/lfmalloc/cpu_table.h") return !rseq_mode();
+  if (name.starts_with("michael.lifo") || name.starts_with("michael.fifo"))
+    return name.starts_with("michael.lifo") != lifo;
+  // Only where two threads meet in it at the same moment: tests/engines/michael/heap_model.cc stops there.
+  if (name == "michael.active.return") return true;
+  // Where a thread ends whose page blocks are full, and what others do with those: in remotely_freed_model.cc there.
+  if (name == "remote.orphan" || name == "remote.adopt" || name == "remote.hand_over") return true;
+  // Of a handler inside its own thread's heap: tests/engines/hmalloc/inheritance_model.cc stops there.
+  return name == "hmalloc.late";
+}
+
+}  // namespace freeway_test
+
+#endif  // FREEWAY_TESTS_STALL_STEPPING_SITES_H
