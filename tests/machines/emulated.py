@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: MIT
+#
+# What tests of emulated machines share: Debian's kernels, an initial file system with one program, qemu's console.
+"""Boots a program as the init process of an emulated machine, under a kernel of Debian's."""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+SUITES = ("bookworm", "trixie")
+SKIPPED = 77
+
+
+class MissingError(Exception):
+    """Something that this needs is not there."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """An emulated machine and the kernel that it boots."""
+
+    name: str
+    suite: str  # of Debian
+    package: str  # regular expression
+    says: str  # on the console: which path is taken
+    options: tuple[str, ...] = field(default=())  # of qemu
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A processor architecture: what it is called by Debian and by qemu, and where its console is."""
+
+    architecture: str
+    emulator: str
+    options: tuple[str, ...]
+    console: str
+
+
+def folder(name: str) -> Path:
+    """Where downloads and results of the test `name` stay for the next time."""
+    work = Path(os.environ.get("FREEWAY_BUILD_DIR", ROOT / "build/release")) / name
+    work.mkdir(parents=True, exist_ok=True)
+    return work
+
+
+def require_tools(*tools: str) -> None:
+    """MissingError unless these programs, and what authenticates Debian's archive, are there."""
+    missing = [tool for tool in (*tools, "apt-get", "dpkg-deb") if shutil.which(tool) is None]
+    if not KEYRING.exists():
+        missing.append(str(KEYRING))
+    if missing:
+        raise MissingError(f"{', '.join(missing)} missing")
+
+
+def output_of(command: Sequence[str | Path], work: Path, environment: dict[str, str] | None = None) -> str:
+    """What a command says; MissingError if it fails."""
+    everything = os.environ | (environment or {})
+    done = subprocess.run(command, capture_output=True, text=True, env=everything, cwd=work, check=False)
+    if done.returncode != 0:
+        raise MissingError(f"{' '.join(map(str, command))}: {done.stderr.strip()[-500:]}")
+    return done.stdout
+
+
+def archive_address(work: Path) -> str:
+    """Where this system gets Debian's packages from."""
+    command = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", "Component: main"]
+    found = [line for line in output_of(command, work).split() if line.rstrip("/").endswith("/debian")]
+    if not found:
+        raise MissingError("apt's sources name no Debian archive")
+    return found[0]
+
+
+@functools.cache
+def package_state(work: Path, architecture: str) -> dict[str, str]:
+    """An apt of our own, also for another architecture: the environment that makes apt-get use it."""
+    state = work / "apt"
+    for below in ("lists/partial", "cache/archives/partial"):
+        (state / below).mkdir(parents=True, exist_ok=True)
+    (state / "status").touch()
+    address = archive_address(work)
+    lines = [f"deb [arch={architecture} signed-by={KEYRING}] {address} {suite} main\n" for suite in SUITES]
+    (state / "sources.list").write_text("".join(lines))
+    settings = {
+        "APT::Architecture": architecture,
+        "APT::Architectures": architecture,
+        "APT::Sandbox::User": "root",
+        "Dir::State": state,
+        "Dir::State::lists": state / "lists",
+        "Dir::State::status": state / "status",
+        "Dir::Cache": state / "cache",
+        "Dir::Etc::SourceList": state / "sources.list",
+        "Dir::Etc::SourceParts": "/dev/null",
+        "Acquire::Languages": "none",
+    }
+    (state / "apt.conf").write_text("".join(f'{name} "{value}";\n' for name, value in settings.items()))
+    environment = {"APT_CONFIG": str(state / "apt.conf")}
+    output_of(["apt-get", "update"], work, environment)
+    return environment
+
+
+def kernel_of(machine: Machine, kind: Kind, work: Path) -> Path:
+    """The machine's kernel, downloaded the first time; the system's own packages are not touched."""
+    place = work / machine.name
+    for found in place.glob("boot/vmlinuz-*"):
+        return found
+    environment = package_state(work, kind.architecture)
+    names = output_of(["apt-cache", "pkgnames", "linux-image-6"], work, environment).split()
+    fitting = sorted(name for name in names if re.fullmatch(machine.package, name))
+    if not fitting:
+        raise MissingError(f"{machine.suite} has no kernel {machine.package}")
+    output_of(["apt-get", "download", fitting[-1]], work, environment)
+    (package,) = work.glob(f"{fitting[-1]}_*.deb")
+    unpacked = work / f"{machine.name}.unpacked"
+    output_of(["dpkg-deb", "-x", package, unpacked], work)
+    place.mkdir(exist_ok=True)
+    (unpacked / "boot").rename(place / "boot")  # its kernel is there completely or not at all
+    shutil.rmtree(unpacked)
+    package.unlink()
+    (kernel,) = place.glob("boot/vmlinuz-*")
+    return kernel
+
+
+def initial_file_system(program: Path, work: Path) -> Path:
+    """A cpio archive ("newc") with the program as /init: header, name, contents, each padded to 4 bytes."""
+
+    def member(name: str, mode: int, content: bytes) -> bytes:
+        fields = (0, mode, 0, 0, 1, 0, len(content), 0, 0, 0, 0, len(name) + 1, 0)
+        head = b"070701" + b"".join(b"%08X" % number for number in fields) + name.encode() + b"\0"
+        return head + b"\0" * (-len(head) % 4) + content + b"\0" * (-len(content) % 4)
+
+    image = work / "initial_file_system.gz"
+    archive = member("init", 0o100755, program.read_bytes()) + member("TRAILER!!!", 0, b"")
+    image.write_bytes(gzip.compress(archive, 1))
+    return image
+
+
+def boot(machine: Machine, kind: Kind, image: Path, work: Path, settings: str, timeout_s: int) -> str | None:
+    """Boots the machine and waits for its end. What its console said, if that has PASSED and the path to be taken."""
+    command = [kind.emulator, *kind.options, *machine.options, "-nographic", "-no-reboot", "-nic", "none"]
+    command += ["-kernel", str(kernel_of(machine, kind, work)), "-initrd", str(image)]
+    command += ["-append", f"console={kind.console} quiet panic=-1 FREEWAY_VERBOSE=1 {settings}"]
+    print(f"== {machine.name}", flush=True)
+    console = work / f"{machine.name}.console"
+    timed_out = False
+    with console.open("wb") as output:
+        try:
+            subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                timeout=timeout_s,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            timed_out = True
+    said = console.read_text(errors="replace")
+    print(said, f"not finished after {timeout_s} s" if timed_out else "", flush=True)
+    return said if re.search(r"^PASSED\r?$", said, re.MULTILINE) is not None and machine.says in said else None
+
+
+def figure(subject: str, what: str, count: int) -> None:
+    """One line for docs/proof.md, as tests/proof.h has it."""
+    print(f"  proof: machines: {subject}: {count} {what}", flush=True)
+    if path := os.environ.get("FREEWAY_PROOF_FILE"):
+        test = os.environ.get("FREEWAY_TEST_NAME", "")
+        line = {"test": test, "area": "machines", "subject": subject, "what": what, "count": count}
+        with Path(path).open("a") as file:
+            file.write(json.dumps(line) + "\n")
