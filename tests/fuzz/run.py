@@ -164,12 +164,15 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="at once (default: the CPUs)")
     parser.add_argument("--only", default="", help="runs whose name contains this")
     parser.add_argument("--make", action="store_true", help="configure and build first")
+    parser.add_argument("--fresh", action="store_true", help="begin with the kept inputs only, not with earlier runs'")
     parser.add_argument("--keep", action="store_true", help="keep what is new")
     arguments = parser.parse_args()
     build = arguments.build.resolve()
     if arguments.make and not make(build):
         print("no clang++ with libFuzzer", file=sys.stderr)
         return 77
+    if arguments.fresh:
+        shutil.rmtree(build / "corpus", ignore_errors=True)
     chosen = [job for job in jobs(build) if arguments.only in job.name]
     if not chosen:
         parser.error(f"no fuzzer's name contains '{arguments.only}'")
