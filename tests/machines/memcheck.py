@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "programs"))
+from emulated import figure
 from preload import Outcome, check, library, main, need, run, succeed
 
 HERE = Path(__file__).resolve().parent
@@ -22,16 +23,6 @@ ROOT = HERE.parents[1]
 LONG = sys.argv[1:] == ["long"]
 FOUND = 99  # the exit status that memcheck gives when it found something
 OPTIONS = ("--soname-synonyms=somalloc=nouserintercepts", f"--error-exitcode={FOUND}", "--leak-check=no")
-
-
-def figure(subject: str, what: str, count: int) -> None:
-    """One line for docs/proof.md, as tests/proof.h has it."""
-    print(f"  proof: machines: {subject}: {count} {what}", flush=True)
-    if path := os.environ.get("FREEWAY_PROOF_FILE"):
-        test = os.environ.get("FREEWAY_TEST_NAME", "")
-        line = {"test": test, "area": "machines", "subject": subject, "what": what, "count": count}
-        with Path(path).open("a") as file:
-            file.write(json.dumps(line) + "\n")
 
 
 def memcheck(argv: Sequence[str], *, preload: bool, stdin: str = "", cwd: Path | None = None) -> Outcome:
