@@ -271,7 +271,7 @@ std::vector<Scenario> larger() {
           scenario("two runs are given while all is purged", {2, "t28t34At66B", {"g", "gp", ""}}, sequential),
           scenario("a long run is given, two look at the clock", {2, "t28t100A", {"g", "k1", "k2"}}, sequential),
       },
-      200'000);
+      100'000);
 }
 
 std::vector<Scenario> long_scripts() {
@@ -299,7 +299,7 @@ TEST(PagesFramesModel, CountsAreExactWhenNobodyMoves) { expect_hold(counts()); }
 TEST(PagesFramesModel, WhatIsDirtyAndFreeGoes) { expect_hold(purges()); }
 TEST(PagesFramesModel, CountsAreNeverBelowTheTruthWhenAThreadStopsForEver) { expect_hold(with_stalls(counts())); }
 TEST(PagesFramesModel, RandomWalksThroughLongScripts) { expect_hold(walked(long_scripts(), 1000)); }
-TEST(PagesFramesModel, DISABLED_ManyRandomWalks) { expect_hold(walked(long_scripts(), 50'000)); }
+TEST(PagesFramesModel, DISABLED_ManyRandomWalks) { expect_hold(walked(long_scripts(), 30'000)); }
 TEST(PagesFramesModel, DISABLED_AllHoldsInLargerPrograms) { expect_hold(larger()); }
 TEST(PagesFramesModel, DISABLED_OthersFinishWhenAThreadStopsForEver) { expect_hold(with_stalls(all_scenarios())); }
 
