@@ -19,6 +19,7 @@
 #include "proof.h"
 #include "signal/support/case_runner.h"
 #include "signal/support/heap_account.h"
+#include "signal/support/loss_account.h"
 #include "signal/support/shared_memory.h"
 #include "stall/signpost.h"
 #include "stall/stepping/first_call.h"
@@ -33,10 +34,6 @@ enum State : uint32_t { kWorking, kStopped };
 
 constexpr int kNotReached = 9;  // exit status: the thread came through without passing the place
 constexpr size_t kOthers = 2;
-
-// GUARANTEES.md, what a vanished thread takes with it: a superblock of its own, and a slab: 6 MiB of cached blocks and
-// a superblock of each class.
-constexpr size_t kMostHeld = size_t{20} << 20;
 
 // A thread that stops at a place.
 struct Visitor {
@@ -248,18 +245,6 @@ struct Counts {
   std::atomic<uint64_t> stops{0}, others{0}, superblocks_lost{0}, frames_stranded{0}, bytes_held{0};
 };
 Counts* counts;
-
-// Every call came back: everything can be found.
-void require_nothing_lost(const freeway_audit_t& a) {
-  require(a.frames_stranded == 0 && a.frames_held == 0, "frames are lost, but every call came back", a.frames_stranded,
-          a.frames_held);
-  require(superblocks_lost(a) == 0 && a.superblocks_adrift == 0, "superblocks are lost, but every call came back",
-          superblocks_lost(a), a.superblocks_adrift);
-  require(a.slabs_held == 0 && a.bytes_held == 0, "slabs or blocks are lost, but every call came back", a.slabs_held,
-          a.bytes_held);
-  require(a.descriptors == a.superblocks + a.descriptors_free, "descriptors are lost, but every call came back",
-          a.descriptors, a.superblocks + a.descriptors_free);
-}
 
 void most(std::atomic<uint64_t>& figure, uint64_t seen) {
   for (uint64_t old = figure.load(); old < seen && !figure.compare_exchange_weak(old, seen);) continue;

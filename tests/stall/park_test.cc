@@ -9,9 +9,10 @@
 #include <csignal>
 #include <cstdio>
 
+#include "proof.h"
 #include "signal/support/block_mix.h"
 #include "signal/support/case_runner.h"
-#include "signal/support/heap_account.h"
+#include "signal/support/loss_account.h"
 #include "signal/support/mailbox.h"
 
 namespace {
@@ -29,6 +30,7 @@ struct Worker {
 };
 
 Worker workers[kThreads];
+uint64_t operations_in_all = 0;
 constinit thread_local Worker* volatile me = nullptr;
 Mailbox<64> mailbox;
 std::atomic<bool> stopping{false};
@@ -121,7 +123,8 @@ void one_round(uint64_t seed) {
   for (Worker& worker : workers) ::pthread_join(worker.thread, nullptr);
   mailbox.drain(release_block);
   const freeway_audit_t audit = require_clean_audit("audit after parked threads went on");
-  require(superblocks_lost(audit) == 0, "everybody came back, but superblocks are lost", superblocks_lost(audit));
+  require_nothing_lost(audit);
+  for (const Worker& worker : workers) operations_in_all += worker.operations.load();
 }
 
 void threads_parked_inside_calls(const Options& options) {
@@ -131,7 +134,11 @@ void threads_parked_inside_calls(const Options& options) {
   ::sigaction(SIGUSR1, &action, nullptr);
   uint64_t rounds = 0;
   for (Deadline deadline(options.seconds); !deadline.passed() || rounds < 2; rounds++) one_round(options.seed + rounds);
-  Line().count(rounds, "rounds").count(rounds * (kThreads - 1), "threads parked").write_to(1);
+  using freeway::test::proof;
+  proof("stops and kills", "threads parked by a handler, down to one that goes on", "stops", rounds * (kThreads - 1));
+  proof("stops and kills", "threads parked by a handler, down to one that goes on",
+        "operations of the others, beside stopped ones", operations_in_all);
+  proof("stops and kills", "threads parked by a handler, down to one that goes on", "audits", rounds);
 }
 
 }  // namespace

@@ -12,9 +12,10 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "proof.h"
 #include "signal/support/block_mix.h"
 #include "signal/support/case_runner.h"
-#include "signal/support/heap_account.h"
+#include "signal/support/loss_account.h"
 #include "signal/support/mailbox.h"
 #include "signal/support/shared_memory.h"
 
@@ -32,6 +33,8 @@ struct Board {
   std::atomic<uint64_t> operations[kThreads] = {};
   std::atomic<uint64_t> holds{0};
   std::atomic<uint64_t> holds_inside{0};  // of these, thread was inside the allocator
+  std::atomic<uint64_t> beside{0};        // operations of the others during holds
+  std::atomic<uint64_t> without{0};       // of the same threads, in as many rounds with nobody held
   std::atomic<int> inside[kThreads] = {};
   std::atomic<bool> stop{false};
   std::atomic<bool> refused{false};  // this machine does not allow ptrace
@@ -83,14 +86,17 @@ bool stop_thread(pid_t tid) {
 
 void let_go(pid_t tid) { ::ptrace(PTRACE_CONT, tid, nullptr, nullptr); }
 
-void wait_for_progress(const bool (&held)[kThreads]) {
-  uint64_t before[kThreads];
+// Each thread that is not held finishes some more operations; how many those did that are not among `victims`.
+uint64_t wait_for_progress(const bool (&held)[kThreads], const bool (&victims)[kThreads]) {
+  uint64_t before[kThreads], done = 0;
   for (size_t i = 0; i < kThreads; i++) before[i] = board->operations[i].load();
   for (size_t i = 0; i < kThreads; i++)
     while (!held[i] && board->operations[i].load() < before[i] + kProgress) {
       const timespec pause{0, 500'000};
       ::nanosleep(&pause, nullptr);
     }
+  for (size_t i = 0; i < kThreads; i++) done += victims[i] ? 0 : board->operations[i].load() - before[i];
+  return done;
 }
 
 // The tracer's whole life. A failed step of its own is told by its exit status.
@@ -106,19 +112,20 @@ void wait_for_progress(const bool (&held)[kThreads]) {
       ::_exit(1);
     }
   while (!board->stop.load()) {
+    bool held[kThreads] = {};
+    const bool nobody[kThreads] = {};
+    const size_t how_many = random.one_in(8) ? kThreads - 1 : random.between(1, 2);
+    for (size_t i = 0; i < how_many; i++) held[random.below(kThreads)] = true;
+    board->without.fetch_add(wait_for_progress(nobody, held));
     const timespec pause{0, static_cast<long>(random.below(2'000'000))};
     ::nanosleep(&pause, nullptr);
-    bool held[kThreads] = {};
-    const size_t how_many = random.one_in(8) ? kThreads - 1 : random.between(1, 2);
-    for (size_t i = 0; i < how_many; i++) {
-      const size_t victim = random.below(kThreads);
-      if (held[victim]) continue;
+    for (size_t victim = 0; victim < kThreads; victim++) {
+      if (!held[victim]) continue;
       if (!stop_thread(tids[victim])) ::_exit(2);
-      held[victim] = true;
       if (board->inside[victim].load() != 0) board->holds_inside.fetch_add(1);
       board->holds.fetch_add(1);
     }
-    wait_for_progress(held);
+    board->beside.fetch_add(wait_for_progress(held, held));
     for (size_t i = 0; i < kThreads; i++)
       if (held[i]) let_go(tids[i]);
   }
@@ -150,18 +157,15 @@ void threads_held_by_a_tracer(const Options& options) {
   board->stop = true;
   require_child_success(tracer, "the tracer failed");
   stopping = true;
-  uint64_t operations = 0;
-  for (Worker& worker : workers) {
-    ::pthread_join(worker.thread, nullptr);
-    operations += board->operations[worker.index].load();
-  }
+  for (Worker& worker : workers) ::pthread_join(worker.thread, nullptr);
   mailbox.drain(release_block);
-  require_clean_audit("audit after threads were held");
-  Line()
-      .count(board->holds.load(), "holds")
-      .count(board->holds_inside.load(), "of them in the midst of an operation")
-      .count(operations, "operations")
-      .write_to(1);
+  require_nothing_lost(require_clean_audit("audit after threads were held"));
+  const char* const subject = "threads held by a debugger (ptrace)";
+  using freeway::test::proof;
+  proof("stops and kills", subject, "stops", board->holds);
+  proof("stops and kills", subject, "inside a call", board->holds_inside);
+  proof("stops and kills", subject, "operations of the others, beside stopped ones", board->beside);
+  proof("stops and kills", subject, "operations of the same, in as many rounds with nobody stopped", board->without);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstdio>
 
+#include "proof.h"
 #include "signal/support/case_runner.h"
 #include "signal/support/losable_table.h"
 #include "signal/support/loss_account.h"
@@ -126,7 +127,10 @@ void vanish(const Options& options, const Way& way, const SizeMix& sizes) {
     worker.empty();
   }
   for (Worker& worker : guests) worker.empty();
-  Line().count(gone, "threads vanished").count(operations, "operations of the others").write_to(1);
+  const char* const subject = way.end == cancel ? "threads cancelled inside a call" : "threads ended inside a call";
+  freeway::test::proof("stops and kills", subject, "kills", gone);
+  freeway::test::proof("stops and kills", subject, "operations of the others, beside stopped ones", operations);
+  freeway::test::proof("stops and kills", subject, "audits", 2);
   loss.check(gone, dropped, kLargestSpan, kLargestSuperblock);
   for (int i = 0; i < 20'000; i++) release_block(allocate_block(random, mix));
   require_steady_state(options.seed);

@@ -13,6 +13,23 @@
 
 namespace freeway_test {
 
+// What one call that never comes back holds of free blocks (GUARANTEES.md, "What a vanished thread takes with it"): a
+// slab, that is 6 MiB of cached blocks and a superblock of each class, and a superblock of its own.
+constexpr size_t kMostOfSlab = size_t{19} << 20;
+constexpr size_t kMostHeld = kMostOfSlab + kLargestSuperblock;
+
+// Every call came back: everything can be found.
+inline void require_nothing_lost(const freeway_audit_t& a) {
+  require(a.frames_stranded == 0 && a.frames_held == 0, "frames are lost, but every call came back", a.frames_stranded,
+          a.frames_held);
+  require(superblocks_lost(a) == 0 && a.superblocks_adrift == 0, "superblocks are lost, but every call came back",
+          superblocks_lost(a), a.superblocks_adrift);
+  require(a.slabs_held == 0 && a.bytes_held == 0, "slabs or blocks are lost, but every call came back", a.slabs_held,
+          a.bytes_held);
+  require(a.descriptors == a.superblocks + a.descriptors_free, "descriptors are lost, but every call came back",
+          a.descriptors, a.superblocks + a.descriptors_free);
+}
+
 // Call by call, exactly: one superblock at most, and the frames of the block or span that was in hand. The counts are
 // in memory that children of a test share.
 class LossOfEach {
@@ -30,6 +47,8 @@ class LossOfEach {
     require(after.frames_stranded * kFrameBytes <= before_.frames_stranded * kFrameBytes + in_hand + kLargestSpan,
             "one call took more frames with it than it had in hand", after.frames_stranded - before_.frames_stranded,
             in_hand);
+    require(after.bytes_held <= before_.bytes_held + kMostHeld, "one call took more free blocks with it than promised",
+            after.bytes_held - before_.bytes_held);
     counts_->calls.fetch_add(1);
     counts_->superblocks.fetch_add(superblocks_lost(after) - superblocks_lost(before_));
     counts_->frames.fetch_add(after.frames_stranded - before_.frames_stranded);
@@ -76,7 +95,11 @@ class LossOfMany {
         .count(growth >> 10, "KiB more resident")
         .count(stranded >> 10, "KiB of stranded frames")
         .count(superblocks_lost(audit), "superblocks lost")
+        .count(audit.slabs_held, "slabs lost")
+        .count(audit.bytes_held >> 10, "KiB of free blocks that nobody can find")
         .write_to(1);
+    require(audit.bytes_held <= audit.slabs_held * kMostOfSlab + calls * superblock,
+            "more free blocks lost than calls can lose", audit.bytes_held, calls);
     require(superblocks_lost(audit) <= calls, "more superblocks lost than calls", superblocks_lost(audit), calls);
     require(stranded <= dropped + calls * span, "more frames stranded than calls can lose", stranded, calls);
     // Slabs of magazines are a matter of the few slabs there are, not of the number of calls.
