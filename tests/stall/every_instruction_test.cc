@@ -103,7 +103,7 @@ void parked_at_every_instruction(const Options& options) {
     gate.wait_while(0);
   });
   start_other();
-  tour.travel("threads parked", Deadline(options.seconds), [&](size_t drill) {
+  const auto visit = [&](size_t drill) {
     gate.set(0);
     if (let_other_run(drill) == kDone) return false;
     run_many_drills();
@@ -113,7 +113,8 @@ void parked_at_every_instruction(const Options& options) {
     drills->verify_all("a block of the stopped thread is damaged");
     require_clean_audit("audit after a stopped thread went on");
     return true;
-  });
+  };
+  tour.travel("threads parked", Deadline(options.seconds), visit, start_other, stop_other);
   stop_other();
   drills->empty();
   others_drills->empty();

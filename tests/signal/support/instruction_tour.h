@@ -6,10 +6,11 @@
 // runs into is visited: the int3s go, and what the test wants happens there. The tour is over when no drill runs into
 // any. x86-64 only.
 //
-// Order     random (or, with FREEWAY_TOUR_ONLY=part of a symbol's name, only there), so that a run that ends early by
-// its time limit is a fair sample Sections  the kernel hides which instruction of a restartable section was
-// interrupted: one int3 in each at a time Who       one thread is interrupted at a time, and the int3s stand only while
-// it runs a drill
+// Order     random, so that a run that ends early by its time limit is a fair sample
+// Parts     FREEWAY_TOUR_ONLY=x: only symbols with x in their names. FREEWAY_TOUR_ONCE=1: each instruction once, in
+//           whichever function gets there first: a quarter of the time, and lists what is not reached
+// Sections  the kernel hides which instruction of a restartable section was interrupted: one int3 in each at a time
+// Who       one thread is interrupted at a time, and the int3s stand only while it runs a drill
 #ifndef FREEWAY_TESTS_SIGNAL_SUPPORT_INSTRUCTION_TOUR_H
 #define FREEWAY_TESTS_SIGNAL_SUPPORT_INSTRUCTION_TOUR_H
 #if defined(__x86_64__)
@@ -220,6 +221,7 @@ class InstructionTour {
     size_t open_section = kNoSection;
     for (size_t i = 0; i < text_.instructions.size(); i++) {
       if (visited[i].load(std::memory_order_relaxed) || !report_.is_wanted(i)) continue;
+      if (once_ && visited_[i].load(std::memory_order_relaxed)) continue;
       if (chosen_of_ != 1 && !random_.one_in(chosen_of_)) continue;
       if (section_of_[i] != kNoSection) {
         if (section_of_[i] == open_section) continue;
@@ -261,6 +263,7 @@ class InstructionTour {
               "interrupted in a section, but not sent to its abort address", arrived);
       ip = static_cast<greg_t>(arrived - 1);
     }
+    visited_[index] = true;  // of kUnnamed: by whichever call
     visited_[standing_ * text_.instructions.size() + index] = true;
     progress_->fetch_add(1);
     armed_ = false;
@@ -303,6 +306,7 @@ class InstructionTour {
   bool is_chosen_[kCallCount] = {};
   uint64_t chosen_of_ = 1;
   bool with_sections_ = false;
+  const bool once_ = ::getenv("FREEWAY_TOUR_ONCE") != nullptr;
   std::atomic<bool> armed_{false};
   volatile size_t standing_ = 0;  // the call whose int3s are in the text; 0: none
 };
