@@ -5,7 +5,7 @@
 // places Bounds    programs chosen by hand (2 or 3 threads, up to 7 actions) and every two scripts of 1 to 6 actions in
 // 15 situations:
 //           exhausted, weak memory, source-DPOR. Long, in `make prove` (DISABLED_): every three scripts of 1 to 4
-//           actions, 2000 executions each; 2000 pairs, chosen at random, with each thread stopped for ever at each
+//           actions, 2000 executions each; 8000 pairs, chosen at random, with each thread stopped for ever at each
 //           operation, 500 executions a stop; random walks through longer scripts
 #include <gtest/gtest.h>
 
@@ -62,7 +62,7 @@ TEST(SuperblockModel, DISABLED_PromisesHoldForEveryThreeScripts) {
 }
 
 TEST(SuperblockModel, DISABLED_OthersFinishInEveryPairWhenAThreadStopsForEver) {
-  std::vector<Scenario> scenarios = sample(superblock_pairs(), 2000);
+  std::vector<Scenario> scenarios = sample(superblock_pairs(), 8000);
   for (Scenario& each : superblock_scenarios()) scenarios.push_back(each);
   for (Scenario& each : scenarios) each.stalls = true;
   expect_all_hold(limited(scenarios, limit(500)));
