@@ -213,8 +213,14 @@ void run(const Shape& shape, std::uint64_t seed) {
   for (auto& mailbox : mailboxes)
     if (void* block = mailbox.exchange(nullptr)) release(block);
 
-  // Nobody else is in a section now, so the trim may take caches away.
+  // Nobody else is in a section now, so trims may take caches away. The first one finds pages between live blocks.
   enter(shape.cpus[0]);
+  std::vector<void*> scattered;
+  for (int i = 0; i < 4000; ++i) scattered.push_back(obtain(random));
+  for (std::size_t i = 0; i < scattered.size(); ++i)
+    if (i % 40 != 0) release(scattered[i]);
+  freeway_trim(0);
+  for (std::size_t i = 0; i < scattered.size(); i += 40) release(scattered[i]);
   freeway_trim(0);
   freeway_audit_t audit{};
   require(freeway_audit(&audit, sizeof audit) == 0, "the audit found errors");
