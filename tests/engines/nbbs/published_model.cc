@@ -7,6 +7,7 @@
 
 #include "engine/nbbs/published_optimized.h"
 #include "engines/nbbs/tree_program.h"
+#include "proof.h"
 
 namespace freeway::nbbs {
 namespace {
@@ -41,6 +42,8 @@ Result run(const TreeScript& script, const Options& options = sequential()) {
 void expect_found(const Result& result) {
   EXPECT_TRUE(result.failed) << "the published error was not found: " << result.summary();
   EXPECT_EQ(result.what, "no block is handed out twice");
+  test::proof("mutants", "Published", "planted", 1);
+  test::proof("mutants", "Published", "caught", result.failed ? 1 : 0);
   std::printf("  found: %s\n%s\n", result.summary().c_str(), result.trace.c_str());
 }
 
