@@ -11,6 +11,7 @@
 #include <set>
 #include <vector>
 
+#include "proof.h"
 #include "unit/test_heap.h"
 
 namespace freeway::test {
@@ -115,6 +116,7 @@ class MagazinesStoppedTest : public testing::TestWithParam<Kind> {
       ASSERT_EQ(scene.heap->not_blocks, 0u) << when;
     }
     EXPECT_GT(endings, 5u);
+    proof("stops and kills", "ended before each store: magazines", "stops", endings);
   }
 };
 

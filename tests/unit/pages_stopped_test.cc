@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "proof.h"
 #include "unit/large_world.h"
 
 namespace freeway::test {
@@ -174,8 +175,7 @@ void each_interruption(F&& f) {
       if (names_new_block && std::string(first.name).starts_with("take")) continue;  // which block is the sixth?
       for (u64 stores = 0;; ++stores) {
         Scene scene;
-        const bool between = interrupted_before_store(
-            stores, [&] { first.run(scene); }, [&] { second.run(scene); });
+        const bool between = interrupted_before_store(stores, [&] { first.run(scene); }, [&] { second.run(scene); });
         f(scene);
         ASSERT_EQ(scene.refused, 0);
         if (testing::Test::HasFailure())
@@ -185,6 +185,7 @@ void each_interruption(F&& f) {
       }
     }
   EXPECT_GT(interruptions, 500u);
+  proof("stops and kills", "overtaken before each store: frames and large blocks", "stops", interruptions);
   kernel().reset();
 }
 
@@ -233,8 +234,8 @@ TEST(ArenaInterrupted, AFrameThatIsFreedWhileTwoThreadsMoveTheHintIsFound) {
     arena.init(base, 3 * kChunkSize, chunks.data());
     arena.take(2 * kChunkFrames, 1);  // no search has gone over these two chunks yet
     TestEnv::at_step("arena.hint", [&] { ASSERT_TRUE(arena.take(1, 1)); });
-    const bool between = interrupted_before_store(
-        stores, [&] { ASSERT_TRUE(arena.take(1, 1)); }, [&] { arena.give(base, 1); });
+    const bool between =
+        interrupted_before_store(stores, [&] { ASSERT_TRUE(arena.take(1, 1)); }, [&] { arena.give(base, 1); });
     EXPECT_FALSE(TestEnv::step_left());
     std::size_t left = 0;
     while (arena.take(1, 1)) ++left;
@@ -250,6 +251,7 @@ TEST(PagesStopped, WhoEndsAnywhereLosesWhatIsInHisHands) {
       Scene scene;
       if (!ended_before_store(stores, [&] { operation.run(scene); })) {
         EXPECT_GT(stores, 2u) << operation.name;
+        proof("stops and kills", "ended before each store: frames and large blocks", "stops", stores);
         break;
       }
       if (std::string(operation.name) == "grow" || std::string(operation.name) == "shrink") scene.forget(0);

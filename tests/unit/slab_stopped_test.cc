@@ -7,6 +7,7 @@
 #include <functional>
 #include <vector>
 
+#include "proof.h"
 #include "unit/test_slab.h"
 
 namespace freeway::test {
@@ -25,9 +26,7 @@ struct View {
 
 class SlabStoppedTest : public testing::Test {
  protected:
-  View view(unsigned c) {
-    return {memory_.contents(c), memory_.room(c), slab().current[c].load_relaxed()};
-  }
+  View view(unsigned c) { return {memory_.contents(c), memory_.room(c), slab().current[c].load_relaxed()}; }
   Slab& slab() { return memory_.slab(); }
 
   // Where an operation may begin.
@@ -67,13 +66,15 @@ class SlabStoppedTest : public testing::Test {
     return {{"pop", [this] { slab_ops::pop(slab(), kClass); }},
             {"push", [this] { slab_ops::push(slab(), kClass, block(kClass, 1000)); }},
             {"pop_batch", [this] { slab_ops::pop_batch(slab(), kClass, out_, 9); }},
-            {"push_batch", [this] {
+            {"push_batch",
+             [this] {
                for (u64 i = 0; i < 9; ++i) out_[i] = reinterpret_cast<void*>(block(kClass, 2000 + i));
                slab_ops::push_batch(slab(), kClass, out_, 9);
              }},
             {"open", [this] { memory_.open(kClass); }},
             {"move", [this] { memory_.move(kClass, kFirstGrown); }},
-            {"grow", [this] {
+            {"grow",
+             [this] {
                const u64 capacity = slab().capacity[kClass].load_relaxed();
                if (capacity > kMagazines[kClass].small) memory_.grow(kClass, capacity, kStep);  // else one moves first
              }},
@@ -103,8 +104,10 @@ class SlabStoppedTest : public testing::Test {
     ASSERT_EQ(slab_ops::pop(slab(), kClass), 0u);
     if (memory_.room(kClass) > kMagazines[kClass].small) {  // grown: it may grow on, by whatever it has grown to
       u64 capacity = slab().capacity[kClass].load_relaxed();
-      if (memory_.grow(kClass, capacity, kStep) == 2) slab().capacity[kClass].store_relaxed(capacity += kStep);
-      else capacity += kStep;
+      if (memory_.grow(kClass, capacity, kStep) == 2)
+        slab().capacity[kClass].store_relaxed(capacity += kStep);
+      else
+        capacity += kStep;
       ASSERT_EQ(memory_.room(kClass), capacity);
     }
   }
@@ -138,6 +141,7 @@ TEST_F(SlabStoppedTest, AnOperationThatEndsAnywhereHasHappenedOrNot) {
       }
     }
   EXPECT_GT(endings, 300u);
+  proof("stops and kills", "ended before each store: slabs", "stops", endings);
 }
 
 // The child of a fork may find an operation half done, do another half, and fork again.
