@@ -34,6 +34,7 @@ FIRST_CALL = Killer(
     ("FREEWAY_RSEQ=1",),
 )
 VFORK = Killer("tests/fork/fork_vfork_test", (), ("FREEWAY_RSEQ=1",))
+PARKED = Killer("tests/stall/stall_park_test", ("--seconds", "1"), ("FREEWAY_RSEQ=0",))
 ALIGNED = Killer("tests/abi/abi_functions", (), ("FREEWAY_RSEQ=1",))
 
 
@@ -217,5 +218,19 @@ MUTANTS = (
 """,
         VFORK,
         only_on="x86_64",
+    ),
+    Mutant(
+        "span: given back with its entries in the page map",
+        "front/substrate.cc",
+        "  map_.clear(address, frames);\n",
+        "  if (frames > 1) map_.clear(address, frames);\n",
+        PARKED,
+    ),
+    Mutant(
+        "superblock: the descriptor is not recycled",
+        "superblock/superblocks.h",
+        "      if (next.duty == anchor::Duty::kEmpty || ",
+        "      if (",
+        PARKED,
     ),
 )

@@ -288,7 +288,7 @@ class InstructionTour {
 
   void finish_tour(const char* what_happens, bool complete) {
     call_observer = {};
-    report_.write(visited_, what_happens, complete);
+    report_.write(visited_, what_happens, complete || once_);
     require(progress_->load() >= (report_.is_partial() ? 1u : 50u), "hardly anything could be interrupted",
             progress_->load());
   }

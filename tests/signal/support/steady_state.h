@@ -43,8 +43,8 @@ inline void require_steady_state(uint64_t seed) {
           "a constant set of blocks, but memory is given back at every turn (purges, of so many frees)", purges, kTimes);
 }
 
-// Whether blocks that this thread frees are kept for it to have again: a slab that a call has taken and not given back would
-// show as nothing but slowness. Not under FREEWAY_HARDEN, where nothing is kept.
+// Whether blocks that this thread frees are kept for it to have again: a slab that a call has taken and not given back
+// would show as nothing but slowness. Not under FREEWAY_HARDEN, where nothing is kept.
 inline void require_caches_in_use() {
   if (heap_account.stats == nullptr || !freeway::test::on_flagship() || ::getenv("FREEWAY_HARDEN") != nullptr) return;
   trim_heap();  // what is in caches is now in none
