@@ -4,8 +4,8 @@
 // Words     entry: the null slab -> slab -> the null slab (while it is drained) -> slab. It lies where the sections
 //           look for it (hot.h's slab_of)
 //           made: null -> the CPU's slab, for good
-//           exclusive: 0, or the word of a thread that is not in this process, -> the own word (process::Claimant; CAS)
-//           -> 0
+//           exclusive: 0, or the word of a thread that is not in this process, -> the own word (CAS: see
+//           process::Claimant) -> 0
 // Invariant only the holder of a CPU's exclusive word stores its entry and made. A slab that was taken out is its
 //           drainer's alone, once all sections that may have read the old entry have been interrupted
 // Who       any thread, any signal handler, the child of any fork (where a slab that was taken out is put back: it is

@@ -3,8 +3,7 @@
 //
 // Word      0 = nothing yet -> a value (CAS)
 // Who       any thread, any signal handler, also in the middle of its own thread's get(): each who finds nothing makes
-// a
-//           value of its own, one of them is published, the others are dropped
+//           a value of its own, one of them is published, the others are dropped
 // Orders    [R1] publishes what was made; [A1] whoever gets the value sees it
 // Progress  wait-free, one attempt       Lost if killed: a value that was made and not published
 // Checked   tests/model/once_model.cc

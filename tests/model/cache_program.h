@@ -2,8 +2,7 @@
 // cache_program.h: src/cache over src/superblock in the smallest world around them, and threads that follow scripts.
 //
 // World     one size class, that of the largest blocks, whose magazines have four slots and are filled by two; two
-// spans,
-//           three descriptors, two slabs. A block's owner writes to it, so that a block in two hands is a race
+//           spans, three descriptors, two slabs. A block's owner writes to it, so that a block in two hands is a race
 // Modes     kClaimed: slabs are claimed (claimed_slabs.h), as many as the script says.   kSections: one slab a CPU
 //           (cpu_slabs.h), entered by restartable sections (explorer.h), which do what slab_ops do, as tests/rseq shows
 //           of the ones in assembly; the load of a CPU's entry is an acquire here, where the machine orders it by the
@@ -17,8 +16,7 @@
 //             T make the thread that is not there from the start
 //           in the setup also: 0 1 2 give the oldest block to that thread
 // Promises  checked by finish(): every block is free once, in one slab once, or in one pair of hands; every superblock
-// is
-//           within reach; when all is freed and the slabs are emptied, every span has been given back. With a thread
+//           is within reach; when all is freed and the slabs are emptied, every span has been given back. With a thread
 //           stopped for ever, or left behind by a fork: nothing is in two places; out of reach is what it had in hand:
 //           one superblock, and one batch
 #pragma once

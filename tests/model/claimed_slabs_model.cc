@@ -3,9 +3,8 @@
 // over what in the child of a fork (src/os/lives.h).
 //
 // Bounds    2 or 3 threads of 1 to 4 actions (cache_program.h), 1 or 2 slabs, superblocks of 1 to 3 blocks. Weak
-// memory,
-//           source-DPOR, exhausted; forks: sleep sets, exhausted. Stops: each thread for ever at each operation. Every
-//           three scripts (long): at most 2000 executions each, which is printed
+//           memory, source-DPOR, exhausted; forks: sleep sets, exhausted. Stops: each thread for ever at each
+//           operation. Every three scripts (long): at most 2000 executions each, which is printed
 #include <gtest/gtest.h>
 
 #include <string>

@@ -3,10 +3,10 @@
 // made by whoever needs one first and drained by others; with the magazines and superblocks behind them.
 //
 // Bounds    2 or 3 threads of 1 or 2 actions (cache_program.h) on one CPU and another, superblocks of 1 to 3 blocks. A
-// section
-//           is interrupted at most once by a thread of its CPU ("sections begin again"), or never where a program is
-//           too large for that, and by each membarrier. Weak memory, sleep sets, exhausted. Stops: each thread for ever
-//           at each operation, also inside a section. Long: random walks, sections interrupted up to three times
+//           section is interrupted at most once by a thread of its CPU ("sections begin again"), or never where a
+//           program is too large for that, and by each membarrier. Weak memory, sleep sets, exhausted. Stops: each
+//           thread for ever at each operation, also inside a section. Long: random walks, sections interrupted up to
+//           three times
 #include <gtest/gtest.h>
 
 #include <cstdlib>

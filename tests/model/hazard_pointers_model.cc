@@ -6,8 +6,7 @@
 // Scripts   r read: protect the node that the word has, confirm it, compare with it later, leave
 //           t take the node out, put the one taken before back unless it is a hazard
 // Promises  while a reader may still compare with a node, nobody puts that node back; a record has one taker at a time,
-// who
-//           sees what the one before left in it; a thread that stops for ever keeps one record
+//           who sees what the one before left in it; a thread that stops for ever keeps one record
 // Bounds    2 and 3 threads of 1 or 2 actions; weak memory, source-DPOR, exhausted. Stops: each thread for ever at each
 //           operation
 #include <gtest/gtest.h>

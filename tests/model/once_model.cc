@@ -3,12 +3,10 @@
 // is published once, whoever does it.
 //
 // Promises  all who ask get one value and see what its maker did; what was made too late is dropped once, never what
-// was
-//           published; a thread that stops for ever keeps nobody waiting, and what it made is all that is lost. Every
-//           thread of a process has one epoch and one survivor; a child's is another
+//           was published; a thread that stops for ever keeps nobody waiting, and what it made is all that is lost.
+//           Every thread of a process has one epoch and one survivor; a child's is another
 // Bounds    2 and 3 threads of up to 2 calls, a maker that refuses at most once; weak memory, source-DPOR, exhausted.
-// Stops:
-//           each thread for ever at each operation. Forks: sleep sets, exhausted
+//           Stops: each thread for ever at each operation. Forks: sleep sets, exhausted
 #include <gtest/gtest.h>
 
 #include <string>

@@ -3,8 +3,7 @@
 // ends and over several of them, purges, and the hint where to search.
 //
 // World     three chunks, all accessible but where a scenario says otherwise. Which frames are free, which are dirty
-// and
-//           which runs threads own at the start is the scenario's; all others are owned by nobody who moves
+//           and which runs threads own at the start is the scenario's; all others are owned by nobody who moves
 // Scripts   t<n> take n frames   a<n> take n at a multiple of n   g give the oldest run   h give its first frame
 //           e<n> take the n frames behind the oldest run          p purge all that is free and dirty
 // Promises  a frame has one owner (each writes to it); what is free and said to be zero is; at the end every used frame

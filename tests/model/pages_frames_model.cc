@@ -9,10 +9,9 @@
 //           x send the oldest run to another thread     r receive it
 //           in the setup also: A B give the newest run to that thread     n give it back
 // Promises  a frame has one owner, in whatever arena; at the end no frame and no arena is lost, and counts are exact:
-// what
-//           is live, what is dirty and free. They are never below the truth. What is free and dirty goes within some
-//           ticks, but what may stay: nothing is put aside for a thread that was only slow. With a thread stopped for
-//           ever: its run, or an arena that it has not published, is lost; frames that are dirty are counted
+//           what is live, what is dirty and free. They are never below the truth. What is free and dirty goes within
+//           some ticks, but what may stay: nothing is put aside for a thread that was only slow. With a thread stopped
+//           for ever: its run, or an arena that it has not published, is lost; frames that are dirty are counted
 // Bounds    2 or 3 threads, 1 to 3 calls each; weak memory but where a scenario says otherwise, no other bound
 #include <gtest/gtest.h>
 

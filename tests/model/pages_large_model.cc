@@ -8,8 +8,7 @@
 //           d free the block that all know     R<n> resize that one
 //           in the setup also: A B give the newest block to that thread     S let all know it
 // Promises  a block has one owner, is zero where it is said to be, and is described by its own entry and no other; a
-// block
-//           is freed once; at the end nothing is described that nobody owns, no frame and no mapping is lost, and
+//           block is freed once; at the end nothing is described that nobody owns, no frame and no mapping is lost, and
 //           counts are exact. With a thread stopped for ever: its block is lost, moving also the new place, and
 //           mappings in hand that the kernel would not end
 // Bounds    2 or 3 threads, 1 to 3 calls each; weak memory but where a scenario says otherwise, no other bound

@@ -3,13 +3,10 @@
 // are looked up by their owners and by strangers, and go back, frames and descriptors used again.
 //
 // World     frames of one chunk, in the primary arena or outside it (then entries are in a leaf that somebody has to
-// make);
-//           three descriptors, recycled through a list
+//           make); three descriptors, recycled through a list
 // Scripts   s<n> take a span of n frames: frames, descriptor, entries     c give the oldest back: entries, descriptor,
-// frames
-//           l look the oldest up, as free does     x send it to another thread     r receive it
-//           u<n> look frame n - 1 up, owning nothing
-//           in mutants: C give back, entries last
+//           frames l look the oldest up, as free does     x send it to another thread     r receive it u<n> look frame
+//           n - 1 up, owning nothing in mutants: C give back, entries last
 // Promises  an owner finds his descriptor; a stranger finds nothing, or a descriptor that has been made; at the end the
 //           entries of owned frames lead to their descriptors, those of free ones nowhere, and each descriptor is in
 //           one place. With a thread stopped for ever: what it had in hand is lost, one span and one leaf at most

@@ -3,8 +3,7 @@
 //
 // Scripts   e<n> make the first n frames accessible, and then use the last of them and the first
 // Promises  what ensure() granted is accessible for whoever asked, though another thread made it so; the watermark is
-// never
-//           below it; a thread that is stopped between the kernel's call and the watermark takes nothing along
+//           never below it; a thread that is stopped between the kernel's call and the watermark takes nothing along
 // Bounds    2 or 3 threads, 1 to 3 calls each, a kernel that refuses long steps or everything; weak memory, no other
 // bound
 #include <gtest/gtest.h>

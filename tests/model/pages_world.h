@@ -3,13 +3,12 @@
 // what scripts are made of.
 //
 // Memory    an arena of kChunks chunks at kArena, and kSlots places of 4 MiB for whatever is reserved or mapped.
-// Addresses
-//           lead nowhere; each frame has one plain word of contents, so two owners of a frame at once are a race
+//           Addresses lead nowhere; each frame has one plain word of contents, so two owners of a frame at once are a
+//           race
 // Kernel    reserve, map, release, move, resize and commit are one step each, ordered like the kernel's own by its
-// lock.
-//           What is accessible is a relaxed word: who touches memory because another thread committed it needs an order
-//           from that thread. Memory that the templates follow (leaves, headers of arenas) comes from a pool of the
-//           program's and holds garbage until the mapping thread has zeroed it
+//           lock. What is accessible is a relaxed word: who touches memory because another thread committed it needs an
+//           order from that thread. Memory that the templates follow (leaves, headers of arenas) comes from a pool of
+//           the program's and holds garbage until the mapping thread has zeroed it
 #pragma once
 
 #include <gtest/gtest.h>

@@ -3,10 +3,9 @@
 //
 // Promises  see superblock_program.h; with a thread stopped for ever, the others must finish and nothing may be in two
 // places Bounds    programs chosen by hand (2 or 3 threads, up to 7 actions) and every two scripts of 1 to 6 actions in
-// 15 situations:
-//           exhausted, weak memory, source-DPOR. Long, in `make prove` (DISABLED_): every three scripts of 1 to 4
-//           actions, 2000 executions each; 8000 pairs, chosen at random, with each thread stopped for ever at each
-//           operation, 500 executions a stop; random walks through longer scripts
+//           15 situations: exhausted, weak memory, source-DPOR. Long, in `make prove` (DISABLED_): every three scripts
+//           of 1 to 4 actions, 2000 executions each; 8000 pairs, chosen at random, with each thread stopped for ever at
+//           each operation, 500 executions a stop; random walks through longer scripts
 #include <gtest/gtest.h>
 
 #include <cstdio>

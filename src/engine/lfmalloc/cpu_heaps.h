@@ -4,9 +4,8 @@
 //
 // Word      cpu_table.h
 // Who       any thread, any signal handler. A thread that is not registered for rseq (none here, or the child of a
-// vfork)
-//           has no CPU of its own that the kernel would tell it when to leave: it is at home in the hashed heaps, under
-//           CAS
+//           vfork) has no CPU of its own that the kernel would tell it when to leave: it is at home in the hashed
+//           heaps, under CAS
 #pragma once
 
 #include "engine/lfmalloc/cpu_table.h"

@@ -4,8 +4,7 @@
 // Word      slot(cpu): null -> heap (CAS), for ever; made by the first thread there, of metadata
 // Who       any thread, any signal handler
 // Orders    [R1] publishes the heap, which is all zero; [A1] sees it, also who came second (in sections the address
-// itself
-//           leads to it)
+//           itself leads to it)
 // Progress  wait-free      Lost if killed: the memory of a heap that another thread published first: 576 bytes
 // Checked   tests/engines/lfmalloc/cpu_table_model.cc
 #pragma once

@@ -3,14 +3,12 @@
 // of small programs, and the faults they must show.
 //
 // Scripts   t take a superblock, g give the oldest one back, m trim, w walk over the hyperblocks. In the setup digits
-// give
-//           the oldest to that thread
+//           give the oldest to that thread
 // Promises  a superblock is in one pair of hands, and while it is, its hyperblock says where it is and whose; a
-// hyperblock
-//           goes back once, when nobody has a superblock of it; a walk meets the hyperblocks that the walker has
-//           superblocks of; when all is given back and trimmed, every hyperblock has gone back and no new descriptor is
-//           needed for the next. With a thread stopped for ever: one hyperblock at most is out of reach, besides those
-//           it has superblocks of
+//           hyperblock goes back once, when nobody has a superblock of it; a walk meets the hyperblocks that the walker
+//           has superblocks of; when all is given back and trimmed, every hyperblock has gone back and no new
+//           descriptor is needed for the next. With a thread stopped for ever: one hyperblock at most is out of reach,
+//           besides those it has superblocks of
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 

@@ -2,14 +2,12 @@
 // region_model.cc: src/engine/nbbs/region.h: regions come and go under threads that allocate from them.
 //
 // Script    of letters: o open the region, l and r take its left and right half, f free the oldest, and close the
-// region if it
-//           is empty then, as the engine does; c close it
+//           region if it is empty then, as the engine does; c close it
 // Promises  memory is taken when there is none and given when there is some; a block that is taken lies in the memory
-// that is
-//           there; nobody touches memory after it was given (a race); no block twice; at the end, all freed, it can be
-//           closed. With a thread stopped for ever: all of that, once what the stopped one has of the tree was given
-//           back for it, unless it was opening or closing the region: then that is lost, and others are told that it is
-//           not there
+//           that is there; nobody touches memory after it was given (a race); no block twice; at the end, all freed, it
+//           can be closed. With a thread stopped for ever: all of that, once what the stopped one has of the tree was
+//           given back for it, unless it was opening or closing the region: then that is lost, and others are told that
+//           it is not there
 // Trees     of one word, and of one word a node, where a block's claim and the root are not in the same word
 #include <gtest/gtest.h>
 

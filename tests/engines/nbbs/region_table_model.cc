@@ -3,12 +3,10 @@
 // them.
 //
 // Script    of letters: a make and add a region, w walk over all of them, + give a hint to the region added last, -
-// follow
-//           a hint
+//           follow a hint
 // Promises  what leads to a region leads to one that is there, with all that was written to it; a walk meets what the
-// walker
-//           has added; at the end every region that was added is in one slot, and a walk comes by it. With a thread
-//           stopped for ever: the same, but for its latest one, as soon as somebody adds another
+//           walker has added; at the end every region that was added is in one slot, and a walk comes by it. With a
+//           thread stopped for ever: the same, but for its latest one, as soon as somebody adds another
 #include <gtest/gtest.h>
 
 #include <string>
