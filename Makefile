@@ -66,6 +66,7 @@ prove: packages-build packages-test packages-programs packages-sanitize packages
 
 lint: packages-lint $(VENV)/.stamp ## check layers, memory-order labels, last touches, hygiene, references, the scripts
 	@$(FREEWAY_PYTHON) -m tools.lint
+	@$(FREEWAY_PYTHON) -m tools.proof check
 	@$(FREEWAY_PYTHON) -m pytest -q tools/lint tools/proof
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/ruff format --check .

@@ -28,9 +28,8 @@ def machine() -> str:
     """The machine in one line."""
     cpus = len(os.sched_getaffinity(0))
     libc = " ".join(platform.libc_ver())
-    return (
-        f"{platform.machine()}, {cpus} CPU{'s' if cpus > 1 else ''}, {platform.system()} {platform.release()}, {libc}"
-    )
+    release = platform.release().split("-")[0]
+    return f"{platform.machine()}, {cpus} CPU{'s' if cpus > 1 else ''}, {platform.system()} {release}, {libc}"
 
 
 def run(root: Path, output: Path, jobs: int, which: str) -> Run:

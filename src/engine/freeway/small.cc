@@ -46,7 +46,7 @@ Slab* Heap::make_slab() {
 // not registered, no memory, or the slab is being drained.
 Slab* Heap::own_slab() {
   if (mode_.peek() != kRseq) return nullptr;
-  const auto* thread = static_cast<const volatile char*>(__builtin_thread_pointer());
+  const auto thread = reinterpret_cast<uptr>(__builtin_thread_pointer());  // offsets from it may be negative
   const auto registered = *reinterpret_cast<const volatile int*>(thread + freeway_hot.any_rseq + RSEQ_CPU_ID);
   const u32 id = *reinterpret_cast<const volatile u32*>(thread + freeway_hot.any_id);
   if (registered < 0 || id >= ids_) return nullptr;
