@@ -31,6 +31,7 @@
 #include <iterator>
 
 #include "freeway/freeway.h"
+#include "machines/init_program.h"
 
 extern "C" {
 struct Section {  // struct rseq_cs
@@ -47,55 +48,12 @@ uint64_t freeway_rseq_pop(uint64_t size_class);
 
 namespace {
 
+using namespace freeway_test;
+
 constexpr unsigned long kFeatureSizeEntry = 27;  // AT_RSEQ_FEATURE_SIZE
 bool goes_by_mm_cid() { return ::getauxval(kFeatureSizeEntry) >= 28; }
 
 uint64_t seed = static_cast<uint64_t>(::time(nullptr));
-
-[[noreturn]] void fail(const char* what, const void* where) {
-  char line[256];
-  const int length = ::snprintf(line, sizeof line, "FAILED: %s (%p)\n", what, where);
-  if (::write(1, line, static_cast<size_t>(length)) < 0) {
-  }
-  ::abort();
-}
-void require(bool condition, const char* what, const void* where = nullptr) {
-  if (!condition) fail(what, where);
-}
-
-struct Random {
-  uint64_t state;
-  uint64_t next() {
-    state += 0x9e3779b97f4a7c15u;
-    uint64_t x = (state ^ (state >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
-  }
-  uint64_t below(uint64_t bound) { return next() % bound; }
-};
-
-// A block says how long it is and is filled with a byte that follows from its address.
-unsigned char pattern_of(const void* block) {
-  return static_cast<unsigned char>((reinterpret_cast<uintptr_t>(block) >> 4) * 37 | 1);
-}
-
-void* get(size_t size) {  // at least 16
-  auto* block = static_cast<unsigned char*>(::malloc(size));
-  require(block != nullptr, "no memory");
-  ::memcpy(block, &size, sizeof size);
-  ::memset(block + sizeof size, pattern_of(block), size - sizeof size);
-  return block;
-}
-void put(void* pointer) {
-  auto* block = static_cast<unsigned char*>(pointer);
-  size_t size;
-  ::memcpy(&size, block, sizeof size);
-  require(size <= 32768, "a block's length is damaged", block);
-  for (size_t i = sizeof size; i < size; i++)
-    require(block[i] == pattern_of(block), "a block's contents are damaged", block);
-  ::memset(block, 0, size);
-  ::free(block);
-}
 
 void require_clean_audit() {
   freeway_audit_t audit;

@@ -13,8 +13,6 @@ A machine passes if its console says PASSED. The exit status is 77 (skipped) whe
 What is downloaded stays in $FREEWAY_BUILD_DIR/aarch64_machines for the next time.
 """
 
-import os
-import random
 import re
 import subprocess
 import sys
@@ -23,18 +21,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path.insert(0, str(HERE.parent / "machines"))
-from emulated import (  # noqa: E402
-    SKIPPED,
-    Kind,
-    Machine,
-    MissingError,
-    boot,
-    figure,
-    folder,
-    initial_file_system,
-    kernel_of,
-    require_tools,
-)
+from emulated import Kind, Machine, boot, figure, run  # noqa: E402
 
 BOOT_TIMEOUT_S = 900
 KIND = Kind("arm64", "qemu-system-aarch64", ("-M", "virt", "-smp", "4", "-m", "1024"), "ttyAMA0")
@@ -56,8 +43,8 @@ def build_program(work: Path) -> Path:
     library = work / "library"
     configure = ["cmake", "--preset", "aarch64", "-S", ROOT, "-B", library, "-DFREEWAY_BUILD_TESTS=OFF"]
     compile_program = ["aarch64-linux-gnu-g++", "-std=c++20", "-O2", "-g", "-static", "-pthread", "-fno-builtin-malloc"]
-    compile_program += ["-fno-builtin-free", "-I", ROOT / "include", HERE / "sections_program.cc"]
-    compile_program += [library / "libfreeway.a", "-o", work / "sections_program"]
+    compile_program += ["-fno-builtin-free", "-I", ROOT / "include", "-I", ROOT / "tests"]
+    compile_program += [HERE / "sections_program.cc", library / "libfreeway.a", "-o", work / "sections_program"]
     build = ["cmake", "--build", library, "--target", "freeway_static"]
     for command in (configure, build, compile_program):
         subprocess.run(command, check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
@@ -76,22 +63,6 @@ def passes(machine: Machine, image: Path, work: Path, seed: str) -> bool:
     return True
 
 
-def main() -> int:
-    chosen = [machine for machine in MACHINES if machine.name in sys.argv[1:] or len(sys.argv) == 1]
-    work = folder("aarch64_machines")
-    try:
-        require_tools(KIND.emulator, "aarch64-linux-gnu-g++", "cmake", "ninja")
-        for machine in chosen:
-            kernel_of(machine, KIND, work)
-    except MissingError as missing_something:
-        print(f"skipped: {missing_something}")
-        return SKIPPED
-    seed = os.environ.get("FREEWAY_TEST_SEED", str(random.randrange(1 << 32)))
-    image = initial_file_system(build_program(work), work)
-    failed = [machine.name for machine in chosen if not passes(machine, image, work, seed)]
-    print(f"failed: {', '.join(failed)}" if failed else f"passed: {', '.join(machine.name for machine in chosen)}")
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    tools = ["aarch64-linux-gnu-g++", "cmake", "ninja"]
+    sys.exit(run(MACHINES, KIND, "aarch64_machines", tools, build_program, passes))

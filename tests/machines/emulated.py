@@ -9,10 +9,12 @@ import functools
 import gzip
 import json
 import os
+import random
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -168,6 +170,34 @@ def boot(machine: Machine, kind: Kind, image: Path, work: Path, settings: str, t
     said = console.read_text(errors="replace")
     print(said, f"not finished after {timeout_s} s" if timed_out else "", flush=True)
     return said if re.search(r"^PASSED\r?$", said, re.MULTILINE) is not None and machine.says in said else None
+
+
+def run(
+    machines: Sequence[Machine],
+    kind: Kind,
+    place: str,
+    tools: Sequence[str],
+    build_program: Callable[[Path], Path],
+    passes: Callable[[Machine, Path, Path, str], bool],
+) -> int:
+    """The main program: boots the machines that the command line names, or all; the exit status.
+
+    `place` is the folder's name, `tools` what building needs; `passes(machine, image, work, seed)` boots one.
+    """
+    chosen = [machine for machine in machines if machine.name in sys.argv[1:] or len(sys.argv) == 1]
+    work = folder(place)
+    try:
+        require_tools(kind.emulator, *tools)
+        for machine in chosen:
+            kernel_of(machine, kind, work)
+    except MissingError as missing_something:
+        print(f"skipped: {missing_something}")
+        return SKIPPED
+    seed = os.environ.get("FREEWAY_TEST_SEED", str(random.randrange(1 << 32)))
+    image = initial_file_system(build_program(work), work)
+    failed = [machine.name for machine in chosen if not passes(machine, image, work, seed)]
+    print(f"failed: {', '.join(failed)}" if failed else f"passed: {', '.join(machine.name for machine in chosen)}")
+    return 1 if failed else 0
 
 
 def figure(subject: str, what: str, count: int) -> None:

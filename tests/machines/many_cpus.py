@@ -8,25 +8,12 @@ CPUs, so what it shows is that 32 caches and their numbers are kept apart, and t
 
 import os
 import platform
-import random
 import re
 import subprocess
 import sys
 from pathlib import Path
 
-from emulated import (
-    ROOT,
-    SKIPPED,
-    Kind,
-    Machine,
-    MissingError,
-    boot,
-    figure,
-    folder,
-    initial_file_system,
-    kernel_of,
-    require_tools,
-)
+from emulated import ROOT, SKIPPED, Kind, Machine, boot, figure, run
 
 HERE = Path(__file__).resolve().parent
 BOOT_TIMEOUT_S = 600
@@ -59,7 +46,14 @@ def build_program(work: Path) -> Path:
     """The program, linked with the static library of the build under test."""
     library = Path(os.environ.get("FREEWAY_BUILD_DIR", ROOT / "build/release")) / "libfreeway.a"
     command = ["g++", "-std=c++20", "-O2", "-g", "-static", "-pthread", "-fno-builtin-malloc", "-fno-builtin-free"]
-    command += ["-I", str(ROOT / "include"), str(HERE / "many_cpus_program.cc"), str(library)]
+    command += [
+        "-I",
+        str(ROOT / "include"),
+        "-I",
+        str(ROOT / "tests"),
+        str(HERE / "many_cpus_program.cc"),
+        str(library),
+    ]
     subprocess.run([*command, "-o", str(work / "many_cpus_program")], check=True)
     return work / "many_cpus_program"
 
@@ -78,24 +72,8 @@ def passes(machine: Machine, image: Path, work: Path, seed: str) -> bool:
     return True
 
 
-def main() -> int:
-    chosen = [machine for machine in MACHINES if machine.name in sys.argv[1:] or len(sys.argv) == 1]
-    work = folder("many_cpus_machines")
-    try:
-        if platform.machine() != "x86_64":
-            raise MissingError("not on x86-64: a compiler for it is")
-        require_tools(KIND.emulator, "g++")
-        for machine in chosen:
-            kernel_of(machine, KIND, work)
-    except MissingError as missing_something:
-        print(f"skipped: {missing_something}")
-        return SKIPPED
-    seed = os.environ.get("FREEWAY_TEST_SEED", str(random.randrange(1 << 32)))
-    image = initial_file_system(build_program(work), work)
-    failed = [machine.name for machine in chosen if not passes(machine, image, work, seed)]
-    print(f"failed: {', '.join(failed)}" if failed else f"passed: {', '.join(machine.name for machine in chosen)}")
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    if platform.machine() != "x86_64":
+        print("skipped: not on x86-64: a compiler for it is")
+        sys.exit(SKIPPED)
+    sys.exit(run(MACHINES, KIND, "many_cpus_machines", ["g++"], build_program, passes))

@@ -21,8 +21,11 @@
 #include <atomic>
 
 #include "freeway/freeway.h"
+#include "machines/init_program.h"
 
 namespace {
+
+using namespace freeway_test;
 
 constexpr int kSeconds = 10, kMostSeconds = 40;
 constexpr uint64_t kEnough = 2;  // CPUs put offline; each takes an emulated machine seconds
@@ -33,44 +36,6 @@ std::atomic<void*> mailboxes[kMailboxes];
 std::atomic<bool> stopping{false};
 std::atomic<uint64_t> operations{0};
 uint64_t times_offline = 0;
-
-void require(bool holds, const char* what, const void* where = nullptr) {
-  if (holds) return;
-  ::printf("FAILED: %s (%p)\n", what, where);
-  ::abort();
-}
-
-struct Random {
-  uint64_t state;
-  uint64_t below(uint64_t bound) {
-    state += 0x9e3779b97f4a7c15u;
-    uint64_t x = (state ^ (state >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return (x ^ (x >> 31)) % bound;
-  }
-};
-
-// A block says how long it is and is filled with a byte that follows from its address.
-unsigned char pattern_of(const void* block) {
-  return static_cast<unsigned char>((reinterpret_cast<uintptr_t>(block) >> 4) * 37 | 1);
-}
-void* get(size_t size) {  // at least 16
-  auto* block = static_cast<unsigned char*>(::malloc(size));
-  require(block != nullptr, "no memory");
-  ::memcpy(block, &size, sizeof size);
-  ::memset(block + sizeof size, pattern_of(block), size - sizeof size);
-  return block;
-}
-void put(void* pointer) {
-  auto* block = static_cast<unsigned char*>(pointer);
-  size_t size;
-  ::memcpy(&size, block, sizeof size);
-  require(size <= 32768, "a block's length is damaged", block);
-  for (size_t i = sizeof size; i < size; i++)
-    require(block[i] == pattern_of(block), "a block's contents are damaged", block);
-  ::memset(block, 0, size);
-  ::free(block);
-}
 
 // Fails where the CPU is offline: then the thread stays where it is.
 void stay_on(long cpu) {

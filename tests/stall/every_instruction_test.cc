@@ -3,7 +3,6 @@
 // A thread that stops at every instruction of the allocator that the drills execute, one after the other: it is parked
 // there, by a handler that sleeps, until this thread has gone through many drills; or it ends there for good. Whatever
 // the stopped thread has in hand, the other must get and give back everything that it asks for.
-#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 
@@ -16,6 +15,7 @@
 #include "signal/support/instruction_tour.h"
 #include "signal/support/loss_account.h"
 #include "signal/support/steady_state.h"
+#include "stall/signpost.h"
 
 #if !defined(__x86_64__)
 int main() { return freeway_test::kSkipStatus; }
@@ -27,22 +27,6 @@ using namespace freeway_test;
 InstructionTour tour;
 Drills* drills;         // of the thread that stops
 Drills* others_drills;  // of this thread, which goes on
-
-// A word that one thread sets and others wait for, without a lock.
-class Signpost {
- public:
-  void set(uint32_t value) {
-    word_.store(value);
-    ::syscall(SYS_futex, &word_, FUTEX_WAKE, 1000, nullptr, nullptr, 0);
-  }
-  uint32_t get() const { return word_.load(); }
-  void wait_while(uint32_t value) const {
-    while (word_.load() == value) ::syscall(SYS_futex, &word_, FUTEX_WAIT, value, nullptr, nullptr, 0);
-  }
-
- private:
-  std::atomic<uint32_t> word_{0};
-};
 
 enum Errand : uint32_t { kIdle, kRun, kQuit };
 enum State : uint32_t { kWorking, kDone, kStopped };

@@ -11,25 +11,24 @@
 #define FREEWAY_TESTS_SIGNAL_SUPPORT_DRILLS_H
 
 #include <malloc.h>
-#include <sys/resource.h>
 
 #include <cstddef>
 #include <cstdint>
 
 #include "engine_under_test.h"
-#include "signal/support/block_mix.h"
 #include "signal/support/heap_account.h"
+#include "signal/support/losable_slots.h"
 #include "signal/support/name_drills.h"
 #include "signal/support/rare_drills.h"
 
 namespace freeway_test {
 
-class Drills {
+class Drills : public LosableSlots {
  public:
   static constexpr size_t kTable = 2048;
   static constexpr size_t kKeepsakes = 8;
 
-  explicit Drills(uint64_t seed) : random_(seed) {}
+  explicit Drills(uint64_t seed) : LosableSlots(table_, seed) {}
 
   // The cheap ones first: a tour of all instructions takes the first drill that comes by.
   enum Drill : size_t {
@@ -114,50 +113,15 @@ class Drills {
     for (void* const volatile& slot : table_)
       if (const void* block = slot) verify(block, where);
   }
-  // Bytes of the drill's own blocks that are in the interrupted call's hands; the caller clears it after a jump.
-  size_t in_hand() const { return in_hand_; }
+  // After a jump out of a call: what it had in hand is lost.
   void clear_in_hand() { note(0); }
 
  private:
-  static void limit_memory(rlim_t bytes, __rlimit_resource resource = RLIMIT_AS) {
-    rlimit limit;
-    if (::getrlimit(resource, &limit) != 0) return;
-    limit.rlim_cur = std::min(bytes, limit.rlim_max);
-    ::setrlimit(resource, &limit);
-  }
-  void note(size_t bytes) {
-    in_hand_ = bytes;
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-  }
-  void get(size_t i, size_t size) {
-    drop(i);
-    note(size);
-    if (size <= 32768) last_size_ = size;
-    table_[i] = allocate_block(random_, size);
-    note(0);
-  }
   // Gets new keepsakes before it gives the old ones back.
   void keep(size_t size) {
     const size_t first = kTable - 2 * kKeepsakes, turn = kept_++ % 2;
     for (size_t i = 0; i < kKeepsakes; i++) get(first + turn * kKeepsakes + i, size);
     for (size_t i = 0; i < kKeepsakes; i++) drop(first + (1 - turn) * kKeepsakes + i);
-  }
-  void drop(size_t i) {
-    void* block = table_[i];
-    if (block == nullptr) return;
-    table_[i] = nullptr;
-    note(seed_size(seed_of(block)));
-    if (in_hand_ <= 32768) last_size_ = in_hand_;
-    release_block(block);
-    note(0);
-  }
-  void resize(size_t i, size_t size) {
-    void* block = table_[i];
-    if (block == nullptr) return get(i, size);
-    table_[i] = nullptr;
-    note(seed_size(seed_of(block)) + size);
-    table_[i] = resize_block(random_, block, size);
-    note(0);
   }
 
   void pairs() {
@@ -386,9 +350,6 @@ class Drills {
     for (size_t i = 0; i < 120; i++) drop(i);
   }
 
-  Random random_;
-  volatile size_t in_hand_ = 0;
-  volatile size_t last_size_ = 64;  // of a small block
   size_t kept_ = 0;
   void* volatile table_[kTable] = {};
   NameDrills names_{in_hand_, random_};

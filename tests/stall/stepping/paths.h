@@ -6,27 +6,28 @@
 #define FREEWAY_TESTS_STALL_STEPPING_PATHS_H
 
 #include <sys/mman.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <atomic>
 
-#include "signal/support/block_mix.h"
 #include "signal/support/heap_account.h"
+#include "signal/support/losable_slots.h"
 
 namespace freeway_test {
 
-class Paths {
+class Paths : public LosableSlots {
  public:
+  Paths() : LosableSlots(nullptr, 0) {}
+
   enum Leg : size_t { kSmall, kMedium, kSwing, kPartial, kResizes, kLarge, kHuge, kTrim, kRefused, kBulk, kLegs };
 
   // Outside the heap.
   void begin(uint64_t seed) {
     random_ = Random(seed);
-    if (blocks_ != nullptr) return;
+    if (slots_ != nullptr) return;
     void* memory = ::mmap(nullptr, kTable * sizeof(void*), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     require(memory != MAP_FAILED, "no mapping");
-    blocks_ = static_cast<void* volatile*>(memory);
+    slots_ = static_cast<void* volatile*>(memory);
   }
 
   void run(size_t leg) {
@@ -70,56 +71,21 @@ class Paths {
 
   void verify(const char* where) const {
     for (size_t i = 0; i < kStamped; i++)
-      if (const void* block = blocks_[i]) freeway_test::verify(block, where);
+      if (const void* block = slots_[i]) freeway_test::verify(block, where);
   }
   void empty() {
     for (size_t i = 0; i < kStamped; i++) drop(i);
     for (size_t i = kStamped; i < kTable; i++) drop_plain(i);
     note(0);
   }
-  // Bytes of the program's own that the call of the moment has in hand.
-  size_t in_hand() const { return in_hand_; }
-
   static void lift_memory_limit() { limit_memory(RLIM_INFINITY); }
 
  private:
   static constexpr size_t kStamped = 1500, kTable = kStamped + 280'000;
 
-  static void limit_memory(rlim_t bytes) {
-    rlimit limit;
-    if (::getrlimit(RLIMIT_AS, &limit) != 0) return;
-    limit.rlim_cur = std::min(bytes, limit.rlim_max);
-    ::setrlimit(RLIMIT_AS, &limit);
-  }
-  void note(size_t bytes) {
-    in_hand_ = bytes;
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-  }
-  void get(size_t i, size_t size) {
-    drop(i);
-    note(size);
-    blocks_[i] = allocate_block(random_, size);
-    note(0);
-  }
-  void drop(size_t i) {
-    void* block = blocks_[i];
-    if (block == nullptr) return;
-    blocks_[i] = nullptr;
-    note(seed_size(seed_of(block)));
-    release_block(block);
-    note(0);
-  }
-  void resize(size_t i, size_t size) {
-    void* block = blocks_[i];
-    if (block == nullptr) return get(i, size);
-    blocks_[i] = nullptr;
-    note(seed_size(seed_of(block)) + size);
-    blocks_[i] = resize_block(random_, block, size);
-    note(0);
-  }
   void drop_plain(size_t i) {
-    void* block = blocks_[i];
-    blocks_[i] = nullptr;
+    void* block = slots_[i];
+    slots_[i] = nullptr;
     if (block != nullptr) ::free(block);
   }
 
@@ -156,13 +122,13 @@ class Paths {
     constexpr size_t kMiB = size_t{1} << 20, kFirst = 300;
     const size_t i = kStamped;
     note(2000 * kMiB);
-    blocks_[i] = ::malloc(kFirst * kMiB);
+    slots_[i] = ::malloc(kFirst * kMiB);
     for (const size_t mib : {kFirst + 30, kFirst + 400, kFirst}) {
-      void* const block = blocks_[i];
-      blocks_[i] = nullptr;
+      void* const block = slots_[i];
+      slots_[i] = nullptr;
       if (block == nullptr) break;  // where the kernel refuses mappings
       void* const moved = ::realloc(block, mib * kMiB);
-      blocks_[i] = moved == nullptr ? block : moved;
+      slots_[i] = moved == nullptr ? block : moved;
     }
     drop_plain(i);
     note(0);
@@ -192,15 +158,11 @@ class Paths {
     for (size_t i = kStamped; i < kTable; i++) {
       void* const block = ::malloc(kBytes);
       if (block == nullptr) break;  // where the kernel refuses mappings
-      blocks_[i] = block;
+      slots_[i] = block;
     }
     for (size_t i = kStamped; i < kTable; i++) drop_plain(i);
     note(0);
   }
-
-  Random random_{0};
-  volatile size_t in_hand_ = 0;
-  void* volatile* blocks_ = nullptr;
 };
 
 }  // namespace freeway_test
