@@ -70,10 +70,13 @@ class Arena {
 
   // Frames from the start beyond which none is used; a run whose owner vanished may lie above what is accessible.
   std::size_t end_of_used() const {
-    std::size_t chunk = count_;
-    while (chunk > used_chunks() && used_word(chunk - 1) == 0) --chunk;
     const std::size_t accessible = ceil_div(range_.committed(), kFrameSize);
-    return chunk > used_chunks() ? chunk * kChunkFrames : accessible;
+    std::size_t chunk = count_;
+    while (chunk * kChunkFrames > accessible && used_word(chunk - 1) == 0) --chunk;
+    const std::size_t begin = (chunk == 0 ? 0 : chunk - 1) * kChunkFrames;  // of the last chunk in question
+    const bool above = chunk * kChunkFrames > accessible &&
+                       (accessible <= begin || used_word(chunk - 1) >> (accessible - begin) != 0);
+    return above ? chunk * kChunkFrames : accessible;
   }
 
   // A run of `frames` frames whose address is a multiple of `alignment` frames (a power of two).

@@ -340,6 +340,20 @@ TEST_F(ArenaTest, AThreadThatStopsLosesTheRunInItsHandsAndNoMore) {
 }
 
 // Random traffic against a plain array: owner and dirt of each frame.
+// The account of frames goes that far; found as frames that were missed by one audit and seen by a later one.
+TEST_F(ArenaTest, TheEndOfWhatIsUsedIsBehindRunsWhoseOwnerStoppedBeforeTheyWereAccessible) {
+  make(3);
+  ASSERT_TRUE(arena().take(1, 1));
+  const std::size_t accessible = arena().committed() / kFrameSize;
+  ASSERT_LT(accessible, kChunkFrames - 8);
+  EXPECT_EQ(arena().end_of_used(), accessible);
+  ASSERT_TRUE(test::ended_at("arena.claimed", [&] { arena().take_at(frame(accessible + 3), 4); }));
+  EXPECT_GE(arena().end_of_used(), accessible + 7);
+  ASSERT_TRUE(test::ended_at("arena.claimed", [&] { arena().take_at(frame(kChunkFrames + 5), 4); }));
+  EXPECT_GE(arena().end_of_used(), kChunkFrames + 9);
+  EXPECT_LE(arena().end_of_used(), 2 * kChunkFrames);
+}
+
 TEST_F(ArenaTest, RandomTrafficNeverHandsOutAFrameTwiceAndKnowsWhatIsZero) {
   Random random(test::test_seed());
   constexpr std::size_t kChunks = 6, kFrames = kChunks * kChunkFrames;
