@@ -87,7 +87,8 @@ def _table(area: str, figures: list[Figure]) -> Table:
 
     def key(figure: Figure) -> tuple[str, str]:
         if suites:
-            return spoken(figure.subject), ""
+            name = spoken(figure.subject)
+            return (name if figure.engine in name else f"{figure.engine}, {name}"), ""
         if figure.engine:
             return f"all of it, engine {figure.engine}", ""
         return figure.subject, figure.mode

@@ -33,9 +33,9 @@ class Figure:
 
     @property
     def mode(self) -> str:
-        """`rseq`, `no-rseq`, or empty for a test that knows no modes."""
+        """`rseq`, `no-rseq`, `hardened`, or empty for a test that knows no modes."""
         found = _MODE.search(self.test)
-        return found[1] if found else ""
+        return found[1] if found else "hardened" if "_harden" in self.test else ""
 
 
 @dataclass

@@ -59,9 +59,11 @@ def test_engine_and_mode_come_from_the_test_name() -> None:
             figure("a", "s", "w", 1, "engine_nbbs_killed"),
             figure("a", "s", "w", 1, "signal_storm_test.rseq"),
             figure("a", "s", "w", 1, "superblock_model"),
+            figure("a", "s", "w", 1, "differential_one_thread_hardened"),
         )
     ]
-    assert found == [("lfmalloc", "no-rseq"), ("streamflow", ""), ("nbbs", ""), ("", "rseq"), ("", "")]
+    expected = [("lfmalloc", "no-rseq"), ("streamflow", ""), ("nbbs", ""), ("", "rseq"), ("", ""), ("", "hardened")]
+    assert found == expected
 
 
 def test_junit_is_read(tmp_path: Path) -> None:
@@ -104,6 +106,7 @@ def test_suites_are_spoken_and_the_most_is_not_added() -> None:
         figure("models", "TaggedStackModel", "operations at most", 3, "t2", most=True),
     )
     assert [(r.subject, r.cells) for r in made.rows] == [("tagged stack", [5, 7])]
+    assert table(figure("models", "TreeModel", "executions", 5, "engine_nbbs_tree")).rows[0].subject == "nbbs, tree"
 
 
 def test_failures_are_said_on_the_page() -> None:
