@@ -219,14 +219,14 @@ size_t keepers_parked = 0;
 
 // Parks as many threads at the place called `name` as stop there.
 void park_keepers(const std::vector<Site>& sites, const char* name, void (*program)(Visitor&)) {
-  static Paths paths;
-  paths.begin(5);
+  static Paths paths[kMostKeepers];  // later all of them go on at once
   for (const Site& site : sites)
     for (unsigned in_vain = 0; site.name == name && in_vain < 4 && keepers_parked < kMostKeepers;) {
       Visitor& keeper = keepers[keepers_parked];
       keeper.site = &site;
       keeper.program = program;
-      keeper.paths = &paths;
+      keeper.paths = &paths[keepers_parked];
+      keeper.paths->begin(5);
       stops(keeper) ? keepers_parked++ : in_vain++;
     }
 }
@@ -387,7 +387,7 @@ void stop_everywhere(const Options& options, const char* name, Way way, const ch
       // Where the thread does not come past so often, or only in other surroundings, it is tried again.
       const unsigned skips = rounds == 0 ? 0 : static_cast<unsigned>(random.below(12));
       if (skips > 0) stopped = stops_there({&sites[i], way, known[i], skips, random.next()}, sites);
-      for (int attempt = 0; attempt < 3 * kSurroundings && !stopped; attempt++) {
+      for (int attempt = 0; attempt < 8 * kSurroundings && !stopped; attempt++) {
         stopped = stops_there({&sites[i], way, known[i], 0, random.next()}, sites);
         if (!stopped) known[i] = static_cast<Surroundings>((known[i] + 1) % kSurroundings);
       }
