@@ -374,6 +374,7 @@ void stop_everywhere(const Options& options, const char* name, Way way, const ch
   begin_with_little_memory(options, name);
   std::vector<Site> sites = sites_of_this_library();
   std::erase_if(sites, belongs_to_another_form);
+  const std::vector<Site> all = sites;
   if (const char* only = std::getenv("FREEWAY_TEST_STEP"))  // for a debugger
     std::erase_if(sites, [only](const Site& site) { return site.name != only; });
   std::vector<Surroundings> known(sites.size(), kPlain);
@@ -386,9 +387,9 @@ void stop_everywhere(const Options& options, const char* name, Way way, const ch
       bool stopped = false;
       // Where the thread does not come past so often, or only in other surroundings, it is tried again.
       const unsigned skips = rounds == 0 ? 0 : static_cast<unsigned>(random.below(12));
-      if (skips > 0) stopped = stops_there({&sites[i], way, known[i], skips, random.next()}, sites);
+      if (skips > 0) stopped = stops_there({&sites[i], way, known[i], skips, random.next()}, all);
       for (int attempt = 0; attempt < 8 * kSurroundings && !stopped; attempt++) {
-        stopped = stops_there({&sites[i], way, known[i], 0, random.next()}, sites);
+        stopped = stops_there({&sites[i], way, known[i], 0, random.next()}, all);
         if (!stopped) known[i] = static_cast<Surroundings>((known[i] + 1) % kSurroundings);
       }
       if (stopped) continue;
