@@ -72,7 +72,7 @@ class Table {
 // or 350 where its superblock becomes empty; 16 MiB are given back to the kernel. A search for frames looks at each 4
 // MiB of the arenas once.
 constexpr uint64_t kCall = 100'000;
-constexpr uint64_t kChunk = 50;
+constexpr uint64_t kChunk = 64;
 constexpr uint64_t kUsable = 100;
 
 // A mixed life: every call of a random replacement.
