@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import re
 import xml.etree.ElementTree as ElementTree
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field
 from pathlib import Path
 
 ENGINES = ("michael", "lfmalloc", "streamflow", "hmalloc", "nbbs")
@@ -69,9 +69,9 @@ class Run:
         return [name for step in self.steps for name in step.failed]
 
     def save(self, path: Path) -> None:
-        """Writes the run as JSON, a figure a line, so that two runs can be compared as text."""
+        """Writes the run as JSON, a figure a line (Figure's fields), so that two runs can be compared as text."""
         head = {"begun": self.begun, "machine": self.machine, "steps": [asdict(step) for step in self.steps]}
-        lines = [json.dumps(asdict(figure)) for figure in self.figures]
+        lines = [json.dumps(astuple(figure)) for figure in self.figures]
         text = json.dumps(head, indent=1)[:-2] + ',\n "figures": [\n  ' + ",\n  ".join(lines) + "\n ]\n}\n"
         path.write_text(text)
 
@@ -83,7 +83,7 @@ class Run:
             data["begun"],
             data["machine"],
             [Step(**step) for step in data["steps"]],
-            [Figure(**figure) for figure in data["figures"]],
+            [Figure(*figure) for figure in data["figures"]],
         )
 
 
