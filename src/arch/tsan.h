@@ -6,6 +6,7 @@
 #pragma once
 
 #include "base/compiler.h"
+#include "base/integers.h"
 
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
@@ -33,6 +34,18 @@ inline void after_map() { __tsan_acquire(&kernel_lock); }
 #else
 FREEWAY_INLINE void before_unmap() {}
 FREEWAY_INLINE void after_map() {}
+#endif
+
+// Reads a word of a free block that may be the program's by now, which writes to it as it likes; then what was read
+// counts for nothing (docs/optimistic-reads.md). The sanitizer is not shown it: the program's writes are not atomic.
+#ifdef FREEWAY_TSAN
+__attribute__((no_sanitize("thread"), noinline)) inline u64 unseen(uptr address) {
+  return *reinterpret_cast<const volatile u64*>(address);  // atomic accesses are shown to it all the same
+}
+#else
+FREEWAY_INLINE u64 unseen(uptr address) {
+  return __atomic_load_n(reinterpret_cast<const u64*>(address), __ATOMIC_RELAXED);
+}
 #endif
 
 }  // namespace freeway::tsan

@@ -9,6 +9,7 @@
 
 #include <new>
 
+#include "arch/tsan.h"
 #include "engine/lfmalloc/local_heap.h"
 #include "engine/lfmalloc/sections.h"
 #include "front/substrate.h"
@@ -20,6 +21,8 @@ struct Product : Machine {
   template <class T>
   using Local = Atomic<T>;
   static Atomic<u64>& link(uptr block) { return *reinterpret_cast<Atomic<u64>*>(block); }
+  // For who does not own the block.
+  static u64 link_unowned(uptr block) { return tsan::unseen(block); }
 };
 
 using Block = Superblock<Product>;

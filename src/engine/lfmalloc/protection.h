@@ -6,12 +6,14 @@
 //
 // ByCas
 // Words     online[c] and the local word of the superblock in it (local_word.h)
-// Moves     install: opens the gate of `fresh`, then online[c]: expected -> fresh. A superblock in a slot is always open;
+// Moves     install: opens the gate of `fresh`, then online[c]: expected -> fresh. A superblock in a slot is always
+// open;
 //           it is shut by who took it out (global_heap.h, put)
 //           pop, push: the local word, by CAS, while the gate is open for class c
 // Stale     who sleeps with a superblock in hand may wake when it is on line elsewhere: in another hashed heap of the
 //           same class it pops or pushes there, as well as here; else the gate is shut or another's, and it looks again
-// Orders    [R1] a push publishes the block's link; [A2] a pop sees it. [R2] install publishes base, the list that was made
+// Orders    [R1] a push publishes the block's link; [A2] a pop sees it. [R2] install publishes base, the list that was
+// made
 //           or merged, and the open gate; [A2], [A3] pops see them, [A4] so does who takes the superblock out again.
 //           [R3] a pop's reads come before a later life's writes, which come after the gate was shut
 // ABA       the tag (local_word.h)
@@ -39,7 +41,7 @@ struct ByCas {
       }
       if (local::head(list) == 0) return {0, s};
       const uptr block = block_at(s->base.load_relaxed(), local::head(list));
-      const u64 below = Env::link(block).load_relaxed();
+      const u64 below = Env::link_unowned(block);  // OPTIMISTIC: free block
       Env::step("lfmalloc.pop");
       if (s->local.cas_release(list, local::popped_by_cas(list, below)))  // [R3] pairs with global_heap.h:[A1]
         return {block, nullptr};

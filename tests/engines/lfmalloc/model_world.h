@@ -2,20 +2,24 @@
 // model_world.h: LFMalloc's allocator.h, global_heap.h and protection.h in the smallest world around them, and threads
 // that follow scripts.
 //
-// World     four headers, three superblocks' memory, two size classes of a few blocks each, two local heaps. Each block has
+// World     four headers, three superblocks' memory, two size classes of a few blocks each, two local heaps. Each block
+// has
 //           contents that its owner writes to, so that a block in two hands, or memory cut anew or given away under a
 //           block's owner, is a race
-// Heaps     *sections*: each heap is a CPU's. A restartable section is one atomic step on its CPU's heap: one RMW on the
-//           CPU's `turn`, and then everything it does without a choice in between. What is interrupted within one starts
-//           again, so nothing else can be seen. Local words and links are plain: whoever touches them without having run
-//           on that CPU since, or holding the superblock, is a race
-//           *cas*: both heaps under CAS, any thread in either
-//           *mixed*: heap 0 is a CPU's, and one thread is alone on that CPU; heap 1 is under CAS (threads without rseq)
-// Scripts   one letter an action: m malloc   f free the oldest block   c go on with the other class   s send, r receive a
+// Heaps     *sections*: each heap is a CPU's. A restartable section is one atomic step on its CPU's heap: one RMW on
+// the
+//           CPU's `turn`, and then everything it does without a choice in between. What is interrupted within one
+//           starts again, so nothing else can be seen. Local words and links are plain: whoever touches them without
+//           having run on that CPU since, or holding the superblock, is a race *cas*: both heaps under CAS, any thread
+//           in either *mixed*: heap 0 is a CPU's, and one thread is alone on that CPU; heap 1 is under CAS (threads
+//           without rseq)
+// Scripts   one letter an action: m malloc   f free the oldest block   c go on with the other class   s send, r receive
+// a
 //           block   t trim   < > go to heap 0, 1   w wander: from here on it may find itself on the other heap, once
 //           d free the oldest block as the paper prints it (a mutant)
 //           in the setup also: 0 1 2 give the oldest block to that thread
-// Promises  checked by finish(): every header is in one place; every block is free once, or in one pair of hands; what has
+// Promises  checked by finish(): every header is in one place; every block is free once, or in one pair of hands; what
+// has
 //           free blocks is listed or on line, nothing else is; when all is freed, all memory can be given back. With a
 //           thread stopped for ever: nothing is in two places, and one superblock at most is out of reach
 #pragma once
@@ -34,7 +38,8 @@ constexpr u32 kFrames = 3;
 constexpr uptr kFirstFrame = 0x100000;
 constexpr u32 kMostBlocks = 4;
 
-// A word that only those touch who have the superblock, or the heap, to themselves: a plain one, with an Atomic's names.
+// A word that only those touch who have the superblock, or the heap, to themselves: a plain one, with an Atomic's
+// names.
 template <class T>
 class PlainWord {
  public:
@@ -81,14 +86,15 @@ struct CasEnv : ModelEnv {
     const u32 unit = unit_of(block) <= kMostBlocks ? unit_of(block) : 0;
     return static_cast<Local<u64>*>(links_of_program)[frame_of(block) * (kMostBlocks + 1) + unit];
   }
+  static u64 link_unowned(uptr block) { return link(block).load_relaxed(); }
 };
 
 template <class Env>
 struct ModelMemory {
   Superblock<Env> headers[kHeaders + 1];
   ModelEnv::Atomic<u32> made;
-  ModelEnv::Atomic<u64> used;           // superblocks' memory, as bits
-  ModelEnv::Atomic<u32> map[kFrames];   // -> header
+  ModelEnv::Atomic<u64> used;          // superblocks' memory, as bits
+  ModelEnv::Atomic<u32> map[kFrames];  // -> header
   ModelEnv::Plain<u32> content[kFrames][kMostBlocks];
   u32 blocks_of[2] = {};
 
