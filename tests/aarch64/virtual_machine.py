@@ -20,8 +20,9 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-sys.path.insert(0, str(HERE.parent / "machines"))
-from emulated import Kind, Machine, boot, figure, run  # noqa: E402
+sys.path[:0] = [str(HERE.parent), str(HERE.parent / "machines")]
+from emulated import Kind, Machine, boot, run  # noqa: E402
+from proof import proof  # noqa: E402
 
 BOOT_TIMEOUT_S = 900
 KIND = Kind("arm64", "qemu-system-aarch64", ("-M", "virt", "-smp", "4", "-m", "1024"), "ttyAMA0")
@@ -59,7 +60,7 @@ def passes(machine: Machine, image: Path, work: Path, seed: str) -> bool:
         ("instructions interrupted", r"every_instruction: (\d+) instructions"),
         ("operations", r"many_threads: (\d+) operations"),
     ):
-        figure(f"aarch64, emulated, {machine.name}", what, int(re.findall(pattern, said)[0]))
+        proof("machines", f"aarch64, emulated, {machine.name}", what, int(re.findall(pattern, said)[0]))
     return True
 
 

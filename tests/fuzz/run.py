@@ -15,7 +15,6 @@ where --make finds no clang with libFuzzer.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import shutil
@@ -24,6 +23,9 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # tests/
+from proof import proof
 
 SOURCE = Path(__file__).resolve().parents[2]
 KEPT = Path(__file__).resolve().parent / "corpus"
@@ -104,18 +106,8 @@ def run(job: Job, build: Path, seconds: int) -> Result:
 
 
 def record(result: Result) -> None:
-    """As proof() of tests/proof.h."""
-    path = os.environ.get("FREEWAY_PROOF_FILE")
-    if path is None:
-        return
-    line = {
-        "test": os.environ.get("FREEWAY_TEST_NAME", ""),
-        "area": "fuzzing",
-        "subject": result.job.subject,
-    }
-    with Path(path).open("a") as file:
-        file.write(json.dumps(line | {"what": "executions", "count": result.executions}) + "\n")
-        file.write(json.dumps(line | {"what": "edges covered", "most": result.edges}) + "\n")
+    proof("fuzzing", result.job.subject, "executions", result.executions)
+    proof("fuzzing", result.job.subject, "edges covered", result.edges, most=True)
 
 
 def make(build: Path) -> bool:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import gzip
-import json
 import os
 import random
 import re
@@ -198,13 +197,3 @@ def run(
     failed = [machine.name for machine in chosen if not passes(machine, image, work, seed)]
     print(f"failed: {', '.join(failed)}" if failed else f"passed: {', '.join(machine.name for machine in chosen)}")
     return 1 if failed else 0
-
-
-def figure(subject: str, what: str, count: int) -> None:
-    """One line for docs/proof.md, as tests/proof.h has it."""
-    print(f"  proof: machines: {subject}: {count} {what}", flush=True)
-    if path := os.environ.get("FREEWAY_PROOF_FILE"):
-        test = os.environ.get("FREEWAY_TEST_NAME", "")
-        line = {"test": test, "area": "machines", "subject": subject, "what": what, "count": count}
-        with Path(path).open("a") as file:
-            file.write(json.dumps(line) + "\n")

@@ -13,7 +13,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from emulated import ROOT, SKIPPED, Kind, Machine, boot, figure, run
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # tests/
+from emulated import ROOT, SKIPPED, Kind, Machine, boot, run
+from proof import proof
 
 HERE = Path(__file__).resolve().parent
 BOOT_TIMEOUT_S = 600
@@ -68,7 +70,7 @@ def passes(machine: Machine, image: Path, work: Path, seed: str) -> bool:
         print("the machine does not have the CPUs and nodes that it should have")
         return False
     for what, count in zip(("CPUs", "nodes", "threads", "operations", "CPUs put offline"), found.groups(), strict=True):
-        figure(f"{CPUS} CPUs, {NODES} nodes, emulated, {machine.name}", what, int(count))
+        proof("machines", f"{CPUS} CPUs, {NODES} nodes, emulated, {machine.name}", what, int(count))
     return True
 
 

@@ -14,9 +14,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "programs"))
-from emulated import figure
-from preload import Outcome, check, library, main, need, run, succeed
+TESTS = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(TESTS), str(TESTS / "programs")]
+from preload import Outcome, check, library, main, need, run, succeed  # noqa: E402
+from proof import proof  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -57,8 +58,8 @@ def require_clean(name: str, argv: Sequence[str], *, preload: bool = True, stdin
     said = f"{name}: {errors} errors, exit status {checked.status}\n{checked.out[-500:]}\n{checked.err[-4000:]}"
     check(errors == 0 and checked.status == (FOUND if mistaken(checked) > 0 else 0), said)
     check(checked.out == plain.out, f"{name}: the output differs")
-    figure("under memcheck", "programs", 1)
-    figure("under memcheck", "errors", errors)
+    proof("machines", "under memcheck", "programs", 1)
+    proof("machines", "under memcheck", "errors", errors)
 
 
 def compiled(folder: Path, *more: str, name: str = "every_function") -> str:

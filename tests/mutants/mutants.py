@@ -10,7 +10,6 @@ $FREEWAY_PROOF_FILE, as tests/proof.h has it.
 """
 
 import argparse
-import json
 import os
 import platform
 import shutil
@@ -22,7 +21,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # tests/
 from planted import FIRST_CALL, MUTANTS, Killer, Mutant
+from proof import proof
 
 SOURCE = Path(__file__).resolve().parents[2]
 SKIPPED = 77  # exit status of a test that cannot run here
@@ -143,20 +144,6 @@ def reason(output: str) -> str:
     return "no word"
 
 
-def record(subject: str, what: str, count: int) -> None:
-    print(f"  proof: mutants: {subject}: {count} {what}")
-    if path := os.environ.get("FREEWAY_PROOF_FILE"):
-        figure = {
-            "test": os.environ.get("FREEWAY_TEST_NAME", ""),
-            "area": "mutants",
-            "subject": subject,
-            "what": what,
-            "count": count,
-        }
-        with Path(path).open("a") as file:
-            file.write(json.dumps(figure) + "\n")
-
-
 def short(killer: Killer) -> str:
     return " ".join((Path(killer.program).name, *killer.arguments, *killer.environment))
 
@@ -205,8 +192,8 @@ def main() -> int:
     here = [mutant for mutant in MUTANTS if mutant.only_on in ("", platform.machine())]
     wanted = [m for m in here if not options.names or any(name in m.name for name in options.names)]
     survivors = try_all(options.build.resolve(), wanted, options.hasty)
-    record("faults planted in the library", "planted", len(wanted))
-    record("faults planted in the library", "caught", len(wanted) - survivors)
+    proof("mutants", "faults planted in the library", "planted", len(wanted))
+    proof("mutants", "faults planted in the library", "caught", len(wanted) - survivors)
     return 1 if survivors else 0
 
 

@@ -8,12 +8,14 @@ by_function.py PROGRAM --update  adds what is seen to the table; --new writes it
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # tests/
+from proof import proof
 
 FOLDER = Path(__file__).resolve().parent
 TABLE = FOLDER / "by_function.txt"
@@ -103,15 +105,6 @@ def missing_functions(functions: list[str]) -> list[str]:
     return [name for name in exported if name not in functions and name.removeprefix("freeway_") not in functions]
 
 
-def proof(what: str, count: int) -> None:
-    """tests/proof.h, in Python."""
-    print(f"  proof: system calls: by function: {count} {what}")
-    if path := os.environ.get("FREEWAY_PROOF_FILE"):
-        figure = {"area": "system calls", "subject": "by function", "what": what, "count": count}
-        with Path(path).open("a") as file:
-            file.write(json.dumps({"test": os.environ.get("FREEWAY_TEST_NAME", "")} | figure) + "\n")
-
-
 def main() -> int:
     """Compares what is seen with the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -138,8 +131,9 @@ def main() -> int:
                 faults.append(f"{name}, {situation}: makes {' '.join(sorted(more))}, which {TABLE.name} does not allow")
     faults += [f"{name}: its fast path makes system calls" for name in seen if seen[name]["fast path"]]
     print("\n".join(faults))
-    proof("functions", len(functions))
-    proof("system calls that functions may make", sum(len(calls) for row in table.values() for calls in row.values()))
+    proof("system calls", "by function", "functions", len(functions))
+    may_make = sum(len(calls) for row in table.values() for calls in row.values())
+    proof("system calls", "by function", "system calls that functions may make", may_make)
     return 1 if faults else 0
 
 

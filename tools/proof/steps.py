@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import os
-import platform
 import subprocess
 import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
 
+from bench.harness.machine import facts as machine_facts
 from tools.proof.record import Run, Step, read_figures, read_junit
 
 # What to call it on the command line: its name, the build, more arguments of ctest. Other projects' suites are left
@@ -26,10 +26,9 @@ STEPS = {
 
 def machine() -> str:
     """The machine in one line."""
-    cpus = len(os.sched_getaffinity(0))
-    libc = " ".join(platform.libc_ver())
-    release = platform.release().split("-")[0]
-    return f"{platform.machine()}, {cpus} CPU{'s' if cpus > 1 else ''}, {platform.system()} {release}, {libc}"
+    facts = machine_facts(Path("build/release"))
+    cpus = f"{facts['cpus']} CPU{'s' if facts['cpus'] > 1 else ''}"
+    return f"{facts['architecture']}, {cpus}, Linux {facts['kernel']}, {facts['libc']}"
 
 
 def run(root: Path, output: Path, jobs: int, which: str) -> Run:
