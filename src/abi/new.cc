@@ -16,6 +16,7 @@
 
 #include "base/compiler.h"
 #include "freeway/freeway.h"
+#include "os/options.h"
 #include "os/report.h"
 
 using std::align_val_t;
@@ -40,8 +41,10 @@ FREEWAY_HIDDEN void* freeway_own_aligned_new(size_t, align_val_t);
 
 namespace {
 
-// A function of the C++ library that was loaded after us, or null.
+// A function of the C++ library that was loaded after us, or null. Before the C library has begun (IRELATIVE relocations)
+// none can have been, and the loader ends the process when it is asked.
 void* find_late(const char* name) {
+  if (!freeway::options_available()) return nullptr;
   void* library = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_NOLOAD);
   return library == nullptr ? nullptr : dlsym(library, name);
 }
