@@ -48,12 +48,12 @@ void* freeway_calloc(size_t count, size_t size) FREEWAY_NOEXCEPT;
 void* freeway_realloc(void* block, size_t size) FREEWAY_NOEXCEPT;
 /* realloc to `count` * `size` bytes; NULL with ENOMEM when the product overflows. */
 void* freeway_reallocarray(void* block, size_t count, size_t size) FREEWAY_NOEXCEPT;
-/* `alignment`: a power of two (else NULL with EINVAL). */
+/* `alignment`: a power of two (else NULL with EINVAL, as glibc from 2.38 on). */
 void* freeway_aligned_alloc(size_t alignment, size_t size) FREEWAY_NOEXCEPT;
-/* `alignment`: any; rounded up to a power of two, as glibc does (over 2^62: NULL with EINVAL). */
+/* `alignment`: any; rounded up to a power of two, as glibc does (over 2^63: NULL with EINVAL). */
 void* freeway_memalign(size_t alignment, size_t size) FREEWAY_NOEXCEPT;
 /* `alignment`: a power of two multiple of sizeof(void*), else EINVAL; EINVAL also where `result` is NULL. Returns 0,
- * EINVAL or ENOMEM; errno and, on failure, *result are left alone. */
+ * EINVAL or ENOMEM (then in errno, too); on failure *result is left alone. */
 int freeway_posix_memalign(void** result, size_t alignment, size_t size) FREEWAY_NOEXCEPT;
 /* Page-aligned; pvalloc also rounds the size up to whole pages. */
 void* freeway_valloc(size_t size) FREEWAY_NOEXCEPT;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // malloc.cc: the C family: freeway_… functions, and (unless FREEWAY_PREFIXED) the standard names as aliases of them.
 //
-// malloc, free and vfork themselves are assembly (arch/*/fast_path.S). errno: free and posix_memalign leave it alone;
-// everything else sets ENOMEM or EINVAL when it fails.
+// malloc, free and vfork themselves are assembly (arch/*/fast_path.S). errno: free leaves it alone; everything else sets
+// ENOMEM or EINVAL when it fails, posix_memalign, as glibc's, only ENOMEM.
 #include <errno.h>
 #include <stdint.h>
 
@@ -35,7 +35,7 @@ void* fail(int error) {
   return nullptr;
 }
 
-constexpr std::size_t kMaxAlignment = std::size_t{1} << 62;
+constexpr std::size_t kMaxAlignment = std::size_t{1} << 63;
 
 }  // namespace
 
@@ -69,9 +69,7 @@ FREEWAY_EXPORT void* freeway_memalign(std::size_t alignment, std::size_t size) n
 
 FREEWAY_EXPORT int freeway_posix_memalign(void** result, std::size_t alignment, std::size_t size) noexcept {
   if (result == nullptr || !freeway::is_power_of_two(alignment) || alignment % sizeof(void*) != 0) return EINVAL;
-  const int before = errno;
   void* block = process_heap.allocate_aligned(size, alignment);
-  errno = before;
   if (block == nullptr) return ENOMEM;
   *result = block;
   return 0;
