@@ -78,7 +78,7 @@ if(FREEWAY_SANITIZE)
 else()
   target_link_options(freeway_shared_link_flags INTERFACE -nodefaultlibs -Wl,--no-undefined)
   # libgcc here is the static archive: plain functions such as 128-bit division, no run-time dependency.
-  target_link_libraries(freeway_shared_link_flags INTERFACE -lc -lgcc)
+  target_link_libraries(freeway_shared_link_flags INTERFACE freeway_old_glibc -lgcc)
 endif()
 
 add_library(freeway_program_flags INTERFACE)

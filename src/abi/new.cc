@@ -16,6 +16,7 @@
 
 #include "base/compiler.h"
 #include "freeway/freeway.h"
+#include "os/dynamic_linker.h"
 #include "os/options.h"
 #include "os/report.h"
 
@@ -45,8 +46,8 @@ namespace {
 // none can have been, and the loader ends the process when it is asked.
 void* find_late(const char* name) {
   if (!freeway::options_available()) return nullptr;
-  void* library = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_NOLOAD);
-  return library == nullptr ? nullptr : dlsym(library, name);
+  void* library = freeway::dynamic_linker::loaded("libstdc++.so.6");
+  return library == nullptr ? nullptr : freeway::dynamic_linker::find(library, name);
 }
 
 template <class Function>
@@ -87,7 +88,7 @@ bool is_ours(Function* visible, Function* own) {
 // Catching takes an exception table and so libstdc++; its own nothrow form, named `name`, does exactly that.
 template <class Standard, class... Arguments>
 void* ask_standard(const char* name, Arguments... arguments) {
-  auto* function = reinterpret_cast<Standard*>(dlsym(RTLD_NEXT, name));
+  auto* function = reinterpret_cast<Standard*>(freeway::dynamic_linker::find(RTLD_NEXT, name));
   return function == nullptr ? nullptr : function(arguments...);
 }
 

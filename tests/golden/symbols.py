@@ -3,6 +3,7 @@
 
     symbols.py exported    what other objects can bind to: a name more is a clash waiting, a name less a broken program
     symbols.py undefined   what the library needs: libc only; nothing of threads, of the C++ run-time, of libatomic
+    symbols.py versions    which C libraries it loads with: no symbol of glibc's that came after 2.17
     symbols.py data        how much writable memory the library brings along in its file: next to nothing, since every
                            process that loads it has a copy; the heap itself must begin as zeros
 
@@ -34,6 +35,7 @@ class Engine:
 
 
 THREAD_EXIT = frozenset({"pthread_key_create", "pthread_key_delete", "pthread_setspecific"})
+PTHREAD = "libpthread.so.0"  # where they are in glibc before 2.34
 ENGINES = {
     None: Engine(vfork=True),
     "michael": Engine(),
@@ -48,7 +50,7 @@ ENGINES = {
 FORBIDDEN_NEEDS = re.compile(
     r"^(pthread_|thrd_|mtx_|call_once|sem_|futex|__tls_get_addr|__cxa_|__gxx_|_Unwind_|_ZSt|_ZNSt|_ZN|__atomic_|__cxa_guard)"
 )
-ALLOWED_LIBRARIES = {"libc.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
+NEWEST_GLIBC = (2, 17)
 
 
 def readelf(library: Path, *options: str) -> str:
@@ -103,7 +105,32 @@ def faults_of_needs(undefined: list[str], library: Path, golden: Path, engine: E
     needed = [name for name in undefined if name not in engine.needs]
     faults += [f"must not be needed: {name}" for name in needed if FORBIDDEN_NEEDS.match(name)]
     libraries = set(re.findall(r"\(NEEDED\).*\[(.*)\]", readelf(library, "--dynamic")))
-    return faults + [f"links {name}" for name in sorted(libraries - ALLOWED_LIBRARIES)]
+    allowed = {"libc.so.6", PTHREAD} if engine.needs & THREAD_EXIT else {"libc.so.6"}
+    return faults + [f"links {name}" for name in sorted(libraries - allowed)]
+
+
+def needed_versions(library: Path) -> dict[str, set[str]]:
+    """The versions of symbols that the library needs, by the library that has them."""
+    needed: dict[str, set[str]] = {}
+    for line in readelf(library, "--version-info").splitlines():
+        if found := re.search(r"Version: 1  File: (\S+)  Cnt: ", line):
+            file = needed.setdefault(found.group(1), set())
+        elif found := re.search(r"Name: (\S+)  Flags: \S+  Version: \d+$", line):
+            file.add(found.group(1))
+    return needed
+
+
+def faults_of_versions(library: Path) -> list[str]:
+    """What keeps the library from loading with glibc 2.17 (musl does not look at versions)."""
+    needed = needed_versions(library)
+    faults = [] if "libc.so.6" in needed else ["the library's versions were not found"]
+    for file, versions in sorted(needed.items()):
+        print(f"{file}: {', '.join(sorted(versions))}")
+        for version in sorted(versions):
+            number = re.fullmatch(r"GLIBC_(\d+)\.(\d+)(\.\d+)?", version)
+            if number is None or (int(number.group(1)), int(number.group(2))) > NEWEST_GLIBC:
+                faults.append(f"needs {version} of {file}")
+    return faults
 
 
 def faults_of_data(library: Path) -> list[str]:
@@ -116,7 +143,7 @@ def faults_of_data(library: Path) -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("list", choices=["exported", "undefined", "data"])
+    parser.add_argument("list", choices=["exported", "undefined", "versions", "data"])
     parser.add_argument("--library", type=Path, default=os.environ.get("FREEWAY_LIB"))
     parser.add_argument("--update", action="store_true")
     arguments = parser.parse_args()
@@ -128,11 +155,13 @@ def main() -> int:
     golden = HERE / f"{arguments.list}_symbols.txt"
 
     exported, undefined = dynamic_symbols(library)
-    if arguments.update and name is None and arguments.list != "data":
+    if arguments.update and name is None and arguments.list in ("exported", "undefined"):
         title = f"# The {arguments.list} symbols of libfreeway.so; written by symbols.py --update."
         golden.write_text("\n".join([title, *(exported if arguments.list == "exported" else undefined), ""]))
     if arguments.list == "data":
         faults = faults_of_data(library)
+    elif arguments.list == "versions":
+        faults = faults_of_versions(library)
     elif arguments.list == "exported":
         faults = faults_of_exports(exported, golden, engine)
     else:
