@@ -14,7 +14,6 @@
 
 #ifndef AT_RSEQ_FEATURE_SIZE
 #define AT_RSEQ_FEATURE_SIZE 27
-#define AT_RSEQ_ALIGN 28
 #endif
 
 // Absent before glibc 2.35: then nobody registered rseq, and we do not.
@@ -32,11 +31,10 @@ Rseq rseq() {
   result.offset = __rseq_offset;
   const auto* area = static_cast<const char*>(__builtin_thread_pointer()) + result.offset;
   result.registered = *reinterpret_cast<const volatile int*>(area + RSEQ_CPU_ID) >= 0;
-  // __rseq_size says 20 even where glibc registered 32 bytes and the kernel fills in more.
-  const u64 features = getauxval(AT_RSEQ_FEATURE_SIZE);
-  const u64 alignment = getauxval(AT_RSEQ_ALIGN);
-  result.has_mm_cid = features >= RSEQ_MM_CID + sizeof(u32);
-  result.bytes = features <= 32 || alignment == 0 ? 32 : align_up(features, alignment);
+  // __rseq_size says 20 or 28 where glibc registered 32 bytes and the kernel fills in more; what it says beyond 32 is the
+  // very number that glibc registered with, and that the kernel wants to hear again.
+  result.has_mm_cid = getauxval(AT_RSEQ_FEATURE_SIZE) >= RSEQ_MM_CID + sizeof(u32);
+  result.bytes = __rseq_size > kRseqBytes ? __rseq_size : kRseqBytes;
   return result;
 }
 

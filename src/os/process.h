@@ -6,6 +6,9 @@
 
 namespace freeway::process {
 
+// The least length that a struct rseq is registered with.
+constexpr u64 kRseqBytes = 32;
+
 // Where libc keeps this process's struct rseq, and what the kernel offers in it.
 struct Rseq {
   i64 offset = 0;         // struct rseq - thread pointer

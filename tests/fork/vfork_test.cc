@@ -40,6 +40,7 @@ std::atomic<bool> stopping{false};
 SignalSender sender;
 void* volatile shared_blocks[kShared];  // of the vforking thread and its child, which never run at once
 std::atomic<pid_t> child_to_kill{0};
+volatile bool child_was_here;  // set by the child: its parent sees it
 int parents_cpu, childs_cpu;
 
 void pin(int cpu) { require(stay_on(cpu), "cannot choose the CPU", static_cast<unsigned>(cpu)); }
@@ -90,9 +91,17 @@ void* work(void* argument) {
   }
 }
 
+// A fork in vfork's place would copy memory that the parent expects to see changed: an announced child, whom nobody
+// would kill then, would never end.
 [[gnu::noinline]] pid_t vfork_a_child(Random& random, bool announce) {
+  child_was_here = false;
   const pid_t child = ::vfork();
+  if (child > 0 && !child_was_here) {
+    ::kill(child, SIGKILL);
+    require(false, "vfork is a fork here");
+  }
   if (child == 0) {
+    child_was_here = true;
     if (announce) child_to_kill.store(raw_getpid());
     pin(childs_cpu);
     exchange_blocks(random, announce ? 1 << 30 : kChildRounds);  // the announced one ends only when killed

@@ -31,6 +31,7 @@ struct PretendedKernel {
   unsigned rseq_size = 20;     // __rseq_size
   unsigned feature_size = 28;  // AT_RSEQ_FEATURE_SIZE; mm_cid ends at 28
   unsigned alignment = 32;     // AT_RSEQ_ALIGN
+  unsigned registered = 32;    // the length with which libc registered
   std::size_t page = 4096;
   bool has_membarrier = true;
 

@@ -21,6 +21,7 @@
 #include "freeway/freeway.h"
 #include "machines/own_cache.h"
 #include "machines/pretended_kernel.h"
+#include "os/process.h"
 #include "proof.h"
 #include "signal/support/patterned_block.h"
 
@@ -67,12 +68,13 @@ void refusing(PretendedKernel& kernel) {
   kernel.possible = 128;
   kernel.affinity_error = error;
 }
-template <unsigned size, unsigned features, unsigned alignment>
+template <unsigned size, unsigned features, unsigned alignment, unsigned registered = 32>
 void sized(PretendedKernel& kernel) {
   plain<64, 8>(kernel);
   kernel.rseq_size = size;
   kernel.feature_size = features;
   kernel.alignment = alignment;
+  kernel.registered = registered;
 }
 template <std::size_t page>
 void paged(PretendedKernel& kernel) {
@@ -106,7 +108,9 @@ const Shape kShapes[] = {
     {"__rseq_size 20, features 28", sized<20, 28, 32>, each(0, 8)},
     {"__rseq_size 28, features 28", sized<28, 28, 32>, each(0, 8)},
     {"__rseq_size 32, features not told", sized<32, 0, 0>, each(0, 8)},
-    {"__rseq_size 33, features 33", sized<33, 33, 64>, each(0, 8)},
+    {"__rseq_size 32, features 33", sized<32, 33, 64>, each(0, 8)},      // Linux 7.0; glibc 2.35
+    {"__rseq_size 20, features 33", sized<20, 33, 64>, each(0, 8)},      // glibc 2.40
+    {"__rseq_size 33, features 33", sized<33, 33, 64, 33>, each(0, 8)},  // glibc 2.41
     {"rseq not registered", [](PretendedKernel& kernel) { kernel.registers_rseq = false; }, each(0, 8), {}, false},
     {"membarrier refused", [](PretendedKernel& kernel) { kernel.has_membarrier = false; }, each(0, 64)},
     {"pages of 16 KiB", paged<16384>, each(0, 8)},
@@ -205,6 +209,8 @@ void run(const Shape& shape, std::uint64_t seed) {
   enter(shape.cpus[0]);
   Random random(seed);
   release(obtain(random));
+  const process::Rseq rseq = process::rseq();
+  require(!rseq.registered || rseq.bytes == pretended_kernel().registered, "another length than libc's", rseq.bytes);
   leave(shape.cpus[0]);
   std::vector<std::thread> threads;
   for (unsigned t = 1; t <= shape.threads; ++t) threads.emplace_back(work, std::cref(shape), seed + t * 7919);

@@ -87,6 +87,18 @@ bool allocation_works() {
   return true;
 }
 
+// Whether a child of vfork runs on its parent's memory. It is a fork where its thread could not leave rseq for it.
+bool vfork_shares_memory() {
+  static volatile bool seen = false;
+  const pid_t child = vfork();
+  if (child == 0) {
+    seen = true;
+    _exit(0);
+  }
+  if (child > 0) waitpid(child, nullptr, 0);
+  return seen;
+}
+
 }  // namespace
 
 Said run_probe(const Library& library, const std::vector<std::string>& variables) {
@@ -124,6 +136,7 @@ int probe() {
   freeway_audit_t account{};
   if (audit(&account, sizeof(account)) != 0) return fail(kUnwell, "the heap does not add up");
   std::puts(version());
+  std::puts(vfork_shares_memory() ? kVforkIsReal : kVforkIsFork);
   return kOk;
 }
 

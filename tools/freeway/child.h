@@ -9,6 +9,9 @@
 
 namespace freeway_command {
 
+inline constexpr const char* kVforkIsReal = "the child runs on its parent's memory";
+inline constexpr const char* kVforkIsFork = "a fork: the child has a copy";
+
 struct Said {
   int status = -1;     // exit status of the child, 128 + signal if one ended it, -1 if it could not be started
   std::string output;  // its fd 1
@@ -18,7 +21,8 @@ struct Said {
 // Runs `freeway probe` under the library, with `variables` ("NAME=value", or "NAME" to leave NAME out) in its environment.
 Said run_probe(const Library& library, const std::vector<std::string>& variables);
 
-// The child's side: checks that malloc is Freeway's and works, prints the library's version. Returns its exit status.
+// The child's side: checks that malloc is Freeway's and works, prints the library's version and what vfork does, a line
+// each. Returns its exit status.
 int probe();
 
 }  // namespace freeway_command

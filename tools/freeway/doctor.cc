@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "child.h"
 #include "facts.h"
@@ -36,6 +37,13 @@ std::string without_last_newline(std::string text) {
   return text;
 }
 
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream rest(text);
+  for (std::string line; std::getline(rest, line);) lines.push_back(line);
+  return lines;
+}
+
 // Loads the library into a child; prints what came of it.
 int examine_library(const Library& library) {
   // Of the library's options only FREEWAY_RSEQ matters to the path; the others would add text of their own.
@@ -45,10 +53,13 @@ int examine_library(const Library& library) {
            "does not work here (status " + std::to_string(said.status) + "): " + without_last_newline(said.errors)});
     return kUnwell;
   }
-  const std::string version = without_last_newline(said.output);
+  const std::vector<std::string> lines = lines_of(said.output);
+  const std::string version = lines.empty() ? "" : lines[0], vfork = lines.size() < 2 ? "" : lines[1];
   print({"library", library.path.native() + ", version " + version,
          version == command_version() ? "" : "this command is version " + command_version()});
   print({"path", last_said(said.errors), {}});
+  print({"vfork", vfork,
+         vfork == kVforkIsReal ? "" : "the kernel refused to unregister rseq: slower, and what the child writes stays its own"});
   return kOk;
 }
 

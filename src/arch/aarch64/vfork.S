@@ -5,7 +5,7 @@
 // register but x0. Parent and child share memory, not registers: each returns by a x30 of its own, which is never on the
 // stack here, so whatever the child does to the stack frames that they share, the parent finds its way back.
 //
-// x9 = freeway_hot, x10 = struct rseq, x11 = the child's pid
+// x9 = freeway_hot, x10 = struct rseq, x11 = the child's pid, x12 = the flags to register with
 
 #include "arch/slab_layout.h"
 #include "section.inc"
@@ -17,14 +17,13 @@
 #define SIGCHLD 17
 #define CLONE_VM 0x100
 #define CLONE_VFORK 0x4000
-#define RSEQ_FLAG_UNREGISTER 1
 
 .macro RSEQ_CALL flags
     mov     x0, x10
     ldr     x1, [x9, #HOT_RSEQ_BYTES]
     mov     x2, \flags
-    mov     w3, #0xbc00                                 // the signature of section.inc
-    movk    w3, #0xd428, lsl #16
+    mov     w3, #(RSEQ_SIGNATURE & 0xffff)
+    movk    w3, #(RSEQ_SIGNATURE >> 16), lsl #16
     mov     x8, #SYS_rseq
     svc     #0
 .endm
@@ -59,12 +58,15 @@ freeway_vfork:
     add     x10, x10, x11
     ldr     w11, [x10, #RSEQ_CPU_ID]
     tbnz    w11, #31, .Lplain                           // not registered: the child is as slow as we are
-    RSEQ_CALL #RSEQ_FLAG_UNREGISTER
+    ldr     w12, [x10, #RSEQ_FLAGS]
+    lsr     w12, w12, #4                                // bit 5 -> RSEQ_SLICE_EXTENSION
+    and     x12, x12, #RSEQ_SLICE_EXTENSION
+    RSEQ_CALL #RSEQ_UNREGISTER
     cbnz    w0, .Lcopy
     CLONE_CALL #(CLONE_VM | CLONE_VFORK | SIGCHLD)
     cbz     x0, .Lchild
     mov     x11, x0
-    RSEQ_CALL #0                                        // refused: this thread goes on without a slab
+    RSEQ_CALL x12                                       // refused: this thread goes on without a slab
     mov     x0, x11
 .Lparent:
     tbnz    x0, #63, .Lfailed

@@ -3,10 +3,12 @@
 //
 // The child of vfork runs on its parent's memory, thread-local storage included, without being registered for rseq: it
 // would read the CPU index of its sleeping parent and enter another CPU's slab. So the parent unregisters first (the
-// kernel then writes cpu_id = -1, which sends the child to the slow path), and registers again when it goes on. Where
-// unregistering is refused the child gets a copy of the memory instead (fork).
+// kernel then writes cpu_id = -1, which sends the child to the slow path), and registers again when it goes on, with the
+// extension of time slices if the thread had it. Where unregistering is refused the child gets a copy of the memory
+// instead (fork).
 //
-// r8 = struct rseq - thread pointer, r9 = return address, then the child's pid: the kernel keeps both registers.
+// r8 = struct rseq - thread pointer, then the flags to register with; r9 = return address, then the child's pid. The
+// kernel keeps all registers but rax, rcx and r11: what the first call of rseq was told, the second one still finds.
 
 #include "arch/slab_layout.h"
 
@@ -16,15 +18,9 @@
 #define SYS_rseq 334
 #define SYS_vfork 58
 #define SYS_fork 57
-#define RSEQ_FLAG_UNREGISTER 1
-#define RSEQ_SIGNATURE 0x53053053
 
 .macro RSEQ_CALL flags
-    mov     rdi, fs:[0]
-    add     rdi, r8
-    mov     rsi, [rip + freeway_hot + HOT_RSEQ_BYTES]
     mov     edx, \flags
-    mov     r10d, RSEQ_SIGNATURE
     mov     eax, SYS_rseq
     syscall
 .endm
@@ -57,14 +53,21 @@ freeway_vfork:
     je      .Lplain                                     // before initialisation
     cmp     dword ptr fs:[r8 + RSEQ_CPU_ID], 0
     js      .Lplain                                     // not registered: the child is as slow as we are
-    RSEQ_CALL RSEQ_FLAG_UNREGISTER
+    mov     rdi, fs:[0]
+    add     rdi, r8
+    mov     rsi, [rip + freeway_hot + HOT_RSEQ_BYTES]
+    mov     r10d, RSEQ_SIGNATURE
+    mov     r8d, [rdi + RSEQ_FLAGS]
+    shr     r8d, 4                                      // bit 5 -> RSEQ_SLICE_EXTENSION
+    and     r8d, RSEQ_SLICE_EXTENSION
+    RSEQ_CALL RSEQ_UNREGISTER
     test    eax, eax
     jne     .Lcopy
     VFORK_CALL
     test    eax, eax
     je      .Lchild
     mov     r9, rax
-    RSEQ_CALL 0                                         // refused: this thread goes on without a slab
+    RSEQ_CALL r8d                                       // refused: this thread goes on without a slab
     mov     rax, r9
 .Lparent:
     test    rax, rax
