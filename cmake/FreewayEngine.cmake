@@ -44,9 +44,6 @@ function(freeway_add_engine engine)
   target_include_directories(${target} BEFORE PRIVATE "${selected}")
   target_compile_definitions(${target} PRIVATE ${E_DEFINES})
   target_link_libraries(${target} PRIVATE freeway_library_flags freeway_substrate freeway_shared_link_flags)
-  if(NOT FREEWAY_SANITIZE)
-    target_link_libraries(${target} PRIVATE -Wl,--as-needed freeway_old_pthread)
-  endif()
   set_target_properties(${target} PROPERTIES
     OUTPUT_NAME freeway-${name}
     VERSION ${PROJECT_VERSION}

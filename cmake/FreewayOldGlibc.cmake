@@ -6,7 +6,6 @@
 # offers besides is referred to weakly; it is not in them, so those references bear no version and may stay null.
 #
 #   freeway_old_glibc     libc.so.6 (musl takes that name for its own)
-#   freeway_old_pthread   libpthread.so.0, where glibc kept threads before 2.34: for engines that watch threads end
 #
 # A new function of libc in the library's code goes into the list, with its first version on x86-64 (`objdump -T` of an
 # old libc.so.6); aarch64 began with 2.17. One that came after 2.17 is referred to weakly.
@@ -14,7 +13,6 @@ set(freeway_glibc_functions
   abort:2.2.5 __cxa_finalize:2.2.5 __errno_location:2.2.5 fprintf:2.2.5 memset:2.2.5 strcmp:2.2.5 strlen:2.2.5
   strncmp:2.2.5 memcpy:2.14 getauxval:2.16 clock_gettime:2.17)
 set(freeway_glibc_variables environ:2.2.5)
-set(freeway_pthread_functions pthread_key_create:2.2.5 pthread_key_delete:2.2.5 pthread_setspecific:2.2.5)
 
 # Appends to `code` and `map` of the caller what defines these symbols.
 macro(freeway_stand_in type size)
@@ -60,4 +58,3 @@ endfunction()
 
 freeway_add_old_library(freeway_old_glibc libc.so.6
   FUNCTIONS ${freeway_glibc_functions} VARIABLES ${freeway_glibc_variables})
-freeway_add_old_library(freeway_old_pthread libpthread.so.0 FUNCTIONS ${freeway_pthread_functions})

@@ -17,7 +17,8 @@ struct Description {
 };
 
 constexpr Description kDescriptions[] = {
-    {"RSEQ", "1|0", "per-CPU caches in restartable sections; 0: claimed caches, as on kernels without rseq (1)"},
+    {"RSEQ", "1|0|libc|force",
+     "per-CPU caches in restartable sections; 0: claimed; libc: by its rseq only; force: any kernel (1)"},
     {"ON_ERROR", "abort|report", "after a bad free was named on fd 2: abort, or go on and leak the block (abort)"},
     {"HARDEN", "0|1", "no caches: every double free is caught where it happens; random block order (0)"},
     {"STATS", "0|1|json:PATH", "at exit, what each layer did, on fd 2 or as JSON in PATH (0)"},
@@ -52,6 +53,17 @@ class Reader {
     return fallback;
   }
 
+  // Which of the option's values it has, by their number; 0 if it is absent or none of them.
+  u64 index(const char* name) const {
+    const char* value = value_of(name);
+    u64 found = 0;
+    if (value == nullptr || *value == 0) return 0;
+    for (const Description& d : kDescriptions)
+      if (equal(d.name, name) && parse_option(d.values, value, &found)) return found;
+    complain(name, value);
+    return 0;
+  }
+
   void complain(const char* name, const char* value) const {
     if (!speak_) return;
     for (const Description& d : kDescriptions)
@@ -71,7 +83,10 @@ Options read_options(bool speak) {
   options.use_rseq = true;
   if (process::is_privileged()) return options;
   Reader reader(speak);
-  options.use_rseq = reader.choice("RSEQ", "0", "1", true);
+  const u64 rseq = reader.index("RSEQ");
+  options.use_rseq = rseq != 1;
+  options.libc_rseq_only = rseq == 2;
+  options.force_rseq = rseq == 3;
   options.report_only = reader.choice("ON_ERROR", "abort", "report", false);
   options.harden = reader.choice("HARDEN", "0", "1", false);
   options.verbose = reader.choice("VERBOSE", "0", "1", false);

@@ -12,6 +12,8 @@ namespace freeway {
 
 struct Options {
   bool use_rseq = false;      // FREEWAY_RSEQ (read_options: true where nothing is said)
+  bool libc_rseq_only = false;  // FREEWAY_RSEQ=libc
+  bool force_rseq = false;      // FREEWAY_RSEQ=force
   bool report_only = false;   // FREEWAY_ON_ERROR=report
   bool harden = false;        // FREEWAY_HARDEN
   bool verbose = false;       // FREEWAY_VERBOSE

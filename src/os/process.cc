@@ -5,9 +5,11 @@
 #include <linux/membarrier.h>
 #include <sys/auxv.h>
 #include <sys/resource.h>
+#include <sys/utsname.h>
 #include <time.h>
 
 #include "arch/slab_layout.h"
+#include "os/kernel_release.h"
 #include "os/lives.h"
 #include "os/machine.h"
 #include "os/syscall.h"
@@ -16,7 +18,7 @@
 #define AT_RSEQ_FEATURE_SIZE 27
 #endif
 
-// Absent before glibc 2.35: then nobody registered rseq, and we do not.
+// Absent before glibc 2.35, which registered no rseq.
 extern "C" {
 extern const unsigned int __rseq_size __attribute__((weak));
 extern const std::ptrdiff_t __rseq_offset __attribute__((weak));
@@ -27,15 +29,22 @@ namespace freeway::process {
 
 Rseq rseq() {
   Rseq result;
+  result.has_mm_cid = getauxval(AT_RSEQ_FEATURE_SIZE) >= RSEQ_MM_CID + sizeof(u32);
   if (&__rseq_size == nullptr || __rseq_size == 0) return result;
   result.offset = __rseq_offset;
   const auto* area = static_cast<const char*>(__builtin_thread_pointer()) + result.offset;
   result.registered = *reinterpret_cast<const volatile int*>(area + RSEQ_CPU_ID) >= 0;
   // __rseq_size says 20 or 28 where glibc registered 32 bytes and the kernel fills in more; what it says beyond 32 is the
   // very number that glibc registered with, and that the kernel wants to hear again.
-  result.has_mm_cid = getauxval(AT_RSEQ_FEATURE_SIZE) >= RSEQ_MM_CID + sizeof(u32);
   result.bytes = __rseq_size > kRseqBytes ? __rseq_size : kRseqBytes;
   return result;
+}
+
+bool kernel_restarts_sections() {
+  if constexpr (kThisProcessor == Processor::kX86_64) return true;
+  utsname name{};
+  raw_syscall(SYS_uname, reinterpret_cast<u64>(&name));
+  return restarts_sections(kThisProcessor, name.release);
 }
 
 Cpus cpus() {

@@ -9,14 +9,19 @@ namespace freeway::process {
 // The least length that a struct rseq is registered with.
 constexpr u64 kRseqBytes = 32;
 
-// Where libc keeps this process's struct rseq, and what the kernel offers in it.
+// A struct rseq of each thread, and what the kernel offers in it.
 struct Rseq {
-  i64 offset = 0;         // struct rseq - thread pointer
-  u64 bytes = 0;          // length it was registered with
-  bool registered = false;  // libc registered the calling thread
+  i64 offset = 0;           // struct rseq - thread pointer
+  u64 bytes = 0;            // length it was registered with; 0: there is none
+  bool registered = false;  // the calling thread's is
+  bool is_own = false;      // not libc's: rseq_area.h
   bool has_mm_cid = false;  // the kernel fills in the concurrency id
+  const char* why_not = "";  // where it is not to be used
 };
+// libc's.
 Rseq rseq();
+// Whether the kernel is known to restart all sections that it interrupts (kernel_release.h).
+bool kernel_restarts_sections();
 
 // What the kernel tells of the CPUs.
 struct Cpus {

@@ -6,6 +6,11 @@
 #include "os/machine.h"
 #include "os/once.h"
 
+// They may be missing: in a static program that has no use for them, before glibc 2.34 in one without libpthread.
+#pragma weak pthread_key_create
+#pragma weak pthread_key_delete
+#pragma weak pthread_setspecific
+
 namespace freeway::thread_exit {
 
 namespace {
@@ -13,6 +18,7 @@ constinit Once<Machine> published_key;  // key + 1
 }
 
 bool watch(void (*at_exit)(void*), void* argument) {
+  if (&pthread_key_create == nullptr || &pthread_key_delete == nullptr || &pthread_setspecific == nullptr) return false;
   const auto make = [at_exit]() -> u64 {
     pthread_key_t key;
     return pthread_key_create(&key, at_exit) == 0 ? u64{key} + 1 : 0;

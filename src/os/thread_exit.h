@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// thread_exit.h: being told when a thread ends, for engines whose paper has heaps of threads. The flagship needs it not.
+// thread_exit.h: being told when a thread ends, for engines whose paper has heaps of threads, and for C libraries that
+// unmap a thread's memory before it is gone (rseq_area.h).
 //
 // By a key of thread-specific data, as the papers do it: its destructor runs when a thread returns, is cancelled or calls
 // pthread_exit; not when it vanishes (raw exit, kill), and not in the thread that ends the process.

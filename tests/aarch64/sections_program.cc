@@ -4,6 +4,8 @@
 // linked with libfreeway.a and is the init process of a virtual machine (virtual_machine.py). It prints one line per
 // case and, if all of them passed, `PASSED`.
 //
+//   restarts           whether the kernel restarts sections that it preempts; it must if the library trusts it. Where it
+//                      does not the library must use claimed slabs, and there is no every_instruction
 //   every_instruction  a breakpoint on each instruction of each section in use: the kernel must send the thread to the
 //                      abort address, and the section must start again as if nothing had been done. Three ways: three
 //                      times in a row; on a slab that the handler has changed; on another CPU
@@ -22,6 +24,7 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/reboot.h>
+#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <ucontext.h>
@@ -31,7 +34,9 @@
 #include <iterator>
 
 #include "freeway/freeway.h"
+#include "freeway/restart_probe.h"
 #include "machines/init_program.h"
+#include "os/kernel_release.h"
 
 extern "C" {
 struct Section {  // struct rseq_cs
@@ -188,6 +193,22 @@ void every_instruction() {
   ::printf("every_instruction: %zu instructions, each interrupted in 3 ways\n", total);
 }
 
+// --- restarts
+// ----------------------------------------------------------------------------------------------------------
+
+// Whether the library trusts this kernel.
+bool restarts() {
+  utsname name{};
+  ::uname(&name);
+  const bool trusted = freeway::restarts_sections(freeway::kThisProcessor, name.release);
+  const freeway_command::RestartProbe found = freeway_command::probe_restarts();
+  ::printf("restarts: Linux %s, %d of %d preempted sections restarted\n", name.release, found.restarted,
+           found.restarted + found.not_restarted);
+  require(found.tried(), "no section could be tried");
+  require(!trusted || found.not_restarted == 0, "a section went on after it was preempted");
+  return trusted;
+}
+
 // --- many_threads
 // ------------------------------------------------------------------------------------------------------
 
@@ -275,7 +296,7 @@ int main(int, char**) {
   if (child == 0) {
     ::printf("FREEWAY_TEST_SEED=%llu, %ld CPUs, by %s\n", static_cast<unsigned long long>(seed),
              ::sysconf(_SC_NPROCESSORS_ONLN), goes_by_mm_cid() ? "mm_cid" : "cpu_id");
-    every_instruction();
+    if (restarts()) every_instruction();
     many_threads(20);
     ::puts("PASSED");
     if (!is_init) return 0;

@@ -44,7 +44,7 @@ def build_program(work: Path) -> Path:
     library = work / "library"
     configure = ["cmake", "--preset", "aarch64", "-S", ROOT, "-B", library, "-DFREEWAY_BUILD_TESTS=OFF"]
     compile_program = ["aarch64-linux-gnu-g++", "-std=c++20", "-O2", "-g", "-static", "-pthread", "-fno-builtin-malloc"]
-    compile_program += ["-fno-builtin-free", "-I", ROOT / "include", "-I", ROOT / "tests"]
+    compile_program += ["-fno-builtin-free", "-I", ROOT / "include", "-I", ROOT / "tests", "-I", ROOT / "tools", "-I", ROOT / "src"]
     compile_program += [HERE / "sections_program.cc", library / "libfreeway.a", "-o", work / "sections_program"]
     build = ["cmake", "--build", library, "--target", "freeway_static"]
     for command in (configure, build, compile_program):

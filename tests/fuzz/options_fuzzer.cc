@@ -144,7 +144,13 @@ void try_library_options(const std::vector<std::string>& variables) {
   CapturedErrors errors;
   const Options options = read_options(true);
   const std::string text = errors.text();
-  expect(options.use_rseq == choice("RSEQ", "0", "1", true), "RSEQ");
+  const std::string rseq = value_of(variables, "RSEQ");
+  if (rseq == "libc" || rseq == "force") {
+    expect(options.use_rseq && options.libc_rseq_only == (rseq == "libc") && options.force_rseq == (rseq == "force"),
+           "RSEQ by a word");
+  } else {
+    expect(options.use_rseq == choice("RSEQ", "0", "1", true) && !options.libc_rseq_only && !options.force_rseq, "RSEQ");
+  }
   expect(options.report_only == choice("ON_ERROR", "abort", "report", false), "ON_ERROR");
   expect(options.harden == choice("HARDEN", "0", "1", false), "HARDEN");
   expect(options.verbose == choice("VERBOSE", "0", "1", false), "VERBOSE");

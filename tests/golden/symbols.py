@@ -31,17 +31,14 @@ class Engine:
 
     header: str | None = None  # of its own functions
     vfork: bool = False  # it uses rseq, so it must know of vfork's children
-    needs: frozenset[str] = frozenset()
 
 
-THREAD_EXIT = frozenset({"pthread_key_create", "pthread_key_delete", "pthread_setspecific"})
-PTHREAD = "libpthread.so.0"  # where they are in glibc before 2.34
 ENGINES = {
     None: Engine(vfork=True),
     "michael": Engine(),
     "lfmalloc": Engine(vfork=True),
-    "streamflow": Engine(needs=THREAD_EXIT),
-    "hmalloc": Engine(header="hmalloc.h", needs=THREAD_EXIT),
+    "streamflow": Engine(),
+    "hmalloc": Engine(header="hmalloc.h"),
     "nbbs": Engine(header="buddy.h"),
 }
 
@@ -50,6 +47,7 @@ ENGINES = {
 FORBIDDEN_NEEDS = re.compile(
     r"^(pthread_|thrd_|mtx_|call_once|sem_|futex|__tls_get_addr|__cxa_|__gxx_|_Unwind_|_ZSt|_ZNSt|_ZN|__atomic_|__cxa_guard)"
 )
+ALLOWED_LIBRARIES = {"libc.so.6"}
 NEWEST_GLIBC = (2, 17)
 
 
@@ -100,13 +98,11 @@ def faults_of_exports(exported: list[str], golden: Path, engine: Engine) -> list
     return faults + [f"exported but declared in no header: {name}" for name in sorted(twins - declared)]
 
 
-def faults_of_needs(undefined: list[str], library: Path, golden: Path, engine: Engine, flagship: bool) -> list[str]:
-    faults = compare(undefined, golden_list(golden) | engine.needs, optional=not flagship)
-    needed = [name for name in undefined if name not in engine.needs]
-    faults += [f"must not be needed: {name}" for name in needed if FORBIDDEN_NEEDS.match(name)]
+def faults_of_needs(undefined: list[str], library: Path, golden: Path, flagship: bool) -> list[str]:
+    faults = compare(undefined, golden_list(golden), optional=not flagship)
+    faults += [f"must not be needed: {name}" for name in undefined if FORBIDDEN_NEEDS.match(name)]
     libraries = set(re.findall(r"\(NEEDED\).*\[(.*)\]", readelf(library, "--dynamic")))
-    allowed = {"libc.so.6", PTHREAD} if engine.needs & THREAD_EXIT else {"libc.so.6"}
-    return faults + [f"links {name}" for name in sorted(libraries - allowed)]
+    return faults + [f"links {name}" for name in sorted(libraries - ALLOWED_LIBRARIES)]
 
 
 def needed_versions(library: Path) -> dict[str, set[str]]:
@@ -165,7 +161,7 @@ def main() -> int:
     elif arguments.list == "exported":
         faults = faults_of_exports(exported, golden, engine)
     else:
-        faults = faults_of_needs(undefined, library, golden, engine, name is None)
+        faults = faults_of_needs(undefined, library, golden, name is None)
     for fault in faults:
         print(f"{arguments.list}: {fault}")
     if not faults:

@@ -27,7 +27,7 @@ struct Reading {
     environ = real;
   }
   bool is_default() const {
-    return options.use_rseq && !options.report_only && !options.harden && !options.verbose && !options.stats &&
+    return options.use_rseq && !options.libc_rseq_only && !options.force_rseq && !options.report_only && !options.harden && !options.verbose && !options.stats &&
            options.stats_json == nullptr;
   }
   std::ptrdiff_t lines() const { return std::count(said.begin(), said.end(), '\n'); }
@@ -55,6 +55,14 @@ TEST(Options, EachOptionHasItsTwoValues) {
   EXPECT_FALSE(Reading({"FREEWAY_STATS=0"}).options.stats);
   for (const char* entry : {"FREEWAY_RSEQ=0", "FREEWAY_ON_ERROR=report", "FREEWAY_HARDEN=1", "FREEWAY_STATS=1"})
     EXPECT_EQ(Reading({entry}).said, "");
+}
+
+TEST(Options, RseqMayBeLibcsOnlyOrForced) {
+  const Reading libc({"FREEWAY_RSEQ=libc"}), force({"FREEWAY_RSEQ=force"}), on({"FREEWAY_RSEQ=1"});
+  EXPECT_TRUE(libc.options.use_rseq && libc.options.libc_rseq_only && !libc.options.force_rseq);
+  EXPECT_TRUE(force.options.use_rseq && force.options.force_rseq && !force.options.libc_rseq_only);
+  EXPECT_TRUE(on.is_default());
+  EXPECT_EQ(libc.said + force.said, "");
 }
 
 TEST(Options, StatisticsAsJsonGoToTheNamedFile) {

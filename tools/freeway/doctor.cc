@@ -10,6 +10,7 @@
 #include "child.h"
 #include "facts.h"
 #include "library.h"
+#include "restart_probe.h"
 #include "report.h"
 
 namespace freeway_command {
@@ -44,6 +45,26 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
+// Whether the kernel restarts preempted sections, and whether the library, which goes by the kernel's name, is right about
+// it.
+int examine_restarts(const std::string& path) {
+  const RestartProbe found = probe_restarts();
+  const bool used = path.find("restartable sections") != std::string::npos;
+  if (!found.tried()) {
+    print({"restarts", "not tried: no rseq, or no thread to be had", {}});
+  } else if (found.not_restarted == 0) {
+    const bool distrusted = path.find("not known to restart") != std::string::npos;
+    print({"restarts", "yes: preempted sections are restarted",
+           distrusted ? "by its name this kernel could not be trusted: FREEWAY_RSEQ=force uses sections" : ""});
+  } else {
+    print({"restarts", "NO: preempted sections go on where they were",
+           used ? "blocks will be handed out twice: set FREEWAY_RSEQ=0, or run another kernel"
+                : "claimed slabs are used: correct, somewhat slower"});
+    if (used) return kUnwell;
+  }
+  return kOk;
+}
+
 // Loads the library into a child; prints what came of it.
 int examine_library(const Library& library) {
   // Of the library's options only FREEWAY_RSEQ matters to the path; the others would add text of their own.
@@ -57,10 +78,11 @@ int examine_library(const Library& library) {
   const std::string version = lines.empty() ? "" : lines[0], vfork = lines.size() < 2 ? "" : lines[1];
   print({"library", library.path.native() + ", version " + version,
          version == command_version() ? "" : "this command is version " + command_version()});
-  print({"path", last_said(said.errors), {}});
+  const std::string path = last_said(said.errors);
+  print({"path", path, {}});
   print({"vfork", vfork,
          vfork == kVforkIsReal ? "" : "the kernel refused to unregister rseq: slower, and what the child writes stays its own"});
-  return kOk;
+  return examine_restarts(path);
 }
 
 }  // namespace

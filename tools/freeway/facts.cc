@@ -66,9 +66,9 @@ bool rseq_registered() {
 
 Fact rseq() {
   if (rseq_registered()) return {"rseq", "registered by the C library", {}};
-  return {"rseq", "not registered",
-          "needs Linux 4.18, glibc 2.35, no filter against it, and GLIBC_TUNABLES without glibc.pthread.rseq=0; "
-          "Freeway uses claimed slabs: correct, somewhat slower"};
+  return {"rseq", "not registered by the C library",
+          "needs glibc 2.35, and GLIBC_TUNABLES without glibc.pthread.rseq=0; Freeway registers its own, if it is Linux 4.18 "
+          "or newer and no filter is against it"};
 }
 
 Fact mm_cid() {

@@ -92,12 +92,12 @@ class Heap {  // all zero until start(): it takes no room in the file
   // --- For accounting (account.cc). ---------------------------------------------------------------------------------
   template <class F>
   void each_slab(F&& f);  // f(Slab&, whether somebody has it): all that exist
-  bool uses_rseq() const { return mode_.peek() == kRseq; }
+  bool uses_rseq() const { return mode_.peek() == kRseq || mode_.peek() == kOwnRseq; }
   ClassAccount account_of(unsigned only);  // 0: all classes
 
  private:
   friend class Backing;
-  enum Mode : u32 { kUndecided, kRseq, kClaimed };
+  enum Mode : u32 { kUndecided, kRseq, kOwnRseq, kClaimed };  // kOwnRseq: struct rseq is ours, not libc's
 
   // start.cc
   void fill_tables();
@@ -126,6 +126,7 @@ class Heap {  // all zero until start(): it takes no room in the file
 
   // kUndecided, then the mode, for good, when the environment can be read.
   Once<Machine> mode_;
+  const char* why_claimed_ = nullptr;  // said by whoever found that the mode must be kClaimed
   Atomic<u64> random_;
   u32 ids_ = 0;  // CPU numbers and concurrency ids are below it
   Atomic<u64> null_tops_[Slab::kClasses];

@@ -2,6 +2,7 @@
 // small.cc: small blocks off the fast path.
 #include "engine/freeway/heap.h"
 #include "os/process.h"
+#include "os/rseq_area.h"
 
 namespace freeway {
 
@@ -43,13 +44,14 @@ Slab* Heap::make_slab() {
 }
 
 // The slab of the CPU that this thread was on a moment ago, made if there is none. Null: not in this mode, the thread is
-// not registered, no memory, or the slab is being drained.
+// not registered and cannot be, no memory, or the slab is being drained.
 Slab* Heap::own_slab() {
-  if (mode_.peek() != kRseq) return nullptr;
+  if (!uses_rseq()) return nullptr;
   const auto thread = reinterpret_cast<uptr>(__builtin_thread_pointer());  // offsets from it may be negative
   const auto registered = *reinterpret_cast<const volatile int*>(thread + freeway_hot.any_rseq + RSEQ_CPU_ID);
+  if (registered < 0 && !process::enter_own_rseq(freeway_hot.any_rseq)) return nullptr;
   const u32 id = *reinterpret_cast<const volatile u32*>(thread + freeway_hot.any_id);
-  if (registered < 0 || id >= ids_) return nullptr;
+  if (id >= ids_) return nullptr;
   return cpu_slabs_.get(id, process::claimant, [this] { return make_slab(); });
 }
 

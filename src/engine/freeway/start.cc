@@ -13,7 +13,7 @@
 
 #include "engine/freeway/heap.h"
 #include "os/report.h"
-#include "os/rseq_decoy.h"
+#include "os/rseq_area.h"
 
 extern "C" {
 constinit FREEWAY_HIDDEN freeway::Hot freeway_hot = {};
@@ -40,6 +40,14 @@ void enter_by(u64 by_mm_cid, u64 by_cpu, u64 bytes) {
   freeway_hot.cpu_rseq = by_cpu != 0 ? by_cpu : nowhere;
   freeway_hot.any_id = by_mm_cid != 0 ? by_mm_cid + RSEQ_MM_CID : (by_cpu != 0 ? by_cpu : nowhere) + RSEQ_CPU_ID;
   freeway_hot.any_rseq = by_mm_cid != 0 ? by_mm_cid : by_cpu != 0 ? by_cpu : nowhere;
+}
+
+// The struct rseq for the sections of this process, or why there is none.
+process::Rseq find_rseq(const Options& options, u32 id_bound) {
+  process::Rseq none;
+  none.why_not = !options.use_rseq ? "FREEWAY_RSEQ=0" : "more CPUs than there is room for";
+  if (!options.use_rseq || id_bound > HOT_IDS) return none;
+  return process::choose_rseq({.own = !options.libc_rseq_only, .any_kernel = options.force_rseq});
 }
 
 }  // namespace
@@ -74,12 +82,15 @@ void Heap::fill_tables() {
 // Chooses between restartable sections and claimed slabs, and opens the fast path.
 void Heap::decide_mode() {
   const Options& options = substrate_->options();
-  const process::Rseq rseq = process::rseq();
-  const Mode wanted = options.use_rseq && rseq.registered && substrate_->id_bound() <= HOT_IDS ? kRseq : kClaimed;
-  const bool on = mode_.get([wanted] { return wanted; }, [](u64) {}) == kRseq;
+  const process::Rseq found = find_rseq(options, substrate_->id_bound());
+  const Mode wanted = !found.registered ? kClaimed : found.is_own ? kOwnRseq : kRseq;
+  const u64 mode = mode_.get([wanted] { return wanted; }, [](u64) {});
+  const process::Rseq rseq = mode == kOwnRseq ? process::own_rseq() : process::rseq();  // the same for all who start
+  const bool on = mode != kClaimed;
   const u64 area = static_cast<u64>(rseq.offset);
   enter_by(on && rseq.has_mm_cid ? area : 0, on && !rseq.has_mm_cid ? area : 0, rseq.bytes);
   if (on) process::can_interrupt_sections();
+  if (!on) why_claimed_ = found.why_not;
 
   if (options.harden) return;  // the limits stay 0: every call takes the slow path
   freeway_hot.frames.store_relaxed(substrate_->frames().primary().bytes() / kFrameSize);
@@ -93,8 +104,12 @@ void Heap::describe(Line& line) const {
     line.text("hardened: no caches");
     return;
   }
-  line.text(on ? "per-CPU slabs in restartable sections" : "claimed slabs");
-  if (on) line.text(process::rseq().has_mm_cid ? ", indexed by mm_cid" : ", indexed by cpu_id");
+  if (on) {
+    line.text("per-CPU slabs in restartable sections, indexed by ").text(process::rseq().has_mm_cid ? "mm_cid" : "cpu_id");
+    if (mode_.peek() == kOwnRseq) line.text(", registered by Freeway");
+  } else {
+    line.text("claimed slabs: ").text(why_claimed_);
+  }
 }
 
 const char* Heap::mode() const {

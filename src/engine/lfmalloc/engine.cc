@@ -19,7 +19,8 @@ namespace lfmalloc {
 
 bool Engine::start(Substrate& substrate) {
   assert_layout<Product>();
-  find_rseq(substrate.options().use_rseq && substrate.id_bound() <= HOT_IDS);
+  const Options& options = substrate.options();
+  find_rseq(options.use_rseq && substrate.id_bound() <= HOT_IDS, options.force_rseq);
   memory_.init(&substrate);
   const u32 hashed = static_cast<u32>(substrate.option("HEAPS"));
   heaps_.init(&memory_, hashed != 0 ? hashed : 2 * substrate.cpus());

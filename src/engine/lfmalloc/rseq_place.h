@@ -24,8 +24,8 @@ struct RseqPlace {
 };
 static_assert(offsetof(RseqPlace, any_rseq) == HOT_ANY_RSEQ && offsetof(RseqPlace, rseq_bytes) == HOT_RSEQ_BYTES);
 
-// Looks for struct rseq, if `wanted`. Only the first call counts (or several at once, which find the same).
-void find_rseq(bool wanted);
+// Looks for libc's struct rseq, if `wanted`; with `force` also on a kernel that is not known to restart sections. Only the first call counts (or several at once, which find the same).
+void find_rseq(bool wanted, bool force);
 
 }  // namespace freeway::lfmalloc
 

@@ -50,7 +50,7 @@ class OneSuperblock {
 };
 
 inline bool find_rseq_or_say_so() {
-  find_rseq(true);
+  find_rseq(true, false);
   return freeway_hot.in_use != 0;
 }
 

@@ -145,7 +145,7 @@ class World {
 class Variants : public ::testing::Test {
  protected:
   void SetUp() override {
-    find_rseq(true);
+    find_rseq(true, false);
     const char* given = std::getenv("FREEWAY_TEST_SEED");
     seed = given ? static_cast<unsigned>(std::strtoul(given, nullptr, 10)) : std::random_device{}();
     std::printf("FREEWAY_TEST_SEED=%u\n", seed);
