@@ -73,10 +73,10 @@ void Front<E>::finish() {
   if (!ready()) return;
   const Options& options = substrate_.options();
   if (options.stats) write_summary(summary_fd());
-  if (options.stats_json == nullptr) return;
-  const int fd = open_summary(options.stats_json);
+  if (options.stats_path == nullptr) return;
+  const int fd = open_summary(options.stats_path);
   if (fd < 0) return;
-  write_summary_json(fd);
+  options.stats_json ? write_summary_json(fd) : write_summary(fd);
   close_summary(fd);
 }
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "front/summary.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include "os/process.h"
 #include "os/report.h"
 #include "os/syscall.h"
 
@@ -35,7 +37,8 @@ void each_figure(const freeway_stats_t& s, F&& f) {
 }  // namespace
 
 void write_figures(int fd, const char* mode, const freeway_stats_t& stats) {
-  Line().text("freeway: what the heap did (").text(mode).text(")").write(fd);
+  Line().text("freeway: what the heap did (").text(mode).text(") in ").quoted(process::program_name(), 60).text(", process ")
+      .number(process::id()).write(fd);
   Line().text("  live       ").bytes(stats.live, 10).text(" in ").number(stats.live_blocks).text(" blocks").write(fd);
   Line().text("  cached     ").bytes(stats.cached, 10).text(" in magazines, ").bytes(stats.free_in_superblocks)
       .text(" free in ").number(stats.superblocks).text(" superblocks, ").bytes(stats.dirty).text(" in dirty frames")
@@ -52,6 +55,8 @@ void write_figures(int fd, const char* mode, const freeway_stats_t& stats) {
 void write_figures_json(int fd, const char* engine, const char* mode, const freeway_stats_t& stats) {
   Line().text("{\"version\": \"").text(freeway_version()).text("\", \"engine\": \"").text(engine)
       .text("\", \"mode\": \"").text(mode).text("\",").write(fd);
+  Line().text(" \"program\": ").string(process::program_name()).text(", \"pid\": ").number(process::id()).text(",")
+      .write(fd);
   each_figure(stats, [&](const char* name, u64 value) {
     Line().text(" \"").text(name).text("\": ").number(value).text(",").write(fd);
   });
@@ -77,6 +82,34 @@ bool identify(int fd, u64& device, u64& inode) {
 
 }  // namespace
 
+namespace {
+
+constexpr std::size_t kLongestPath = 4096;  // PATH_MAX
+
+constinit char expanded[kLongestPath];  // only used when the process ends
+
+// Puts `path` with %p and %% replaced into `expanded`; false if it gets too long.
+bool expand(const char* path) {
+  std::size_t length = 0;
+  const auto put = [&](char c) {
+    if (length < kLongestPath) expanded[length++] = c;
+  };
+  for (; *path != 0; ++path) {
+    const bool escape = *path == '%' && (path[1] == 'p' || path[1] == '%');
+    if (escape && *++path == 'p') {
+      Line number;
+      number.number(process::id());
+      for (std::size_t i = 0; i < number.size(); ++i) put(number.data()[i]);
+    } else {
+      put(*path);
+    }
+  }
+  put(0);
+  return expanded[length - 1] == 0;
+}
+
+}  // namespace
+
 void prepare_summary() {
   constexpr u64 kLowest = 200;
   if (kept.fd >= 0 || !identify(2, kept.device, kept.inode)) return;
@@ -90,8 +123,9 @@ int summary_fd() {
 }
 
 int open_summary(const char* path) {
-  const long fd = raw_syscall(SYS_openat, static_cast<u64>(AT_FDCWD), reinterpret_cast<u64>(path),
-                              O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  const long fd = expand(path) ? raw_syscall(SYS_openat, static_cast<u64>(AT_FDCWD), reinterpret_cast<u64>(expanded),
+                                             O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)
+                               : -ENAMETOOLONG;
   if (fd < 0) Line().text("freeway: cannot write statistics to ").quoted(path, 200).write();
   return static_cast<int>(fd);
 }

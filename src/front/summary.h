@@ -15,7 +15,7 @@ void write_figures_json(int fd, const char* engine, const char* mode, const free
 void prepare_summary();
 // Where to write it at exit: that descriptor if it still is what it was, else 2.
 int summary_fd();
-// Opens `path` for the JSON form; negative, and a line on fd 2, if it cannot.
+// Opens `path`, in which %p stands for the process's number and %% for %; negative, and a line on fd 2, if it cannot.
 int open_summary(const char* path);
 void close_summary(int fd);
 

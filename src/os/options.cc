@@ -21,7 +21,7 @@ constexpr Description kDescriptions[] = {
      "per-CPU caches in restartable sections; 0: claimed; libc: by its rseq only; force: any kernel (1)"},
     {"ON_ERROR", "abort|report", "after a bad free was named on fd 2: abort, or go on and leak the block (abort)"},
     {"HARDEN", "0|1", "no caches: every double free is caught where it happens; random block order (0)"},
-    {"STATS", "0|1|json:PATH", "at exit, what each layer did, on fd 2 or as JSON in PATH (0)"},
+    {"STATS", "0|1|json:PATH|text:PATH", "at exit, what each layer did, on fd 2 or in PATH; %p there: process id (0)"},
     {"VERBOSE", "0|1", "at start, which paths this process uses, on fd 2 (0)"},
     {"HELP", "0|1", "at start, this list on fd 2 (0)"},
 };
@@ -38,6 +38,11 @@ const char* value_of(const char* name) {
 }
 
 bool equal(const char* a, const char* b) { return strcmp(a, b) == 0; }
+
+// Whether FREEWAY_STATS is of the form json:PATH or text:PATH.
+bool names_file(const char* stats) {
+  return (strncmp(stats, "json:", 5) == 0 || strncmp(stats, "text:", 5) == 0) && stats[5] != 0;
+}
 
 class Reader {
  public:
@@ -90,10 +95,12 @@ Options read_options(bool speak) {
   options.report_only = reader.choice("ON_ERROR", "abort", "report", false);
   options.harden = reader.choice("HARDEN", "0", "1", false);
   options.verbose = reader.choice("VERBOSE", "0", "1", false);
-  if (const char* stats = value_of("STATS"); stats != nullptr && strncmp(stats, "json:", 5) == 0 && stats[5] != 0)
-    options.stats_json = stats + 5;
-  else
+  if (const char* stats = value_of("STATS"); stats != nullptr && names_file(stats)) {
+    options.stats_path = stats + 5;
+    options.stats_json = *stats == 'j';
+  } else {
     options.stats = reader.choice("STATS", "0", "1", false);
+  }
   options.help = reader.choice("HELP", "0", "1", false);
   if (speak && options.help) write_option_help(2);
   return options;

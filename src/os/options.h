@@ -19,7 +19,8 @@ struct Options {
   bool verbose = false;       // FREEWAY_VERBOSE
   bool stats = false;         // FREEWAY_STATS=1
   bool help = false;          // FREEWAY_HELP
-  const char* stats_json = nullptr;  // FREEWAY_STATS=json:PATH (points into the environment)
+  const char* stats_path = nullptr;  // FREEWAY_STATS=json:PATH or text:PATH (points into the environment)
+  bool stats_json = false;           // which of the two
 };
 
 // Whether the environment can be read yet.

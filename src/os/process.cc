@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "os/process.h"
 
-#include <errno.h>
+#include <errno.h>  // program_invocation_short_name
 #include <linux/membarrier.h>
 #include <sys/auxv.h>
 #include <sys/resource.h>
@@ -82,6 +82,13 @@ u64 coarse_time_ns() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
   return static_cast<u64>(now.tv_sec) * 1'000'000'000 + static_cast<u64>(now.tv_nsec);
+}
+
+u64 id() { return static_cast<u64>(raw_syscall(SYS_getpid)); }
+
+const char* program_name() {
+  const char* name = program_invocation_short_name;
+  return name == nullptr || *name == 0 ? "?" : name;
 }
 
 bool is_privileged() { return getauxval(AT_SECURE) != 0; }

@@ -42,6 +42,9 @@ const char* single_threaded_flag();
 u64 address_space_limit();
 // Monotonic time in ns, to the precision of a kernel tick.
 u64 coarse_time_ns();
+// This process's number, and the name that its program was started by, without folders ("?" if there is none).
+u64 id();
+const char* program_name();
 // Whether the program runs with more rights than its caller (setuid): the environment is not to be trusted.
 bool is_privileged();
 

@@ -29,6 +29,16 @@ Line& Line::quoted(const char* s, std::size_t most) {
   return *this;
 }
 
+Line& Line::string(const char* s, std::size_t most) {
+  put('"');
+  for (; *s != 0 && most-- != 0; ++s) {
+    if (*s == '"' || *s == '\\') put('\\');
+    put(*s < ' ' || *s > '~' ? '?' : *s);
+  }
+  put('"');
+  return *this;
+}
+
 // Moves what was written from `from` on to the right, up to `width` characters.
 void Line::pad(std::size_t from, std::size_t width) {
   std::size_t length = used_ - from;

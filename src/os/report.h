@@ -13,6 +13,7 @@ class Line {
   Line& text(const char* s, std::size_t width);      // padded on the right
   // What others wrote: control characters as '?', and at most `most` characters, then "...".
   Line& quoted(const char* s, std::size_t most = 120);
+  Line& string(const char* s, std::size_t most = 100);  // as a JSON string: what is not plain ASCII as '?'
   Line& number(u64 value, std::size_t width = 0);    // decimal, padded on the left
   Line& hex(u64 value);                              // 0x…
   Line& bytes(u64 value, std::size_t width = 0);     // 12.3 MiB, padded on the left

@@ -36,6 +36,7 @@ WRONG_SETTINGS = [
 ]
 NAME_WIDTH = 14  # of the names in doctor's list
 SUMMARY = "freeway: what the heap did"
+ENVIRONMENT = {"FREEWAY_LIB": str(LIBRARY)}
 
 
 def freeway(
@@ -43,7 +44,7 @@ def freeway(
 ) -> subprocess.CompletedProcess[str]:
     """Runs the command in an environment without Freeway's variables, but for the library's place and `env`."""
     variables = {k: v for k, v in os.environ.items() if not k.startswith("FREEWAY_") and k != "LD_PRELOAD"}
-    variables |= {"FREEWAY_LIB": str(LIBRARY)} if env is None else env
+    variables |= ENVIRONMENT if env is None else env
     return subprocess.run(
         [str(command), *arguments], env=variables, cwd=cwd, capture_output=True, text=True, timeout=60, check=False
     )
@@ -159,6 +160,24 @@ class Run(InAFolder):
         self.assertEqual(outcome.returncode, 0)
         self.assertIn("FREEWAY_ON_ERROR=explode is not understood", outcome.stderr)
 
+    def test_report_names_its_process(self) -> None:
+        outcome = freeway("run", "--stats", "--", "perl", "-e", "print $$")
+        self.assertRegex(outcome.stderr, rf"{SUMMARY} \(\w+\) in perl, process {outcome.stdout}\n")
+
+    def test_statistics_file_of_each_process_by_its_number(self) -> None:
+        freeway("run", f"--stats=json:{self.folder}/100%%-%p", "--", "perl", "-e", "fork; print qq($$\n)")
+        files = sorted(self.folder.iterdir())
+        self.assertEqual(len(files), 2)
+        for file in files:
+            figures = json.loads(file.read_text())
+            self.assertEqual((file.name, figures["program"]), (f"100%-{figures['pid']}", "perl"))
+
+    def test_name_of_the_program_cannot_spoil_the_json(self) -> None:
+        odd = self.folder / 'odd "na\\me\n\xe9'
+        odd.symlink_to(shutil.which("perl") or "")
+        freeway("run", f"--stats=json:{self.folder}/stats", "--", str(odd), "-e", "1")
+        self.assertEqual(json.loads((self.folder / "stats").read_text())["program"], 'odd "na\\me???')
+
     def test_statistics_file_is_where_the_caller_meant_it(self) -> None:
         freeway("run", "--stats=json:here.json", "--", "perl", "-e", "chdir '/'", cwd=str(self.folder))
         self.assertIn("live", json.loads((self.folder / "here.json").read_text()))
@@ -168,6 +187,56 @@ class Run(InAFolder):
         env = {"FREEWAY_LIB": str(LIBRARY), "LD_PRELOAD": other}
         self.assertEqual(environment_under(env=env)["LD_PRELOAD"], f"{other}:{LIBRARY}")
         self.assertEqual(environment_under()["LD_PRELOAD"], str(LIBRARY))
+
+
+class Statistics(InAFolder):
+    """What --stats shows where a program is more than one process."""
+
+    def reports(self, *program: str) -> tuple[list[str], str]:
+        """The programs whose tables are shown, and all of fd 2."""
+        errors = freeway("run", "--stats", "--", *program, env={**ENVIRONMENT, "TMPDIR": str(self.folder)}).stderr
+        self.assertEqual(list(self.folder.glob("freeway-*")), [], "the folder of reports is removed")
+        return re.findall(rf"{SUMMARY} \(\w+\) in (.*), process \d+", errors), errors
+
+    def test_program_is_shown_and_its_children_are_summed_up(self) -> None:
+        shown, errors = self.reports("perl", "-e", "for (1..3) { system('true') }")
+        self.assertEqual(shown, ["perl"])
+        self.assertRegex(
+            errors, r"\nfreeway: and in 3 other processes: \d+ blocks live, slow path \d+ mallocs, \d+ frees\n"
+        )
+
+    def test_program_without_children_has_no_sum(self) -> None:
+        shown, errors = self.reports("true")
+        self.assertEqual((shown, errors.count("freeway: ")), (["true"], 1))
+
+    def test_shim_is_not_shown_but_the_program_that_it_starts(self) -> None:
+        work = "perl -e 'push @a, qq(x) x $_ for 1..3000'"
+        for last in (work, f"exec {work}", f"{work}; true"):
+            script = self.executable("shim", f"#!/bin/sh\ntrue; ls >/dev/null; {last}\n".encode())
+            shown, errors = self.reports(str(script))
+            self.assertEqual(shown, ["perl"], errors)
+            self.assertIn("freeway: and in ", errors)
+
+    def test_script_that_does_its_work_itself_is_shown(self) -> None:
+        script = self.executable("work.pl", b"#!/usr/bin/env perl\nsystem(qw(perl -e), 'push @a, $_ for 1..1e5');\n")
+        shown, errors = self.reports(str(script))
+        self.assertEqual(shown, ["perl"])
+        self.assertIn("freeway: and in 1 other process:", errors)
+
+    def test_program_that_leaves_no_report_is_named(self) -> None:
+        outcome = freeway("run", "--stats", "--", "sh", "-c", "kill -9 $$")
+        self.assertEqual(outcome.returncode, -signal.SIGKILL)
+        self.assertRegex(outcome.stderr, r"no report of \S*/sh, process \d+: it did not end by exit\n")
+
+    def test_status_is_the_program_s(self) -> None:
+        for program, status in ((["sh", "-c", "exit 7"], 7), (["sh", "-c", "kill -TERM $$"], -signal.SIGTERM)):
+            self.assertEqual(freeway("run", "--stats", "--", *program).returncode, status)
+        self.assertEqual(freeway("run", "--stats", "--", "/no/program").returncode, NOT_FOUND)
+
+    def test_end_that_is_asked_of_the_command_is_the_program_s(self) -> None:
+        script = "trap 'echo ended; exit 3' TERM; kill -TERM $PPID; while :; do sleep 0.01; done"
+        outcome = freeway("run", "--stats", "--", "sh", "-c", script)
+        self.assertEqual((outcome.returncode, outcome.stdout), (3, "ended\n"))
 
 
 class Engines(unittest.TestCase):

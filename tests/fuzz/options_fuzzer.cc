@@ -156,10 +156,11 @@ void try_library_options(const std::vector<std::string>& variables) {
   expect(options.verbose == choice("VERBOSE", "0", "1", false), "VERBOSE");
   expect(options.help == choice("HELP", "0", "1", false), "HELP");
   const std::string stats = value_of(variables, "STATS");
-  if (stats.starts_with("json:") && stats.size() > 5) {
-    expect(!options.stats && options.stats_json != nullptr && options.stats_json == stats.substr(5), "STATS=json:");
+  if ((stats.starts_with("json:") || stats.starts_with("text:")) && stats.size() > 5) {
+    expect(!options.stats && options.stats_path != nullptr && options.stats_path == stats.substr(5), "STATS=…:");
+    expect(options.stats_json == stats.starts_with("json:"), "STATS=json:");
   } else {
-    expect(options.stats == choice("STATS", "0", "1", false) && options.stats_json == nullptr, "STATS");
+    expect(options.stats == choice("STATS", "0", "1", false) && options.stats_path == nullptr, "STATS");
   }
   const size_t help = options.help ? 1 + std::size(kNames) : 0;
   expect(count_lines(text) == wrong + help, "another number of lines than wrong values");

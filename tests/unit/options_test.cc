@@ -27,8 +27,8 @@ struct Reading {
     environ = real;
   }
   bool is_default() const {
-    return options.use_rseq && !options.libc_rseq_only && !options.force_rseq && !options.report_only && !options.harden && !options.verbose && !options.stats &&
-           options.stats_json == nullptr;
+    return options.use_rseq && !options.libc_rseq_only && !options.force_rseq && !options.report_only &&
+           !options.harden && !options.verbose && !options.stats && options.stats_path == nullptr;
   }
   std::ptrdiff_t lines() const { return std::count(said.begin(), said.end(), '\n'); }
   std::vector<std::string> entries;
@@ -65,14 +65,18 @@ TEST(Options, RseqMayBeLibcsOnlyOrForced) {
   EXPECT_EQ(libc.said + force.said, "");
 }
 
-TEST(Options, StatisticsAsJsonGoToTheNamedFile) {
+TEST(Options, StatisticsAsJsonOrTextGoToTheNamedFile) {
   const Reading reading({"FREEWAY_STATS=json:/tmp/a b"});
-  EXPECT_STREQ(reading.options.stats_json, "/tmp/a b");
+  EXPECT_STREQ(reading.options.stats_path, "/tmp/a b");
+  EXPECT_TRUE(reading.options.stats_json);
   EXPECT_FALSE(reading.options.stats);
   EXPECT_EQ(reading.said, "");
   const Reading nameless({"FREEWAY_STATS=json:"});
-  EXPECT_EQ(nameless.options.stats_json, nullptr);
+  EXPECT_EQ(nameless.options.stats_path, nullptr);
   EXPECT_EQ(nameless.lines(), 1);
+  const Reading as_text({"FREEWAY_STATS=text:/tmp/%p"});
+  EXPECT_STREQ(as_text.options.stats_path, "/tmp/%p");
+  EXPECT_FALSE(as_text.options.stats_json);
 }
 
 TEST(Options, AllOfThemTogetherAreRead) {

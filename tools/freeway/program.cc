@@ -95,6 +95,8 @@ Program find_program(const std::string& name) {
   return found;
 }
 
+bool is_script(const std::string& path) { return read_header(path).kind != Header::kElf; }
+
 std::string obstacle(const std::string& path) {
   constexpr int kInterpreters = 5;  // the kernel follows no more scripts of scripts
   std::string program = path;

@@ -18,4 +18,7 @@ Program find_program(const std::string& name);
 // are judged by their interpreter.
 std::string obstacle(const std::string& path);
 
+// Whether the program at `path` is a script.
+bool is_script(const std::string& path);
+
 }  // namespace freeway_command

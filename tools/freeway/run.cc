@@ -2,12 +2,10 @@
 // run.cc: `freeway run [options] [--] program args…`.
 //
 // An option is an environment variable of the library, which alone judges its value: a wrong one gets the library's own
-// complaint. Engine and --set are judged here. After exec nothing of this command is left; the program's exit status is its own.
+// complaint. Engine and --set are judged here. After exec nothing of this command is left; the program's exit status is its
+// own. Only with --stats this command stays, as the parent that shows the program's report when it has ended.
 #include "run.h"
 
-#include <unistd.h>
-
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -16,10 +14,12 @@
 #include <string_view>
 #include <vector>
 
+#include "attend.h"
 #include "engines.h"
 #include "library.h"
 #include "program.h"
 #include "report.h"
+#include "reports.h"
 
 namespace freeway_command {
 namespace {
@@ -33,8 +33,8 @@ struct RunOption {
 };
 
 constexpr RunOption kRunOptions[] = {
-    {"--stats", "FREEWAY_STATS", "1", "--stats", "at exit, print what each layer of the heap did"},
-    {"--stats=", "FREEWAY_STATS", nullptr, "--stats=json:PATH", "the same as JSON, in PATH"},
+    {"--stats", "FREEWAY_STATS", "1", "--stats", "at exit, print what each layer of the program's heap did"},
+    {"--stats=", "FREEWAY_STATS", nullptr, "--stats=json:PATH", "as JSON in PATH, or text:PATH; %p in it: process id"},
     {"--no-rseq", "FREEWAY_RSEQ", "0", "--no-rseq", "claimed caches instead of per-CPU ones"},
     {"--harden", "FREEWAY_HARDEN", "1", "--harden", "no caches: catch every double free where it happens"},
     {"--on-error=", "FREEWAY_ON_ERROR", nullptr, "--on-error=report", "name a bad free and go on instead of aborting"},
@@ -42,10 +42,11 @@ constexpr RunOption kRunOptions[] = {
 };
 
 // The program may change its directory before the file is written.
-std::string absolute_json(const std::string& value) {
-  constexpr std::string_view kJson = "json:";
-  if (!value.starts_with(kJson) || value.size() == kJson.size()) return value;
-  return std::string(kJson) + std::filesystem::absolute(value.substr(kJson.size())).native();
+std::string with_absolute_path(const std::string& value) {
+  for (const std::string_view form : {"json:", "text:"})
+    if (value.starts_with(form) && value.size() > form.size())
+      return std::string(form) + std::filesystem::absolute(value.substr(form.size())).native();
+  return value;
 }
 
 // The value of `flag`, given as `flag=value` or in the next argument (then argv moves on); null if *argv is not `flag`.
@@ -64,11 +65,28 @@ bool apply(std::string_view argument) {
   for (const RunOption& option : kRunOptions) {
     const bool takes_value = option.value == nullptr;
     if (takes_value ? !argument.starts_with(option.flag) : argument != option.flag) continue;
-    const std::string value = takes_value ? absolute_json(std::string(argument.substr(option.flag.size()))) : option.value;
+    const std::string value = takes_value ? with_absolute_path(std::string(argument.substr(option.flag.size()))) : option.value;
     setenv(option.variable, value.c_str(), 1);
     return true;
   }
   return false;
+}
+
+// Runs the program to its end and shows its report.
+int run_and_report(const Program& program, char** argv) {
+  Ended ended;
+  {
+    const Reports reports;
+    // Where there is no folder for them, each process writes to fd 2.
+    if (const std::string destination = reports.destination(); !destination.empty()) {
+      setenv("FREEWAY_STATS", destination.c_str(), 1);
+      ended = attend(program.path, argv);
+      if (ended.pid > 0) reports.show(ended.pid, program.path, is_script(program.path));
+    }
+  }
+  if (ended.pid > 0) return end_like(ended);
+  setenv("FREEWAY_STATS", "1", 1);
+  return become(program.path, argv);
 }
 
 }  // namespace
@@ -82,6 +100,7 @@ void print_run_options() {
 int run(char** argv) {
   std::string engine = "freeway";
   std::vector<std::string> settings;
+  bool report = false;
   for (; *argv != nullptr && **argv == '-'; ++argv) {
     if (std::strcmp(*argv, "--") == 0) {
       ++argv;
@@ -95,6 +114,7 @@ int run(char** argv) {
       settings.push_back(setting);
       continue;
     }
+    report = std::strcmp(*argv, "--stats") == 0 || (report && !std::string_view(*argv).starts_with("--stats="));
     if (!apply(*argv)) return fail(kOwnFailure, std::string("run: unknown option ") + *argv + " (see `freeway --help`)");
   }
   if (const std::string why = fault_of_engine(engine); !why.empty()) return fail(kWrongValue, why);
@@ -111,9 +131,7 @@ int run(char** argv) {
 
   const char* previous = std::getenv("LD_PRELOAD");
   setenv("LD_PRELOAD", preload_with(previous != nullptr ? previous : "", library).c_str(), 1);
-  execvp(program.path.c_str(), argv);
-  return fail(errno == ENOENT ? kNotFound : kNotExecutable,
-              "cannot execute " + program.path + ": " + std::strerror(errno));
+  return report ? run_and_report(program, argv) : become(program.path, argv);
 }
 
 }  // namespace freeway_command

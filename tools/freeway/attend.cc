@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+#include "attend.h"
+
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "report.h"
+
+namespace freeway_command {
+namespace {
+
+volatile sig_atomic_t attended = 0;  // the child
+
+void pass_on(int signal) {
+  if (attended > 0) kill(attended, signal);
+}
+
+// While it lives, this process leaves its signals to the program.
+class SignalsOfTheProgram {
+ public:
+  SignalsOfTheProgram() {
+    for (std::size_t i = 0; i < kCount; ++i) {
+      sigaddset(&blocked_, kSignals[i]);
+      struct sigaction action {};
+      action.sa_handler = kSignals[i] == SIGINT || kSignals[i] == SIGQUIT ? SIG_IGN : pass_on;
+      action.sa_flags = SA_RESTART;
+      sigaction(kSignals[i], nullptr, &before_[i]);
+      if (before_[i].sa_handler != SIG_IGN) sigaction(kSignals[i], &action, nullptr);
+    }
+    sigprocmask(SIG_BLOCK, &blocked_, &mask_);  // until there is a child to pass them on to
+  }
+  // In the child: as if this command had not been there.
+  void restore() const {
+    for (std::size_t i = 0; i < kCount; ++i) sigaction(kSignals[i], &before_[i], nullptr);
+    unblock();
+  }
+  void unblock() const { sigprocmask(SIG_SETMASK, &mask_, nullptr); }
+
+ private:
+  static constexpr int kSignals[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP};
+  static constexpr std::size_t kCount = sizeof(kSignals) / sizeof(kSignals[0]);
+  struct sigaction before_[kCount] = {};
+  sigset_t blocked_ = {}, mask_ = {};
+};
+
+}  // namespace
+
+int become(const std::string& path, char** argv) {
+  execvp(path.c_str(), argv);
+  return fail(errno == ENOENT ? kNotFound : kNotExecutable, "cannot execute " + path + ": " + std::strerror(errno));
+}
+
+Ended attend(const std::string& path, char** argv) {
+  const SignalsOfTheProgram signals;
+  Ended program;
+  program.pid = fork();
+  if (program.pid == 0) {
+    signals.restore();
+    _exit(become(path, argv));
+  }
+  attended = program.pid;
+  signals.unblock();
+  while (program.pid > 0 && waitpid(program.pid, &program.status, 0) < 0 && errno == EINTR) {
+  }
+  attended = 0;
+  return program;
+}
+
+int end_like(const Ended& program) {
+  if (!WIFSIGNALED(program.status)) return WEXITSTATUS(program.status);
+  const rlimit none{};
+  setrlimit(RLIMIT_CORE, &none);  // the program left its own
+  signal(WTERMSIG(program.status), SIG_DFL);
+  raise(WTERMSIG(program.status));
+  return 128 + WTERMSIG(program.status);
+}
+
+}  // namespace freeway_command

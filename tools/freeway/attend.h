@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+// attend.h: running a program as a child that looks, to whoever started this command, as if it were in its place.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+namespace freeway_command {
+
+// Executes the program at `path`; returns only if that fails, with the status to exit with, after a line on fd 2.
+int become(const std::string& path, char** argv);
+
+// A program that has ended.
+struct Ended {
+  pid_t pid = -1;  // -1: there was no process for it
+  int status = 0;  // as waitpid gives it
+};
+
+// Runs the program at `path` as a child and waits for its end. The terminal's signals are the program's alone; SIGTERM
+// and SIGHUP are passed on to it.
+Ended attend(const std::string& path, char** argv);
+
+// Ends this process as the program ended: by its exit status, or by the same signal.
+int end_like(const Ended& program);
+
+}  // namespace freeway_command
