@@ -37,7 +37,7 @@ function(freeway_add_engine engine)
   file(GLOB abi CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/abi/*.cc")
   freeway_select_engine("${engine}/engine.h" selected)
 
-  add_library(${target} SHARED ${sources} ${abi} ${E_SOURCES})
+  add_library(${target} SHARED ${sources} ${abi} ${freeway_loader_sources} ${E_SOURCES})
   if(E_VARIANT)
     set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
   endif()

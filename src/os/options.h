@@ -16,6 +16,7 @@ struct Options {
   bool force_rseq = false;      // FREEWAY_RSEQ=force
   bool report_only = false;   // FREEWAY_ON_ERROR=report
   bool harden = false;        // FREEWAY_HARDEN
+  bool keep_deepbind = false; // FREEWAY_DEEPBIND
   bool verbose = false;       // FREEWAY_VERBOSE
   bool stats = false;         // FREEWAY_STATS=1
   bool help = false;          // FREEWAY_HELP

@@ -407,6 +407,10 @@ class Doctor(InAFolder):
         facts = self.facts({"FREEWAY_LIB": str(LIBRARY), "GLIBC_TUNABLES": "glibc.pthread.rseq=0"})
         self.assertEqual((facts["rseq"], facts["path"]), ("not registered", "claimed slabs"))
 
+    def test_deep_binding_is_said_to_be_kept_where_it_is(self) -> None:
+        self.assertTrue(self.facts()["RTLD_DEEPBIND"].startswith("cleared"))
+        self.assertTrue(self.facts({**ENVIRONMENT, "FREEWAY_DEEPBIND": "1"})["RTLD_DEEPBIND"].startswith("kept"))
+
     def test_library_that_does_not_load(self) -> None:
         outcome = freeway("doctor", env={"FREEWAY_LIB": str(Path(__file__).resolve())})
         self.assertEqual(outcome.returncode, 1)

@@ -27,7 +27,7 @@ const char* const kFuzzerSubject = "environment";
 
 namespace {
 
-constexpr const char* kNames[] = {"RSEQ", "ON_ERROR", "HARDEN", "STATS", "VERBOSE", "HELP"};
+constexpr const char* kNames[] = {"RSEQ", "ON_ERROR", "HARDEN", "STATS", "VERBOSE", "HELP", "DEEPBIND"};
 
 // fd 2 as a file in memory, while one of these lives.
 class CapturedErrors {
@@ -153,6 +153,7 @@ void try_library_options(const std::vector<std::string>& variables) {
   }
   expect(options.report_only == choice("ON_ERROR", "abort", "report", false), "ON_ERROR");
   expect(options.harden == choice("HARDEN", "0", "1", false), "HARDEN");
+  expect(options.keep_deepbind == choice("DEEPBIND", "0", "1", false), "DEEPBIND");
   expect(options.verbose == choice("VERBOSE", "0", "1", false), "VERBOSE");
   expect(options.help == choice("HELP", "0", "1", false), "HELP");
   const std::string stats = value_of(variables, "STATS");

@@ -8,6 +8,7 @@
 //   program NAME first    the same for "first call: ", where nothing has been called before
 //   program (constructor) the same for the library's own, when it is loaded
 //   program list          prints all names, each with its kind
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -161,6 +162,7 @@ constexpr Function kFunctions[] = {
     {.name = "malloc_stats", .other = [] { ::malloc_stats(); }},
     {.name = "malloc_info", .other = [] { ::malloc_info(0, null_stream); }},
     {.name = "freeway_version", .other = [] { (void)hidden(::freeway_version()); }},
+    {.name = "dlopen", .other = [] { ::dlclose(::dlopen(nullptr, RTLD_NOW)); }},
     {.name = "vfork", .other = spawn},
 };
 

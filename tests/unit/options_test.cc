@@ -28,7 +28,8 @@ struct Reading {
   }
   bool is_default() const {
     return options.use_rseq && !options.libc_rseq_only && !options.force_rseq && !options.report_only &&
-           !options.harden && !options.verbose && !options.stats && options.stats_path == nullptr;
+           !options.harden && !options.keep_deepbind && !options.verbose && !options.stats &&
+           options.stats_path == nullptr;
   }
   std::ptrdiff_t lines() const { return std::count(said.begin(), said.end(), '\n'); }
   std::vector<std::string> entries;
@@ -49,6 +50,8 @@ TEST(Options, EachOptionHasItsTwoValues) {
   EXPECT_FALSE(Reading({"FREEWAY_ON_ERROR=abort"}).options.report_only);
   EXPECT_TRUE(Reading({"FREEWAY_HARDEN=1"}).options.harden);
   EXPECT_FALSE(Reading({"FREEWAY_HARDEN=0"}).options.harden);
+  EXPECT_TRUE(Reading({"FREEWAY_DEEPBIND=1"}).options.keep_deepbind);
+  EXPECT_FALSE(Reading({"FREEWAY_DEEPBIND=0"}).options.keep_deepbind);
   EXPECT_TRUE(Reading({"FREEWAY_VERBOSE=1"}).options.verbose);
   EXPECT_FALSE(Reading({"FREEWAY_VERBOSE=0"}).options.verbose);
   EXPECT_TRUE(Reading({"FREEWAY_STATS=1"}).options.stats);

@@ -138,11 +138,20 @@ Fact fork_epoch() {
           "a forked child cannot take over the claimed slabs of threads that it does not have"};
 }
 
+// The library's dlopen decides it, for each process.
+Fact deep_binding() {
+  const char* kept = std::getenv("FREEWAY_DEEPBIND");
+  if (kept == nullptr || std::string(kept) != "1") return {"RTLD_DEEPBIND", "cleared in dlopen", {}};
+  return {"RTLD_DEEPBIND", "kept (FREEWAY_DEEPBIND=1)",
+          "libraries loaded with it free Freeway's blocks with the C library: php and Apache with modules crash"};
+}
+
 }  // namespace
 
 std::vector<Fact> gather_facts() {
   std::vector<Fact> facts = {kernel(),     c_library(),  cpus(),     rseq(),          mm_cid(),    membarrier(),
-                             page_size(),  overcommit(), huge_pages(), mappings(),    address_space(), fork_epoch()};
+                             page_size(),  overcommit(), huge_pages(), mappings(),    address_space(), fork_epoch(),
+                             deep_binding()};
   for (char** entry = environ; *entry != nullptr; ++entry)
     if (std::string(*entry).starts_with("FREEWAY_")) facts.push_back({"environment", *entry, {}});
   return facts;

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+// dlopen.cc: what dlopen in assembly reads, and how it is found.
+//
+// Word      freeway_next_dlopen: 0 -> the next dlopen (plain store; everybody who comes early finds the same)
+//           freeway_dlopen_flags: all ones -> without RTLD_DEEPBIND, if that is wanted; stored before the above
+// Orders    [R1] publishes the flags; [A1], in the assembly, sees them (on x86-64 every load acquires)
+// Progress  the loader's: it has locks of its own, and dlopen is no function for signal handlers
+#include <dlfcn.h>
+
+#include "base/compiler.h"
+#include "os/dynamic_linker.h"
+#include "os/machine.h"
+#include "os/options.h"
+
+#ifndef RTLD_DEEPBIND
+#define RTLD_DEEPBIND 8  // where the C library has none, the bit means nothing
+#endif
+
+extern "C" {
+// In glibc before 2.34 dlopen may be in a library that is nobody's but a plugin's; this one is in libc itself.
+void* __libc_dlopen_mode(const char* name, int flags) __attribute__((weak));
+
+constinit FREEWAY_HIDDEN freeway::Atomic<freeway::u64> freeway_next_dlopen;
+constinit FREEWAY_HIDDEN freeway::Atomic<freeway::u64> freeway_dlopen_flags{~freeway::u64{0}};
+FREEWAY_HIDDEN freeway::u64 freeway_find_dlopen();
+}
+
+namespace {
+void* no_dlopen(const char*, int) { return nullptr; }
+}  // namespace
+
+// What dlopen calls as long as freeway_next_dlopen is 0; returns what it will be.
+freeway::u64 freeway_find_dlopen() {
+  void* next = freeway::dynamic_linker::find(RTLD_NEXT, "dlopen");
+  if (next == nullptr) next = reinterpret_cast<void*>(&__libc_dlopen_mode);
+  if (next == nullptr) next = reinterpret_cast<void*>(&no_dlopen);
+  const auto address = reinterpret_cast<freeway::u64>(next);
+  if (!freeway::options_available()) return address;  // this call goes through as it is
+  if (!freeway::read_options(false).keep_deepbind) freeway_dlopen_flags.store_relaxed(~freeway::u64{RTLD_DEEPBIND});
+  freeway_next_dlopen.store_release(address);  // [R1] pairs with dlopen.S:[A1]
+  return address;
+}
