@@ -56,7 +56,7 @@ def fetch(port: int) -> str:
 
 
 def page_by(server: str, folder: Path, preload: bool, fetches: int) -> str:
-    """Starts the server, fetches the page some times and ends it politely; the page, which must be the same each time."""
+    """Starts the server, fetches the page some times and ends it politely; returns the page, which may not change."""
     folder.mkdir()
     folder.chmod(0o755)
     shutil.copy(SOURCES / "workload.php", folder)

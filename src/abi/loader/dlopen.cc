@@ -3,7 +3,7 @@
 //
 // Word      freeway_next_dlopen: 0 -> the next dlopen (plain store; everybody who comes early finds the same)
 //           freeway_dlopen_flags: all ones -> without RTLD_DEEPBIND, if that is wanted; stored before the above
-// Orders    [R1] publishes the flags; [A1], in the assembly, sees them (on x86-64 every load acquires)
+// Orders    [R1] publishes the flags; the assembly's load sees them (on x86-64 every load acquires)
 // Progress  the loader's: it has locks of its own, and dlopen is no function for signal handlers
 #include <dlfcn.h>
 
@@ -11,10 +11,6 @@
 #include "os/dynamic_linker.h"
 #include "os/machine.h"
 #include "os/options.h"
-
-#ifndef RTLD_DEEPBIND
-#define RTLD_DEEPBIND 8  // where the C library has none, the bit means nothing
-#endif
 
 extern "C" {
 // In glibc before 2.34 dlopen may be in a library that is nobody's but a plugin's; this one is in libc itself.
@@ -26,6 +22,8 @@ FREEWAY_HIDDEN freeway::u64 freeway_find_dlopen();
 }
 
 namespace {
+constexpr freeway::u64 kDeepBind = 8;  // RTLD_DEEPBIND; where the C library has none, the bit means nothing
+
 void* no_dlopen(const char*, int) { return nullptr; }
 }  // namespace
 
@@ -36,7 +34,7 @@ freeway::u64 freeway_find_dlopen() {
   if (next == nullptr) next = reinterpret_cast<void*>(&no_dlopen);
   const auto address = reinterpret_cast<freeway::u64>(next);
   if (!freeway::options_available()) return address;  // this call goes through as it is
-  if (!freeway::read_options(false).keep_deepbind) freeway_dlopen_flags.store_relaxed(~freeway::u64{RTLD_DEEPBIND});
-  freeway_next_dlopen.store_release(address);  // [R1] pairs with dlopen.S:[A1]
+  if (!freeway::read_options(false).keep_deepbind) freeway_dlopen_flags.store_relaxed(~kDeepBind);
+  freeway_next_dlopen.store_release(address);  // [R1] pairs with x86_64/dlopen.S:[A1], aarch64/dlopen.S:[A1]
   return address;
 }
