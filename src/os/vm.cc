@@ -20,6 +20,7 @@ constexpr u64 kNoReserve = 0x4000;                  // MAP_NORESERVE
 constexpr u64 kDontNeed = 4;                        // MADV_DONTNEED
 constexpr u64 kHugePage = 14;                       // MADV_HUGEPAGE
 constexpr u64 kWipeOnFork = 18;                     // MADV_WIPEONFORK
+constexpr u64 kDontNeedLocked = 24;                 // MADV_DONTNEED_LOCKED, since Linux 5.18
 constexpr u64 kMoveTo = 1 | 2;                      // MREMAP_MAYMOVE | MREMAP_FIXED
 
 bool failed(long result) { return result < 0 && result >= -4095; }
@@ -98,7 +99,11 @@ uptr map(std::size_t bytes, std::size_t alignment) {
 
 bool commit(uptr address, std::size_t bytes) { return raw_syscall(SYS_mprotect, address, bytes, kReadWrite) == 0; }
 
-bool purge(uptr address, std::size_t bytes) { return raw_syscall(SYS_madvise, address, bytes, kDontNeed) == 0; }
+bool purge(uptr address, std::size_t bytes) {
+  const long result = raw_syscall(SYS_madvise, address, bytes, kDontNeed);
+  if (result == -EINVAL) return raw_syscall(SYS_madvise, address, bytes, kDontNeedLocked) == 0;  // mlock, mlockall
+  return result == 0;
+}
 
 void prefer_huge(uptr address, std::size_t bytes) { raw_syscall(SYS_madvise, address, bytes, kHugePage); }
 

@@ -97,7 +97,7 @@ class PurgePolicy {
     if (missing < lost_.load_relaxed()) lost_.store_relaxed(missing);
   }
 
-  // The kernel refused to take memory back (mlockall): the next try is kRefusedTicks away.
+  // The kernel refused to take memory back (mlockall, before Linux 5.18): the next try is kRefusedTicks away.
   void on_refused() {
     quiet_until_.store_relaxed(last_tick_.load_relaxed() + purge_policy::kRefusedTicks * purge_policy::kTickNs);
   }

@@ -11,6 +11,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysinfo.h>
+#include <sys/utsname.h>
 
 #include <atomic>
 #include <string>
@@ -158,6 +159,40 @@ void locked_memory_runs_out(const Options&) {
 }
 void locked_memory_runs_out_before_the_first_call(const Options&) { live_locked("locked memory, from the start"); }
 void locked_on_fault_before_the_first_call(const Options&) { live_locked("locked memory, from the start"); }
+
+// What is freed leaves memory, also when all that the process has is locked there (from Linux 5.18 on).
+void locked_memory_is_given_back(const Options&) {
+  constexpr size_t kSmall = 64 * kMiB, kSize = 1000, kLarge = 64 * kMiB;
+  static void* blocks[kSmall / kSize];
+  if (!freeway::test::on_flagship()) skip("papers whose allocators keep memory by thread or by class promise less");
+  utsname name;
+  require(::uname(&name) == 0, "uname");
+  const int major = std::atoi(name.release), minor = std::atoi(std::strchr(name.release, '.') + 1);
+  if (major < 5 || (major == 5 && minor < 18)) skip("Linux gives locked memory back since 5.18");
+  if (::mlockall(MCL_CURRENT | MCL_FUTURE) != 0) skip("mlockall is not allowed here");
+  ::malloc_trim(0);
+  const size_t before = resident_bytes();
+  for (void*& block : blocks) {
+    block = ::malloc(kSize);
+    require(block != nullptr, "malloc in locked memory");
+    std::memset(block, 1, kSize);
+  }
+  void* large = ::malloc(kLarge);
+  require(large != nullptr, "malloc in locked memory");
+  std::memset(large, 1, kLarge);
+  const size_t full = resident_bytes();
+  require(full >= before + (kSmall + kLarge) * 9 / 10, "the blocks are in memory", before, full);
+  for (void* block : blocks) ::free(block);
+  ::free(large);
+  ::malloc_trim(0);
+  const size_t after = resident_bytes();
+  // What was made accessible ahead of need is in memory, too: a quarter of what there is.
+  require(after <= before + (kSmall + kLarge) / 2, "locked memory was not given back", before, after);
+  auto* again = static_cast<char*>(::calloc(1, kLarge));
+  for (size_t i = 0; i < kLarge; i += 4096) require(again[i] == 0, "calloc in memory that was given back");
+  ::free(again);
+  live_within("locked memory, given back", [] { require(::munlockall() == 0, "munlockall"); });
+}
 
 // --- RLIMIT_AS, RLIMIT_DATA.
 // ------------------------------------------------------------------------------------------
@@ -379,7 +414,7 @@ int main(int argc, char** argv) {
                    {FREEWAY_CASE(mappings_run_out), FREEWAY_CASE(a_mapping_in_the_middle),
                     FREEWAY_CASE(mappings_run_out_before_the_first_call), FREEWAY_CASE(locked_memory_runs_out),
                     FREEWAY_CASE(locked_memory_runs_out_before_the_first_call),
-                    FREEWAY_CASE(locked_on_fault_before_the_first_call), FREEWAY_CASE(address_space_runs_out),
+                    FREEWAY_CASE(locked_on_fault_before_the_first_call), FREEWAY_CASE(locked_memory_is_given_back), FREEWAY_CASE(address_space_runs_out),
                     FREEWAY_CASE(address_space_runs_out_before_the_first_call), FREEWAY_CASE(data_runs_out),
                     FREEWAY_CASE(data_runs_out_before_the_first_call), FREEWAY_CASE(a_block_grows_beyond_all_memory),
                     FREEWAY_CASE(phases_in_a_control_group), FREEWAY_CASE(small_programs_in_little_address_space)});

@@ -5,7 +5,9 @@
 
 #include <errno.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -102,6 +104,28 @@ TEST_F(VmTest, PurgedMemoryIsZeroAndItsNeighboursAreNot) {
   for (uptr at = address + page; at < address + page + kUnit; at += page) EXPECT_EQ(*word(at), 0u);
   EXPECT_EQ(*word(address + page + kUnit), 9u);
   EXPECT_TRUE(vm::release(address, 2 * kUnit));
+}
+
+// Whether the kernel has MADV_DONTNEED_LOCKED.
+bool gives_locked_memory_back() {
+  utsname name;
+  int major = 0, minor = 0;
+  return uname(&name) == 0 && sscanf(name.release, "%d.%d", &major, &minor) == 2 &&
+         (major > 5 || (major == 5 && minor >= 18));
+}
+
+TEST_F(VmTest, LockedMemoryIsGivenBackToo) {
+  if (FREEWAY_EMULATED || !gives_locked_memory_back()) GTEST_SKIP() << "since Linux 5.18";
+  const std::size_t page = vm::page_size();
+  const uptr address = vm::map(8 * kUnit, kUnit);
+  ASSERT_EQ(mlock(reinterpret_cast<void*>(address), 8 * kUnit), 0);
+  for (uptr at = address; at < address + 8 * kUnit; at += page) *word(at) = 9;
+  ASSERT_TRUE(vm::purge(address + kUnit, 6 * kUnit));
+  EXPECT_EQ(vm::resident(address, 8 * kUnit), 2 * kUnit);
+  for (uptr at = address + kUnit; at < address + 7 * kUnit; at += page) EXPECT_EQ(*word(at), 0u);
+  EXPECT_EQ(*word(address), 9u);
+  EXPECT_EQ(*word(address + 7 * kUnit), 9u);
+  EXPECT_TRUE(vm::release(address, 8 * kUnit));
 }
 
 TEST_F(VmTest, ResidentCountsWhatWasTouchedInLongRangesToo) {
