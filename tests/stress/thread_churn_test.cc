@@ -2,7 +2,9 @@
 //
 // thread_churn_test.cc: 20,000 short threads. Threads come and go without the allocator keeping anything for them:
 // memory after 20,000 is what it was after 2,000.
+#include <freeway/freeway.h>
 #include <gtest/gtest.h>
+#include <limits.h>
 #include <pthread.h>
 
 #include <memory>
@@ -70,6 +72,43 @@ TEST(ThreadChurn, MemoryAfterTwentyThousandThreadsIsThatAfterTwoThousand) {
     EXPECT_LE(at_end, after_warm_up + after_warm_up / 4 + (claimed ? 8 : 2) * kMiB);
   }
   EXPECT_GE(free_chain(left_behind.take_all()), 0);
+}
+
+// A thread's only call of all comes after every exit hook, as the C library's own frees do: the destructor of a key in the
+// last round there is. Nothing may be made for such a thread that only an exit hook would give back.
+pthread_key_t last_key;
+struct Last {
+  void* block;
+  int rounds_left;
+};
+
+void free_in_the_last_round(void* value) {
+  auto* last = static_cast<Last*>(value);
+  if (--last->rounds_left > 0)
+    pthread_setspecific(last_key, last);
+  else
+    free(last->block);
+}
+
+TEST(ThreadChurn, AThreadThatOnlyFreesWhenItIsNearlyGoneLeavesNothing) {
+  ASSERT_EQ(pthread_key_create(&last_key, free_in_the_last_round), 0);
+  size_t metadata_after_warm_up = 0;
+  freeway_stats_t stats;
+  for (unsigned i = 0; i < kThreads; ++i) {
+    if (i == kWarmUp) {
+      freeway_stats(&stats, sizeof stats);
+      metadata_after_warm_up = stats.metadata;
+    }
+    Last last = {malloc(100), PTHREAD_DESTRUCTOR_ITERATIONS};
+    pthread_t thread;
+    auto begin = [](void* mine) -> void* { return pthread_setspecific(last_key, mine), nullptr; };
+    ASSERT_EQ(pthread_create(&thread, nullptr, begin, &last), 0);
+    pthread_join(thread, nullptr);
+    ASSERT_EQ(last.rounds_left, 0);
+  }
+  freeway_stats(&stats, sizeof stats);
+  EXPECT_LE(stats.metadata, metadata_after_warm_up + kMiB) << "50 bytes a thread";
+  pthread_key_delete(last_key);
 }
 
 // Destructors of pthread keys run late, several rounds of them, and may allocate and free.

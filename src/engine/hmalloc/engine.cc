@@ -161,7 +161,9 @@ Verdict Engine::free(uptr address, u32 value) {
   const Heap::Shared& sb = superblock<Heap::Shared>(address, value);
   if (FREEWAY_UNLIKELY(busy())) return verdict(Heap::free_shared(nullptr, sb, address));
   Inside inside;
-  return verdict(Heap::free_shared(own_heap(), sb, address));
+  // No heap is made for it: the C library frees when no exit hook will run any more, and a heap would be lost.
+  Heap* mine = this_thread.state == kOwner ? this_thread.heap : nullptr;
+  return verdict(Heap::free_shared(mine, sb, address));
 }
 
 Verdict Engine::free_local(Heap::Local& sb, uptr address) {

@@ -62,6 +62,11 @@ class Allocator {
     return heap != nullptr && remotely_freed::owner(b.remotely_freed.load_relaxed()) == heap->id;
   }
 
+  // Whether only a thread with a heap can take over what it is about to free to.
+  static bool is_orphan(const Block& b) {
+    return remotely_freed::owner(b.remotely_freed.load_relaxed()) == remotely_freed::kNobody;
+  }
+
   // By anybody; `heap` is the caller's, or null.
   void free(Heap* heap, Block& b, u32 object) {
     if (!owns(heap, b)) return free_remote(heap, b, object);

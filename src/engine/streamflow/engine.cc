@@ -170,7 +170,9 @@ FREEWAY_NOINLINE Verdict Engine::rearrange(Heap* heap, Block& b) {
   return Verdict::kOk;
 }
 FREEWAY_NOINLINE Verdict Engine::free_elsewhere(Heap* heap, Block& b, u32 object) {
-  if (heap == nullptr) heap = make_heap();
+  // Only to adopt: the first call of many threads is a free, of what their creator gave them; or the C library's, when no
+  // exit hook will run any more and a heap would be lost.
+  if (heap == nullptr && AllocatorOf::is_orphan(b)) heap = make_heap();
   allocator_.free(heap, b, object);
   put_own(heap);
   return Verdict::kOk;
