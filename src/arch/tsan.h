@@ -36,6 +36,13 @@ FREEWAY_INLINE void before_unmap() {}
 FREEWAY_INLINE void after_map() {}
 #endif
 
+// Whether the program has a sanitizer that says which addresses it may use (also one that this library knows nothing of).
+extern "C" {
+__attribute__((weak)) void __tsan_init();
+__attribute__((weak)) void __msan_init();
+}
+inline bool fixes_addresses() { return &__tsan_init != nullptr || &__msan_init != nullptr; }
+
 // Reads a word of a free block that may be the program's by now, which writes to it as it likes; then what was read
 // counts for nothing (docs/optimistic-reads.md). The sanitizer is not shown it: the program's writes are not atomic.
 #ifdef FREEWAY_TSAN

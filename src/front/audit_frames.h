@@ -24,10 +24,17 @@ void Substrate::audit_frames(freeway_audit_t& audit, Owns&& owns) {
   frames_.each_arena([&](Arena<Machine>& arena) {
     const std::size_t all = arena.bytes() / kFrameSize, end = arena.end_of_used();
     const std::size_t accessible = ceil_div(arena.committed(), kFrameSize);
+    u64 holes = 0;              // frames of the chunk that can never be accessible
     std::size_t large_end = 0;  // behind the large block that this frame may be of
     for (std::size_t f = 0; f < end; ++f) {
       const uptr address = arena.base() + f * kFrameSize;
       const FrameInfo info = map_.get(address);
+      if (f % kChunkFrames == 0) holes = arena.holes_of(f / kChunkFrames);
+      if ((holes >> (f % kChunkFrames) & 1) != 0) {  // used or not: nobody's
+        if (info.bits != 0 || f < large_end) audit_error(audit, "frame in a hole that has an owner, address", address);
+        ++audit.frames_unused;
+        continue;
+      }
       if (info.kind() != FrameInfo::kSmall && map_.class_byte(address) != 0)
         audit_error(audit, "size class of a frame that is no superblock's, address", address);
       if (!is_used(arena, f)) {

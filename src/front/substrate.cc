@@ -4,27 +4,25 @@
 namespace freeway {
 
 namespace {
-constexpr u64 kSizeMask = kFrameSize - 1;  // the low bits of the packed reservation
+constexpr u64 kReserved = 64, kLowMask = kFrameSize - 1;  // the low bits of the packed place
 }
 
 bool Substrate::start(const char* engine, ClassByte* classes, std::size_t huge_from) {
-  const u64 limit = process::address_space_limit();
-  const auto reserve = [limit]() -> u64 {
-    for (std::size_t bytes = kPrimaryBytes; bytes >= kChunkSize; bytes /= 2) {
-      if (bytes > limit / 2) continue;  // there must be room for slabs, metadata, and the program; further arenas come later
-      if (const uptr base = vm::reserve(bytes, kChunkSize)) return base | log2_floor(bytes);
-    }
+  const auto place = []() -> u64 {
+    for (std::size_t bytes = kPrimaryBytes; bytes >= kChunkSize; bytes /= 2)
+      if (const Space space = vm::space(bytes, kChunkSize))
+        return space.base | (space.reserved ? kReserved : 0) | log2_floor(bytes);
     return 0;
   };
-  const u64 packed = primary_.get(reserve, [](u64 late) {
-    vm::release(late & ~kSizeMask, std::size_t{1} << (late & kSizeMask));
+  const u64 packed = primary_.get(place, [](u64 late) {
+    if ((late & kReserved) != 0) vm::release(late & ~kLowMask, std::size_t{1} << (late % kReserved));
   });
   if (packed == 0) return false;
-  const uptr base = packed & ~kSizeMask;
-  const std::size_t bytes = std::size_t{1} << (packed & kSizeMask);
-  frames_.init(base, bytes, chunks_);
+  const uptr base = packed & ~kLowMask;
+  const std::size_t bytes = std::size_t{1} << (packed % kReserved);
+  frames_.init({base, (packed & kReserved) != 0}, bytes, chunks_);
   map_.init(base, bytes / kFrameSize, classes, reinterpret_cast<Atomic<u32>*>(frame_infos_));
-  metadata_.init(std::size_t{1} << log2_floor(clamp(limit / 256, kMiB, Metadata<Machine>::kSegmentBytes)));
+  metadata_.init(Metadata<Machine>::kSegmentBytes);
   large_.init(&frames_, &map_, huge_from);
   engine_ = engine;
   cpus_ = process::cpus();
@@ -61,7 +59,9 @@ Fault Substrate::classify_outside(uptr address) {
   Arena<Machine>* arena = frames_.arena_of(address);
   if (arena == nullptr) return Fault::kForeign;
   const std::size_t offset = address - arena->base();
-  const bool used = (arena->used_word(offset / kChunkSize) >> (offset % kChunkSize / kFrameSize) & 1) != 0;
+  const std::size_t chunk = offset / kChunkSize, frame = offset % kChunkSize / kFrameSize;
+  if ((arena->holes_of(chunk) >> frame & 1) != 0) return Fault::kForeign;  // something of the program's own
+  const bool used = (arena->used_word(chunk) >> frame & 1) != 0;
   if (!used) return Fault::kDoubleFree;  // its frame is free again
   return address % kMinBlock != 0 ? Fault::kMisaligned : Fault::kInterior;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Substrate: what all engines stand on: frames, the page map, memory for metadata, large blocks, options.
 //
-// Word      primary_: address | log2(bytes) of the primary arena's reservation, once (os/once.h); the loser of a race
-//           gives his back. Everything else that start() stores has one value only, so it may be run by several at once
+// Word      primary_: address | reserved or chosen | log2(bytes) of the primary arena's place, once (os/once.h); the loser of
+//           a race gives a reservation back. Everything else that start() stores has one value only, so it may be run by several at once
 // Who       any thread, any signal handler, the child of any fork
 // Lost if killed: an unpublished reservation (address space)
 // Checked   tests/abi, tests/signal (first_call), with each engine
@@ -24,7 +24,7 @@ class Substrate {  // all zero until start()
  public:
   using ClassByte = PageMap<Machine>::ClassByte;
 
-  // Reserves the primary arena (less address space where so much is refused) and tells the layers about it. `classes`:
+  // Finds a place for the primary arena (a smaller one where addresses are short) and tells the layers about it. `classes`:
   // a byte a primary frame for the page map, or null. `huge_from`: see LargeBlocks. False: there is no memory at all.
   bool start(const char* engine, ClassByte* classes, std::size_t huge_from);
   // Reads the environment; for when it can be read. `speak`: complaints and FREEWAY_HELP go to fd 2.

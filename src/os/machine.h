@@ -26,6 +26,8 @@ struct Machine {
   static bool set_bits_alone(Atomic<u64>& word, u64 mask, u64& old) { return alone::set_bits(word, mask, old); }
   static bool clear_bits_alone(Atomic<u64>& word, u64 mask, u64& old) { return alone::clear_bits(word, mask, old); }
 
+  static Space space(std::size_t bytes, std::size_t alignment) { return vm::space(bytes, alignment); }
+  static Extended extend(uptr address, std::size_t bytes) { return vm::extend(address, bytes); }
   static uptr reserve(std::size_t bytes, std::size_t alignment) { return vm::reserve(bytes, alignment); }
   static uptr map(std::size_t bytes, std::size_t alignment) { return vm::map(bytes, alignment); }
   static bool commit(uptr address, std::size_t bytes) { return vm::commit(address, bytes); }

@@ -4,11 +4,15 @@
 #include <errno.h>
 #include <linux/mman.h>
 #include <sys/auxv.h>
+#include <sys/personality.h>
+#include <time.h>
 
-#include "arch/atomic.h"
 #include "arch/tsan.h"
 #include "base/check.h"
+#include "os/machine.h"
+#include "os/once.h"
 #include "os/syscall.h"
+#include "os/window.h"
 
 namespace freeway::vm {
 namespace {
@@ -31,8 +35,76 @@ uptr map_raw(std::size_t bytes, u64 protection, u64 flags) {
   return failed(result) ? 0 : static_cast<uptr>(result);
 }
 
-// A mapping that was to be ended again and could not be (at the mapping limit). While there is one, nothing is mapped that
-// may have to be ended, or a process at its limit would lose its address space piece by piece.
+// Maps exactly there, where nothing is.
+Extended map_at(uptr address, std::size_t bytes, u64 protection, u64 flags) {
+  const long result = raw_syscall(SYS_mmap, address, bytes, protection, flags | MAP_FIXED_NOREPLACE, ~u64{0}, 0);
+  tsan::after_map();
+  if (failed(result)) return result == -EEXIST ? Extended::kOccupied : Extended::kRefused;
+  if (static_cast<uptr>(result) == address) return Extended::kDone;
+  release(static_cast<uptr>(result), bytes);  // before Linux 4.17 the address is a hint
+  return Extended::kOccupied;
+}
+
+// --- The window (os/window.h): chosen once, by whoever comes first; nothing has to be undone if that was two. ----------
+
+constinit Once<Machine> window_word;  // its base | bits of addresses; kNoWindow: there is none
+constexpr u64 kNoWindow = 1, kBitsMask = window::kGranule - 1;
+constinit window::Region<Machine> ranges, small_mappings, large_mappings;
+constexpr std::size_t kLarge = 32 * kMiB;
+
+// Whether something could be mapped there. Nothing is: the page at hand is unmapped again.
+Extended probe(uptr address) {
+  const Extended got = map_at(address, page_size(), 0, kPrivateAnonymous | kNoReserve);
+  if (got == Extended::kDone) release(address, page_size());
+  return got;
+}
+
+// The same in each run where the process asks for that; what nobody can guess, as a rule; never 0 calls for want of it.
+u64 random_bits() {
+  constexpr u64 kNonBlocking = 1, kAsk = 0xffffffff;
+  const long personality = raw_syscall(SYS_personality, kAsk);
+  if (!failed(personality) && (personality & ADDR_NO_RANDOMIZE) != 0) return 0;
+  u64 bits = 0;
+  if (raw_syscall(SYS_getrandom, reinterpret_cast<u64>(&bits), sizeof(bits), kNonBlocking) == sizeof(bits)) return bits;
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return window::mixed(static_cast<u64>(now.tv_nsec)) ^ window::mixed(getauxval(AT_RANDOM)) ^
+         window::mixed(getauxval(AT_SYSINFO_EHDR) + 1);
+}
+
+u64 choose_window() {
+  constexpr int kTries = 8;
+  const unsigned bits = window::address_bits(getauxval(AT_RANDOM));  // which lies on the first stack
+  if (bits < window::kLeastBits || tsan::fixes_addresses()) return kNoWindow;
+  const u64 random = random_bits();
+  for (int i = 0; i < kTries; ++i) {
+    const uptr base = window::base(bits, random == 0 ? static_cast<u64>(i) * 1024 : window::mixed(random + static_cast<u64>(i)));
+    const Extended got = probe(base);
+    if (got == Extended::kDone) return base | bits;
+    if (got == Extended::kOccupied) continue;
+    const uptr anywhere = map_raw(page_size(), 0, kPrivateAnonymous | kNoReserve);
+    if (anywhere == 0) return 0;  // no place is any good now
+    release(anywhere, page_size());
+  }
+  return kNoWindow;
+}
+
+// A part of the window; empty where there is none, or no memory to find one.
+struct Span {
+  uptr begin = 0, end = 0;
+};
+Span part_of_window(window::Part part) {
+  const u64 word = window_word.get(choose_window, [](u64) {});
+  if (word <= kNoWindow) return {};
+  const uptr base = word & ~kBitsMask;
+  const auto bits = static_cast<unsigned>(word & kBitsMask);
+  return {base + window::part_begin(part, bits), base + window::part_end(part, bits)};
+}
+
+// --- Mappings at addresses that the kernel chooses. ---------------------------------------------------------------------
+
+// A mapping that was to be ended again and could not be (at the mapping limit, or by a filter). While there is one, nothing
+// is mapped that may have to be ended, or the process would lose its address space piece by piece: others go below it.
 //
 // Word      stuck: 0, kBusy, or the mapping's address
 // Moves     keep: 0 -> kBusy (CAS) -> address     retry: address -> kBusy (CAS) -> 0, or the address again
@@ -61,10 +133,22 @@ bool end_stuck() {
   return ended;
 }
 
+// A mapping somewhere below the one that is stuck.
+uptr map_below_stuck(std::size_t bytes, std::size_t alignment, u64 protection, u64 flags) {
+  uptr at = stuck.load_relaxed();
+  for (std::size_t distance = bytes + alignment; distance >= bytes && distance < at; distance *= 2) {
+    const uptr place = align_down(at - distance, alignment);
+    const Extended got = map_at(place, bytes, protection, flags);
+    if (got == Extended::kDone) return place;
+    if (got == Extended::kRefused) return 0;
+  }
+  return 0;
+}
+
 // Maps more than asked for and cuts off what is not aligned. Where the cut is refused (mapping limit) the whole mapping
 // is given back.
 uptr map_aligned(std::size_t bytes, std::size_t alignment, u64 protection, u64 flags) {
-  if (!end_stuck()) return 0;
+  if (!end_stuck()) return map_below_stuck(bytes, alignment, protection, flags);
   uptr address = map_raw(bytes, protection, flags);
   if (address == 0 || address % alignment == 0) return address;
   if (!end_or_keep(address, bytes)) return 0;
@@ -85,16 +169,49 @@ uptr map_aligned(std::size_t bytes, std::size_t alignment, u64 protection, u64 f
   return aligned;
 }
 
+uptr map_somewhere(std::size_t bytes, std::size_t alignment, u64 protection, u64 flags) {
+  const bool large = bytes >= kLarge;
+  const Span span = part_of_window(large ? window::Part::kLarge : window::Part::kSmall);
+  if (span.begin != 0) {
+    const auto taken = (large ? large_mappings : small_mappings).take(span.begin, span.end, bytes, alignment, [&](uptr at) {
+      return map_at(at, bytes, protection, flags);
+    });
+    if (taken.address != 0 || taken.refused) return taken.address;
+  }
+  return map_aligned(bytes, alignment, protection, flags);
+}
+
+// What is unmapped there can be mapped again.
+void forget_mapping(uptr address) {
+  const u64 word = window_word.peek();
+  if (word <= kNoWindow) return;
+  const Span small = part_of_window(window::Part::kSmall), large = part_of_window(window::Part::kLarge);
+  if (small.begin <= address && address < small.end) small_mappings.lower(address);
+  if (large.begin <= address && address < large.end) large_mappings.lower(address);
+}
+
 }  // namespace
 
 std::size_t page_size() { return getauxval(AT_PAGESZ); }
 
+Space space(std::size_t bytes, std::size_t alignment) {
+  const Span span = part_of_window(window::Part::kRanges);
+  while (const uptr base = span.begin == 0 ? 0 : ranges.claim(span.begin, span.end, bytes, alignment)) {
+    const Extended got = probe(base);
+    if (got == Extended::kRefused) return {};
+    if (got == Extended::kDone) return {base};
+  }
+  return {map_aligned(bytes, alignment, 0, kPrivateAnonymous | kNoReserve), true};
+}
+
+Extended extend(uptr address, std::size_t bytes) { return map_at(address, bytes, kReadWrite, kPrivateAnonymous); }
+
 uptr reserve(std::size_t bytes, std::size_t alignment) {
-  return map_aligned(bytes, alignment, 0, kPrivateAnonymous | kNoReserve);
+  return map_somewhere(bytes, alignment, 0, kPrivateAnonymous | kNoReserve);
 }
 
 uptr map(std::size_t bytes, std::size_t alignment) {
-  return map_aligned(bytes, alignment, kReadWrite, kPrivateAnonymous);
+  return map_somewhere(bytes, alignment, kReadWrite, kPrivateAnonymous);
 }
 
 bool commit(uptr address, std::size_t bytes) { return raw_syscall(SYS_mprotect, address, bytes, kReadWrite) == 0; }
@@ -123,7 +240,9 @@ std::size_t resident(uptr address, std::size_t bytes) {
 
 bool release(uptr address, std::size_t bytes) {
   tsan::before_unmap();
-  return raw_syscall(SYS_munmap, address, bytes) == 0;
+  if (raw_syscall(SYS_munmap, address, bytes) != 0) return false;
+  forget_mapping(address);
+  return true;
 }
 
 namespace {
@@ -157,7 +276,7 @@ bool move(uptr from, std::size_t old_bytes, uptr to, std::size_t new_bytes) {
   tsan::before_unmap();
   const long result = raw_syscall(SYS_mremap, from, old_bytes, new_bytes, kMoveTo, to);
   tsan::after_map();
-  if (!failed(result)) return true;
+  if (!failed(result)) return forget_mapping(from), true;
   if (result == -ENOSYS || result == -EPERM) {  // it did not even look
     release(to, new_bytes);
     return false;

@@ -1,18 +1,24 @@
 // SPDX-License-Identifier: MIT
 // vm.h: Freeway's whole contract with the kernel about memory.
 //
-// Address space is reserved (no memory, not accessible), committed (accessible, zero until written), purged (accessible
-// and zero again, its memory given back) and released. All sizes are bytes and multiples of the page size; all functions
+// Address space is chosen (nothing is there) and extended piece by piece, or reserved (no memory, not accessible) and
+// committed; both make it accessible, zero until written. It is purged (accessible and zero again, its memory given back)
+// and released. All sizes are bytes and multiples of the page size; all functions
 // are signal-safe, keep errno, and report failure, which every caller must expect (ENOMEM at any moment).
 #pragma once
 
-#include "base/integers.h"
+#include "base/space.h"
 
 namespace freeway::vm {
 
 // The kernel's page size in bytes (4, 16 or 64 KiB).
 std::size_t page_size();
 
+// `bytes` of address space for a range that grows, aligned to `alignment` (a power of two >= 64 KiB): as a rule a place that
+// is nobody else's choice of ours, in the window (os/window.h); where there is no window, a reservation. None if refused.
+Space space(std::size_t bytes, std::size_t alignment);
+// Maps a piece of such a place, accessible and zero. kOccupied: something is mapped in it, and nothing was changed.
+Extended extend(uptr address, std::size_t bytes);
 // `bytes` of address space aligned to `alignment` (a power of two >= 64 KiB), not accessible; 0 if refused.
 uptr reserve(std::size_t bytes, std::size_t alignment);
 // The same, accessible and zero.

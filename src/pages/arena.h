@@ -14,6 +14,9 @@
 //           who gives a frame looks at the hint; one of the two sees the other and moves it back
 // Longer    runs of more than 64 frames begin behind the last used frame of a chunk, take chunk after chunk upwards and
 //           roll back when one is not free; so does a shorter one that fits into no chunk, but across the end of one
+// Holes     frames that can never be accessible (committed_range.h) look free until a run touches them; whoever took it then
+//           sets the used bits of all the hole's frames in its chunks, for ever, gives the others back as they were, and
+//           tries again. The bits only save others the way: each run is looked at after its memory was asked for
 // Progress  lock-free       Lost if killed: the run in hand. Who is killed between a chunk's word and the hint may hide
 //           the free frames of that one chunk until another frame is given back there or below
 // Checked   tests/model/pages_arena_model.cc, tests/unit/chunk_word_test.cc, tests/unit/arena_test.cc
@@ -37,6 +40,8 @@ struct Run {
   uptr address = 0;        // 0: none
   unsigned dirty = 0;      // how many of its frames may hold something; 0 = all of it reads as zero
   bool refused = false;    // none because the kernel refused memory: looking elsewhere in this arena is no use
+  bool ended = false;      // none because the arena has no place for more: only its lower frames can be had
+  bool hole = false;       // none because it touched a hole, which is marked now: worth trying again
   explicit operator bool() const { return address != 0; }
 };
 
@@ -47,8 +52,8 @@ template <class Env>
 class Arena {
  public:
   // Once, before anyone else sees the arena. `chunks` points at `bytes` / 4 MiB zeroed chunks.
-  void init(uptr base, std::size_t bytes, Chunk<Env>* chunks) {
-    range_.init(base, bytes);
+  void init(Space space, std::size_t bytes, Chunk<Env>* chunks) {
+    range_.init(space, bytes);
     chunks_ = chunks;
     count_ = bytes / kChunkSize;
   }
@@ -60,6 +65,18 @@ class Arena {
   std::size_t chunk_count() const { return count_; }
   u64 used_word(std::size_t chunk) const { return chunks_[chunk].used.load_relaxed(); }
   u64 dirty_word(std::size_t chunk) const { return chunks_[chunk].dirty.load_relaxed(); }
+
+  // The frames of a chunk that can never be accessible, as bits.
+  u64 holes_of(std::size_t chunk) const {
+    u64 bits = 0;
+    range_.each_hole([&](std::size_t from, std::size_t to) {
+      const std::size_t begin = chunk * kChunkSize;
+      const std::size_t first = clamp(from, begin, begin + kChunkSize), last = clamp(to, first, begin + kChunkSize);
+      bits |= low_bits(static_cast<unsigned>((last - begin) / kFrameSize)) &
+              ~low_bits(static_cast<unsigned>((first - begin) / kFrameSize));
+    });
+    return bits;
+  }
 
   // Frames that are free and may hold something; exact while nobody moves.
   std::size_t free_and_dirty() const {
@@ -166,13 +183,16 @@ class Arena {
         u64 mask = chunk_word::run_mask(first, n);
         if (!chunks_[chunk].used.cas_acquire(used, used | mask)) continue;  // [A1] pairs with [R1]
         Env::step("arena.taken");
-        return made_usable(address_of(chunk, first), frames, popcount(chunks_[chunk].dirty.load_relaxed() & mask));
+        const Run run =
+            made_usable(address_of(chunk, first), frames, popcount(chunks_[chunk].dirty.load_relaxed() & mask));
+        if (!run.hole) return run;
+        used = chunks_[chunk].used.load_relaxed();  // OPTIMISTIC: frames
       }
       if (~used == 0) {
         advance_hint(chunk);
       } else if (a == 1 && chunk + 1 < count_) {
         const Run run = take_across(chunk, used, frames);
-        if (run || run.refused) return run;
+        if (run || run.refused || run.ended) return run;
       }
     }
     return {};
@@ -218,7 +238,8 @@ class Arena {
       });
       if (blocked == count_) {
         Run run = claim(start, frames);
-        if (run || run.refused) return run;
+        if (run || run.refused || run.ended) return run;
+        if (run.hole) continue;  // from behind it
       }
       // What blocks it may have free frames above; a chunk that was tried from there on is done with.
       chunk = blocked == count_ || blocked == chunk ? chunk + 1 : blocked;
@@ -248,14 +269,18 @@ class Arena {
     return {};
   }
 
-  // The run, once its memory is accessible; none, and its bits given back, where the kernel refuses.
+  // The run, once its memory is accessible; none, and its bits given back, where it cannot be.
   Run made_usable(uptr start, std::size_t frames, unsigned dirty) {
-    if (range_.ensure(start - base() + frames * kFrameSize)) return {start, dirty};
-    each_part(start, frames, [this](std::size_t c, u64 mask) {
-      release_bits(c, mask);
+    const Access access = range_.ensure(start - base(), start - base() + frames * kFrameSize);
+    if (access == Access::kYes) return {start, dirty};
+    each_part(start, frames, [this, access](std::size_t c, u64 mask) {
+      const u64 holes = access == Access::kHole ? holes_of(c) : 0;
+      if (holes != 0 && !Env::mutant("holes stay free")) chunks_[c].used.fetch_or_relaxed(holes);
+      Env::step("arena.retiring");
+      if ((mask & ~holes) != 0) release_bits(c, mask & ~holes);
       return true;
     });
-    return {0, 0, true};
+    return {0, 0, access == Access::kRefused, access == Access::kEnded, access == Access::kHole};
   }
 
   // False if the kernel refused.

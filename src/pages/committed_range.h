@@ -1,69 +1,202 @@
 // SPDX-License-Identifier: MIT
-// CommittedRange: reserved address space that is made accessible from its start upwards.
+// CommittedRange: address space that becomes accessible from its start upwards, piece by piece.
 //
-// Word      watermark: bytes from the start that are accessible; only grows
-// Moves     ensure: w -> w' > w (CAS), after commit(w .. w') succeeded
+// Space     merely chosen, as a rule: nothing is mapped there until it is needed, so a process has the address space that
+//           it uses. Another's mapping may be in the way. Where no such space can be had it is reserved as a whole
+// Words     watermark: frames from the start that are decided : 56 | holes : 8, one word; both only grow. What is decided is
+//           accessible for ever, but for the holes. hole[i]: first frame : 32 | behind its last : 32
+// Moves     grow: (w, h) -> (w', h), after the piece [w, w') was mapped where nothing was
+//           skip: hole[h] = [w, w') (CAS; an older proposal, of a lower w, is replaced), then (w, h) -> (w', h + 1)
+// Duties    who maps a piece owns it until his CAS publishes it. If the CAS fails the piece was skipped, and he unmaps it:
+//           nobody else can have published a part of it, since he could not map it
+// Skipping  an occupied place is another's mapping, or a piece of a thread that is stopped before its CAS: nobody can tell.
+//           Shorter pieces are tried, the shortest one kTries times; then the place is given up as a hole, as long as a
+//           piece would have been, or twice as long as the hole before it
+// Invariant hole[i] does not change once h > i: who would replace it has seen a w above that of the CAS that made h > i
+// Reserved  mapping is idempotent then: nothing is ever occupied, and who loses the CAS has nothing to undo
 // Who       any thread, any signal handler
-// Helping   commit is idempotent, so everybody who needs more commits it himself and then moves the watermark: a thread
-//           that stops between the two leaves accessible memory above the watermark, which the next one commits again
-// Orders    [R1] the watermark moves after the memory is accessible; [A1], [A2] who sees it may touch that memory
+// Orders    [R1] the watermark moves after the piece is mapped, and after the hole is noted; [A1], [A2] who sees it may
+//           touch that memory, and sees that hole
 // Steps     grow with the size (128 KiB … 64 MiB): a small process stays small, also under mlockall(MCL_FUTURE), which
-//           makes committing touch every page
-// Progress  lock-free       Lost if killed: nothing
+//           makes mapping touch every page
+// Progress  lock-free       Lost if killed: a piece (address space), and its place as a hole
 // Checked   tests/model/pages_range_model.cc, tests/unit/committed_range_test.cc
 #pragma once
 
-#include "base/integers.h"
+#include "base/space.h"
+#include "size/size_classes.h"
 
 namespace freeway {
 
-// Makes [base, base + end) accessible, in steps of at least `first_step` bytes, within a reservation of `bytes`;
-// `watermark` says how much already is. False if the kernel refuses.
-template <class Env, class Word>
-bool commit_up_to(Word& watermark, uptr base, std::size_t bytes, std::size_t end, std::size_t first_step) {
-  constexpr std::size_t kLastStep = 64 * kMiB;
-  std::size_t now = watermark.load_acquire();  // [A1] pairs with [R1]
-  while (now < end) {
-    std::size_t step = clamp(now / 4, first_step, kLastStep);
-    std::size_t target = clamp(align_up(now + step > end ? now + step : end, first_step), end, bytes);
-    if (Env::mutant("watermark first") && watermark.cas_release(now, target))  // [R1] pairs with [A1]
-      return Env::commit(base + now, target - now);
-    if (!Env::commit(base + now, target - now)) {
-      target = clamp(align_up(end, 64 * kKiB), end, bytes);  // what is needed, if not what would be good
-      if (!Env::commit(base + now, target - now)) return false;
-    }
-    Env::step("range.committed");
-    if (Env::mutant("watermark stored")) return watermark.store_release(target), true;  // [R1] pairs with [A1]
-    // Who fails needs no order: all up to `end` he has made accessible himself.
-    if (watermark.cas_release(now, target)) return true;  // [R1] pairs with [A1]
-  }
-  return true;
+namespace range_word {
+
+constexpr unsigned kHoleBits = 8;
+constexpr u64 make(std::size_t end, unsigned holes) { return u64{end / kFrameSize} << kHoleBits | holes; }
+constexpr std::size_t end_of(u64 word) { return (word >> kHoleBits) * kFrameSize; }
+constexpr unsigned holes_of(u64 word) { return static_cast<unsigned>(word & low_bits(kHoleBits)); }
+
+constexpr u64 make_hole(std::size_t begin, std::size_t end) { return u64{begin / kFrameSize} << 32 | end / kFrameSize; }
+constexpr std::size_t hole_begin(u64 hole) { return (hole >> 32) * kFrameSize; }
+constexpr std::size_t hole_end(u64 hole) { return (hole & low_bits(32)) * kFrameSize; }
+
+// How long a piece is that begins `at` bytes from the start, and reaches `end` if it may.
+constexpr std::size_t step(std::size_t at, std::size_t first_step) { return clamp(at / 4, first_step, 64 * kMiB); }
+constexpr std::size_t piece(std::size_t at, std::size_t end, std::size_t first_step) {
+  const std::size_t good = at + step(at, first_step);
+  return align_up(good > end ? good : end, first_step) - at;
 }
+
+}  // namespace range_word
+
+// How growing ended; kEnded: the range has no place for more, and never will.
+enum class Growth { kDone, kRefused, kEnded };
+
+// The words of a range, with room for kHoles holes; where it lies and how long it is, its owner knows.
+template <class Env, unsigned kHoles>
+class Extent {
+ public:
+  std::size_t end() const { return range_word::end_of(word_.load_relaxed()); }
+  u64 seen() const { return word_.load_acquire(); }  // [A2] pairs with [R1]
+
+  // Decides all up to `end` (at most `bytes`), in pieces of `first_step` bytes or more where that is granted.
+  Growth grow(Space space, std::size_t bytes, std::size_t end, std::size_t first_step) {
+    std::size_t most = bytes;  // of one piece
+    unsigned tries = 0;
+    for (u64 before = 0;;) {
+      const u64 seen = word_.load_acquire();  // [A1] pairs with [R1]
+      const std::size_t now = range_word::end_of(seen);
+      if (now >= end) return Growth::kDone;
+      if (seen != before) most = bytes - now, tries = 0;
+      before = seen;
+      std::size_t length = clamp(range_word::piece(now, end, first_step), 0, most);
+      if (Env::mutant("watermark first")) word_.store_release(range_word::make(now + length, range_word::holes_of(seen)));
+      Extended got = extend(space, now, length);
+      if (got == Extended::kRefused) {
+        length = clamp(align_up(end, kFrameSize) - now, 0, length);  // what is needed, if not what would be good
+        got = extend(space, now, length);
+      }
+      if (got == Extended::kRefused) return Growth::kRefused;
+      if (got == Extended::kDone)
+        publish(space, seen, length);
+      else if (length > first_step)
+        most = align_up(length / 2, first_step);
+      else if (++tries >= kTries && !skip(seen, bytes, first_step))
+        return Growth::kEnded;
+    }
+  }
+
+  // Calls f(begin, end) for each hole below what was `seen`.
+  template <class F>
+  void each_hole(u64 seen, F&& f) const {
+    for (unsigned i = 0; i < range_word::holes_of(seen); ++i) {
+      const u64 hole = holes_[i].load_relaxed();
+      f(range_word::hole_begin(hole), range_word::hole_end(hole));
+    }
+  }
+
+ private:
+  // Enough that a thread that is not stopped between mapping and its CAS has done both.
+  static constexpr unsigned kTries = [] {
+    if constexpr (requires { Env::kTries; })
+      return Env::kTries;
+    else
+      return 8u;
+  }();
+
+  static Extended extend(Space space, std::size_t at, std::size_t length) {
+    if (!space.reserved) return Env::extend(space.base + at, length);
+    return Env::commit(space.base + at, length) ? Extended::kDone : Extended::kRefused;
+  }
+
+  void publish(Space space, u64 seen, std::size_t length) {
+    const std::size_t now = range_word::end_of(seen);
+    const u64 grown = range_word::make(now + length, range_word::holes_of(seen));
+    Env::step("range.committed");
+    if (Env::mutant("watermark stored")) return word_.store_release(grown);  // [R1] pairs with [A1]
+    if (word_.cas_release(seen, grown)) {                                   // [R1] pairs with [A1] [A2]
+      if (Env::mutant("published and unmapped") && !space.reserved) Env::release(space.base + now, length);
+      return;
+    }
+    Env::step("range.overtaken");
+    if (!space.reserved && !Env::mutant("skipped piece kept")) Env::release(space.base + now, length);
+  }
+
+  // Gives up the place where the range ends. False: no more holes can be noted.
+  bool skip(u64 seen, std::size_t bytes, std::size_t first_step) {
+    const unsigned n = range_word::holes_of(seen);
+    if (n >= kHoles) return false;
+    const std::size_t now = range_word::end_of(seen);
+    const u64 hole = range_word::make_hole(now, now + clamp(skipped(n, now, first_step), 0, bytes - now));
+    u64 there = holes_[n].load_relaxed();
+    while (there == 0 || range_word::hole_begin(there) < now) {  // empty, or of somebody whose place was not skipped
+      Env::step("range.hole");
+      if (Env::mutant("hole overwritten") ? (holes_[n].store_relaxed(hole), true) : holes_[n].cas_relaxed(there, hole))
+        there = hole;
+    }
+    Env::step("range.skipping");
+    const unsigned holes = Env::mutant("hole not published") ? n : n + 1;
+    if (range_word::hole_begin(there) == now)
+      word_.cas_release(seen, range_word::make(range_word::hole_end(there), holes));  // [R1] pairs with [A1] [A2]
+    return true;
+  }
+
+  // Bytes to skip at `now`, where `n` holes are known.
+  std::size_t skipped(unsigned n, std::size_t now, std::size_t first_step) const {
+    const std::size_t step = range_word::step(now, first_step);
+    const u64 last = n == 0 ? 0 : holes_[n - 1].load_relaxed();
+    if (last == 0 || range_word::hole_end(last) != now) return align_up(step, first_step);
+    return 2 * (now - range_word::hole_begin(last));
+  }
+
+  typename Env::template Atomic<u64> word_;
+  typename Env::template Atomic<u64> holes_[kHoles == 0 ? 1 : kHoles];
+};
+
+// What may be done with a part of a range.
+enum class Access { kYes, kHole, kRefused, kEnded };
 
 template <class Env>
 class CommittedRange {
  public:
-  // Once, before anyone else sees the range. `base` and `bytes` are multiples of the page size.
-  void init(uptr base, std::size_t bytes) {
-    base_ = base;
+  static constexpr unsigned kHoles = 64;
+
+  // Once, before anyone else sees the range. `space` and `bytes` are multiples of a frame.
+  void init(Space space, std::size_t bytes) {
+    space_ = space;
     bytes_ = bytes;
   }
 
-  uptr base() const { return base_; }
+  uptr base() const { return space_.base; }
   std::size_t bytes() const { return bytes_; }
-  bool contains(uptr address) const { return address - base_ < bytes_; }
-  std::size_t committed() const { return watermark_.load_relaxed(); }
+  bool contains(uptr address) const { return address - base() < bytes_; }
+  // Bytes from the start that are decided: accessible or holes.
+  std::size_t committed() const { return extent_.end(); }
 
-  // Makes [base, base + end) accessible; false if the kernel refuses.
-  bool ensure(std::size_t end) {
-    if (watermark_.load_acquire() >= end) return true;  // [A2] pairs with [R1]
-    return commit_up_to<Env>(watermark_, base_, bytes_, end, 128 * kKiB);
+  // Makes [begin, end) accessible, offsets from the base. kHole: a part of it never will be; all up to `end` is decided.
+  Access ensure(std::size_t begin, std::size_t end) {
+    u64 seen = extent_.seen();
+    if (range_word::end_of(seen) < end) {
+      const Growth grown = extent_.grow(space_, bytes_, end, 128 * kKiB);
+      if (grown != Growth::kDone) return grown == Growth::kRefused ? Access::kRefused : Access::kEnded;
+      seen = extent_.seen();
+    }
+    if (range_word::holes_of(seen) == 0 || Env::mutant("holes handed out")) return Access::kYes;
+    bool whole = true;
+    extent_.each_hole(seen, [&](std::size_t from, std::size_t to) { whole &= to <= begin || end <= from; });
+    return whole ? Access::kYes : Access::kHole;
+  }
+
+  bool has_holes() const { return range_word::holes_of(extent_.seen()) != 0; }
+  // Calls f(begin, end) for each hole, offsets from the base.
+  template <class F>
+  void each_hole(F&& f) const {
+    extent_.each_hole(extent_.seen(), f);
   }
 
  private:
-  uptr base_ = 0;
+  Space space_;
   std::size_t bytes_ = 0;
-  typename Env::template Atomic<std::size_t> watermark_;
+  Extent<Env, kHoles> extent_;
 };
 
 }  // namespace freeway

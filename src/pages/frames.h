@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Frames: all arenas together: where runs of frames come from and go back to.
 //
-// The primary arena is one big reservation (64 GiB, halved where refused), whose frames the fast path of free finds by
-// subtraction. When it is full, or refuses a long run, further arenas are reserved, each found through a slot of a table.
+// The primary arena has a big place (64 GiB, less where addresses are short), whose frames the fast path of free finds by
+// subtraction. When it is full, or refuses a long run, further arenas are made, each found through a slot of a table.
 //
 // Word      slot: 0 -> arena (CAS), for ever
 // Orders    [R1] publishes the arena; [A1] sees it
@@ -28,7 +28,7 @@ class Frames {
   static constexpr std::size_t kFurtherBytes = kGiB;
 
   // Once. `chunks` has one entry for each 4 MiB of the primary arena's `bytes`.
-  void init(uptr base, std::size_t bytes, ChunkOf* chunks) { primary_.init(base, bytes, chunks); }
+  void init(Space space, std::size_t bytes, ChunkOf* chunks) { primary_.init(space, bytes, chunks); }
 
   Arena<Env>& primary() { return primary_; }
   PurgePolicy<Env>& policy() { return policy_; }
@@ -140,12 +140,12 @@ class Frames {
     const std::size_t needed = align_up((frames + (alignment > 1 ? alignment : 0)) * kFrameSize, kChunkSize);
     for (std::size_t bytes = needed > kFurtherBytes ? needed : kFurtherBytes; bytes >= needed;
          bytes = bytes / 2 >= needed ? align_up(bytes / 2, kChunkSize) : (bytes == needed ? 0 : needed)) {
-      uptr base = Env::reserve(bytes, kChunkSize);
-      if (base == 0) continue;
-      Arena<Env>* arena = make_arena(base, bytes);
+      const Space space = Env::space(bytes, kChunkSize);
+      if (!space) continue;
+      Arena<Env>* arena = make_arena(space, bytes);
       if (arena != nullptr && publish(arena)) return arena;
       if (arena != nullptr) Env::release(reinterpret_cast<uptr>(arena), header_bytes(bytes));
-      Env::release(base, bytes);
+      if (space.reserved) Env::release(space.base, bytes);
       return nullptr;
     }
     return nullptr;
@@ -155,11 +155,11 @@ class Frames {
     return align_up(align_up(sizeof(Arena<Env>), 64) + bytes / kChunkSize * sizeof(ChunkOf), kFrameSize);
   }
 
-  Arena<Env>* make_arena(uptr base, std::size_t bytes) {
+  Arena<Env>* make_arena(Space space, std::size_t bytes) {
     const uptr memory = Env::map(header_bytes(bytes), kFrameSize);
     if (memory == 0) return nullptr;
     auto* arena = new (reinterpret_cast<void*>(memory)) Arena<Env>();
-    arena->init(base, bytes, reinterpret_cast<ChunkOf*>(memory + align_up(sizeof(Arena<Env>), 64)));
+    arena->init(space, bytes, reinterpret_cast<ChunkOf*>(memory + align_up(sizeof(Arena<Env>), 64)));
     return arena;
   }
 

@@ -4,12 +4,14 @@
 // Units     64 bytes (a cache line); an index names a unit; index 0 names nothing
 // Word      cursor: the next unit that was never handed out; only grows
 // Moves     take: cursor += n (CAS), within one segment
-// Segments  64 MiB of indexes each; address space for a segment is reserved when its first unit is needed, less of it
-//           where the process may not have so much (RLIMIT_AS), and is never given back
+// Segments  64 MiB of indexes each; a place for a segment is chosen when its first unit is needed, a smaller one where the
+//           process may not have so much, and is never given back. The rest of a segment stays unused where a piece is
+//           longer, or where something of another's is in its way
 // Who       any thread, any signal handler
 // Orders    [R1] a segment is published after it was reserved; [A1] who takes from it sees that
 //           [R2] the cursor moves after the units below it are accessible; [A3] who walks below it may touch them
-// Progress  lock-free       Lost if killed: the units in hand, and the address space of an unpublished segment
+// Progress  lock-free       Lost if killed: the units in hand, and the address space of an unpublished segment; between
+//           mapping a piece of a segment and publishing it: that segment's rest
 // Checked   tests/model/pages_metadata_model.cc, tests/unit/metadata_test.cc
 #pragma once
 
@@ -26,7 +28,7 @@ class Metadata {
   static constexpr std::size_t kSegmentBytes = kUnit << kSegmentShift;
   static constexpr std::size_t kMinSegmentBytes = kMiB;
 
-  // `segment_bytes`: how much address space to reserve at a time, a power of two from kMinSegmentBytes to kSegmentBytes.
+  // `segment_bytes`: how much address space a segment has, a power of two from kMinSegmentBytes to kSegmentBytes.
   void init(std::size_t segment_bytes) { wanted_.store_relaxed(segment_bytes); }
 
   // The index of `units` consecutive zeroed units, 0 if there is no memory, or no segment so long.
@@ -37,21 +39,22 @@ class Metadata {
       u32 number = index >> kSegmentShift;
       if (number >= kSegments) return 0;
       Segment& segment = segments_[number];
-      uptr packed = reserved(segment);
+      uptr packed = placed(segment);
       if (packed == 0) return 0;
       std::size_t end = ((index & kUnitMask) + units) * kUnit;
       u32 next = index + units;
-      if (end > size_of(packed)) {
-        if ((index & kUnitMask) <= 1) return 0;  // not even a whole segment would do: do not use them all up
+      const bool fits = end <= size_of(packed);
+      if (!fits && (index & kUnitMask) <= 1) return 0;  // not even a whole segment would do: do not use them all up
+      if (Env::mutant("cursor first") && !cursor_.cas_release(seen, next)) continue;  // [R2] pairs with [A3]
+      const Growth grown =
+          fits ? segment.extent.grow(space_of(packed), size_of(packed), end, kStep) : Growth::kEnded;
+      if (grown == Growth::kRefused) return 0;
+      if (grown == Growth::kEnded) {
         next = (number + 1) << kSegmentShift;  // the rest of this segment stays unused
         if (cursor_.cas_relaxed(seen, next)) seen = next;
         continue;
       }
-      if (Env::mutant("cursor first")) {
-        if (!cursor_.cas_release(seen, next)) continue;  // [R2] pairs with [A3]
-        return commit_up_to<Env>(segment.watermark, base_of(packed), size_of(packed), end, kStep) ? index : 0;
-      }
-      if (!commit_up_to<Env>(segment.watermark, base_of(packed), size_of(packed), end, kStep)) return 0;
+      if (Env::mutant("cursor first")) return index;
       Env::step("metadata.committed");
       if (cursor_.cas_release(seen, next)) return index;  // [R2] pairs with [A3]
     }
@@ -69,7 +72,7 @@ class Metadata {
     u32 end = cursor_.load_acquire();  // [A3] pairs with [R2]
     for (u32 index = 1; index < end;) {
       const Segment& segment = segments_[index >> kSegmentShift];
-      if ((index & kUnitMask) * kUnit >= segment.watermark.load_relaxed()) {
+      if ((index & kUnitMask) * kUnit >= segment.extent.end()) {
         index = ((index >> kSegmentShift) + 1) << kSegmentShift;
         continue;
       }
@@ -80,7 +83,7 @@ class Metadata {
 
   std::size_t committed() const {
     std::size_t bytes = 0;
-    for (const Segment& segment : segments_) bytes += segment.watermark.load_relaxed();
+    for (const Segment& segment : segments_) bytes += segment.extent.end();
     return bytes;
   }
 
@@ -88,32 +91,34 @@ class Metadata {
   static constexpr u32 kUnitMask = (u32{1} << kSegmentShift) - 1;
   static constexpr std::size_t kAlignment = 64 * kKiB;
   static constexpr std::size_t kStep = 64 * kKiB;
+  static constexpr uptr kReserved = 64;
 
   struct Segment {
-    // Address of the reservation | logarithm of its size in bytes (the address is a multiple of 64 KiB); 0 = none yet.
+    // Address (a multiple of 64 KiB) | whether it is reserved : 1 | logarithm of its size in bytes : 6; 0 = none yet.
     typename Env::template Atomic<uptr> packed;
-    typename Env::template Atomic<std::size_t> watermark;  // bytes that are accessible
+    Extent<Env, 0> extent;
   };
   static constexpr uptr base_of(uptr packed) { return align_down(packed, kAlignment); }
-  static constexpr std::size_t size_of(uptr packed) { return std::size_t{1} << (packed % kAlignment); }
+  static constexpr Space space_of(uptr packed) { return {base_of(packed), (packed & kReserved) != 0}; }
+  static constexpr std::size_t size_of(uptr packed) { return std::size_t{1} << (packed % kReserved); }
 
-  // The segment's reservation, made by whoever comes first; 0 if address space is refused.
-  uptr reserved(Segment& segment) {
+  // The segment's place, chosen by whoever comes first; 0 if address space is refused.
+  uptr placed(Segment& segment) {
     uptr packed = segment.packed.load_acquire();  // [A1] pairs with [R1]
     for (std::size_t bytes = wanted_.load_relaxed(); packed == 0 && bytes >= kMinSegmentBytes; bytes /= 2) {
-      uptr base = Env::reserve(bytes, kAlignment);
-      if (base == 0) continue;
-      uptr fresh = base | log2_floor(bytes);
+      const Space space = Env::space(bytes, kAlignment);
+      if (!space) continue;
+      uptr fresh = space.base | (space.reserved ? kReserved : 0) | log2_floor(bytes);
       Env::step("metadata.segment");
       if (Env::mutant("segment overwritten")) return segment.packed.store_release(fresh), fresh;  // [R1] pairs with [A1]
       if (segment.packed.cas_release(packed, fresh)) return fresh;  // [R1] pairs with [A1] [A2]
-      if (!Env::mutant("reservation kept")) Env::release(base, bytes);
+      if (space.reserved && !Env::mutant("reservation kept")) Env::release(space.base, bytes);
       packed = segment.packed.load_acquire();  // [A2] pairs with [R1]
     }
     return packed;
   }
 
-  typename Env::template Atomic<std::size_t> wanted_;  // bytes of address space to reserve at a time
+  typename Env::template Atomic<std::size_t> wanted_;  // bytes of address space a segment
   typename Env::template Atomic<u32> cursor_;
   Segment segments_[kSegments];
 };

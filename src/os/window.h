@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+// window.h: which addresses Freeway asks for: a part of the address space where the kernel puts nothing by itself.
+//
+// Of 2^bits bytes of address space the kernel fills the top (stack, libraries, mappings, downwards), from a third or a
+// quarter upwards where it is told to map bottom-up, from two thirds (programs), and the bottom (programs that cannot be
+// moved). The address sanitizer's shadow ends at an eighth; Java's coloured pointers lie below 20 TiB. Free of all of them:
+// 5/32 to 8/32. The window is a third of that, at a random multiple of 4 MiB.
+//
+// Nothing is mapped for the window. Its first 3/4 are places for ranges that grow (arenas, metadata), then come 1/8 for small
+// mappings (slabs, page map) and 1/8 for large ones (huge blocks).
+#pragma once
+
+#include "base/space.h"
+
+namespace freeway::window {
+
+constexpr std::size_t kGranule = 4 * kMiB;
+constexpr unsigned kLeastBits = 36, kMostBits = 48;
+
+constexpr std::size_t bytes(unsigned bits) { return std::size_t{1} << (bits - 5); }
+
+// Bits of user addresses, given one near the top of them (the stack's).
+constexpr unsigned address_bits(uptr stack) { return static_cast<unsigned>(clamp(log2_floor(stack | 1) + 1, 0, kMostBits)); }
+
+// Where the window begins; `bits` from kLeastBits to kMostBits.
+constexpr uptr base(unsigned bits, u64 random) {
+  const std::size_t places = 2 * bytes(bits) / kGranule + 1;
+  return 5 * bytes(bits) + random % places * kGranule;
+}
+
+enum class Part { kRanges, kSmall, kLarge };
+constexpr std::size_t part_begin(Part part, unsigned bits) {
+  return part == Part::kRanges ? 0 : bytes(bits) / 8 * (part == Part::kSmall ? 6 : 7);
+}
+constexpr std::size_t part_end(Part part, unsigned bits) {
+  return bytes(bits) / 8 * (part == Part::kRanges ? 6 : part == Part::kSmall ? 7 : 8);
+}
+
+// Bits that differ for different states (one round of splitmix64).
+constexpr u64 mixed(u64 x) {
+  x += 0x9e3779b97f4a7c15;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+
+// Region: addresses of which one after the other is tried.
+//
+// Word      next: where to try; up by claims, and by who finds a place occupied. Where only claims change it, each place is
+//           claimed once. take() needs no such thing: map(address) maps there or nowhere, and the kernel knows; so next is a
+//           hint there, which goes down again when something is released
+// Who       any thread, any signal handler
+// Progress  claim: lock-free; take: kTries claims         Lost if killed: nothing but addresses
+// Checked   tests/unit/window_test.cc
+template <class Env>
+class Region {
+ public:
+  static constexpr int kTries = 12;
+
+  // The next `bytes` addresses at a multiple of `alignment` in [begin, end); 0: there are no more.
+  uptr claim(uptr begin, uptr end, std::size_t bytes, std::size_t alignment) {
+    uptr seen = next_.load_relaxed();
+    for (;;) {
+      const uptr at = align_up(seen < begin ? begin : seen, alignment);
+      if (at < begin || at > end || end - at < bytes) return 0;
+      if (next_.cas_relaxed(seen, at + bytes)) return at;
+    }
+  }
+
+  struct Taken {
+    uptr address = 0;      // 0: none
+    bool refused = false;  // for lack of memory, not of a place
+  };
+  // An address in [begin, end), a multiple of `alignment`, for which map(address) answered that it is done.
+  template <class Map>
+  Taken take(uptr begin, uptr end, std::size_t bytes, std::size_t alignment, Map&& map) {
+    std::size_t stride = bytes;  // past something of which nobody knows how long it is
+    for (int tries = 0; tries < kTries; ++tries) {
+      const uptr at = claim(begin, end, bytes, alignment);
+      if (at == 0) {
+        next_.store_relaxed(begin);
+        continue;
+      }
+      Env::step("region.claimed");
+      const Extended got = map(at);
+      if (got == Extended::kDone) return {at};
+      if (got == Extended::kRefused) {
+        lower(at);
+        return {0, true};
+      }
+      stride *= 2;
+      uptr mine = at + bytes;
+      if (stride <= end - at) next_.cas_relaxed(mine, at + stride);
+    }
+    return {};
+  }
+
+  // What begins at `address` is free again.
+  void lower(uptr address) {
+    uptr seen = next_.load_relaxed();
+    if (address < seen) next_.cas_relaxed(seen, address);
+  }
+
+ private:
+  typename Env::template Atomic<uptr> next_;
+};
+
+}  // namespace freeway::window
