@@ -77,6 +77,8 @@ class Plain {
   T value_;
 };
 
+// Between a thread and its own signal handlers: the compiler moves nothing across, the processor may.
+inline void fence_signal() { __atomic_signal_fence(__ATOMIC_SEQ_CST); }
 inline void fence_acquire() { __atomic_thread_fence(__ATOMIC_ACQUIRE); }
 
 }  // namespace freeway

@@ -31,9 +31,12 @@ namespace freeway::tsan {
 inline char kernel_lock;
 inline void before_unmap() { __tsan_release(&kernel_lock); }
 inline void after_map() { __tsan_acquire(&kernel_lock); }
+// The kernel has read an atomic word for us.
+inline void after_kernel_read(uptr address) { __tsan_acquire(reinterpret_cast<void*>(address)); }
 #else
 FREEWAY_INLINE void before_unmap() {}
 FREEWAY_INLINE void after_map() {}
+FREEWAY_INLINE void after_kernel_read(uptr) {}
 #endif
 
 // Whether the program has a sanitizer that says which addresses it may use (also one that this library knows nothing of).

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "os/process.h"
 
-#include <errno.h>  // program_invocation_short_name
+#include <errno.h>  // also program_invocation_short_name
+#include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <sys/auxv.h>
 #include <sys/resource.h>
@@ -9,6 +10,7 @@
 #include <time.h>
 
 #include "arch/slab_layout.h"
+#include "arch/tsan.h"
 #include "os/kernel_release.h"
 #include "os/lives.h"
 #include "os/machine.h"
@@ -65,6 +67,23 @@ bool can_interrupt_sections() {
 bool interrupt_sections() {
   const auto interrupt = [] { return raw_syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ, 0, 0) == 0; };
   return interrupt() || (can_interrupt_sections() && interrupt());  // registering may have been refused at the start
+}
+
+bool can_make_barriers() {
+  return raw_syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+}
+
+bool make_barrier() {
+  const auto barrier = [] { return raw_syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0; };
+  return barrier() || (can_make_barriers() && barrier());  // a process that was checkpointed is not registered any more
+}
+
+// The call for moving sleepers, of which it moves and wakes none, compares a word first: the one read that every kernel
+// and every filter allow and that does not end in a signal where the memory is gone.
+bool may_read(uptr address, u32 value) {
+  const long answer = raw_syscall(SYS_futex, address, FUTEX_CMP_REQUEUE_PRIVATE, 0, 0, address, value);
+  tsan::after_kernel_read(address);
+  return answer != -EAGAIN && answer != -EFAULT;
 }
 
 const char* single_threaded_flag() {

@@ -35,6 +35,12 @@ Cpus cpus();
 bool can_interrupt_sections();
 bool interrupt_sections();
 
+// Whether the kernel offers a full barrier in every thread of this process (registers for it), and making it.
+bool can_make_barriers();
+bool make_barrier();
+// Whether the 32 bits at `address`, a multiple of 4, may read `value`: false if they do not, or nothing is mapped there.
+bool may_read(uptr address, u32 value);
+
 // libc's flag that the process has had one thread only so far; points at a 0 where libc has none.
 const char* single_threaded_flag();
 
@@ -51,19 +57,20 @@ bool is_privileged();
 // A thread's name in a word that says who holds something, and how to tell, in the child of a fork, a holder that is
 // still there from one that stayed behind in the parent.
 //
-// Layout    thread pointer / 64 : 41 | epoch : 23; 0 = nobody. The epoch counts the forks, libc's or raw, that led to this
+// Layout    thread pointer / 64 : 42 | a bit for whoever stores names : 1 | epoch : 21; 0 = nobody. The epoch counts the forks, libc's or raw, that led to this
 //           process. The child has one thread, the one that forked, perhaps from a handler that interrupted it while it
 //           held something: what bears its thread pointer may still be held
 // Limits    nothing is ever taken over where the kernel wipes no pages (before Linux 4.14), or where a child's first
 //           thread was not the first to claim something (lives.h)
 struct Claimant {
-  static constexpr unsigned kEpochBits = 23;
+  static constexpr unsigned kEpochBits = 21;
+  static constexpr u64 kSpareBit = u64{1} << kEpochBits;  // 0 in every name
   u64 self = 0;      // what this thread writes
   u64 survivor = 0;  // the same of the thread that this process began with; of thread 0: it is not known
 
-  static constexpr u64 name(u64 thread, u64 in_epoch) { return (thread << kEpochBits) | epoch(in_epoch); }
+  static constexpr u64 name(u64 thread, u64 in_epoch) { return (thread << (kEpochBits + 1)) | epoch(in_epoch); }
   static constexpr u64 epoch(u64 word) { return word & low_bits(kEpochBits); }
-  static constexpr u64 thread(u64 word) { return word >> kEpochBits; }
+  static constexpr u64 thread(u64 word) { return word >> (kEpochBits + 1); }
   // Whether a word that reads `seen` may be replaced by `self`: nobody holds it, or one who is not in this process.
   constexpr bool may_replace(u64 seen) const {
     return seen == 0 ||

@@ -24,7 +24,7 @@ constexpr unsigned kNone = Slabs::kSlabs;
 
 // Thread `thread` of a process of epoch `epoch` that began with thread `first`.
 constexpr Claimant who(u64 thread, u64 epoch = 1, u64 first = 1) {
-  return {thread << Claimant::kEpochBits | epoch, first << Claimant::kEpochBits | epoch};
+  return {Claimant::name(thread, epoch), Claimant::name(first, epoch)};
 }
 
 TEST(ClaimedSlabs, BeforeInitialisationThereAreNone) {

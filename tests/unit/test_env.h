@@ -29,6 +29,7 @@ struct TestEnv {
   using Plain = freeway::Plain<T>;
 
   static void fence_acquire() { freeway::fence_acquire(); }
+  static void fence_signal() { freeway::fence_signal(); }
   static constexpr bool mutant(const char*) { return false; }
   static void step(const char* name) {
     if (!hook || name != hook_name) return;

@@ -20,7 +20,7 @@ ClassAccount Heap::account_of(unsigned only) {
     taken_bytes += u64{k.blocks - free} * k.size;
     taken_blocks += k.blocks - free;
   });
-  each_slab([&](Slab& slab, bool) {
+  each_slab([&](Slab& slab, auto) {
     for (unsigned c = 1; c < kClassCount; ++c) {
       if (only != 0 && c != only) continue;
       const u32 blocks = magazine_blocks(slab, c);
@@ -50,7 +50,7 @@ void Heap::account(Account& account) {
   account.slow_frees = small.slow_frees;
   account.refills = small.refills;
   account.flushes = small.flushes;
-  each_slab([&](Slab&, bool) { account.metadata_bytes += align_up(sizeof(Slab), kFrameSize); });
+  each_slab([&](Slab&, auto) { account.metadata_bytes += align_up(sizeof(Slab), kFrameSize); });
 }
 
 bool Heap::owns(u32 descriptor, uptr address) {

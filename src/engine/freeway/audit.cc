@@ -52,7 +52,7 @@ class Auditor {
   Auditor(Heap& owner, freeway_audit_t& audit) : heap_(owner), audit_(audit), notes_(owner) {}
 
   void run() {
-    heap_.each_slab([&](Slab& each, bool taken) { slab(each, taken); });
+    heap_.each_slab([&](Slab& each, auto is_taken) { slab(each, is_taken()); });
     for (unsigned c = 1; c < kClassCount; ++c)
       heap_.superblocks().each_in_lists(c, [&](u32 index, bool pooled) { return listed(index, c, pooled); });
     each_descriptor(heap_, [&](u32 index, const Desc& d, unsigned c) { descriptor(index, d, c); });

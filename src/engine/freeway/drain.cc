@@ -23,6 +23,7 @@ bool Heap::drain() {
     }
     if (!complete) drain_own();
   }
+  drain_owned(who);
   for (unsigned n = 0; n < claimed_.kSlabs; ++n) {
     Slab* slab = claimed_.slab(n);
     if (slab == nullptr || !claimed_.take(n, who)) continue;

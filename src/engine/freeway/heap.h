@@ -13,6 +13,7 @@
 #include "cache/cpu_slabs.h"
 #include "cache/hot.h"
 #include "cache/magazines.h"
+#include "cache/owned_slabs.h"
 #include "cache/rseq_slabs.h"
 #include "front/front.h"
 #include "superblock/superblocks.h"
@@ -91,7 +92,7 @@ class Heap {  // all zero until start(): it takes no room in the file
 
   // --- For accounting (account.cc). ---------------------------------------------------------------------------------
   template <class F>
-  void each_slab(F&& f);  // f(Slab&, whether somebody has it): all that exist
+  void each_slab(F&& f);  // f(Slab&, is_taken): all that exist; is_taken(): whether somebody has it
   bool uses_rseq() const { return mode_.peek() == kRseq || mode_.peek() == kOwnRseq; }
   ClassAccount account_of(unsigned only);  // 0: all classes
 
@@ -111,17 +112,20 @@ class Heap {  // all zero until start(): it takes no room in the file
   Slab* make_slab();
   template <class F>
   bool with_claimed_slab(F&& f);
-  // small.cc
+  // owned.cc
+  Slab* settle();
   FREEWAY_NOINLINE Place place_elsewhere(unsigned c, void* block, u32 index);
   FREEWAY_NOINLINE void report_twice(const SizeClass& k, uptr span, unsigned word, u64 twice);
   // drain.cc
   void drain_own();
+  void drain_owned(const process::Claimant& who);
 
   Substrate* substrate_ = nullptr;
   Backing backing_;
   Superblocks<Machine, Backing> superblocks_;
   Magazines<Heap> magazines_;
   ClaimedSlabs<Machine> claimed_;
+  OwnedSlabs<Machine> owned_;
   CpuSlabs<Machine> cpu_slabs_;
 
   // kUndecided, then the mode, for good, when the environment can be read.
@@ -134,6 +138,12 @@ class Heap {  // all zero until start(): it takes no room in the file
 };
 
 extern FREEWAY_HIDDEN constinit Front<Heap> process_heap;
+
+// What revoking a slab from another thread needs of the kernel (owned_slabs.h).
+struct Revoker {
+  static bool barrier() { return process::make_barrier(); }
+  static bool is_inside(u64 name);
+};
 
 inline Descriptor<Machine>& Backing::descriptor(u32 index) const {
   return *static_cast<Descriptor<Machine>*>(heap_->metadata().at(index));
@@ -173,9 +183,11 @@ template <class F>
 void Heap::each_slab(F&& f) {
   const process::Claimant who = process::claimant();
   for (u32 id = 0; id < ids_; ++id)
-    if (Slab* slab = cpu_slabs_.made(id)) f(*slab, cpu_slabs_.is_taken(id, who));
+    if (Slab* slab = cpu_slabs_.made(id)) f(*slab, [&] { return cpu_slabs_.is_taken(id, who); });
   for (unsigned n = 0; n < claimed_.kSlabs; ++n)
-    if (Slab* slab = claimed_.slab(n)) f(*slab, claimed_.is_taken(n, who));
+    if (Slab* slab = claimed_.slab(n)) f(*slab, [&] { return claimed_.is_taken(n, who); });
+  for (unsigned n = 0; n < owned_.kSeats; ++n)
+    if (Slab* slab = owned_.slab(n)) f(*slab, [&] { return owned_.is_taken(n, who, Revoker::is_inside); });
 }
 
 }  // namespace freeway

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // small.cc: small blocks off the fast path.
 #include "engine/freeway/heap.h"
+#include "engine/freeway/owned.h"
 #include "os/process.h"
 #include "os/rseq_area.h"
 
@@ -59,9 +60,16 @@ namespace {
 constinit thread_local u32 last_claimed = 0;  // see ClaimedSlabs::claim_again
 }
 
-// Calls f(access, slab) with a slab that is this thread's until f returns; false if none could be had.
+// Calls f(access, slab) with a slab that is this thread's until f returns: its own one, or one claimed for this call;
+// false if none could be had.
 template <class F>
 bool Heap::with_claimed_slab(F&& f) {
+  if (Slab* slab = settle()) {
+    Machine::step("heap.owned");
+    f(ClaimedSlab(*slab), *slab);
+    owned_.leave(own);
+    return true;
+  }
   const u64 hash = (reinterpret_cast<u64>(__builtin_thread_pointer()) >> 12) * 0x9e3779b97f4a7c15u >> 32;
   const unsigned n = claimed_.claim_again(last_claimed, hash, process::claimant());
   if (n == claimed_.kSlabs) return false;

@@ -90,9 +90,12 @@ void Heap::decide_mode() {
   const u64 area = static_cast<u64>(rseq.offset);
   enter_by(on && rseq.has_mm_cid ? area : 0, on && !rseq.has_mm_cid ? area : 0, rseq.bytes);
   if (on) process::can_interrupt_sections();
-  if (!on) why_claimed_ = found.why_not;
+  if (!on) {
+    why_claimed_ = found.why_not;
+    if (process::can_make_barriers()) owned_.init(4 * substrate_->cpus());
+  }
 
-  if (options.harden) return;  // the limits stay 0: every call takes the slow path
+  if (options.harden || !on) return;  // the limits stay 0: every call goes to the slow path at once
   freeway_hot.frames.store_relaxed(substrate_->frames().primary().bytes() / kFrameSize);
   freeway_hot.step_limit.store_relaxed(kMaxSmall + 1);
   freeway_hot.byte_limit.store_relaxed(kByteTableMax + 1);
@@ -123,12 +126,4 @@ extern "C" FREEWAY_HIDDEN long freeway_vfork_failed(long error);
 long freeway_vfork_failed(long error) {
   errno = static_cast<int>(-error);
   return -1;
-}
-
-// What malloc and free in assembly call when they cannot finish.
-extern "C" {
-FREEWAY_HIDDEN void* freeway_malloc_slow(std::size_t size) { return freeway::process_heap.allocate(size); }
-FREEWAY_HIDDEN void freeway_free_slow(void* block) {
-  if (block != nullptr && freeway::process_heap.start()) freeway::process_heap.free(block, __builtin_return_address(0));
-}
 }

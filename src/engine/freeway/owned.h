@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT
+// owned.h: the slab that a thread keeps between its calls, where there is no rseq (cache/owned_slabs.h).
+#pragma once
+
+#include "cache/owned_slabs.h"
+#include "os/machine.h"
+
+namespace freeway {
+
+extern FREEWAY_HIDDEN constinit thread_local OwnedSlabs<Machine>::Own own;
+
+}  // namespace freeway
