@@ -12,7 +12,7 @@
 set(freeway_glibc_functions
   abort:2.2.5 __cxa_finalize:2.2.5 __errno_location:2.2.5 fprintf:2.2.5 memset:2.2.5 strcmp:2.2.5 strlen:2.2.5
   strncmp:2.2.5 memcpy:2.14 getauxval:2.16 clock_gettime:2.17)
-set(freeway_glibc_variables environ:2.2.5)
+set(freeway_glibc_variables environ:2.2.5 program_invocation_short_name:2.2.5)
 
 # Appends to `code` and `map` of the caller what defines these symbols.
 macro(freeway_stand_in type size)
