@@ -15,11 +15,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-TESTS = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(TESTS))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # tests/
 from proof import proof
 
-GOLDEN = TESTS / "golden" / "exported_symbols.txt"
+GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "exported_symbols.txt"
 NOT_OURS = {"fork"}  # in the table, but the C library's
 BEFORE_ENVIRON = ("resolver", "preinit")  # the C library has not set `environ`: no option is known
 SPEAK = ("malloc_stats", "malloc_info")  # on fd 2
@@ -101,7 +100,7 @@ def main() -> int:
     with ThreadPoolExecutor(max_workers=2) as workers:
         faults = [fault for fault in workers.map(Case.run, cases) if fault]
     print("\n".join(faults[:20]))
-    proof("functions", "the first call of a process", "processes began with a call of ours", len(cases))
+    proof("programs", "the first call of a process", "programs", len(cases))
     print(f"{len(cases)} processes, {len(table)} functions, {len(faults)} faults")
     return 1 if faults else 0
 

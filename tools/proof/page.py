@@ -31,6 +31,7 @@ AREAS = {
     "system calls": "System calls of the library that the kernel refused, and what came after.",
     "bad input": "Pointers, sizes, alignments and settings that no correct program uses.",
     "fuzzing": "Random inputs against an oracle, and the kept inputs that every test run goes through again.",
+    "programs": "Programs that are not ours, or that do one thing, from beginning to end.",
     "machines": "Machines that are not at hand, by pretended answers of the kernel or in an emulator.",
 }
 # Areas of templates: their subjects are names of test suites, and engines are not told apart.

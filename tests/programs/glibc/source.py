@@ -5,29 +5,70 @@ from __future__ import annotations
 
 import fcntl
 import shutil
-import subprocess
 import sys
-import tarfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parents[1] / "machines"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "machines"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # tests/programs/
 from emulated import KEYRING, MissingError, archive_address, folder, output_of, require_tools
+from preload import Skipped
 
-__all__ = ["MissingError", "programs"]
-
+HERE = Path(__file__).resolve().parent
 SUITE = "bookworm"  # its glibc is the one that differences.txt speaks of
-WANTED = ("malloc/", "support/", "include/", "sysdeps/generic/malloc-", "test-skeleton.c")
+WANTED = ("malloc", "support", "include", "sysdeps/generic", "test-skeleton.c")
 
 # What the programs need of glibc's support library, and where they look for headers of glibc's own.
-SUPPORT = """check ignore_stderr oom_error support-xstat support_capture_subprocess support_copy_file
-support_copy_file_range support_paths support_record_failure support_shared_allocate support_subprocess
-support_test_compare_failure support_test_main support_test_verify_impl temp_file write_message xasprintf xcalloc xchdir
-xclose xdup2 xfclose xfopen xfork xmalloc xmemstream xmmap xmunmap xopen xpipe xpoll xposix_spawn
-xposix_spawn_file_actions_addclose xposix_spawn_file_actions_adddup2 xpthread_barrier_destroy xpthread_barrier_init
-xpthread_barrier_wait xpthread_barrierattr_destroy xpthread_barrierattr_init xpthread_barrierattr_setpshared
-xpthread_check_return xpthread_create xpthread_join xpthread_kill xsignal xsysconf xwaitpid""".split()
+SUPPORT = (
+    "check",
+    "ignore_stderr",
+    "oom_error",
+    "scratch_buffer_grow",
+    "support-xstat",
+    "support_capture_subprocess",
+    "support_copy_file",
+    "support_copy_file_range",
+    "support_paths",
+    "support_record_failure",
+    "support_shared_allocate",
+    "support_subprocess",
+    "support_test_compare_failure",
+    "support_test_main",
+    "support_test_verify_impl",
+    "temp_file",
+    "write_message",
+    "xasprintf",
+    "xcalloc",
+    "xchdir",
+    "xclose",
+    "xdup2",
+    "xfclose",
+    "xfopen",
+    "xfork",
+    "xmalloc",
+    "xmemstream",
+    "xmmap",
+    "xmunmap",
+    "xopen",
+    "xpipe",
+    "xpoll",
+    "xposix_spawn",
+    "xposix_spawn_file_actions_addclose",
+    "xposix_spawn_file_actions_adddup2",
+    "xpthread_barrier_destroy",
+    "xpthread_barrier_init",
+    "xpthread_barrier_wait",
+    "xpthread_barrierattr_destroy",
+    "xpthread_barrierattr_init",
+    "xpthread_barrierattr_setpshared",
+    "xpthread_check_return",
+    "xpthread_create",
+    "xpthread_join",
+    "xpthread_kill",
+    "xsignal",
+    "xsysconf",
+    "xwaitpid",
+)
 HEADERS = {
     "array_length.h": "include/array_length.h",
     "libc-diag.h": "include/libc-diag.h",
@@ -61,15 +102,17 @@ def fetch(work: Path) -> Path:
     }
     options = [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
     output_of(["apt-get", *options, "update"], work)
-    output_of(["apt-get", *options, "source", "--download-only", "glibc"], work)
-    (archive,) = work.glob("glibc_*.orig.tar.*")
     unpacked = work / "unpacked"
     shutil.rmtree(unpacked, ignore_errors=True)
-    with tarfile.open(archive) as packed:
-        members = [m for m in packed if m.name.partition("/")[2].startswith(WANTED)]
-        packed.extractall(unpacked, members, filter="data")
-    (root,) = unpacked.iterdir()
-    root.rename(source)  # it is there completely or not at all
+    unpacked.mkdir()
+    output_of(["apt-get", *options, "source", "glibc"], unpacked)  # with Debian's changes
+    (root,) = (path for path in unpacked.iterdir() if path.is_dir())
+    kept = unpacked / "kept"
+    for name in WANTED:
+        (kept / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).rename(kept / name)
+    kept.rename(source)  # it is there completely or not at all
+    shutil.rmtree(unpacked)
     return source
 
 
@@ -106,7 +149,7 @@ def build(source: Path, work: Path, names: list[str]) -> Path:
         output_of([*compile_with, *parts, archive, "-pthread", "-o", programs / name], work)
 
     with ThreadPoolExecutor() as workers:
-        subprocess.run(["ar", "rcs", archive, *workers.map(compile_support, [*SUPPORT, "scratch_buffer_grow"])], check=True)
+        output_of(["ar", "rcs", archive, *workers.map(compile_support, SUPPORT)], work)
         list(workers.map(link, names))
     return programs
 
@@ -116,16 +159,24 @@ def tests_in(source: Path) -> list[str]:
     return sorted(path.stem for path in (source / "malloc").glob("*.c") if path.stem.startswith(("tst-", "mallocbug")))
 
 
+def make(work: Path, left_out: set[str]) -> list[str]:
+    """Makes the programs where they are not there yet; returns their names."""
+    require_tools("gcc", "ar", "dpkg-source")
+    source = fetch(work)
+    names = [name for name in tests_in(source) if name not in left_out]
+    done = work / "built"
+    if not done.exists() or done.read_text().split() != names:
+        build(source, work, names)
+        done.write_text("\n".join(names))
+    return names
+
+
 def programs(left_out: set[str]) -> tuple[Path, list[str]]:
-    """The folder of the programs and their names; made the first time. MissingError where that cannot be."""
-    require_tools("gcc", "ar")
+    """The folder of the programs, and their names. Skips the test where tools or the network are missing."""
     work = folder("glibc_tests")
     with (work / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # both modes' tests want them
-        source = fetch(work)
-        names = [name for name in tests_in(source) if name not in left_out]
-        done = work / "built"
-        if not done.exists() or done.read_text().split() != names:
-            build(source, work, names)
-            done.write_text("\n".join(names))
-    return work / "programs", names
+        try:
+            return work / "programs", make(work, left_out)
+        except MissingError as reason:
+            raise Skipped(str(reason)) from None
