@@ -5,7 +5,6 @@
 #include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <sys/auxv.h>
-#include <sys/resource.h>
 #include <sys/utsname.h>
 #include <time.h>
 
@@ -89,12 +88,6 @@ bool may_read(uptr address, u32 value) {
 const char* single_threaded_flag() {
   static constexpr char kNever = 0;
   return &__libc_single_threaded == nullptr ? &kNever : &__libc_single_threaded;
-}
-
-u64 address_space_limit() {
-  u64 limit[2] = {~u64{0}, ~u64{0}};
-  raw_syscall(SYS_prlimit64, 0, RLIMIT_AS, 0, reinterpret_cast<u64>(limit));
-  return limit[0];
 }
 
 u64 coarse_time_ns() {

@@ -44,8 +44,6 @@ bool may_read(uptr address, u32 value);
 // libc's flag that the process has had one thread only so far; points at a 0 where libc has none.
 const char* single_threaded_flag();
 
-// RLIMIT_AS in bytes, ~0 if unlimited.
-u64 address_space_limit();
 // Monotonic time in ns, to the precision of a kernel tick.
 u64 coarse_time_ns();
 // This process's number, and the name that its program was started by, without folders ("?" if there is none).

@@ -76,11 +76,14 @@ class Region {
   Taken take(uptr begin, uptr end, std::size_t bytes, std::size_t alignment, Map&& map) {
     std::size_t stride = bytes;  // past something of which nobody knows how long it is
     for (int tries = 0; tries < kTries; ++tries) {
-      const uptr at = claim(begin, end, bytes, alignment);
-      if (at == 0) {
+      uptr at = claim(begin, end, bytes, alignment);
+      if (at == 0) {  // from the start again, if there is room at all
+        const uptr first = align_up(begin, alignment);
+        if (first < begin || first > end || end - first < bytes) return {};
         next_.store_relaxed(begin);
-        continue;
+        at = claim(begin, end, bytes, alignment);
       }
+      if (at == 0) continue;
       Env::step("region.claimed");
       const Extended got = map(at);
       if (got == Extended::kDone) return {at};

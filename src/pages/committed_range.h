@@ -58,12 +58,13 @@ class Extent {
   std::size_t end() const { return range_word::end_of(word_.load_relaxed()); }
   u64 seen() const { return word_.load_acquire(); }  // [A2] pairs with [R1]
 
-  // Decides all up to `end` (at most `bytes`), in pieces of `first_step` bytes or more where that is granted.
-  Growth grow(Space space, std::size_t bytes, std::size_t end, std::size_t first_step) {
+  // Decides all up to `end` (at most `bytes`), in pieces of `first_step` bytes or more where that is granted. `seen` is the
+  // word that says so.
+  Growth grow(Space space, std::size_t bytes, std::size_t end, std::size_t first_step, u64& seen) {
     std::size_t most = bytes;  // of one piece
     unsigned tries = 0;
     for (u64 before = 0;;) {
-      const u64 seen = word_.load_acquire();  // [A1] pairs with [R1]
+      seen = word_.load_acquire();  // [A1] pairs with [R1]
       const std::size_t now = range_word::end_of(seen);
       if (now >= end) return Growth::kDone;
       if (seen != before) most = bytes - now, tries = 0;
@@ -135,8 +136,9 @@ class Extent {
     }
     Env::step("range.skipping");
     const unsigned holes = Env::mutant("hole not published") ? n : n + 1;
-    if (range_word::hole_begin(there) == now)
-      word_.cas_release(seen, range_word::make(range_word::hole_end(there), holes));  // [R1] pairs with [A1] [A2]
+    // Where the slot is of a higher place the watermark is there as well, and this CAS only sees it.
+    const bool here = range_word::hole_begin(there) == now;
+    word_.cas_release(seen, here ? range_word::make(range_word::hole_end(there), holes) : seen);  // [R1] pairs with [A1] [A2]
     return true;
   }
 
@@ -174,19 +176,15 @@ class CommittedRange {
 
   // Makes [begin, end) accessible, offsets from the base. kHole: a part of it never will be; all up to `end` is decided.
   Access ensure(std::size_t begin, std::size_t end) {
-    u64 seen = extent_.seen();
-    if (range_word::end_of(seen) < end) {
-      const Growth grown = extent_.grow(space_, bytes_, end, 128 * kKiB);
-      if (grown != Growth::kDone) return grown == Growth::kRefused ? Access::kRefused : Access::kEnded;
-      seen = extent_.seen();
-    }
+    u64 seen = 0;
+    const Growth grown = extent_.grow(space_, bytes_, end, 128 * kKiB, seen);
+    if (grown != Growth::kDone) return grown == Growth::kRefused ? Access::kRefused : Access::kEnded;
     if (range_word::holes_of(seen) == 0 || Env::mutant("holes handed out")) return Access::kYes;
     bool whole = true;
     extent_.each_hole(seen, [&](std::size_t from, std::size_t to) { whole &= to <= begin || end <= from; });
     return whole ? Access::kYes : Access::kHole;
   }
 
-  bool has_holes() const { return range_word::holes_of(extent_.seen()) != 0; }
   // Calls f(begin, end) for each hole, offsets from the base.
   template <class F>
   void each_hole(F&& f) const {

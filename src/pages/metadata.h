@@ -46,8 +46,9 @@ class Metadata {
       const bool fits = end <= size_of(packed);
       if (!fits && (index & kUnitMask) <= 1) return 0;  // not even a whole segment would do: do not use them all up
       if (Env::mutant("cursor first") && !cursor_.cas_release(seen, next)) continue;  // [R2] pairs with [A3]
+      u64 unused;
       const Growth grown =
-          fits ? segment.extent.grow(space_of(packed), size_of(packed), end, kStep) : Growth::kEnded;
+          fits ? segment.extent.grow(space_of(packed), size_of(packed), end, kStep, unused) : Growth::kEnded;
       if (grown == Growth::kRefused) return 0;
       if (grown == Growth::kEnded) {
         next = (number + 1) << kSegmentShift;  // the rest of this segment stays unused

@@ -56,7 +56,7 @@ struct ArenaProgram {
       model_name(chunks[c].dirty, "dirty", c);
     }
     while (count < PagesKernel::kChunks && is_used_from(count)) ++count;
-    arena.init(PagesKernel::kArena, count * kChunkSize, chunks);
+    arena.init({PagesKernel::kArena, true}, count * kChunkSize, chunks);
     arena.take((script.accessible < count ? script.accessible : count) * kChunkFrames, 1);
     for (u32 c = 0; c < count; ++c) {
       chunks[c].used.store_relaxed(~script.free[c]);

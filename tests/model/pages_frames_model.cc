@@ -32,7 +32,7 @@ using Further = Arena<PagesEnv>;
 // Headers of arenas as they are before the kernel's zeros are known to a thread.
 class Headers {
  public:
-  static constexpr unsigned kCount = 3;
+  static constexpr unsigned kCount = 3, kBytes = 2048;
 
   Headers() {
     for (auto& header : memory_) {
@@ -50,7 +50,7 @@ class Headers {
   }
 
  private:
-  alignas(64) std::byte memory_[kCount][1024] = {};
+  alignas(64) std::byte memory_[kCount][kBytes] = {};
 };
 Headers the_headers;
 
@@ -87,9 +87,9 @@ struct FramesProgram {
     kernel.fresh = &Headers::zero;
     for (unsigned n = 0; n < Headers::kCount; ++n) {
       kernel.pool[n] = the_headers[n];
-      model_name(reinterpret_cast<void*>(the_headers[n]), 1024, "header", static_cast<int>(n));
+      model_name(reinterpret_cast<void*>(the_headers[n]), Headers::kBytes, "header", static_cast<int>(n));
     }
-    frames.init(PagesKernel::kArena, script.chunks * kChunkSize, chunks);
+    frames.init({PagesKernel::kArena, true}, script.chunks * kChunkSize, chunks);
     // All of it is accessible.
     const Run all = frames.primary().take(script.chunks * kChunkFrames, 1);
     frames.primary().give(all.address, script.chunks * kChunkFrames);

@@ -72,7 +72,7 @@ struct LargeProgram {
     kernel.fresh = [](uptr) {};
     kernel.frames_in_place = 3;
     kernel.most_reserved = 16 * kFrameSize;  // no further arenas
-    frames.init(PagesKernel::kArena, kChunkSize, &chunk);
+    frames.init({PagesKernel::kArena, true}, kChunkSize, &chunk);
     const Run all = frames.primary().take(kChunkFrames, 1);
     frames.primary().give(all.address, kChunkFrames);
     chunk.dirty.store_relaxed(0);

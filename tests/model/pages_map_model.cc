@@ -105,7 +105,7 @@ struct MapProgram {
       kernel.pool[n] = the_leaves[n];
       model_name(reinterpret_cast<void*>(the_leaves[n]), Map::kLeafBytes, "leaf", static_cast<int>(n));
     }
-    arena.init(PagesKernel::kArena, kChunkSize, &chunk);
+    arena.init({PagesKernel::kArena, true}, kChunkSize, &chunk);
     arena.take(kChunkFrames, 1);
     chunk.used.store_relaxed(~low_bits(script.free));
     the_map.init(script.primary ? PagesKernel::kArena : 0, script.primary ? kChunkFrames : 0, classes, infos);

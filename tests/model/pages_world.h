@@ -19,7 +19,7 @@
 #include <random>
 #include <vector>
 
-#include "base/integers.h"
+#include "base/space.h"
 #include "model/explorer.h"
 #include "model/model_env.h"
 #include "model/scenarios.h"
@@ -95,11 +95,35 @@ class PagesKernel {
     }
     return true;
   }
+  // A place of frames in one region; what is mapped there is what is accessible.
+  Extended extend(uptr address, std::size_t bytes) {
+    if (bytes > most_committed) return Extended::kRefused;
+    const unsigned r = region(address);
+    const u64 first = (address - start_of(r)) / kFrameSize;
+    const u64 bits = low_bits(static_cast<unsigned>(bytes / kFrameSize)) << first;
+    u64 seen = accessible_[r].load_relaxed();
+    do {
+      if ((seen & bits) != 0) return Extended::kOccupied;
+    } while (!accessible_[r].cas_acq_rel(seen, seen | bits));
+    return Extended::kDone;
+  }
+  // What of the first 64 frames from there on is accessible, as bits.
+  u64 accessible(uptr address) const { return accessible_[region(address)].load_relaxed(); }
+  // Another's mapping; and the end of a piece's.
+  void occupy(uptr address, std::size_t frames) {
+    model_check(extend(address, frames * kFrameSize) == Extended::kDone, "there is room for another's mapping");
+  }
+  void unmap_piece(uptr address, std::size_t bytes) {
+    const unsigned r = region(address);
+    const u64 bits = low_bits(static_cast<unsigned>(bytes / kFrameSize)) << ((address - start_of(r)) / kFrameSize);
+    model_check((accessible_[r].fetch_and_acq_rel(~bits) & bits) == bits, "a piece is unmapped once");
+  }
   bool purge(uptr address, std::size_t bytes) {
     if (purges) each_frame(address, bytes, [](auto& content) { content.set(0); });
     return purges;
   }
   bool release(uptr address, std::size_t bytes) {
+    if (address - kArena < kChunks * kSlotBytes) return unmap_piece(address, bytes), true;
     for (unsigned n = 0; n < 3; ++n)
       if (address == pool[n]) return pooled_.fetch_and_acq_rel(~(u32{1} << n)), true;
     each_frame(address, bytes, [](auto& content) { content.set(0); });
@@ -192,6 +216,9 @@ class PagesKernel {
 struct PagesEnv : ModelEnv {
   static inline PagesKernel* kernel = nullptr;  // of the program that runs
 
+  static constexpr unsigned kTries = 2;
+  static Space space(std::size_t bytes, std::size_t alignment) { return {kernel->reserve(bytes, alignment), true}; }
+  static Extended extend(uptr address, std::size_t bytes) { return kernel->extend(address, bytes); }
   static uptr reserve(std::size_t bytes, std::size_t alignment) { return kernel->reserve(bytes, alignment); }
   static uptr map(std::size_t bytes, std::size_t alignment) { return kernel->map(bytes, alignment); }
   static bool commit(uptr address, std::size_t bytes) { return kernel->commit(address, bytes); }

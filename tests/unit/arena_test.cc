@@ -32,7 +32,7 @@ class ArenaTest : public testing::Test {
     ASSERT_NE(base_, 0u);
     chunks_ = std::vector<Chunk<TestEnv>>(chunks);
     memory_ = std::make_unique<Arena<TestEnv>>();
-    arena().init(base_, chunks * kChunkSize, chunks_.data());
+    arena().init({base_, true}, chunks * kChunkSize, chunks_.data());
   }
   Arena<TestEnv>& arena() { return *memory_; }
   uptr frame(std::size_t n) const { return base_ + n * kFrameSize; }

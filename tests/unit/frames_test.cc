@@ -36,7 +36,7 @@ class FramesTest : public testing::Test {
     frames_ = std::make_unique<Frames<TestEnv>>();
     chunks_ = std::vector<Chunk<TestEnv>>(kChunks);
     base_ = kernel().reserve(kChunks * kChunkSize, kChunkSize);
-    frames().init(base_, kChunks * kChunkSize, chunks_.data());
+    frames().init({base_, true}, kChunks * kChunkSize, chunks_.data());
   }
   Frames<TestEnv>& frames() { return *frames_; }
   bool in_primary(const Run& run) { return frames().primary().contains(run.address); }

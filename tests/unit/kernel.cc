@@ -27,6 +27,7 @@ void Kernel::reset() {
   if (pack_at_ != 0) munmap(pointer(pack_at_), pack_end_ - pack_at_);
   ranges_.clear();
   pack_at_ = pack_next_ = pack_end_ = 0;
+  chosen_ = false;
   refuse_nothing();
   refused_ = 0;
   for (auto& count : calls_) count = 0;
@@ -101,6 +102,45 @@ uptr Kernel::reserve(std::size_t bytes, std::size_t alignment) {
   return refuses(Call::kReserve) ? 0 : make(bytes, alignment, false);
 }
 
+// A place is one where nothing is now; nobody but the test maps anything there.
+Space Kernel::space(std::size_t bytes, std::size_t alignment) {
+  Lock lock(mutex_);
+  if (!chosen_) return {reserve(bytes, alignment), true};
+  if (refuses(Call::kReserve)) return {};
+  const uptr at = find_room(bytes, alignment, PROT_NONE);
+  if (at != 0) munmap(pointer(at), bytes);
+  return {at};
+}
+
+bool Kernel::is_free(uptr address, std::size_t bytes) const {
+  const auto after = ranges_.lower_bound(address + bytes);
+  return after == ranges_.begin() || std::prev(after)->second.end <= address;
+}
+
+Extended Kernel::extend(uptr address, std::size_t bytes) {
+  Lock lock(mutex_);
+  EXPECT_TRUE(whole_pages(address, bytes)) << "a piece of " << bytes << " bytes at " << std::hex << address;
+  if (refuses(Call::kExtend)) return Extended::kRefused;
+  if (!is_free(address, bytes)) return Extended::kOccupied;
+  void* at = mmap(pointer(address), bytes, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  if (at != pointer(address)) {  // something of this process's has got there
+    if (at != MAP_FAILED) munmap(at, bytes);
+    return Extended::kOccupied;
+  }
+  set(address, bytes, true, ++mappings_);
+  return Extended::kDone;
+}
+
+void Kernel::occupy(uptr address, std::size_t bytes) {
+  Lock lock(mutex_);
+  ASSERT_TRUE(is_free(address, bytes));
+  void* at = mmap(pointer(address), bytes, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  ASSERT_EQ(at, pointer(address));
+  set(address, bytes, true, ++mappings_);
+}
+
 uptr Kernel::map(std::size_t bytes, std::size_t alignment) {
   Lock lock(mutex_);
   return refuses(Call::kMap) ? 0 : make(bytes, alignment, true);
@@ -118,14 +158,14 @@ bool Kernel::commit(uptr address, std::size_t bytes) {
 bool Kernel::purge(uptr address, std::size_t bytes) {
   Lock lock(mutex_);
   EXPECT_TRUE(whole_pages(address, bytes)) << "purge of " << bytes << " bytes at " << std::hex << address;
-  EXPECT_TRUE(in_one_mapping(address, bytes)) << "purge of " << bytes << " bytes at " << std::hex << address;
+  EXPECT_TRUE(is_mapped(address, bytes)) << "purge of " << bytes << " bytes at " << std::hex << address;
   return !refuses(Call::kPurge) && madvise(pointer(address), bytes, MADV_DONTNEED) == 0;
 }
 
 std::size_t Kernel::resident(uptr address, std::size_t bytes) {
   Lock lock(mutex_);
   EXPECT_TRUE(whole_pages(address, bytes)) << "resident of " << bytes << " bytes at " << std::hex << address;
-  EXPECT_TRUE(in_one_mapping(address, bytes)) << "resident of " << bytes << " bytes at " << std::hex << address;
+  EXPECT_TRUE(is_mapped(address, bytes)) << "resident of " << bytes << " bytes at " << std::hex << address;
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   std::vector<unsigned char> pages(bytes / page);
   if (mincore(pointer(address), bytes, pages.data()) != 0) return bytes;
@@ -219,6 +259,16 @@ bool Kernel::in_one_mapping(uptr address, std::size_t bytes) const {
   return true;
 }
 
+// By one mapping, or by several side by side.
+bool Kernel::is_mapped(uptr address, std::size_t bytes) const {
+  auto at = ranges_.upper_bound(address);
+  if (at == ranges_.begin()) return false;
+  --at;
+  for (uptr reached = address; reached < address + bytes; reached = (at++)->second.end)
+    if (at == ranges_.end() || at->first > reached || at->second.end <= reached) return false;
+  return true;
+}
+
 bool Kernel::is_whole_mapping(uptr address, std::size_t bytes) const {
   const auto first = ranges_.find(address);
   if (first == ranges_.end() || !in_one_mapping(address, bytes)) return false;
@@ -240,7 +290,7 @@ std::size_t Kernel::accessible_bytes() const {
 }
 
 bool Kernel::is_accessible(uptr address, std::size_t bytes) const {
-  if (!in_one_mapping(address, bytes)) return false;
+  if (!is_mapped(address, bytes)) return false;
   for (auto at = std::prev(ranges_.upper_bound(address)); at != ranges_.end() && at->first < address + bytes; ++at)
     if (!at->second.accessible) return false;
   return true;

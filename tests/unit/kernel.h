@@ -12,12 +12,14 @@
 #include <map>
 #include <mutex>
 
+#include "base/space.h"
+
 namespace freeway::test {
 
 using uptr = std::uintptr_t;
 
-enum class Call { kReserve, kMap, kCommit, kPurge, kMove, kResize, kRelease };
-constexpr int kCalls = 7;
+enum class Call { kReserve, kMap, kCommit, kPurge, kMove, kResize, kRelease, kExtend };
+constexpr int kCalls = 8;
 
 class Kernel {
  public:
@@ -33,7 +35,9 @@ class Kernel {
   // Ends all mappings, forgets all counts and failures.
   void reset();
 
-  // As os/vm.h promises them.
+  // As os/vm.h promises them. Spaces are reservations unless choose_spaces() was called, after which they are places.
+  Space space(std::size_t bytes, std::size_t alignment);
+  Extended extend(uptr address, std::size_t bytes);
   uptr reserve(std::size_t bytes, std::size_t alignment);
   uptr map(std::size_t bytes, std::size_t alignment);
   bool commit(uptr address, std::size_t bytes);
@@ -42,6 +46,10 @@ class Kernel {
   bool release(uptr address, std::size_t bytes);
   bool move(uptr from, std::size_t old_bytes, uptr to, std::size_t new_bytes);
   bool resize(uptr address, std::size_t old_bytes, std::size_t new_bytes);
+
+  void choose_spaces() { chosen_ = true; }
+  // A mapping of somebody else's, until reset().
+  void occupy(uptr address, std::size_t bytes);
 
   // Refuses the `nth` call of this kind from now on, and the `times - 1` after it.
   void refuse(Call call, std::uint64_t nth = 1, std::uint64_t times = 1);
@@ -70,7 +78,9 @@ class Kernel {
     std::uint64_t countdown = 0, times = 0;
   };
   bool refuses(Call call);
+  bool is_free(uptr address, std::size_t bytes) const;
   bool in_one_mapping(uptr address, std::size_t bytes) const;
+  bool is_mapped(uptr address, std::size_t bytes) const;
   bool is_whole_mapping(uptr address, std::size_t bytes) const;
   uptr make(std::size_t bytes, std::size_t alignment, bool accessible);
   uptr find_room(std::size_t bytes, std::size_t alignment, int protection);
@@ -83,7 +93,7 @@ class Kernel {
   unsigned mappings_ = 0;
   Failure failures_[kCalls];
   std::uint64_t any_countdown_ = 0;
-  bool refuse_all_ = false;
+  bool refuse_all_ = false, chosen_ = false;
   std::size_t most_ = ~std::size_t{0};
   std::uint64_t refused_ = 0;
   std::uint64_t calls_[kCalls] = {};

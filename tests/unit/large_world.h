@@ -15,7 +15,7 @@ struct LargeWorld {
   explicit LargeWorld(std::size_t count)
       : chunks(count), classes(count * kChunkFrames), infos(count * kChunkFrames) {
     const uptr base = kernel().reserve(count * kChunkSize, kChunkSize);
-    frames.init(base, count * kChunkSize, chunks.data());
+    frames.init({base, true}, count * kChunkSize, chunks.data());
     map.init(base, count * kChunkFrames, classes.data(), infos.data());
     large.init(&frames, &map);
   }

@@ -212,7 +212,7 @@ TEST(ArenaInterrupted, AFrameThatIsFreedWhileItsChunkIsGivenUpOnIsFound) {
       const uptr base = kernel().reserve(3 * kChunkSize, kChunkSize);
       std::vector<Chunk<TestEnv>> chunks(3);
       Arena<TestEnv> arena;
-      arena.init(base, 3 * kChunkSize, chunks.data());
+      arena.init({base, true}, 3 * kChunkSize, chunks.data());
       for (unsigned i = 0; i < kChunkFrames; ++i) arena.take(1, 1);
       const bool between = interrupted_before_store(
           stores, [&] { ASSERT_TRUE(arena.take(1, 1)); }, [&] { arena.give(base + freed * kFrameSize, 1); });
@@ -231,7 +231,7 @@ TEST(ArenaInterrupted, AFrameThatIsFreedWhileTwoThreadsMoveTheHintIsFound) {
     const uptr base = kernel().reserve(3 * kChunkSize, kChunkSize);
     std::vector<Chunk<TestEnv>> chunks(3);
     Arena<TestEnv> arena;
-    arena.init(base, 3 * kChunkSize, chunks.data());
+    arena.init({base, true}, 3 * kChunkSize, chunks.data());
     arena.take(2 * kChunkFrames, 1);  // no search has gone over these two chunks yet
     TestEnv::at_step("arena.hint", [&] { ASSERT_TRUE(arena.take(1, 1)); });
     const bool between =

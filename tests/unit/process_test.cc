@@ -8,7 +8,6 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/auxv.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -275,19 +274,6 @@ TEST(Process, SectionsCanBeInterruptedWhereTheKernelSaysSo) {
   if (!process::can_interrupt_sections()) GTEST_SKIP() << "no membarrier for rseq here";
   EXPECT_TRUE(process::interrupt_sections());
   EXPECT_TRUE(process::can_interrupt_sections()) << "asking twice is allowed";
-}
-
-TEST(Process, TheAddressSpaceLimitIsTheOneThatWasSet) {
-  rlimit now;
-  getrlimit(RLIMIT_AS, &now);
-  EXPECT_EQ(process::address_space_limit(), now.rlim_cur);
-  if (FREEWAY_EMULATED) GTEST_SKIP() << "no limit is kept here";
-  const u64 lower = now.rlim_max < u64{7} << 30 ? now.rlim_max : u64{7} << 30;
-  EXPECT_EQ(in_child(libc_fork, [&] {
-    const rlimit limit = {lower, now.rlim_max};
-    setrlimit(RLIMIT_AS, &limit);
-    return process::address_space_limit();
-  }), lower);
 }
 
 TEST(Process, TimeGoesOnAndIsTheClocks) {

@@ -41,6 +41,8 @@ struct TestEnv {
     f();
   }
 
+  static Space space(std::size_t bytes, std::size_t alignment) { return kernel().space(bytes, alignment); }
+  static Extended extend(uptr address, std::size_t bytes) { return kernel().extend(address, bytes); }
   static uptr reserve(std::size_t bytes, std::size_t alignment) { return kernel().reserve(bytes, alignment); }
   static uptr map(std::size_t bytes, std::size_t alignment) { return kernel().map(bytes, alignment); }
   static bool commit(uptr address, std::size_t bytes) { return kernel().commit(address, bytes); }
