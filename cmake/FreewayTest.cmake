@@ -5,7 +5,8 @@
 #   freeway_add_test(<name> SOURCES a.cc ... [LABELS ...] [ARGS ...] [TIMEOUT seconds] [ENV K=V ...] [LIBS ...]
 #                    [NO_MODES] [INTERNAL] [PREFIXED] [NO_GTEST] [RUN_SERIAL] [ENGINE e [VARIANT v]] [ENGINES e ...])
 #     By default the program links libfreeway.so, so that malloc *is* Freeway in it, and GoogleTest's main. Two tests
-#     are registered: <name>.rseq (FREEWAY_RSEQ=1) and <name>.no-rseq (FREEWAY_RSEQ=0).
+#     are registered: <name>.rseq (FREEWAY_RSEQ=1) and <name>.no-rseq (FREEWAY_RSEQ=0); those in freeway_own_tests once
+#     more as <name>.own, where the C library registers no rseq and Freeway does.
 #       NO_MODES  one test called <name>
 #       INTERNAL  src/ is on the include path, all assertions are on and libfreeway is not linked: tests of templates.
 #                 What they need compiled they name in SOURCES, or take all layers with LIBS freeway_core.
@@ -50,6 +51,11 @@ set(freeway_not_emulated "NewHandler.SuccessAfter*" "Realloc.GrowingAHugeBlockDo
   "VmTest.AMoveThatIsRefused*" "EveryAligned.*")
 list(JOIN freeway_not_emulated ":" freeway_not_emulated)
 
+# The tests that matter to where and when threads are registered for rseq.
+set(freeway_own_tests abi_functions abi_extension stress_remote_free stress_thread_churn stress_trim stress_language
+  signal_storm_test signal_longjmp_test signal_first_call_test fork_storm_test fork_spawn_test fork_vfork_test
+  stall_vanish_test stall_ptrace_test)
+
 # <library>.in_place: a program that links libfreeway.so gets the library of an engine, or of a variant of one, where
 # LD_LIBRARY_PATH says so. All tests with that library depend on it: were it missing, the loader would quietly take the
 # flagship.
@@ -64,7 +70,7 @@ function(freeway_guard_library library)
     ENVIRONMENT "LD_LIBRARY_PATH=${PROJECT_BINARY_DIR}/engines/${library}")
 endfunction()
 
-# Registers one test: `name` in `mode` (plain, rseq, no-rseq) under `engine` (freeway, or a paper engine). Uses the
+# Registers one test: `name` in `mode` (plain, rseq, no-rseq, own) under `engine` (freeway, or a paper engine). Uses the
 # caller's T_ variables.
 function(freeway_register_one name mode engine)
   set(environment "FREEWAY_BUILD_DIR=${PROJECT_BINARY_DIR}" "FREEWAY_SOURCE_DIR=${PROJECT_SOURCE_DIR}")
@@ -97,6 +103,9 @@ function(freeway_register_one name mode engine)
   elseif(mode STREQUAL "no-rseq")
     string(APPEND name .no-rseq)
     list(APPEND environment FREEWAY_RSEQ=0)
+  elseif(mode STREQUAL "own")
+    string(APPEND name .own)
+    list(APPEND environment FREEWAY_RSEQ=1 GLIBC_TUNABLES=glibc.pthread.rseq=0)
   endif()
   list(APPEND environment "FREEWAY_TEST_NAME=${name}")
   add_test(NAME ${name} COMMAND ${T_COMMAND})
@@ -137,6 +146,9 @@ function(freeway_register_test name)
   foreach(mode ${modes})
     freeway_register_one(${name} ${mode} freeway)
   endforeach()
+  if(name IN_LIST freeway_own_tests AND NOT CMAKE_CROSSCOMPILING AND NOT FREEWAY_SANITIZE)
+    freeway_register_one(${name} own freeway)
+  endif()
   list(APPEND T_LABELS engines)
   foreach(engine ${T_ENGINES})
     if(NOT TARGET freeway_${engine} OR CMAKE_CROSSCOMPILING)

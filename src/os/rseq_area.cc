@@ -32,7 +32,9 @@ constinit thread_local Area decoy;
 constinit thread_local u32 tried = 0;
 
 u64 offset_of(const Area& area) {
-  return reinterpret_cast<u64>(&area) - reinterpret_cast<u64>(__builtin_thread_pointer());
+  u64 offset = reinterpret_cast<u64>(&area) - reinterpret_cast<u64>(__builtin_thread_pointer());
+  asm("" : "+r"(offset));  // a linker of static programs can replace a load of it, and no comparison with it in memory
+  return offset;
 }
 
 long call_rseq(int flags) {
@@ -87,6 +89,7 @@ Rseq choose_rseq(const RseqWish& wish) {
   if (found.registered) return found;
   if (found.bytes != 0) return refused("the C library could not register rseq");
   if (!wish.own) return refused("the C library registers no rseq");
+  if (!stays_mapped_long_enough()) return refused("nothing tells when a thread ends (no pthread_key_create)");
   return enter() ? own_rseq() : refused("no rseq, or somebody else's");
 }
 

@@ -261,8 +261,10 @@ void many_threads(int seconds) {
     }
     if (trims++ % 8 == 0) freeway_trim(0);
     void* volatile block = get(100);
+    volatile bool child_was_here = false;
     const pid_t child = ::vfork();
     if (child == 0) {
+      child_was_here = true;
       for (int i = 0; i < 300; i++) {
         put(block);
         block = get(16 + static_cast<size_t>(i));
@@ -272,6 +274,7 @@ void many_threads(int seconds) {
     int status = 0;
     require(child > 0 && ::waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 7,
             "a vfork child failed");
+    require(child_was_here, "vfork is a fork here");
     put(block);
     children++;
   }

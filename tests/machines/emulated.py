@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
-SUITES = ("bookworm", "trixie")
+SUITES = ("bookworm", "trixie", "trixie-backports")
 SKIPPED = 77
 
 
@@ -116,20 +116,33 @@ def kernel_of(machine: Machine, kind: Kind, work: Path) -> Path:
     for found in place.glob("boot/vmlinuz-*"):
         return found
     environment = package_state(work, kind.architecture)
-    names = output_of(["apt-cache", "pkgnames", "linux-image-6"], work, environment).split()
+    names = output_of(["apt-cache", "pkgnames", "linux-image-"], work, environment).split()
     fitting = sorted(name for name in names if re.fullmatch(machine.package, name))
     if not fitting:
         raise MissingError(f"{machine.suite} has no kernel {machine.package}")
-    output_of(["apt-get", "download", fitting[-1]], work, environment)
-    (package,) = work.glob(f"{fitting[-1]}_*.deb")
     unpacked = work / f"{machine.name}.unpacked"
-    output_of(["dpkg-deb", "-x", package, unpacked], work)
+    for name in (fitting[-1], fitting[-1].replace("image", "binary", 1)):  # where the kernel is since 7.0
+        output_of(["apt-get", "download", name], work, environment)
+        (package,) = work.glob(f"{name}_*.deb")
+        output_of(["dpkg-deb", "-x", package, unpacked], work)
+        package.unlink()
+        if (unpacked / "boot").exists():
+            break
     place.mkdir(exist_ok=True)
     (unpacked / "boot").rename(place / "boot")  # its kernel is there completely or not at all
     shutil.rmtree(unpacked)
-    package.unlink()
     (kernel,) = place.glob("boot/vmlinuz-*")
     return kernel
+
+
+def can_boot(machine: Machine, kind: Kind, work: Path) -> bool:
+    """Whether there is a kernel for the machine: the archive does not keep each one for ever."""
+    try:
+        kernel_of(machine, kind, work)
+    except MissingError as missing_something:
+        print(f"left out: {machine.name}: {missing_something}")
+        return False
+    return True
 
 
 def initial_file_system(program: Path, work: Path) -> Path:
@@ -187,8 +200,9 @@ def run(
     work = folder(place)
     try:
         require_tools(kind.emulator, *tools)
-        for machine in chosen:
-            kernel_of(machine, kind, work)
+        chosen = [machine for machine in chosen if can_boot(machine, kind, work)]
+        if not chosen:
+            raise MissingError("no machine has a kernel")
     except MissingError as missing_something:
         print(f"skipped: {missing_something}")
         return SKIPPED

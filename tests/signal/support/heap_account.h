@@ -52,10 +52,17 @@ inline int rseq_cpu_id() {
 inline int rseq_cpu_id() { return -1; }
 #endif
 
+// Whether libc was told to register no rseq, so that Freeway registers its own.
+inline bool rseq_is_own() {
+  const char* tunables = ::getenv("GLIBC_TUNABLES");
+  return tunables != nullptr && std::strstr(tunables, "glibc.pthread.rseq=0") != nullptr;
+}
+
 // Whether the fast path of this process goes through rseq sections.
 inline bool rseq_mode() {
   const char* option = ::getenv("FREEWAY_RSEQ");
-  return freeway_is_malloc() && (option == nullptr || std::strcmp(option, "0") != 0) && rseq_cpu_id() >= 0;
+  return freeway_is_malloc() && (option == nullptr || std::strcmp(option, "0") != 0) &&
+         (rseq_cpu_id() >= 0 || rseq_is_own());
 }
 
 // How many errors an audit may find: where threads that vanished leave what they were changing as it was (Streamflow's
