@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "arch/slab_layout.h"
+#include "rseq/registration.h"
 #include "signal/support/case_runner.h"
 #include "signal/support/heap_account.h"
 
@@ -40,14 +41,6 @@ bool makes_a_child(const Call& call) {
 volatile uint32_t* rseq_flags() {
   char* area = static_cast<char*>(__builtin_thread_pointer()) + __rseq_offset;
   return reinterpret_cast<volatile uint32_t*>(area + RSEQ_FLAGS);
-}
-
-// Whether somebody registered the calling thread: then no other struct can be.
-bool is_registered() {
-  alignas(32) static char other[32];
-  const bool free = ::syscall(SYS_rseq, other, sizeof other, 0, RSEQ_SIGNATURE) == 0;
-  if (free) ::syscall(SYS_rseq, other, sizeof other, RSEQ_UNREGISTER, RSEQ_SIGNATURE);
-  return !free;
 }
 
 // The traced program. Kernels before 7.0 do not take the bit of a thread that is in a section: here it is in none.
