@@ -174,12 +174,16 @@ process::Claimant CacheProgram::who() {
 }
 
 Slab* CacheProgram::make_slab(unsigned place) {
-  const u32 n = slabs_made_.fetch_add_relaxed(1);
   // One that was made and not published may have stayed behind at a fork.
   if (forked_ >= 0)
     made_for_[place] =
         (script_.mode == CacheMode::kSections ? cpu_slabs_.made(place) : claimed_.slab(place)) != nullptr;
   model_check(!std::exchange(made_for_[place], true), "a CPU, or a place among the claimed ones, has one slab only");
+  return new_slab();
+}
+
+Slab* CacheProgram::new_slab() {
+  const u32 n = slabs_made_.fetch_add_relaxed(1);
   model_check(n < kCacheSlabs, "as many slabs as are needed");
   made_[n].set(1);
   return &slab_at(n);
@@ -198,13 +202,47 @@ Slab* CacheProgram::in_claimed(unsigned n) {
   return &use(slab);
 }
 
+// The one that the thread stays in.
+Slab* CacheProgram::kept(Hands& mine) {
+  if (mine.owned != nullptr) return mine.owned;
+  return mine.kept == claimed_.kSlabs ? nullptr : in_claimed(mine.kept);
+}
+
 Slab* CacheProgram::own_slab(int cpu) {
   const auto at = static_cast<u32>(cpu);
   return cpu_slabs_.get(at, [this] { return who(); }, [this, at] { return make_slab(at); });
 }
 
+// A full barrier in every thread, and a look at another thread's word.
+struct CacheProgram::Revoker {
+  CacheProgram& program;
+  bool barrier() const {
+    if (program.refused_[id()]) return false;
+    model_interrupt_sections();
+    return true;
+  }
+  bool is_inside(u64 name) const {
+    return program.own_[process::Claimant::thread(name) - 1].inside.load_relaxed() == name;
+  }
+};
+
+// The own slab, entered.
+Slab* CacheProgram::settle(Hands&) {
+  if (script_.mode != CacheMode::kOwned) return nullptr;
+  Owned::Own& own = own_[id()];
+  if (Slab* slab = owned_.enter(own)) return &use(slab);
+  own.calls.set(Owned::kPatience);
+  Slab* slab = owned_.settle(own, 0, [this] { return who(); }, [this] { return new_slab(); }, Revoker{*this});
+  return slab == nullptr ? nullptr : &use(slab);
+}
+
 template <class F>
 bool CacheProgram::with_claimed(Hands& mine, F&& f) {
+  if (Slab* slab = settle(mine)) {
+    f(ClaimedSlab(*slab), *slab);
+    owned_.leave(own_[id()]);
+    return true;
+  }
   const unsigned n = claimed_.claim_again(mine.place, 0, who());
   if (n == claimed_.kSlabs) return false;
   Slab* slab = in_claimed(n);
@@ -261,6 +299,9 @@ void CacheProgram::drain(Hands&) {
     cpu_slabs_.drain(0, who(), interrupt, [this](Slab& slab) { magazines_.empty_class(use(&slab), kCacheClass); });
     return;
   }
+  if (script_.mode == CacheMode::kOwned)
+    owned_.drain(own_[id()], who(), Revoker{*this},
+                 [this](Slab& slab) { magazines_.empty_class(use(&slab), kCacheClass); });
   Slab* slab = claimed_.slab(0);
   if (slab == nullptr || !claimed_.take(0, who())) return;
   magazines_.empty_class(use(slab), kCacheClass);
@@ -276,6 +317,13 @@ void CacheProgram::drain_own(Hands& mine) {
   void* blocks[kBatchMax];
   while (const unsigned n = access.pop_batch(kCacheClass, blocks, kBatchMax)) magazines_.flush(kCacheClass, blocks, n);
   if (const u32 d = access.take_current(kCacheClass)) superblocks_.let_go(d);
+}
+
+void CacheProgram::look_at_a_slab() {
+  Slab* slab = script_.mode == CacheMode::kSections ? cpu_slabs_.made(0)
+               : script_.mode == CacheMode::kOwned  ? owned_.slab(0)
+                                                    : claimed_.slab(0);
+  if (slab != nullptr) use(slab);
 }
 
 void CacheProgram::fork() {
@@ -294,7 +342,8 @@ CacheProgram::CacheProgram(CacheScript s) : script_(s) {
   backing_.shape.last_word = low_bits(script_.blocks);
   superblocks_.init(&backing_);
   magazines_.init(this);
-  claimed_.init(script_.slabs);
+  claimed_.init(script_.mode == CacheMode::kOwned ? 1 : script_.slabs);
+  owned_.init(script_.mode == CacheMode::kOwned ? script_.slabs : 0);
   cpu_slabs_.init(entries_, 2, kNone);
   for (u32 n = 0; n < kCacheSlabs; ++n) {
     reset(slab_at(n));
@@ -308,6 +357,8 @@ CacheProgram::CacheProgram(CacheScript s) : script_(s) {
   for (auto& entry : entries_) model_name(entry, "entry", static_cast<int>(&entry - entries_));
   model_name(superblocks_, "superblocks");
   model_name(claimed_, "claimed");
+  model_name(owned_, "owned");
+  for (auto& own : own_) model_name(own, "own", static_cast<int>(&own - own_));
   model_name(cpu_slabs_, "cpu_slabs");
   model_name(lives_, "lives");
   for (auto& page : pages_) model_name(page, "page", static_cast<int>(&page - pages_));
@@ -353,29 +404,30 @@ void CacheProgram::act(char move, Hands& mine) {
       model_cpu(mine.cpu = 1 - mine.cpu);
       break;
     case 'c':
-      mine.kept = claimed_.claim_again(mine.place, 0, who());
+      mine.owned = settle(mine);
+      if (mine.owned == nullptr) mine.kept = claimed_.claim_again(mine.place, 0, who());
       break;
     case 'u':
-      if (mine.kept != claimed_.kSlabs) {
-        Slab* slab = in_claimed(mine.kept);
-        take(mine, magazines_.refill(ClaimedSlab(*slab), *slab, kCacheClass));
-      }
+      if (Slab* slab = kept(mine)) take(mine, magazines_.refill(ClaimedSlab(*slab), *slab, kCacheClass));
       break;
     case 'v':
-      if (mine.kept != claimed_.kSlabs && mine.from < mine.to) {
-        Slab* slab = in_claimed(mine.kept);
+      if (Slab* slab = kept(mine); slab != nullptr && mine.from < mine.to) {
         void* block = give(mine);
         if (!magazines_.stash(ClaimedSlab(*slab), *slab, kCacheClass, block)) magazines_.flush(kCacheClass, &block, 1);
       }
       break;
     case 'r':
+      if (std::exchange(mine.owned, nullptr) != nullptr) owned_.leave(own_[id()]);
       if (mine.kept != claimed_.kSlabs) claimed_.release(std::exchange(mine.kept, claimed_.kSlabs));
+      break;
+    case 'K':
+      refused_[id()] = true;
       break;
     case 'D':
       drain_own(mine);
       break;
     case 'a':
-      if (Slab* slab = script_.mode == CacheMode::kSections ? cpu_slabs_.made(0) : claimed_.slab(0)) use(slab);
+      look_at_a_slab();
       break;
     case 'F':
       fork();

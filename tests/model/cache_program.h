@@ -3,16 +3,19 @@
 //
 // World     one size class, that of the largest blocks, whose magazines have four slots and are filled by two; two
 //           spans, three descriptors, two slabs. A block's owner writes to it, so that a block in two hands is a race
-// Modes     kClaimed: slabs are claimed (claimed_slabs.h), as many as the script says.   kSections: one slab a CPU
+// Modes     kClaimed: slabs are claimed (claimed_slabs.h), as many as the script says.   kOwned: they stay their thread's
+//           (owned_slabs.h), and a thread that has none looks for one at each call; one more can be claimed, for who finds
+//           none, and for handlers.   kSections: one slab a CPU
 //           (cpu_slabs.h), entered by restartable sections (explorer.h), which do what slab_ops do, as tests/rseq shows
 //           of the ones in assembly; the load of a CPU's entry is an acquire here, where the machine orders it by the
 //           address that it yields
 // Scripts   one letter an action:
 //             m malloc    f free the oldest block    > go to the other CPU
 //             d drain: empty a slab that another may be using, the first that there is; D where membarrier is refused
-//             c claim a slab and stay in it          u malloc, v free in it         r release it
+//             c claim a slab, or enter the own, and stay in it         u malloc, v free in it         r release it
 //             a look at a slab, as accounts do
 //             F fork: the others stay behind; c … F … r is a handler that forks within a call
+//             K the kernel refuses this thread's barriers from now on
 //             T make the thread that is not there from the start
 //           in the setup also: 0 1 2 give the oldest block to that thread
 // Promises  checked by finish(): every block is free once, in one slab once, or in one pair of hands; every superblock
@@ -27,6 +30,7 @@
 #include "cache/claimed_slabs.h"
 #include "cache/cpu_slabs.h"
 #include "cache/magazines.h"
+#include "cache/owned_slabs.h"
 #include "model/explorer.h"
 #include "model/model_env.h"
 #include "os/lives.h"
@@ -58,12 +62,12 @@ struct CacheBacking {
   ModelEnv::Plain<u32>& content_of(uptr block);
 };
 
-enum class CacheMode { kClaimed, kSections };
+enum class CacheMode { kClaimed, kOwned, kSections };
 
 struct CacheScript {
   CacheMode mode;
   u32 blocks;  // in a superblock
-  u32 slabs;   // kClaimed: how many there are to claim
+  u32 slabs;   // kClaimed: how many there are to claim; kOwned: to own
   const char* setup;
   const char* thread[3];
   int cpu[3] = {0, 0, 1};
@@ -94,13 +98,17 @@ class CacheProgram {
  private:
   friend struct LifeEnv;
   friend class SectionAccess;
+  struct Revoker;
   static constexpr unsigned kMost = 8;
+
+  using Owned = OwnedSlabs<ModelEnv>;
 
   struct Hands {
     void* blocks[kMost] = {};
     unsigned from = 0, to = 0;
     u32 place = 0;  // see ClaimedSlabs::claim_again
     unsigned kept = ClaimedSlabs<ModelEnv>::kSlabs;
+    Slab* owned = nullptr;  // entered
     int cpu = 0;
   };
 
@@ -115,12 +123,16 @@ class CacheProgram {
   template <class F>
   bool with_claimed(Hands& mine, F&& f);
   Slab* in_claimed(unsigned n);
+  Slab* kept(Hands& mine);
   Slab* own_slab(int cpu);
   Slab* make_slab(unsigned place);
+  Slab* new_slab();
+  Slab* settle(Hands& mine);
   Slab& use(Slab* slab);
   void drain(Hands& mine);
   void drain_own(Hands& mine);
   process::Claimant who();
+  void look_at_a_slab();
   void fork();
   void check_places();
   void empty_all();
@@ -130,6 +142,9 @@ class CacheProgram {
   Superblocks<ModelEnv, CacheBacking> superblocks_;
   Magazines<CacheProgram> magazines_;
   ClaimedSlabs<ModelEnv> claimed_;
+  Owned owned_;
+  Owned::Own own_[kThreads];
+  bool refused_[kThreads] = {};
   CpuSlabs<ModelEnv> cpu_slabs_;
   ModelEnv::Atomic<Slab*> entries_[2];
   ModelEnv::Atomic<u32> slabs_made_;
