@@ -118,7 +118,6 @@ class Extent {
       if (Env::mutant("published and unmapped") && !space.reserved) Env::release(space.base + now, length);
       return;
     }
-    Env::step("range.overtaken");
     if (!space.reserved && !Env::mutant("skipped piece kept")) Env::release(space.base + now, length);
   }
 

@@ -5,7 +5,7 @@
 // process forks there and both go on. A place where no thread could be stopped fails the test.
 //
 // The library is the product's, compiled with stepping/os/machine.h. Each stop is in a process of its own, in which
-// memory is short from the start: arenas and segments of metadata are small, so that further ones are needed soon.
+// something is in the way of the first arena and of the first segment of metadata, so that further ones are needed soon.
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdio>
 
+#include "confined_heap.h"
 #include "engine_under_test.h"
 #include "proof.h"
 #include "signal/support/case_runner.h"
@@ -34,6 +35,7 @@ enum State : uint32_t { kWorking, kStopped };
 
 constexpr int kNotReached = 9;  // exit status: the thread came through without passing the place
 constexpr size_t kOthers = 2;
+constexpr size_t kArena = size_t{128} << 20, kSegment = size_t{1} << 20;  // bytes that the heap has at first
 
 // A thread that stops at a place.
 struct Visitor {
@@ -353,25 +355,8 @@ bool stops_there(const Plan& plan, const std::vector<Site>& sites) {
   return true;
 }
 
-// Begins the process once more with little address space, so that arenas and segments are small; lifted at once.
-void begin_with_little_memory(const Options& options, const char* name) {
-  constexpr rlim_t kLittle = rlim_t{256} << 20;
-  if (std::getenv("FREEWAY_TEST_LITTLE") == nullptr) {
-    ::setenv("FREEWAY_TEST_LITTLE", "1", 1);
-    const std::string test = std::string("--case=") + name, seed = "--seed=" + std::to_string(options.seed);
-    const std::string seconds = "--seconds=" + std::to_string(options.seconds);
-    rlimit limit;
-    ::getrlimit(RLIMIT_AS, &limit);
-    limit.rlim_cur = kLittle;
-    ::setrlimit(RLIMIT_AS, &limit);
-    ::execl("/proc/self/exe", name, test.c_str(), seed.c_str(), seconds.c_str(), "--supervised", nullptr);
-    fail("exec");
-  }
-  Paths::lift_memory_limit();
-}
-
 void stop_everywhere(const Options& options, const char* name, Way way, const char* subject) {
-  begin_with_little_memory(options, name);
+  require(confine_heap(kArena, kSegment), "nothing could be put in the way of the heap");
   std::vector<Site> sites = sites_of_this_library();
   std::erase_if(sites, belongs_to_another_form);
   const std::vector<Site> all = sites;

@@ -27,6 +27,8 @@ inline constexpr SystemCall kSystemCalls[] = {
     {SYS_rseq, "rseq", true},
     {SYS_sched_getaffinity, "sched_getaffinity", true},
     {SYS_prlimit64, "prlimit64", true},
+    {SYS_personality, "personality", true},
+    {SYS_getrandom, "getrandom", true},
     {SYS_getcpu, "getcpu", true},
     {SYS_gettid, "gettid", true},
     {SYS_get_mempolicy, "get_mempolicy", true},

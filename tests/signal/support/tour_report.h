@@ -90,7 +90,7 @@ inline bool is_outside_of_calls(const std::string& name) {
                            "value_of",
                            "::owns(",
                            "privileged",
-                           "address_space_limit",
+                           "choose_window",
                            "freeway::die(",
                            "freeway_start",
                            "process::cpus",
