@@ -7,7 +7,7 @@
 // sections the CPU may change: each one re-reads all it needs.
 //
 // All: signal-safe, no system call, return kNoSlab if the thread is not registered or its CPU has no slab. Offsets are
-// bytes from the slab's start. Registration is libc's alone; of struct rseq only rseq_cs is written.
+// bytes from the slab's start. Registration is libc's, else os/rseq_area.h's; of struct rseq only rseq_cs is written.
 // Checked by tests/rseq, which interrupts every instruction of every section.
 #pragma once
 

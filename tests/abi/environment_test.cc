@@ -40,7 +40,7 @@ std::vector<Option> options() {
   std::vector<Option> all;
   if (on_flagship())
     all = {{"ON_ERROR", "abort|report"}, {"HARDEN", "0|1"}, {"STATS", "0|1|json:PATH"},
-           {"VERBOSE", "0|1"},           {"HELP", "0|1"},   {"RSEQ", "1|0"}};
+           {"VERBOSE", "0|1"},           {"HELP", "0|1"},   {"RSEQ", "1|0|libc|force"}};
   for (const EngineOption& option : kEngineOptions)
     if (strcmp(option.engine, engine_name()) == 0) all.push_back({option.name, option.values});
   return all;

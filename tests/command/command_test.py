@@ -404,8 +404,18 @@ class Doctor(InAFolder):
     def test_rseq_that_the_c_library_was_told_not_to_register(self) -> None:
         if "registered by" not in self.facts()["rseq"]:
             self.skipTest("there is no rseq here anyway")
-        facts = self.facts({"FREEWAY_LIB": str(LIBRARY), "GLIBC_TUNABLES": "glibc.pthread.rseq=0"})
-        self.assertEqual((facts["rseq"], facts["path"]), ("not registered", "claimed slabs"))
+        env = {"FREEWAY_LIB": str(LIBRARY), "GLIBC_TUNABLES": "glibc.pthread.rseq=0"}
+        facts = self.facts(env)
+        self.assertEqual(facts["rseq"], "not registered by the C library")
+        self.assertTrue(facts["path"].endswith(", registered by Freeway"), facts["path"])
+        path = self.facts({**env, "FREEWAY_RSEQ": "libc"})["path"]
+        self.assertEqual(path, "claimed slabs: the C library registers no rseq")
+
+    def test_what_the_kernel_does_is_tried(self) -> None:
+        for tunables in ("", "glibc.pthread.rseq=0"):
+            facts = self.facts({"FREEWAY_LIB": str(LIBRARY), "GLIBC_TUNABLES": tunables})
+            self.assertIn(facts["vfork"], ("the child runs on its parent's memory", "a fork: the child has a copy"))
+            self.assertRegex(facts["restarts"], "^(yes|NO|not tried): ")
 
     def test_deep_binding_is_said_to_be_kept_where_it_is(self) -> None:
         self.assertTrue(self.facts()["RTLD_DEEPBIND"].startswith("cleared"))

@@ -34,6 +34,11 @@ FIRST_CALL = Killer(
     ("FREEWAY_RSEQ=1",),
 )
 VFORK = Killer("tests/fork/fork_vfork_test", (), ("FREEWAY_RSEQ=1",))
+OWN_RSEQ = Killer(
+    "tests/rseq/rseq_own_registration_test",
+    (),
+    ("FREEWAY_RSEQ=1", "GLIBC_TUNABLES=glibc.pthread.rseq=0"),
+)
 PARKED = Killer("tests/stall/stall_park_test", ("--seconds", "1"), ("FREEWAY_RSEQ=0",))
 ALIGNED = Killer("tests/abi/abi_functions", (), ("FREEWAY_RSEQ=1",))
 
@@ -218,6 +223,30 @@ MUTANTS = (
 """,
         VFORK,
         only_on="x86_64",
+    ),
+    Mutant(
+        "vfork: rseq is left with the length that the kernel offers",
+        "os/process.cc",
+        """__rseq_size > kRseqBytes ? __rseq_size : kRseqBytes""",
+        """2 * kRseqBytes""",
+        VFORK,
+    ),
+    Mutant(
+        "own rseq: the child of a vfork registers its parent's struct",
+        "os/rseq_area.cc",
+        """    tried = 1;
+""",
+        """""",
+        OWN_RSEQ,
+    ),
+    Mutant(
+        "own rseq: threads are not registered when they come",
+        "engine/freeway/small.cc",
+        """  if (registered < 0 && !process::enter_own_rseq(freeway_hot.any_rseq)) return nullptr;
+""",
+        """  if (registered < 0) return nullptr;
+""",
+        OWN_RSEQ,
     ),
     Mutant(
         "span: given back with its entries in the page map",
