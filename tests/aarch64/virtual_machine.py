@@ -39,7 +39,9 @@ MACHINES = (
         "indexed by mm_cid",
         ("-cpu", "max,pauth-impdef=on"),
     ),
-    Machine("broken", "trixie-backports", r"linux-image-7\.0\.(9|1[0-3])\+[-\w.+]*-cloud-arm64", "claimed slabs", CORTEX),
+    Machine(
+        "broken", "trixie-backports", r"linux-image-7\.0\.(9|1[0-3])\+[-\w.+]*-cloud-arm64", "claimed slabs", CORTEX
+    ),
     Machine("mended", "trixie-backports", r"linux-image-7\.1\.[-\w.+]*-cloud-arm64", "indexed by mm_cid", CORTEX),
 )
 
@@ -48,7 +50,9 @@ def build_program(work: Path) -> Path:
     library = work / "library"
     configure = ["cmake", "--preset", "aarch64", "-S", ROOT, "-B", library, "-DFREEWAY_BUILD_TESTS=OFF"]
     compile_program = ["aarch64-linux-gnu-g++", "-std=c++20", "-O2", "-g", "-static", "-pthread", "-fno-builtin-malloc"]
-    compile_program += ["-fno-builtin-free", "-I", ROOT / "include", "-I", ROOT / "tests", "-I", ROOT / "tools", "-I", ROOT / "src"]
+    compile_program += ["-fno-builtin-free"]
+    for folder_of_headers in ("include", "tests", "tools", "src"):
+        compile_program += ["-I", ROOT / folder_of_headers]
     compile_program += [HERE / "sections_program.cc", library / "libfreeway.a", "-o", work / "sections_program"]
     build = ["cmake", "--build", library, "--target", "freeway_static"]
     for command in (configure, build, compile_program):
