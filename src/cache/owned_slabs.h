@@ -94,42 +94,35 @@ class OwnedSlabs {
     Seat* seat = find(own.name.get(), hash % count, count, claimant);
     if (seat == nullptr && calls != 0) {
       Seat& victim = seats_[(hash + calls / kPatience) % count];
-      if (revoke(victim, own.name.get(), revoker)) seat = &victim;
+      const u64 owner = victim.owner.load_relaxed();  // OPTIMISTIC: holder
+      if (revoke(victim, owner, own.name.get(), revoker)) seat = &victim;
     }
     Env::step("owned.settled");
-    Slab* slab = seat == nullptr ? nullptr : seat->slab.load_acquire();  // [A4] pairs with [R3]
+    Slab* slab = seat == nullptr ? nullptr : seat->slab.load_relaxed();  // made before the seat changed hands
     if (seat != nullptr && slab == nullptr && (slab = make()) != nullptr) seat->slab.store_release(slab);  // [R3]
     if (slab == nullptr) return leave(own), nullptr;
     own.seat.set(seat);
     return slab;
   }
 
-  // Calls f(slab) for each slab that can be had, one at a time, each the caller's alone meanwhile. The own one is given up
-  // after it: who vanishes in here takes one with it.
+  // Calls f(slab) for each slab that can be had, one at a time, each the caller's alone meanwhile. The own one comes first,
+  // and is given up: who vanishes in here takes one with it.
   template <class Revoker, class F>
   void drain(Own& own, const process::Claimant& who, const Revoker& revoker, F&& f) {
-    const bool nested = own.inside.load_relaxed() != 0;
+    const bool nested = own.inside.load_relaxed() != 0;  // the interrupted call may be in the own one
     const u64 name = name_of(own, who);
-    if (!nested) go_in(own, name);
     const u32 count = count_.load_relaxed();
+    if (!nested) go_in(own, name);
+    for (unsigned n = 0; n < count && !nested; ++n)
+      if (seats_[n].owner.load_acquire() == name) lend(seats_[n], name, 0, f);  // [A2] pairs with [R2]
     for (unsigned n = 0; n < count; ++n) {
-      Seat& seat = seats_[n];
-      Slab* slab = seat.slab.load_acquire();  // [A4] pairs with [R3]
-      if (slab == nullptr) continue;
-      u64 before = seat.owner.load_acquire();  // [A2] pairs with [R2]
-      if (before == name) {
-        if (nested) continue;  // the interrupted call may be in it
-        before = 0;
-      } else if (who.may_replace(before & ~kMark)) {
-        if (!seat.owner.cas_acquire(before, name)) continue;  // [A3] pairs with [R2]
-        before = 0;
-      } else if (!revoke(seat, name, revoker)) {
-        continue;
+      u64 before = seats_[n].owner.load_relaxed();  // OPTIMISTIC: holder
+      if (before == 0) continue;  // drained: so is all that nobody owns
+      if (who.may_replace(before & ~kMark)) {
+        if (seats_[n].owner.cas_acquire(before, name)) lend(seats_[n], name, 0, f);  // [A3] pairs with [R2]
+      } else if (revoke(seats_[n], before, name, revoker)) {
+        lend(seats_[n], name, before, f);
       }
-      f(*slab);
-      Env::step("owned.drained");
-      u64 mine = name;  // a failure: somebody is revoking it, and will
-      seat.owner.cas_release(mine, before & ~kMark);  // [R2] pairs with [A2], [A3]
     }
     own.calls.set(0);
     if (!nested) leave(own);
@@ -158,21 +151,28 @@ class OwnedSlabs {
   Seat* find(u64 name, u64 from, u32 count, const process::Claimant& who) {
     for (u32 i = 0; i < count; ++i) {
       Seat& seat = seats_[(from + i) % count];
-      u64 seen = seat.owner.load_acquire();  // [A2] pairs with [R2]
-      if (seen == name) return &seat;
-      if (who.may_replace(seen & ~kMark) && seat.owner.cas_acquire(seen, name)) return &seat;  // [A3] pairs with [R2]
+      u64 seen = seat.owner.load_relaxed();  // OPTIMISTIC: holder
+      const bool mine = seen == name || who.may_replace(seen & ~kMark);
+      if (mine && seat.owner.cas_acquire(seen, name)) return &seat;  // [A3] pairs with [R2]
     }
     return nullptr;
   }
 
-  // Takes the seat from its owner, if that is not in the slab. revoker.barrier(): a full barrier in every thread of the
+  // Calls f(slab) for a seat that is the caller's, and gives it to `next`.
+  template <class F>
+  void lend(Seat& seat, u64 name, u64 next, F&& f) {
+    if (Slab* slab = seat.slab.load_relaxed()) f(*slab);
+    Env::step("owned.drained");
+    seat.owner.cas_release(name, next);  // [R2] pairs with [A2], [A3]. A failure: somebody is revoking it, and will
+  }
+
+  // Takes the seat from its owner, if that is `seen`, and not in the slab. revoker.barrier(): a full barrier in every thread of the
   // process, false if the kernel refuses; revoker.is_inside(name): whether that thread's inside says so.
   template <class Revoker>
-  bool revoke(Seat& seat, u64 name, const Revoker& revoker) {
-    u64 seen = seat.owner.load_relaxed();  // OPTIMISTIC: holder
+  bool revoke(Seat& seat, u64 seen, u64 name, const Revoker& revoker) {
     if (seen == 0 || seen == name || (seen & kMark) != 0) return false;
     const bool early = Env::mutant("inside is read before the mark") && revoker.is_inside(seen);
-    if (!seat.owner.cas_acquire(seen, seen | kMark)) return false;  // [A3] pairs with [R2]
+    if (!seat.owner.cas_acquire(seen, seen | kMark)) return false;  // [A3] pairs with [R2]; so would the barrier
     Env::step("owned.marked");
     const bool done = Env::mutant("no barrier") || revoker.barrier();
     const bool in = Env::mutant("inside is read before the mark") ? early : revoker.is_inside(seen);

@@ -43,6 +43,7 @@ std::vector<Scenario> by_hand() {
       scenario("mm0", 1, 3, "f", "d"),  scenario("m", 1, 3, "m", "d"),    scenario("m0", 1, 3, "df", ""),
       scenario("m", 1, 3, "", "mm"),    scenario("m", 1, 3, "m", "Km"),   scenario("", 1, 3, "m", "a"),
       scenario("m", 2, 3, "d", "m"),    scenario("m", 1, 3, "cu", "m"),   scenario("m", 1, 3, "cumr", ""),
+      scenario("m", 1, 3, "", "d", "m"),
   };
 }
 
@@ -95,8 +96,9 @@ TEST(OwnedSlabsMutants, AreCaught) {
 TEST(OwnedSlabsMutants, TakingOverFromOneself) { expect_mutant_caught(forks(), "the epoch alone decides"); }
 TEST(OwnedSlabsMutants, EachMemoryOrderIsNeeded) {
   expect_orders_needed({scenario("", 1, 3, "m", "m"), scenario("", 1, 3, "m", "a"), scenario("m", 1, 3, "m", "m"),
-                        scenario("mmm1", 1, 3, "m", "f"), scenario("mm0", 1, 3, "f", "d")},
-                       "cache/owned_slabs.h");
+                        scenario("mmm1", 1, 3, "m", "f"), scenario("mm0", 1, 3, "f", "d"), scenario("m", 1, 3, "d", "m"),
+                        scenario("m", 1, 3, "d", "d"), scenario("m", 1, 3, "", "d", "m")},
+                       "cache/owned_slabs.h", {{"seen | kMark", Part::kAcquire}});  // the barrier carries it
 }
 
 }  // namespace

@@ -195,8 +195,20 @@ void let_others_work(uint64_t seed) {
 // --- What the visitor finds. -----------------------------------------------------------------------------------------
 
 // kDrained: somebody is stopped who has every CPU's slab in hand. kLeftBehind: he was, in the process that this one was
-// forked from. kCramped: others have all slabs that one may claim instead. kFirst: the process's first call.
-enum Surroundings { kPlain, kFirst, kDrained, kLeftBehind, kCramped, kNoMembarrier, kNoMunmap, kNoMmap, kSurroundings };
+// forked from. kCramped: others have all slabs that one may claim instead. kOwned: without rseq, others are in all slabs
+// that threads own. kFirst: the process's first call.
+enum Surroundings {
+  kPlain,
+  kFirst,
+  kDrained,
+  kLeftBehind,
+  kCramped,
+  kOwned,
+  kNoMembarrier,
+  kNoMunmap,
+  kNoMmap,
+  kSurroundings
+};
 
 // A system call that is refused from now on: membarrier, so that other CPUs' slabs cannot be taken out; munmap of 64
 // MiB and more, as at the kernel's limit of mappings; mmap of 1 MiB and more, so that large blocks are runs of frames.
@@ -270,6 +282,7 @@ void most(std::atomic<uint64_t>& figure, uint64_t seen) {
   if (plan.surroundings == kNoMmap) refuse(SYS_mmap, 1 << 20, ENOMEM);
   if (plan.surroundings == kDrained || plan.surroundings == kLeftBehind || plan.surroundings == kCramped)
     park_keepers(sites, "drain.taken_out", trim_once);
+  if (plan.surroundings == kOwned || plan.surroundings == kCramped) park_keepers(sites, "heap.owned", use_a_slab);
   if (plan.surroundings == kCramped) park_keepers(sites, "heap.claimed", use_a_slab);
   if (plan.surroundings == kLeftBehind) {
     const pid_t child = ::fork();
@@ -340,6 +353,7 @@ void go_on_after_first_call() {
 bool stops_there(const Plan& plan, const std::vector<Site>& sites) {
   if (!freeway::test::on_flagship() && plan.surroundings >= kDrained && plan.surroundings <= kNoMembarrier)
     return false;
+  if (plan.surroundings == kOwned && rseq_mode()) return false;
   const pid_t child = ::fork();
   if (child == 0 && plan.surroundings == kFirst) stop_a_first_call(plan);
   if (child == 0) stop_one_thread(plan, sites);

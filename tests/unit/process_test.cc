@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/auxv.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -133,11 +134,13 @@ using process::claimant;
 u64 own_thread() { return reinterpret_cast<u64>(__builtin_thread_pointer()) / 64; }
 
 TEST(Claimant, AWordHasItsThreadAndItsEpoch) {
-  for (u64 thread : {u64{1}, u64{0x1234567}, low_bits(41)})
-    for (u64 epoch : {u64{1}, u64{77}, low_bits(23)}) {
-      EXPECT_EQ(Claimant::thread(thread << 23 | epoch), thread);
-      EXPECT_EQ(Claimant::epoch(thread << 23 | epoch), epoch);
-    }
+  for (u64 thread : {u64{1}, u64{0x1234567}, low_bits(42)})
+    for (u64 epoch : {u64{1}, u64{77}, low_bits(21)})
+      for (u64 mark : {u64{0}, Claimant::kSpareBit}) {
+        EXPECT_EQ(Claimant::name(thread, epoch) & Claimant::kSpareBit, 0u);
+        EXPECT_EQ(Claimant::thread(Claimant::name(thread, epoch) | mark), thread);
+        EXPECT_EQ(Claimant::epoch(Claimant::name(thread, epoch) | mark), epoch);
+      }
 }
 
 TEST(Claimant, OnlyWhatNobodyInThisProcessCanHoldMayBeReplaced) {
@@ -229,6 +232,28 @@ TEST(Claimant, AThreadThatAsksBeforeTheOneThatForkedTakesNothingFromIt) {
                  Claimant::epoch(made.self) != Claimant::epoch(mine)};
     }), 1u);
   }
+}
+
+TEST(MayRead, ReadsWhatIsThereAndSurvivesWhatIsNot) {
+  const long page = sysconf(_SC_PAGESIZE);
+  void* memory = mmap(nullptr, static_cast<std::size_t>(page), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  auto* word = static_cast<u32*>(memory);
+  const auto address = reinterpret_cast<uptr>(memory);
+  EXPECT_TRUE(process::may_read(address, 0));
+  *word = 7;
+  EXPECT_TRUE(process::may_read(address, 7));
+  EXPECT_FALSE(process::may_read(address, 0));
+  ASSERT_EQ(mprotect(memory, static_cast<std::size_t>(page), PROT_NONE), 0);
+  EXPECT_FALSE(process::may_read(address, 7));
+  ASSERT_EQ(munmap(memory, static_cast<std::size_t>(page)), 0);
+  EXPECT_FALSE(process::may_read(address, 7));
+}
+
+TEST(Barriers, CanBeMadeByAnyThread) {
+  if (FREEWAY_EMULATED) GTEST_SKIP() << "the emulator's kernel may have none";
+  ASSERT_TRUE(process::can_make_barriers());
+  std::thread([] { EXPECT_TRUE(process::make_barrier()); }).join();
 }
 
 // A kernel that refuses the page the first time.

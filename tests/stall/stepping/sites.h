@@ -87,8 +87,9 @@ inline bool belongs_to_another_form(const Site& site) {
   const std::string& name = site.name;
   const char* const order = std::getenv("FREEWAY_PARTIAL_LIST");
   const bool lifo = order != nullptr && std::strcmp(order, "lifo") == 0;
-  if (freeway::test::on_flagship())  // only where CPUs have slabs of their own
-    return !rseq_mode() && (name.starts_with("drain.") || name == "heap.seized" || name == "heap.installed");
+  const bool of_owned_slabs = name.starts_with("owned.") || name == "heap.owned";
+  const bool of_cpus = name.starts_with("drain.") || name == "heap.seized" || name == "heap.installed";
+  if (freeway::test::on_flagship()) return rseq_mode() ? of_owned_slabs : of_cpus;
   // The layers that all share are the flagship's matter.
   if (!site.file.starts_with("engine/") && !site.file.starts_with("sync/")) return true;
   if (site.file == "engine/lfmalloc/protection.h") return rseq_mode();  // hashed heaps, and CPUs' heaps
