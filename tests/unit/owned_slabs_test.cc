@@ -242,7 +242,7 @@ TEST(OwnedSlabs, WithoutMemoryForASlabTheThreadDoesWithoutAndFindsItsSeatLater) 
 // On this processor, with this kernel's barriers: the proof in the header, tried.
 TEST(OwnedSlabs, BetweenThreadsASlabHasOneUser) {
   constexpr u64 kRunning = 4;
-  constexpr u32 kRounds = 200000;
+  constexpr u64 kChanges = 2000;
   if (syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) != 0) GTEST_SKIP() << "no membarrier";
   World world(2);
   struct Real {
@@ -257,7 +257,8 @@ TEST(OwnedSlabs, BetweenThreadsASlabHasOneUser) {
     threads.emplace_back([&, t] {
       Slabs::Own& own = world.own[t];
       const unsigned c = 20;
-      for (u32 i = 0; i < kRounds; ++i) {
+      for (u32 i = 0; changes.load_relaxed() < kChanges; ++i) {
+        if (i % 256 == 0) std::this_thread::yield();  // while it is out
         Slab* slab = world.slabs.enter(own);
         if (slab == nullptr) {
           if (i % 16 == 0) own.calls.set(Slabs::kPatience * static_cast<u32>(1 + i / 16 % 2));
@@ -276,7 +277,7 @@ TEST(OwnedSlabs, BetweenThreadsASlabHasOneUser) {
       }
     });
   for (auto& thread : threads) thread.join();
-  EXPECT_GT(changes.load_relaxed(), kRunning);
+  EXPECT_LE(made.load_relaxed(), 2u);
 }
 
 }  // namespace
