@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 #
-# What is installed: the headers, both libraries, the paper engines, the command and its page, a CMake package (Freeway::freeway,
+# What is installed: the headers, both libraries, the script for gdb, the paper engines, the command and its page, a CMake package (Freeway::freeway,
 # Freeway::freeway_static) and a pkg-config file.
 include(CMakePackageConfigHelpers)
 
@@ -10,6 +10,9 @@ install(TARGETS freeway_shared freeway_static EXPORT FreewayTargets
 foreach(engine ${freeway_engines})
   install(TARGETS freeway_${engine} LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" NAMELINK_SKIP)
 endforeach()
+# gdb loads it by this name, beside the library.
+install(FILES "${PROJECT_SOURCE_DIR}/tools/gdb/freeway_gdb.py" DESTINATION "${CMAKE_INSTALL_LIBDIR}"
+  RENAME "${freeway_gdb_script}")
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/freeway" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
   FILES_MATCHING PATTERN "*.h")
 if(TARGET freeway_command)
