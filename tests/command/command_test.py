@@ -354,6 +354,39 @@ class WhatCannotBePreloaded(InAFolder):
         self.assert_refused(str(self.executable("narrow", bytes(true))), "another C library or processor")
 
 
+class Sanitizers(InAFolder):
+    """A program that looks for errors in its use of malloc is run, with a warning."""
+
+    def built_with(self, *options: str) -> Path:
+        compiler = shutil.which("cc") or shutil.which("c++")
+        assert compiler is not None
+        program = self.folder / f"program{''.join(options)}"
+        source = self.folder / "program.c"
+        source.write_text("int main(void) { return 0; }\n")
+        subprocess.run([compiler, *options, str(source), "-o", str(program)], check=True, capture_output=True)
+        return program
+
+    def test_each_is_named_and_the_program_runs(self) -> None:
+        for option, name in (("thread", "Thread"), ("leak", "Leak"), ("address", "Address")):
+            program = self.built_with(f"-fsanitize={option}")
+            said = freeway("run", "--", str(program)).stderr
+            self.assertTrue(said.startswith(f"freeway: {program} is built with {name}Sanitizer, "), said)
+
+    def test_of_a_script_it_is_its_interpreter_s(self) -> None:
+        script = self.executable("script", f"#!{self.built_with('-fsanitize=thread')}\n".encode())
+        self.assertIn("is built with ThreadSanitizer", freeway("run", str(script)).stderr)
+
+    def test_other_programs_get_no_warning(self) -> None:
+        outcome = freeway("run", "--", str(self.built_with()))
+        self.assertEqual((outcome.returncode, outcome.stderr), (0, ""))
+
+    def test_file_that_ends_early_is_no_trouble(self) -> None:
+        whole = self.built_with("-fsanitize=thread").read_bytes()
+        for length in (4, 5, 63, 64, 100, 700):
+            outcome = freeway("run", str(self.executable("short", whole[:length])))
+            self.assertGreater(outcome.returncode, 0, outcome.stderr)
+
+
 class Options(unittest.TestCase):
     def test_list_is_the_library_s_own(self) -> None:
         env = {**os.environ, "LD_PRELOAD": str(LIBRARY), "FREEWAY_HELP": "1"}

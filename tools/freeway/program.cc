@@ -2,7 +2,6 @@
 #include "program.h"
 
 #include <elf.h>
-#include <link.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
@@ -12,8 +11,9 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
-#include <vector>
+#include <string_view>
 
+#include "elf_file.h"
 #include "report.h"
 
 namespace freeway_command {
@@ -24,34 +24,16 @@ namespace fs = std::filesystem;
 // What a file asks the kernel for in order to be run.
 struct Header {
   enum Kind { kUnknown, kScript, kElf } kind = kUnknown;
-  std::string interpreter;  // of a script: the program that reads it; of ELF: the loader, empty if it has none (static)
+  std::string interpreter;  // of a script: the program that reads it
+  ElfFile elf = {};         // of an executable file
 };
-
-Header read_elf(std::ifstream& file, const ElfW(Ehdr)& elf) {
-  // The sizes of another class or byte order are not ours: such a file has no loader that would do.
-  const bool ours = elf.e_ident[EI_CLASS] == (sizeof(void*) == 8 ? ELFCLASS64 : ELFCLASS32) &&
-                    elf.e_phentsize == sizeof(ElfW(Phdr));
-  if (!ours) return {Header::kElf, "of another word size"};
-  std::vector<ElfW(Phdr)> parts(elf.e_phnum);
-  file.seekg(static_cast<std::streamoff>(elf.e_phoff));
-  if (!file.read(reinterpret_cast<char*>(parts.data()), static_cast<std::streamsize>(parts.size() * sizeof(parts[0]))))
-    return {};
-  for (const auto& part : parts) {
-    if (part.p_type != PT_INTERP) continue;
-    std::string name(part.p_filesz, 0);
-    file.seekg(static_cast<std::streamoff>(part.p_offset));
-    file.read(name.data(), static_cast<std::streamsize>(name.size()));
-    return {Header::kElf, name.c_str()};
-  }
-  return {Header::kElf, {}};
-}
 
 Header read_header(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  ElfW(Ehdr) elf{};
-  file.read(reinterpret_cast<char*>(&elf), sizeof(elf));
-  if (file.gcount() == sizeof(elf) && memcmp(elf.e_ident, ELFMAG, SELFMAG) == 0) return read_elf(file, elf);
-  if (file.gcount() < 2 || memcmp(elf.e_ident, "#!", 2) != 0) return {};
+  char magic[SELFMAG] = {};
+  file.read(magic, sizeof(magic));
+  if (file.gcount() == sizeof(magic) && memcmp(magic, ELFMAG, SELFMAG) == 0) return {Header::kElf, {}, read_elf(file)};
+  if (file.gcount() < 2 || memcmp(magic, "#!", 2) != 0) return {};
   file.clear();
   file.seekg(2);
   std::string line, interpreter;
@@ -72,6 +54,22 @@ bool gains_rights(const std::string& path) {
 bool is_executable(const std::string& path) {
   std::error_code error;
   return fs::is_regular_file(path, error) && access(path.c_str(), X_OK) == 0;
+}
+
+// What the kernel executes for the program at `path`, which may be a script.
+struct Executed {
+  std::string path;
+  Header header;
+};
+
+Executed executed(const std::string& path) {
+  constexpr int kInterpreters = 5;  // the kernel follows no more scripts of scripts
+  Executed found{path, read_header(path)};
+  for (int i = 0; found.header.kind == Header::kScript && i < kInterpreters; ++i) {
+    found.path = found.header.interpreter;
+    found.header = read_header(found.path);
+  }
+  return found;
 }
 
 std::string file_name(const std::string& path) { return fs::path(path).filename().native(); }
@@ -98,22 +96,36 @@ Program find_program(const std::string& name) {
 bool is_script(const std::string& path) { return read_header(path).kind != Header::kElf; }
 
 std::string obstacle(const std::string& path) {
-  constexpr int kInterpreters = 5;  // the kernel follows no more scripts of scripts
-  std::string program = path;
-  Header header = read_header(program);
-  for (int i = 0; header.kind == Header::kScript && i < kInterpreters; ++i) {
-    program = header.interpreter;
-    header = read_header(program);
-  }
+  const auto [program, header] = executed(path);
   if (header.kind != Header::kElf) return {};  // not readable, or the kernel knows more than we do
-  if (header.interpreter.empty())
+  if (header.elf.loader.empty())
     return program + " is statically linked: no library can be preloaded into it (link it with libfreeway.a instead)";
-  const std::string loader = file_name(header.interpreter), ours = file_name(read_header("/proc/self/exe").interpreter);
+  const std::string loader = file_name(header.elf.loader), ours = file_name(read_header("/proc/self/exe").elf.loader);
   if (loader != ours)
     return program + " is for another C library or processor than Freeway: its loader is " + loader + ", ours is " + ours;
   if (gains_rights(program))
     return program + " runs with more rights than you have (setuid, setgid or capabilities), so the loader ignores "
                      "LD_PRELOAD; start `freeway run` from inside it instead";
+  return {};
+}
+
+std::string sanitizer_of(const std::string& path) {
+  struct Sanitizer {
+    const char* name;
+    std::string_view start;    // what programs built with it call first
+    std::string_view library;  // where it is a library of its own
+  };
+  static constexpr Sanitizer kSanitizers[] = {{"ThreadSanitizer", "__tsan_init", "libtsan.so"},
+                                              {"AddressSanitizer", "__asan_init", "libasan.so"},
+                                              {"LeakSanitizer", "__lsan_init", "liblsan.so"},
+                                              {"MemorySanitizer", "__msan_init", "libmsan.so"}};
+  const std::string names = executed(path).header.elf.dynamic_strings;
+  for (std::size_t at = 0; at < names.size(); at = names.find('\0', at) + 1) {
+    const std::string_view name = names.c_str() + at;
+    for (const Sanitizer& sanitizer : kSanitizers)
+      if (name == sanitizer.start || name.starts_with(sanitizer.library)) return sanitizer.name;
+    if (names.find('\0', at) == std::string::npos) break;
+  }
   return {};
 }
 

@@ -18,6 +18,10 @@ Program find_program(const std::string& name);
 // are judged by their interpreter.
 std::string obstacle(const std::string& path);
 
+// The sanitizer that the program at `path` was built with; empty if there is none, or it is known by no dynamic symbol
+// and no library (GCC's, linked statically). Scripts likewise.
+std::string sanitizer_of(const std::string& path);
+
 // Whether the program at `path` is a script.
 bool is_script(const std::string& path);
 

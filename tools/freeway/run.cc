@@ -129,6 +129,12 @@ int run(char** argv) {
   if (library.path.empty()) return fail(kOwnFailure, library.fault);
   if (const std::string why = obstacle(program.path); !why.empty()) return fail(kOwnFailure, why);
 
+  if (const std::string sanitizer = sanitizer_of(program.path); !sanitizer.empty())
+    std::fprintf(stderr,
+                 "freeway: %s is built with %s, which does not see Freeway's malloc and free: it misses errors, or complains "
+                 "where there are none\n",
+                 program.path.c_str(), sanitizer.c_str());
+
   const char* previous = std::getenv("LD_PRELOAD");
   setenv("LD_PRELOAD", preload_with(previous != nullptr ? previous : "", library).c_str(), 1);
   return report ? run_and_report(program, argv) : become(program.path, argv);

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+#include "elf_file.h"
+
+#include <elf.h>
+#include <link.h>
+
+#include <vector>
+
+namespace freeway_command {
+namespace {
+
+constexpr std::size_t kMost = 1 << 26;  // bytes of a piece; a longer one is a damaged file
+
+// `count` of what lies at `offset`; none if the file ends before.
+template <class T>
+std::vector<T> pieces(std::ifstream& file, std::size_t offset, std::size_t count) {
+  if (count > kMost / sizeof(T)) return {};
+  std::vector<T> all(count);
+  file.clear();
+  file.seekg(static_cast<std::streamoff>(offset));
+  if (!file.read(reinterpret_cast<char*>(all.data()), static_cast<std::streamsize>(count * sizeof(T)))) return {};
+  return all;
+}
+
+std::string text(std::ifstream& file, std::size_t offset, std::size_t bytes) {
+  const std::vector<char> all = pieces<char>(file, offset, bytes);
+  return {all.begin(), all.end()};
+}
+
+std::string dynamic_strings(std::ifstream& file, const std::vector<ElfW(Phdr)>& parts, const ElfW(Phdr)& dynamic) {
+  std::size_t address = 0, bytes = 0;
+  for (const auto& entry : pieces<ElfW(Dyn)>(file, dynamic.p_offset, dynamic.p_filesz / sizeof(ElfW(Dyn)))) {
+    if (entry.d_tag == DT_STRTAB) address = entry.d_un.d_ptr;
+    if (entry.d_tag == DT_STRSZ) bytes = entry.d_un.d_val;
+  }
+  for (const auto& part : parts)
+    if (part.p_type == PT_LOAD && address >= part.p_vaddr && address - part.p_vaddr < part.p_filesz)
+      return text(file, part.p_offset + (address - part.p_vaddr), bytes);
+  return {};
+}
+
+}  // namespace
+
+ElfFile read_elf(std::ifstream& file) {
+  const auto headers = pieces<ElfW(Ehdr)>(file, 0, 1);
+  if (headers.empty()) return {};
+  const ElfW(Ehdr)& elf = headers[0];
+  // The sizes of another class or byte order are not ours: such a file has no loader that would do.
+  const bool ours = elf.e_ident[EI_CLASS] == (sizeof(void*) == 8 ? ELFCLASS64 : ELFCLASS32) &&
+                    elf.e_phentsize == sizeof(ElfW(Phdr));
+  if (!ours) return {"of another word size", {}};
+  ElfFile found;
+  const auto parts = pieces<ElfW(Phdr)>(file, elf.e_phoff, elf.e_phnum);
+  for (const auto& part : parts) {
+    if (part.p_type == PT_INTERP) found.loader = text(file, part.p_offset, part.p_filesz).c_str();
+    if (part.p_type == PT_DYNAMIC) found.dynamic_strings = dynamic_strings(file, parts, part);
+  }
+  return found;
+}
+
+}  // namespace freeway_command

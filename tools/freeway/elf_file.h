@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+// elf_file.h: what an executable file says of how it wants to be loaded.
+#pragma once
+
+#include <fstream>
+#include <string>
+
+namespace freeway_command {
+
+struct ElfFile {
+  std::string loader;           // empty: linked statically
+  std::string dynamic_strings;  // names of its dynamic symbols and of the libraries that it needs, a NUL after each
+};
+
+// Reads `file`, which begins with ELF's magic number. Of another word size or byte order: only says so, as `loader`.
+ElfFile read_elf(std::ifstream& file);
+
+}  // namespace freeway_command
