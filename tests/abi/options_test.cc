@@ -38,7 +38,8 @@ TEST(Options, NothingIsPrintedByDefault) {
 TEST(Options, RightValuesGetNoWord) {
   for (const char* option :
        {"FREEWAY_RSEQ=0", "FREEWAY_RSEQ=1", "FREEWAY_ON_ERROR=abort", "FREEWAY_ON_ERROR=report", "FREEWAY_HARDEN=0",
-        "FREEWAY_HARDEN=1", "FREEWAY_STATS=0", "FREEWAY_VERBOSE=0", "FREEWAY_HELP=0"}) {
+        "FREEWAY_HARDEN=1", "FREEWAY_STATS=0", "FREEWAY_DEEPBIND=0", "FREEWAY_DEEPBIND=1", "FREEWAY_VERBOSE=0",
+        "FREEWAY_HELP=0"}) {
     const Outcome outcome = run_scenario("UsesTheHeap", 0, {option});
     EXPECT_TRUE(outcome.succeeded()) << option;
     EXPECT_EQ(outcome.err, "") << option;
@@ -83,7 +84,8 @@ TEST(Options, HelpListsThemAll) {
   EXPECT_TRUE(outcome.succeeded());
   EXPECT_EQ(outcome.out, "");
   for (const char* name :
-       {"FREEWAY_RSEQ", "FREEWAY_ON_ERROR", "FREEWAY_HARDEN", "FREEWAY_STATS", "FREEWAY_VERBOSE", "FREEWAY_HELP"})
+       {"FREEWAY_RSEQ", "FREEWAY_ON_ERROR", "FREEWAY_HARDEN", "FREEWAY_STATS", "FREEWAY_DEEPBIND", "FREEWAY_VERBOSE",
+        "FREEWAY_HELP"})
     EXPECT_NE(outcome.err.find(name), std::string::npos) << outcome.err;
 }
 
@@ -114,9 +116,29 @@ TEST(Options, StatsAsJsonGoToTheFile) {
 }
 
 TEST(Options, StatsToAFileThatCannotBeWrittenIsOneLine) {
-  const Outcome outcome = run_scenario("UsesTheHeap", 0, {"FREEWAY_STATS=json:/nonexistent/directory/file"});
+  const std::string too_long = "FREEWAY_STATS=json:/" + std::string(10'000, '%');
+  for (const char* option :
+       {"FREEWAY_STATS=json:/nonexistent/directory/file", "FREEWAY_STATS=text:/nonexistent/%p/%", too_long.c_str()}) {
+    const Outcome outcome = run_scenario("UsesTheHeap", 0, {option});
+    EXPECT_TRUE(outcome.succeeded());
+    EXPECT_EQ(lines_in(outcome.err), 1) << outcome.err;
+  }
+}
+
+TEST(Options, StatsAsTextAreThoseOfStandardError) {
+  char folder[] = "/tmp/freeway-stats-XXXXXX";
+  ASSERT_NE(mkdtemp(folder), nullptr);
+  const std::string path = std::string(folder) + "/%%-%q-%";
+  const Outcome outcome = run_scenario("UsesTheHeap", 0, {("FREEWAY_STATS=text:" + path).c_str()});
   EXPECT_TRUE(outcome.succeeded());
-  EXPECT_EQ(lines_in(outcome.err), 1) << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+  std::stringstream text;
+  const std::string written = std::string(folder) + "/%-%q-%";
+  text << std::ifstream(written).rdbuf();
+  unlink(written.c_str());
+  EXPECT_EQ(rmdir(folder), 0) << "what is no %p and no %% stays as it is";
+  EXPECT_TRUE(text.str().starts_with("freeway: what the heap did (")) << text.str();
+  EXPECT_NE(text.str().find(", process "), std::string::npos) << text.str();
 }
 
 TEST(Options, VerboseSaysWhichPathIsUsed) {

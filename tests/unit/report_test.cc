@@ -51,6 +51,13 @@ TEST(Line, NumbersAreThoseOfPrintf) {
   });
 }
 
+TEST(Line, AStringIsOneOfJson) {
+  EXPECT_EQ(text(Line().string("plain text")), "\"plain text\"");
+  EXPECT_EQ(text(Line().string("a\"b\\c\nd\xe9")), "\"a\\\"b\\\\c?d?\"");
+  EXPECT_EQ(text(Line().string("")), "\"\"");
+  EXPECT_EQ(text(Line().string(std::string(500, '"').c_str())).size(), 2u + 2 * 100);
+}
+
 TEST(Line, TextIsPaddedOnTheRight) {
   for (const char* s : {"", "a", "four", "something longer"})
     for (std::size_t width = 0; width < 30; ++width) {
