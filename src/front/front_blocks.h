@@ -176,15 +176,15 @@ void* Front<E>::reallocate(void* block, std::size_t bytes, const void* caller) {
   return refused();
 }
 
-// Resizes the large block in place, or moves its mapping and changes `address`; false: it is as it was.
+// Resizes the large block in place, or moves its pages and changes `address`; false: it is as it was.
 template <Engine E>
 bool Front<E>::resize_large(uptr& address, FrameInfo info, std::size_t bytes) {
   LargeBlocks<Machine>& large = substrate_.large();
   const std::size_t prefix = prefix_of(address);
   const uptr base = address - prefix;
-  if (!large.resize(base, info, bytes + prefix, process::coarse_time_ns())) {
-    if (info.kind() != FrameInfo::kHuge || bytes + prefix < large.huge_from() * kFrameSize) return false;
-    const uptr moved = large.move_huge(base, info, bytes + prefix);
+  const u64 now = process::coarse_time_ns();
+  if (!large.resize(base, info, bytes + prefix, now)) {
+    const uptr moved = large.move(base, info, bytes + prefix, now);
     if (moved == 0) return false;
     address = moved + prefix;
   }
@@ -196,7 +196,13 @@ template <Engine E>
 void* Front<E>::move_block(void* block, std::size_t old_bytes, std::size_t bytes, const void* caller) {
   void* other = obtain(bytes);
   if (other == nullptr) return nullptr;
-  memcpy(other, block, bytes < old_bytes ? bytes : old_bytes);
+  using Large = LargeBlocks<Machine>;
+  const std::size_t kept = bytes < old_bytes ? bytes : old_bytes;
+  const auto from = reinterpret_cast<uptr>(block);
+  if (kept >= Large::kLiftFrames * kFrameSize && from % kFrameSize == 0)  // its pages could not be moved
+    Large::carry(from, reinterpret_cast<uptr>(other), kept);
+  else
+    memcpy(other, block, kept);
   release(block, caller);
   return other;
 }

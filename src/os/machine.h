@@ -38,6 +38,10 @@ struct Machine {
   static bool move(uptr from, std::size_t old_bytes, uptr to, std::size_t new_bytes) {
     return vm::move(from, old_bytes, to, new_bytes);
   }
+  static bool move_out(uptr from, std::size_t bytes, uptr to) { return vm::move_out(from, bytes, to); }
+  static void copy(uptr to, uptr from, std::size_t bytes) {
+    __builtin_memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
+  }
   static bool resize(uptr address, std::size_t old_bytes, std::size_t new_bytes) {
     return vm::resize(address, old_bytes, new_bytes);
   }

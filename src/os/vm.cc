@@ -26,6 +26,8 @@ constexpr u64 kHugePage = 14;                       // MADV_HUGEPAGE
 constexpr u64 kWipeOnFork = 18;                     // MADV_WIPEONFORK
 constexpr u64 kDontNeedLocked = 24;                 // MADV_DONTNEED_LOCKED, since Linux 5.18
 constexpr u64 kMoveTo = 1 | 2;                      // MREMAP_MAYMOVE | MREMAP_FIXED
+constexpr u64 kLeaveSource = 4;                     // MREMAP_DONTUNMAP, since Linux 5.7
+constexpr u64 kCold = 20;                           // MADV_COLD, since Linux 5.4
 
 bool failed(long result) { return result < 0 && result >= -4095; }
 
@@ -272,20 +274,40 @@ bool can_move(std::size_t more_bytes) {
   return probe != 0;
 }
 
-bool move(uptr from, std::size_t old_bytes, uptr to, std::size_t new_bytes) {
+namespace {
+
+bool move_as(u64 flags, uptr from, std::size_t old_bytes, uptr to, std::size_t new_bytes) {
   tsan::before_unmap();
-  const long result = raw_syscall(SYS_mremap, from, old_bytes, new_bytes, kMoveTo, to);
+  const long result = raw_syscall(SYS_mremap, from, old_bytes, new_bytes, flags, to);
   tsan::after_map();
-  if (!failed(result)) return forget_mapping(from), true;
-  if (result == -ENOSYS || result == -EPERM) {  // it did not even look
+  if (!failed(result)) {
+    if (flags == kMoveTo) forget_mapping(from);  // else it is still there
+    return true;
+  }
+  // It did not even look; nor at a flag that it does not know.
+  if (result == -ENOSYS || result == -EPERM || (result == -EINVAL && flags != kMoveTo)) {
     release(to, new_bytes);
     return false;
   }
   // If the place is free now the kernel has ended the reservation. If not, it is still ours, or already another's.
-  const u64 flags = kPrivateAnonymous | kNoReserve | MAP_FIXED_NOREPLACE;
-  const long seen = raw_syscall(SYS_mmap, to, page_size(), 0, flags, ~u64{0}, 0);
+  const u64 probe = kPrivateAnonymous | kNoReserve | MAP_FIXED_NOREPLACE;
+  const long seen = raw_syscall(SYS_mmap, to, page_size(), 0, probe, ~u64{0}, 0);
   if (!failed(seen)) release(static_cast<uptr>(seen), page_size());
   if (static_cast<uptr>(seen) != to) abandoned.fetch_add_relaxed(1);
+  return false;
+}
+
+}  // namespace
+
+bool move(uptr from, std::size_t old_bytes, uptr to, std::size_t new_bytes) {
+  return move_as(kMoveTo, from, old_bytes, to, new_bytes);
+}
+
+bool move_out(uptr from, std::size_t bytes, uptr to) {
+  // Moving pages out of a locked mapping would unlock all of it. A locked page is refused to be called cold.
+  if (raw_syscall(SYS_madvise, from, page_size(), kCold) == 0)
+    return move_as(kMoveTo | kLeaveSource, from, bytes, to, bytes);
+  release(to, bytes);
   return false;
 }
 

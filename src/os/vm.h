@@ -43,6 +43,9 @@ bool can_move(std::size_t more_bytes);
 // that place already: what is there may not be released. (Where the kernel refuses earlier, as at the mapping limit, the
 // reservation stays: address space is lost, no memory.)
 bool move(uptr from, std::size_t old_bytes, uptr to, std::size_t new_bytes);
+// The same for a part of a mapping, which stays accessible where it was and reads as zero afterwards. Not offered before
+// Linux 5.7, nor for locked memory.
+bool move_out(uptr from, std::size_t bytes, uptr to);
 // Changes the size of a mapping where it is. False: nothing changed.
 bool resize(uptr address, std::size_t old_bytes, std::size_t new_bytes);
 enum class Answer { kDone, kRefused, kNotOffered };  // kRefused: this time

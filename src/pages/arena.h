@@ -102,13 +102,19 @@ class Arena {
     return take_short(frames, alignment);
   }
 
-  // Gives the frames [address, address + frames) back, all of them dirty now. They need not be a whole run (trim).
-  void give(uptr address, std::size_t frames) {
-    each_part(address, frames, [this](std::size_t chunk, u64 mask) {
-      if (Env::mutant("given before it is dirty")) release_bits(chunk, mask);
-      if ((chunks_[chunk].dirty.load_relaxed() & mask) != mask) chunks_[chunk].dirty.fetch_or_relaxed(mask);
+  // Gives the frames [address, address + frames) back, all of them dirty now, or `zero`: their memory has gone already.
+  // They need not be a whole run (trim).
+  void give(uptr address, std::size_t frames, bool zero = false) {
+    each_part(address, frames, [this, zero](std::size_t chunk, u64 mask) {
+      auto& dirty = chunks_[chunk].dirty;
+      const bool too_early = Env::mutant(zero ? "zeros given too early" : "given before it is dirty");
+      if (too_early) release_bits(chunk, mask);
+      if (zero)
+        dirty.fetch_and_relaxed(~mask);
+      else if ((dirty.load_relaxed() & mask) != mask)
+        dirty.fetch_or_relaxed(mask);
       Env::step("arena.giving");
-      if (!Env::mutant("given before it is dirty")) release_bits(chunk, mask);
+      if (!too_early) release_bits(chunk, mask);
       return true;
     });
   }

@@ -64,6 +64,15 @@ class Frames {
     tick(now);
   }
 
+  // The same for frames whose memory has gone already: all of them read as zero.
+  void give_zero(uptr address, std::size_t frames, u64 now) {
+    Arena<Env>* arena = arena_of(address);
+    FREEWAY_CHECK(arena != nullptr);
+    policy_.on_give_zero(frames);
+    arena->give(address, frames, /*zero=*/true);
+    tick(now);
+  }
+
   // Purges what the policy does not let stay; for slow paths to call now and then.
   void tick(u64 now) {
     if (policy_.doubts(now)) look_for_lost();
@@ -82,6 +91,12 @@ class Frames {
     });
     if (end == PurgeEnd::kExhausted) policy_.on_exhausted();
     if (end == PurgeEnd::kRefused) policy_.on_refused();
+  }
+
+  // Gives back the memory of so many free dirty frames, or of all there are: as much is about to be used elsewhere.
+  void purge_some(std::size_t frames) {
+    const std::size_t dirty = policy_.dirty();
+    if (dirty != 0) purge_to(dirty > frames ? dirty - frames : 0);
   }
 
   Arena<Env>* arena_of(uptr address) {

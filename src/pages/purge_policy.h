@@ -69,6 +69,8 @@ class PurgePolicy {
     dirty_.fetch_add_relaxed(frames);
   }
 
+  void on_give_zero(std::size_t frames) { live_.fetch_sub_relaxed(frames); }
+
   void on_purge(std::size_t frames) {
     fewer_dirty(frames);
     on_purge_bytes(frames * kFrameSize);

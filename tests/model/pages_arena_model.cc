@@ -5,6 +5,7 @@
 // World     three chunks, all accessible but where a scenario says otherwise. Which frames are free, which are dirty
 //           and which runs threads own at the start is the scenario's; all others are owned by nobody who moves
 // Scripts   t<n> take n frames   a<n> take n at a multiple of n   g give the oldest run   h give its first frame
+//           z give the oldest run, whose memory has gone already
 //           e<n> take the n frames behind the oldest run          p purge all that is free and dirty
 // Promises  a frame has one owner (each writes to it); what is free and said to be zero is; at the end every used frame
 //           belongs to somebody, and a search finds every free one. With a thread stopped for ever: what is used and
@@ -101,6 +102,14 @@ struct ArenaProgram {
         if (mine.any()) {
           hand = mine.oldest().frames;
           give(mine.remove());
+        }
+        break;
+      case 'z':
+        if (mine.any()) {
+          hand = mine.oldest().frames;
+          const FrameRun run = mine.remove();
+          kernel.each_frame(address(run.first), run.frames * kFrameSize, [](auto& content) { content.set(0); });
+          arena.give(address(run.first), run.frames, /*zero=*/true);
         }
         break;
       case 'h':
@@ -219,6 +228,8 @@ std::vector<Scenario> one_chunk() {
       scenario("two long runs of three do not fit", {{7}, {}, {}, {"t2g", "t2g", ""}}),
       scenario("aligned runs", {{0x3e}, {}, {}, {"a2g", "t1a2", ""}}),
       scenario("given and taken, dirty and not", {{6}, {2}, {{0, 1}}, {"gt2", "t1g", ""}}),
+      scenario("given as zeros, taken, given, taken", {{0}, {1}, {{0, 1}}, {"z", "t1gt1", ""}}),
+      scenario("given as zeros and as dirty, purged", {{2}, {2}, {{0, 1}, {2, 1}}, {"z", "g", "p"}}),
       scenario("taken and purged", {{3}, {3}, {}, {"t1g", "p", ""}}),
       scenario("given and purged", {{2}, {2}, {{0, 1}, {2, 1}}, {"g", "g", "p"}}),
       scenario("purged by two", {{5}, {5}, {}, {"p", "p", ""}}),
@@ -320,6 +331,9 @@ TEST(PagesArenaMutants, AHintMovedOnByAnotherIsCaught) {
 }
 TEST(PagesArenaMutants, GivingBeforeMarkingDirtyIsCaught) {
   expect_mutant_caught(all_scenarios(), "given before it is dirty");
+}
+TEST(PagesArenaMutants, GivingZerosBeforeTheyAreCleanIsCaught) {
+  expect_mutant_caught(all_scenarios(), "zeros given too early");
 }
 TEST(PagesArenaMutants, GivingAPurgedRunBeforeItIsCleanIsCaught) {
   expect_mutant_caught(all_scenarios(), "given before it is clean");

@@ -5,7 +5,7 @@
 // World     one chunk of the primary arena; places for mappings, lowest first, so that addresses come back at once; a
 //           kernel that may refuse to end or to move a mapping (each call is tried both ways)
 // Scripts   t<n> take a block of n frames     g free the oldest     r<n> resize the oldest to n frames     m<n> move it
-//           d free the block that all know     R<n> resize that one
+//           d free the block that all know     R<n> resize that one     M<n> move it
 //           in the setup also: A B give the newest block to that thread     S let all know it
 // Promises  a block has one owner, is zero where it is said to be, and is described by its own entry and no other; a
 //           block is freed once; at the end nothing is described that nobody owns, no frame and no mapping is lost, and
@@ -37,6 +37,7 @@ struct LargeScript {
   const char* setup;
   const char* thread[3];
   bool may_refuse = false;
+  std::size_t lift_from = LargeBlocks<PagesEnv>::kLiftFrames;
 };
 
 struct Block {
@@ -78,7 +79,7 @@ struct LargeProgram {
     chunk.dirty.store_relaxed(0);
     the_map.init(PagesKernel::kArena, kChunkFrames, nullptr, infos);
     the_map.set(PagesKernel::kPlaces, 1, FrameInfo{}, 0);  // the leaf is there
-    large.init(&frames, &the_map, script.huge_from);
+    large.init(&frames, &the_map, script.huge_from, script.lift_from);
     follow(script.setup, kThreads);
     kernel.settle();
     kernel.may_refuse_releases = kernel.may_refuse_moves = script.may_refuse;
@@ -133,10 +134,11 @@ struct LargeProgram {
       case 'm':
         if (mine.any()) {
           const FrameInfo info = info_of(mine.oldest());
-          if (info.kind() != FrameInfo::kHuge) break;
           const Block block = mine.remove();
-          const uptr target = large.move_huge(block.address, info, bytes);
+          const uptr target = large.move(block.address, info, bytes, kNow);
           mine.add(target == 0 ? block : Block{target, move.number});
+          kernel.each_frame(mine.newest().address, block.frames * kFrameSize,
+                            [](auto& content) { model_check(content.get() != 0, "contents are where the block is"); });
           kernel.write(mine.newest().address, mine.newest().frames);
         }
         break;
@@ -147,6 +149,13 @@ struct LargeProgram {
       case 'R':
         if (const FrameInfo info = the_map.get(shared.address); info.kind() != FrameInfo::kNothing)
           large.resize(shared.address, info, bytes, kNow);
+        break;
+      case 'M':
+        if (const FrameInfo info = the_map.get(shared.address); info.kind() != FrameInfo::kNothing)
+          if (const uptr target = large.move(shared.address, info, bytes, kNow)) {
+            model_check(++frees == 1, "a block is freed or moved, once");
+            mine.add({target, move.number});
+          }
         break;
       case 'A':
         blocks[0].add(mine.remove_newest());
@@ -254,11 +263,26 @@ std::vector<Scenario> runs() {
   };
 }
 
+constexpr std::size_t kLift = 2;
+std::vector<Scenario> lifts() {
+  return {
+      scenario("lifted, and its frames are taken", {kRuns, "t2A", {"m3", "t2", ""}, false, kLift}),
+      scenario("lifted and freed, and its frames are taken", {kRuns, "t2A", {"m3g", "t2g", ""}, false, kLift}),
+      scenario("lifted, and moved since it has no room", {kRuns, "t2A", {"m5", "t2", ""}, false, kLift}),
+      scenario("lifted and freed by another", {kRuns, "t2S", {"M3", "d", ""}, false, kLift}),
+      scenario("lifted by two, the same block", {kRuns, "t2S", {"M3", "M3", ""}, false, kLift}),
+      scenario("a lift that may be refused", {kRuns, "t2A", {"m3", "t2", ""}, true, kLift}),
+      scenario("a lift that may have to come back", {kRuns, "t2A", {"m5", "t2", ""}, true, kLift}),
+  };
+}
+
 // Left to the long tests.
 std::vector<Scenario> larger() {
   return {
       scenario("freed while it grows", {kRuns, "t2S", {"d", "R3", ""}}),
       scenario("mappings that may not end, another is made", {kHuge, "t2At2B", {"g", "g", "t2g"}, true}),
+      scenario("lifted by two", {kRuns, "t2At2B", {"m3", "m3", ""}, false, kLift}),
+      scenario("lifts that may have to come back", {kRuns, "t2At2B", {"m5g", "m5", "t2"}, true, kLift}),
       scenario("moved and freed, which may be refused", {kHuge, "t2At2B", {"m3g", "m3g", ""}, true}),
   };
 }
@@ -268,13 +292,15 @@ std::vector<Scenario> long_scripts() {
       scenario("mappings", {kHuge, "t2At2B", {"gt3r2m4g", "m3r2gt2g", "t2m5gt4g"}}),
       scenario("mappings, and refusals", {kHuge, "t2At2B", {"gt3m4g", "m3gt2g", "t2gt4m5g"}, true}),
       scenario("runs", {kRuns, "t20t20t3At2B", {"r5gt4g", "gt3r1g", "t9r8gt2g"}}),
+      scenario("lifts", {kRuns, "t2At3B", {"m3gt2m5g", "m5r3gt2g", "t2m4gt3g"}, false, kLift}),
+      scenario("lifts, and refusals", {kRuns, "t2At3B", {"m3gt2m5g", "m5r3gt2g", "t2m4gt3g"}, true, kLift}),
       scenario("both", {kHuge, "t1At2B", {"gt1gt2g", "r3gt1gt2", "t2gt1t1g"}, true}),
   };
 }
 
 std::vector<Scenario> all_scenarios() {
   std::vector<Scenario> all = mappings();
-  for (auto* some : {&refusals, &runs})
+  for (auto* some : {&refusals, &runs, &lifts})
     for (Scenario& each : some()) all.push_back(each);
   return all;
 }
@@ -288,9 +314,12 @@ TEST(PagesLargeModel, MappingsHaveOneOwnerAndOneEntry) { expect_hold(mappings())
 TEST(PagesLargeModel, WhatTheKernelRefusesIsNotLost) { expect_hold(refusals()); }
 TEST(PagesLargeModel, RunsHaveOneOwnerAndOneEntry) { expect_hold(runs()); }
 
+TEST(PagesLargeModel, WhatIsLiftedHasOneOwnerAndLeavesZeros) { expect_hold(lifts()); }
+
 TEST(PagesLargeModel, OthersFinishWhenAThreadStopsForEver) {
   expect_hold(with_stalls(mappings()));
   expect_hold(with_stalls(refusals()));
+  expect_hold(with_stalls(lifts()));
 }
 TEST(PagesLargeModel, ReductionsSeeAllOutcomes) { expect_reductions_see_all(mappings(), 6); }
 TEST(PagesLargeModel, RandomWalksThroughLongScripts) { expect_hold(walked(long_scripts(), 2000)); }
@@ -301,6 +330,9 @@ TEST(PagesLargeModel, DISABLED_OthersFinishWhenAThreadStopsWithARun) { expect_ho
 TEST(PagesLargeMutants, ClaimingInTwoStepsIsCaught) { expect_mutant_caught(all_scenarios(), "claimed in two steps"); }
 TEST(PagesLargeMutants, TakingTheEntryAwayAfterTheMemoryIsCaught) {
   expect_mutant_caught(all_scenarios(), "entry after memory");
+}
+TEST(PagesLargeMutants, GivingTheFramesBeforeTheMappingHasGrownIsCaught) {
+  expect_mutant_caught(lifts(), "frames given too early");
 }
 TEST(PagesLargeMutants, EachMemoryOrderIsNeeded) { expect_orders_needed(all_scenarios(), "pages/large.h"); }
 

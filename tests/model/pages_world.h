@@ -5,7 +5,7 @@
 // Memory    an arena of kChunks chunks at kArena, and kSlots places of 4 MiB for whatever is reserved or mapped.
 //           Addresses lead nowhere; each frame has one plain word of contents, so two owners of a frame at once are a
 //           race
-// Kernel    reserve, map, release, move, resize and commit are one step each, ordered like the kernel's own by its
+// Kernel    reserve, map, release, move, move_out, resize and commit are one step each, ordered like the kernel's own by its
 //           lock. What is accessible is a relaxed word: who touches memory because another thread committed it needs an
 //           order from that thread. Memory that the templates follow (leaves, headers of arenas) comes from a pool of
 //           the program's and holds garbage until the mapping thread has zeroed it
@@ -124,6 +124,7 @@ class PagesKernel {
   }
   bool release(uptr address, std::size_t bytes) {
     if (address - kArena < kChunks * kSlotBytes) return unmap_piece(address, bytes), true;
+    if (address >= kPlaces && address % kSlotBytes != kPlaces % kSlotBytes) return true;  // the end of one that is kept
     for (unsigned n = 0; n < 3; ++n)
       if (address == pool[n]) return pooled_.fetch_and_acq_rel(~(u32{1} << n)), true;
     each_frame(address, bytes, [](auto& content) { content.set(0); });
@@ -139,6 +140,15 @@ class PagesKernel {
     each_frame(from, old_bytes, [](auto& content) { content.set(0); });
     free_place(from);
     return true;
+  }
+  bool move_out(uptr from, std::size_t bytes, uptr to) {
+    if (may_refuse_moves && model_choose(2) == 1) return free_place(to), false;
+    copy(to, from, bytes);
+    each_frame(from, bytes, [](auto& content) { content.set(0); });
+    return true;
+  }
+  void copy(uptr to, uptr from, std::size_t bytes) {
+    for (std::size_t at = 0; at < bytes; at += kFrameSize) content(to + at).set(content(from + at).get());
   }
   bool resize(uptr address, std::size_t old_bytes, std::size_t new_bytes) {
     if (new_bytes > frames_in_place * kFrameSize) return false;
@@ -227,6 +237,8 @@ struct PagesEnv : ModelEnv {
   static bool move(uptr from, std::size_t old_bytes, uptr to, std::size_t new_bytes) {
     return kernel->move(from, old_bytes, to, new_bytes);
   }
+  static bool move_out(uptr from, std::size_t bytes, uptr to) { return kernel->move_out(from, bytes, to); }
+  static void copy(uptr to, uptr from, std::size_t bytes) { kernel->copy(to, from, bytes); }
   static bool resize(uptr address, std::size_t old_bytes, std::size_t new_bytes) {
     return kernel->resize(address, old_bytes, new_bytes);
   }

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <vector>
 
 namespace freeway::test {
@@ -176,7 +177,7 @@ std::size_t Kernel::resident(uptr address, std::size_t bytes) {
 
 bool Kernel::release(uptr address, std::size_t bytes) {
   Lock lock(mutex_);
-  EXPECT_TRUE(is_whole_mapping(address, bytes)) << "release of " << bytes << " bytes at " << std::hex << address;
+  EXPECT_TRUE(ends_mapping(address, bytes)) << "release of " << bytes << " bytes at " << std::hex << address;
   if (refuses(Call::kRelease) || munmap(pointer(address), bytes) != 0) return false;
   remove(address, bytes);
   keep_packed(address, bytes);
@@ -198,6 +199,27 @@ bool Kernel::move(uptr from, std::size_t old_bytes, uptr to, std::size_t new_byt
   remove(from, old_bytes);
   keep_packed(from, old_bytes);
   set(to, new_bytes, true, ++mappings_);
+  return true;
+}
+
+bool Kernel::move_out(uptr from, std::size_t bytes, uptr to) {
+  Lock lock(mutex_);
+  EXPECT_TRUE(whole_pages(from, bytes));
+  EXPECT_TRUE(is_accessible(from, bytes)) << "move of what is not accessible";
+  EXPECT_TRUE(is_whole_mapping(to, bytes)) << "move to something else than a reservation made for it";
+  if (refuses(Call::kMoveOut)) {
+    munmap(pointer(to), bytes);
+    remove(to, bytes);
+    keep_packed(to, bytes);
+    return false;
+  }
+  const int flags = MREMAP_MAYMOVE | MREMAP_FIXED | 4 /* MREMAP_DONTUNMAP */;
+  if (mremap(pointer(from), bytes, bytes, flags, to) == MAP_FAILED) {  // emulators, Linux before 5.7
+    mprotect(pointer(to), bytes, PROT_READ | PROT_WRITE);
+    std::memcpy(pointer(to), pointer(from), bytes);
+    madvise(pointer(from), bytes, MADV_DONTNEED);
+  }
+  set(to, bytes, true, ++mappings_);
   return true;
 }
 
@@ -269,11 +291,18 @@ bool Kernel::is_mapped(uptr address, std::size_t bytes) const {
   return true;
 }
 
+bool Kernel::ends_mapping(uptr address, std::size_t bytes) const {
+  if (!in_one_mapping(address, bytes)) return false;
+  const auto end = std::prev(ranges_.lower_bound(address + bytes));
+  const auto after = std::next(end);
+  return end->second.end == address + bytes &&
+         (after == ranges_.end() || after->second.mapping != end->second.mapping);
+}
+
 bool Kernel::is_whole_mapping(uptr address, std::size_t bytes) const {
   const auto first = ranges_.find(address);
-  if (first == ranges_.end() || !in_one_mapping(address, bytes)) return false;
-  const auto after = ranges_.lower_bound(address + bytes);
-  return after == ranges_.end() || after->second.mapping != first->second.mapping;
+  if (first == ranges_.end() || !ends_mapping(address, bytes)) return false;
+  return first == ranges_.begin() || std::prev(first)->second.mapping != first->second.mapping;
 }
 
 std::size_t Kernel::mapped_bytes() const {

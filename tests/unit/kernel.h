@@ -18,8 +18,8 @@ namespace freeway::test {
 
 using uptr = std::uintptr_t;
 
-enum class Call { kReserve, kMap, kCommit, kPurge, kMove, kResize, kRelease, kExtend };
-constexpr int kCalls = 8;
+enum class Call { kReserve, kMap, kCommit, kPurge, kMove, kMoveOut, kResize, kRelease, kExtend };
+constexpr int kCalls = 9;
 
 class Kernel {
  public:
@@ -45,6 +45,7 @@ class Kernel {
   std::size_t resident(uptr address, std::size_t bytes);
   bool release(uptr address, std::size_t bytes);
   bool move(uptr from, std::size_t old_bytes, uptr to, std::size_t new_bytes);
+  bool move_out(uptr from, std::size_t bytes, uptr to);
   bool resize(uptr address, std::size_t old_bytes, std::size_t new_bytes);
 
   void choose_spaces() { chosen_ = true; }
@@ -82,6 +83,7 @@ class Kernel {
   bool in_one_mapping(uptr address, std::size_t bytes) const;
   bool is_mapped(uptr address, std::size_t bytes) const;
   bool is_whole_mapping(uptr address, std::size_t bytes) const;
+  bool ends_mapping(uptr address, std::size_t bytes) const;
   uptr make(std::size_t bytes, std::size_t alignment, bool accessible);
   uptr find_room(std::size_t bytes, std::size_t alignment, int protection);
   void keep_packed(uptr address, std::size_t bytes);

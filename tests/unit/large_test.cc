@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "differential/random.h"
@@ -24,6 +25,7 @@ using test::TestEnv;
 using Large = LargeBlocks<TestEnv>;
 constexpr std::size_t kChunks = 8;
 constexpr std::size_t kHuge = 256 * kMiB;
+constexpr std::size_t kLift = Large::kLiftFrames * kFrameSize;
 constexpr u64 kNow = 1'000'000'000;
 
 class LargeTest : public testing::Test {
@@ -42,6 +44,7 @@ class LargeTest : public testing::Test {
   FrameInfo info(uptr block) { return map().get(block); }
   std::size_t size(uptr block) { return info(block).value() * kFrameSize; }
   bool give(uptr block) { return large().give(block, info(block), kNow); }
+  uptr move(uptr block, std::size_t bytes) { return large().move(block, info(block), bytes, kNow); }
   bool resize(uptr block, std::size_t bytes) { return large().resize(block, info(block), bytes, kNow); }
 
   // A new address may need a new leaf of the map, which stays.
@@ -216,8 +219,10 @@ TEST_F(LargeTest, AHugeBlockShrinksAndGrowsInPlaceWhereTheKernelLetsIt) {
   EXPECT_FALSE(resize(block, kHuge + kFrameSize));
   EXPECT_EQ(size(block), kHuge) << "it is as it was";
   EXPECT_EQ(large().huge_bytes(), kHuge);
-  EXPECT_FALSE(resize(block, kHuge - kFrameSize)) << "it would no longer be huge";
+  EXPECT_TRUE(resize(block, kHuge - kFrameSize)) << "no reason to copy it";
   EXPECT_EQ(info(block).kind(), FrameInfo::kHuge);
+  EXPECT_FALSE(resize(block, kLift - kFrameSize)) << "but then it is a run again";
+  EXPECT_EQ(size(block), kHuge - kFrameSize);
   EXPECT_TRUE(give(block));
 }
 
@@ -232,7 +237,7 @@ TEST_F(LargeTest, AHugeBlockMovesWithItsContents) {
   const uptr block = large().take(kHuge, 1).address;
   write(block, kHuge);
   const std::size_t before = mapped_without_leaves();
-  const uptr moved = large().move_huge(block, info(block), 2 * kHuge);
+  const uptr moved = move(block, 2 * kHuge);
   ASSERT_NE(moved, 0u);
   rewrite_moved(moved, block, kHuge);
   EXPECT_TRUE(test::is_zero(moved + kHuge, kFrameSize));
@@ -254,7 +259,7 @@ TEST_F(LargeTest, AMoveThatIsRefusedAtAnyCallLeavesTheBlockAsItWas) {
     const FrameInfo was = info(block);
     const std::size_t before = mapped_without_leaves();
     kernel().refuse_any(nth);
-    const uptr moved = large().move_huge(block, was, 2 * kHuge);
+    const uptr moved = large().move(block, was, 2 * kHuge, kNow);
     kernel().refuse_nothing();
     if (kernel().refused() == 0) break;
     ++refusals;
@@ -273,8 +278,147 @@ TEST_F(LargeTest, AMoveOfABlockThatIsFreedMeanwhileLosesNothing) {
   const FrameInfo was = info(block);
   EXPECT_TRUE(large().give(block, was, kNow));
   const std::size_t before = mapped_without_leaves();
-  EXPECT_EQ(large().move_huge(block, was, 2 * kHuge), 0u);
+  EXPECT_EQ(large().move(block, was, 2 * kHuge, kNow), 0u);
   EXPECT_EQ(mapped_without_leaves(), before);
+}
+
+// --- Runs whose pages move. ------------------------------------------------------------------------------------------
+
+TEST_F(LargeTest, ALongRunThatIsInItsNeighboursWayMovesItsPagesAndLeavesZeros) {
+  const uptr block = large().take(kLift, 1).address;
+  const uptr neighbour = large().take(kFrameSize, 1).address;
+  ASSERT_EQ(neighbour, block + kLift);
+  write(block, kLift);
+  ASSERT_FALSE(resize(block, 2 * kLift));
+  const uptr moved = move(block, 2 * kLift);
+  ASSERT_NE(moved, 0u);
+  rewrite_moved(moved, block, kLift);
+  EXPECT_TRUE(test::is_zero(moved + kLift, kLift));
+  EXPECT_EQ(info(moved).kind(), FrameInfo::kHuge);
+  EXPECT_EQ(size(moved), 2 * kLift);
+  EXPECT_EQ(info(block).kind(), FrameInfo::kNothing);
+  EXPECT_EQ(large().huge_bytes(), 2 * kLift);
+  EXPECT_EQ(large().huge_count(), 1u);
+  EXPECT_EQ(frames().policy().live(), 1u) << "the neighbour";
+  EXPECT_EQ(frames().policy().dirty(), 0u) << "their memory went along";
+  const auto again = large().take(kLift, 1);
+  EXPECT_EQ(again.address, block);
+  EXPECT_TRUE(again.zero && test::is_zero(block, kLift));
+  EXPECT_TRUE(give(moved));
+  EXPECT_EQ(large().huge_bytes(), 0u);
+}
+
+TEST_F(LargeTest, AShortRunIsLeftToBeCopied) {
+  const uptr block = large().take(kLift - kFrameSize, 1).address;
+  const auto before = kernel().ranges();
+  EXPECT_EQ(move(block, 2 * kLift), 0u);
+  EXPECT_EQ(kernel().ranges(), before);
+  EXPECT_EQ(size(block), kLift - kFrameSize);
+}
+
+TEST_F(LargeTest, ARunGrowsIntoAHugeBlockWithoutACopy) {
+  const uptr block = large().take(kHuge - kFrameSize, 1).address;
+  write(block, kHuge - kFrameSize);
+  ASSERT_FALSE(resize(block, kHuge));
+  const uptr moved = move(block, kHuge);
+  ASSERT_NE(moved, 0u);
+  rewrite_moved(moved, block, kHuge - kFrameSize);
+  EXPECT_EQ(kernel().calls(Call::kPurge), 0u) << "nothing was carried";
+  EXPECT_TRUE(give(moved));
+}
+
+TEST_F(LargeTest, WhatWasLiftedShrinksWhereItIsUntilItIsShort) {
+  const uptr block = large().take(2 * kLift, 1).address;
+  write(block, 2 * kLift);
+  const uptr moved = move(block, 3 * kLift);
+  ASSERT_NE(moved, 0u);
+  EXPECT_TRUE(resize(moved, kLift));
+  EXPECT_EQ(size(moved), kLift);
+  EXPECT_EQ(large().huge_bytes(), kLift);
+  rewrite_moved(moved, block, kLift);
+  EXPECT_FALSE(resize(moved, kLift - kFrameSize)) << "a run again, by a copy";
+  EXPECT_TRUE(give(moved));
+}
+
+TEST_F(LargeTest, DirtyFramesMakeRoomForWhatIsLifted) {
+  const uptr block = large().take(kLift, 1).address;
+  const uptr left = large().take(40 * kFrameSize, 1).address;
+  write(left, 40 * kFrameSize);
+  const uptr neighbour = large().take(kFrameSize, 1).address;
+  ASSERT_TRUE(give(left));
+  ASSERT_EQ(frames().policy().dirty(), 40u);
+  ASSERT_NE(move(block, 2 * kLift), 0u);
+  EXPECT_EQ(frames().policy().dirty(), 0u);
+  EXPECT_TRUE(give(neighbour));
+}
+
+// Each call is refused, alone and with all that follow.
+TEST_F(LargeTest, ALiftThatIsRefusedAtAnyCallLosesNothing) {
+  int refusals = 0, moves = 0;
+  for (const bool all : {false, true})
+    for (std::uint64_t nth = 1;; ++nth) {
+      make();
+      const uptr block = large().take(kLift, 1).address, neighbour = large().take(kFrameSize, 1).address;
+      write(block, kLift);
+      const FrameInfo was = info(block);
+      const std::size_t before = mapped_without_leaves();
+      kernel().refuse_any(nth);
+      if (all)
+        for (const Call each : {Call::kMove, Call::kResize}) kernel().refuse_from_now_on(each);
+      const uptr moved = large().move(block, was, 2 * kLift, kNow);
+      kernel().refuse_nothing();
+      if (kernel().refused() == (all ? 2u : 0u)) break;
+      ++refusals;
+      rewrite_moved(moved != 0 ? moved : block, block, kLift);
+      EXPECT_EQ(frames().policy().live(), moved != 0 ? 1u : kLift / kFrameSize + 1) << "call " << nth;
+      EXPECT_EQ(large().huge_bytes(), moved != 0 ? 2 * kLift : 0) << "call " << nth;
+      if (moved != 0) ++moves;
+      if (moved == 0) {
+        EXPECT_EQ(info(block).bits, was.bits) << "call " << nth;
+      }
+      EXPECT_TRUE(give(moved != 0 ? moved : block));
+      EXPECT_TRUE(give(neighbour));
+      large().release_kept();
+      EXPECT_LE(mapped_without_leaves(), before + 2 * kLift) << "call " << nth << ": address space, at the mapping limit";
+    }
+  EXPECT_GE(refusals, 8);
+  EXPECT_GE(moves, 1) << "that which cannot grow where it is moves once more";
+}
+
+TEST_F(LargeTest, WhatCannotGrowOnceItWasLiftedComesBack) {
+  const uptr block = large().take(kLift + 3 * kFrameSize, 1).address;
+  write(block, kLift + 3 * kFrameSize);
+  const FrameInfo was = info(block);
+  const std::size_t before = mapped_without_leaves();
+  kernel().refuse_from_now_on(Call::kMove);
+  kernel().refuse_from_now_on(Call::kResize);
+  EXPECT_EQ(move(block, 2 * kLift), 0u);
+  rewrite_moved(block, block, kLift + 3 * kFrameSize);
+  EXPECT_EQ(info(block).bits, was.bits);
+  EXPECT_EQ(large().huge_count(), 0u);
+  EXPECT_EQ(large().huge_bytes(), 0u);
+  EXPECT_EQ(frames().policy().live(), was.value());
+  EXPECT_EQ(mapped_without_leaves(), before);
+}
+
+TEST_F(LargeTest, ALiftOfABlockThatIsFreedMeanwhileLosesNothing) {
+  const uptr block = large().take(kLift, 1).address;
+  const FrameInfo was = info(block);
+  const std::size_t before = mapped_without_leaves();
+  TestEnv::at_step("large.target", [&] { EXPECT_TRUE(large().give(block, was, kNow)); });
+  EXPECT_EQ(large().move(block, was, 2 * kLift, kNow), 0u);
+  EXPECT_EQ(mapped_without_leaves(), before);
+  EXPECT_EQ(frames().policy().live(), 0u);
+  EXPECT_EQ(large().huge_count(), 0u);
+}
+
+TEST_F(LargeTest, WhatIsCarriedLeavesItsMemoryBehind) {
+  const std::size_t bytes = 10 * kMiB + 100;
+  const uptr from = kernel().map(11 * kMiB, kFrameSize), to = kernel().map(11 * kMiB, kFrameSize);
+  write(from, bytes);
+  Large::carry(from, to, bytes);
+  rewrite_moved(to, from, bytes);
+  EXPECT_LE(kernel().resident(from, 11 * kMiB), 2 * kMiB + kFrameSize);
 }
 
 TEST_F(LargeTest, AHugeBlockThatCannotBeUnmappedGivesItsMemoryBackAndGoesLater) {
@@ -335,16 +479,21 @@ TEST_F(LargeTest, AnyRefusedCallOfTakingLosesNothing) {
 }
 
 TEST_F(LargeTest, AThreadThatStopsLosesItsBlockAndNoMore) {
-  for (const char* step : {"large.taken", "large.claimed", "large.extended", "large.mapped", "large.moving"}) {
+  for (const char* step : {"large.taken", "large.claimed", "large.extended", "large.mapped", "large.moving",
+                           "large.lifting", "large.lifted", "large.grown", "large.lowered"}) {
     make();
+    if (step == std::string("large.lowered")) kernel().refuse_from_now_on(Call::kMove);
+    if (step == std::string("large.lowered")) kernel().refuse_from_now_on(Call::kResize);
     ASSERT_TRUE(test::ended_at(step, [&] {
       const uptr block = large().take(3 * kFrameSize, 1).address;
       resize(block, 5 * kFrameSize);
       give(block);
       const uptr huge = large().take(kHuge, 1).address;
-      large().move_huge(huge, info(huge), 2 * kHuge);
+      move(huge, 2 * kHuge);
+      move(large().take(kLift, 1).address, 2 * kLift);
     })) << step;
-    EXPECT_LE(frames().policy().live(), 5u) << step;
+    kernel().refuse_nothing();
+    EXPECT_LE(frames().policy().live(), kLift / kFrameSize) << step;
     EXPECT_LE(mapped_without_leaves(), kChunks * kChunkSize + 3 * kHuge) << step;
     for (std::size_t bytes : {kFrameSize, 300 * kFrameSize, kHuge}) {
       const uptr block = large().take(bytes, 1).address;
