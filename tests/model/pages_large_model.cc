@@ -267,7 +267,7 @@ constexpr std::size_t kLift = 2;
 std::vector<Scenario> lifts() {
   return {
       scenario("lifted, and its frames are taken", {kRuns, "t2A", {"m3", "t2", ""}, false, kLift}),
-      scenario("lifted and freed, and its frames are taken", {kRuns, "t2A", {"m3g", "t2g", ""}, false, kLift}),
+      scenario("lifted and freed, and its frames are taken", {kRuns, "t2A", {"m3g", "t2", ""}, false, kLift}),
       scenario("lifted, and moved since it has no room", {kRuns, "t2A", {"m5", "t2", ""}, false, kLift}),
       scenario("lifted and freed by another", {kRuns, "t2S", {"M3", "d", ""}, false, kLift}),
       scenario("lifted by two, the same block", {kRuns, "t2S", {"M3", "M3", ""}, false, kLift}),

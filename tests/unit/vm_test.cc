@@ -163,11 +163,38 @@ TEST_F(VmTest, AMoveTakesTheContentsAndLeavesNothing) {
   }
 }
 
+TEST_F(VmTest, WhatIsMovedOutOfAMappingLeavesZerosAndNoHole) {
+  if (FREEWAY_EMULATED) GTEST_SKIP() << "nothing is moved here";
+  const uptr area = vm::map(6 * kUnit, kUnit), to = vm::reserve(2 * kUnit, kUnit);
+  for (uptr at = area; at < area + 6 * kUnit; at += kUnit) *word(at) = at;
+  if (!vm::move_out(area + 2 * kUnit, 2 * kUnit, to)) GTEST_SKIP() << "since Linux 5.7";
+  EXPECT_EQ(*word(to), area + 2 * kUnit);
+  EXPECT_EQ(*word(to + kUnit), area + 3 * kUnit);
+  EXPECT_EQ(vm::resident(area + 2 * kUnit, 2 * kUnit), 0u);
+  for (uptr at = area; at < area + 6 * kUnit; at += kUnit)
+    EXPECT_EQ(*word(at), at < area + 2 * kUnit || at >= area + 4 * kUnit ? at : 0);
+  EXPECT_TRUE(vm::release(to, 2 * kUnit));
+  EXPECT_TRUE(vm::release(area, 6 * kUnit));
+}
+
+// The kernel would unlock the whole mapping.
+TEST_F(VmTest, LockedMemoryIsNotMovedOut) {
+  if (FREEWAY_EMULATED) GTEST_SKIP() << "nothing is locked here";
+  const uptr area = vm::map(4 * kUnit, kUnit), to = vm::reserve(kUnit, kUnit);
+  ASSERT_EQ(mlock(reinterpret_cast<void*>(area), 4 * kUnit), 0);
+  *word(area) = 5;
+  EXPECT_FALSE(vm::move_out(area, kUnit, to));
+  EXPECT_FALSE(readable(to));
+  EXPECT_EQ(*word(area), 5u);
+  EXPECT_TRUE(vm::release(area, 4 * kUnit));
+}
+
 TEST_F(VmTest, AMoveOfNothingFailsAndChangesNothing) {
   const uptr hole = vm::reserve(kUnit, kUnit), to = vm::reserve(kUnit, kUnit);
   ASSERT_TRUE(vm::release(hole, kUnit));
   EXPECT_FALSE(vm::move(hole, kUnit, to, kUnit));
   EXPECT_FALSE(vm::resize(hole, kUnit, 2 * kUnit));
+  EXPECT_FALSE(vm::move_out(hole, kUnit, vm::reserve(kUnit, kUnit)));
   EXPECT_FALSE(vm::commit(hole, kUnit));
   EXPECT_TRUE(FREEWAY_EMULATED || !vm::purge(hole, kUnit));
   EXPECT_TRUE(FREEWAY_EMULATED || vm::wipe_on_fork(hole, kUnit) != vm::Answer::kDone);
