@@ -38,7 +38,7 @@ products := --target freeway_shared freeway_static freeway_command
 # $(call test,preset): everything but what is labelled `long`; the last lines are ctest's own summary.
 test = ctest --preset $(1) -j $(JOBS) $(CTEST_ARGS)
 
-.PHONY: all run test test-programs prove lint debug asan tsan fuzz aarch64 bench bench-quick peers install clean help
+.PHONY: all run test test-programs prove matrix matrix-roots lint debug asan tsan fuzz aarch64 bench bench-quick peers install clean help
 # Installing packages is a queue anyway; the parallel work is in the commands.
 .NOTPARALLEL:
 
@@ -63,6 +63,14 @@ prove: packages-build packages-test packages-programs packages-sanitize packages
 	@$(call build,tsan)
 	@$(call build,aarch64)
 	@$(FREEWAY_PYTHON) -m tools.proof run --jobs $(JOBS)
+
+matrix: packages-build packages-test packages-cross packages-matrix $(VENV)/.stamp | build ## kernels from 5.10 to 7.x and C libraries, emulated; hours; writes docs/matrix.md
+	@$(call build,release,$(products))
+	@FREEWAY_BUILD_DIR=build/release nice $(FREEWAY_PYTHON) -B tests/matrix/matrix.py
+
+matrix-roots: packages-build packages-matrix $(VENV)/.stamp | build ## Debian 11, 12, 13 and sid: python3, perl, g++, git and php of each, on this kernel
+	@$(call build,release,$(products))
+	@FREEWAY_BUILD_DIR=build/release nice $(FREEWAY_PYTHON) -B tests/matrix/debian_roots.py
 
 lint: packages-lint $(VENV)/.stamp ## check layers, memory-order labels, last touches, hygiene, references, the scripts
 	@$(FREEWAY_PYTHON) -m tools.lint

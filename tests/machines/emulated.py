@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 #
-# What tests of emulated machines share: Debian's kernels, an initial file system with one program, qemu's console.
+# What tests of emulated machines share: Debian's packages and kernels, an initial file system, qemu's console.
 """Boots a program as the init process of an emulated machine, under a kernel of Debian's."""
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -83,14 +84,14 @@ def archive_address(work: Path) -> str:
 
 
 @functools.cache
-def package_state(work: Path, architecture: str) -> dict[str, str]:
+def package_state(work: Path, architecture: str, suites: tuple[str, ...] = SUITES) -> dict[str, str]:
     """An apt of our own, also for another architecture: the environment that makes apt-get use it."""
     state = work / "apt"
     for below in ("lists/partial", "cache/archives/partial"):
         (state / below).mkdir(parents=True, exist_ok=True)
     (state / "status").touch()
     address = archive_address(work)
-    lines = [f"deb [arch={architecture} signed-by={KEYRING}] {address} {suite} main\n" for suite in SUITES]
+    lines = [f"deb [arch={architecture} signed-by={KEYRING}] {address} {suite} main\n" for suite in suites]
     (state / "sources.list").write_text("".join(lines))
     settings = {
         "APT::Architecture": architecture,
@@ -110,28 +111,38 @@ def package_state(work: Path, architecture: str) -> dict[str, str]:
     return environment
 
 
-def kernel_of(machine: Machine, kind: Kind, work: Path) -> Path:
+def version_of(name: str) -> tuple[int, ...]:
+    """What the names of kernels are sorted by: their numbers."""
+    return tuple(int(number) for number in re.findall(r"\d+", name))
+
+
+def unpack(package: str, place: Path, environment: dict[str, str]) -> None:
+    """Downloads a package, `name` or `name=version`, and unpacks it in `place`; what is there is there completely."""
+    if place.exists():
+        return
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=place.parent) as folder:
+        output_of(["apt-get", "download", package], Path(folder), environment)
+        (file,) = Path(folder).glob("*.deb")
+        output_of(["dpkg-deb", "-x", file, Path(folder) / "unpacked"], place.parent)
+        (Path(folder) / "unpacked").rename(place)
+
+
+def kernel_of(machine: Machine, kind: Kind, work: Path, suites: tuple[str, ...] = SUITES) -> Path:
     """The machine's kernel, downloaded the first time; the system's own packages are not touched."""
-    place = work / machine.name
-    for found in place.glob("boot/vmlinuz-*"):
-        return found
-    environment = package_state(work, kind.architecture)
-    names = output_of(["apt-cache", "pkgnames", "linux-image-"], work, environment).split()
-    fitting = sorted(name for name in names if re.fullmatch(machine.package, name))
-    if not fitting:
-        raise MissingError(f"{machine.suite} has no kernel {machine.package}")
-    unpacked = work / f"{machine.name}.unpacked"
-    for name in (fitting[-1], fitting[-1].replace("image", "binary", 1)):  # where the kernel is since 7.0
-        output_of(["apt-get", "download", name], work, environment)
-        (package,) = work.glob(f"{name}_*.deb")
-        output_of(["dpkg-deb", "-x", package, unpacked], work)
-        package.unlink()
-        if (unpacked / "boot").exists():
-            break
-    place.mkdir(exist_ok=True)
-    (unpacked / "boot").rename(place / "boot")  # its kernel is there completely or not at all
-    shutil.rmtree(unpacked)
-    (kernel,) = place.glob("boot/vmlinuz-*")
+    place = work / f"{machine.name}-kernel"
+    if not any(place.glob("vmlinuz*")):
+        environment = package_state(work, kind.architecture, suites)
+        names = output_of(["apt-cache", "pkgnames", "linux-image-"], work, environment).split()
+        fitting = sorted((name for name in names if re.fullmatch(machine.package, name)), key=version_of)
+        if not fitting:
+            raise MissingError(f"{machine.suite} has no kernel {machine.package}")
+        unpack(fitting[-1], place.with_suffix(".unpacked"), environment)
+        (kernel,) = (path for path in place.with_suffix(".unpacked").rglob("vmlinuz*") if not path.is_symlink())
+        place.mkdir(exist_ok=True)
+        kernel.rename(place / kernel.name)
+        shutil.rmtree(place.with_suffix(".unpacked"))
+    (kernel,) = place.glob("vmlinuz*")
     return kernel
 
 
@@ -145,24 +156,35 @@ def can_boot(machine: Machine, kind: Kind, work: Path) -> bool:
     return True
 
 
+def archive(members: Iterable[tuple[str, int, bytes]]) -> bytes:
+    """A cpio archive ("newc") of (name, mode, content): header, name, contents, each padded to 4 bytes."""
+    parts: list[bytes] = []
+    for number, (name, mode, content) in enumerate((*members, ("TRAILER!!!", 0, b"")), 1):
+        fields = (number, mode, 0, 0, 1, 0, len(content), 0, 0, 0, 0, len(name) + 1, 0)
+        head = b"070701" + b"".join(b"%08X" % field for field in fields) + name.encode() + b"\0"
+        parts += [head, b"\0" * (-len(head) % 4), content, b"\0" * (-len(content) % 4)]
+    return b"".join(parts)
+
+
 def initial_file_system(program: Path, work: Path) -> Path:
-    """A cpio archive ("newc") with the program as /init: header, name, contents, each padded to 4 bytes."""
-
-    def member(name: str, mode: int, content: bytes) -> bytes:
-        fields = (0, mode, 0, 0, 1, 0, len(content), 0, 0, 0, 0, len(name) + 1, 0)
-        head = b"070701" + b"".join(b"%08X" % number for number in fields) + name.encode() + b"\0"
-        return head + b"\0" * (-len(head) % 4) + content + b"\0" * (-len(content) % 4)
-
+    """An archive with the program as /init."""
     image = work / "initial_file_system.gz"
-    archive = member("init", 0o100755, program.read_bytes()) + member("TRAILER!!!", 0, b"")
-    image.write_bytes(gzip.compress(archive, 1))
+    image.write_bytes(gzip.compress(archive([("init", 0o100755, program.read_bytes())]), 1))
     return image
 
 
 def boot(machine: Machine, kind: Kind, image: Path, work: Path, settings: str, timeout_s: int) -> str | None:
     """Boots the machine and waits for its end. What its console said, if that has PASSED and the path to be taken."""
+    said = console_of(machine, kind, kernel_of(machine, kind, work), image, work, settings, timeout_s)
+    return said if re.search(r"^PASSED\r?$", said, re.MULTILINE) is not None and machine.says in said else None
+
+
+def console_of(
+    machine: Machine, kind: Kind, kernel: Path, image: Path, work: Path, settings: str, timeout_s: int
+) -> str:
+    """Boots the machine and waits for its end; what its console said."""
     command = [kind.emulator, *kind.options, *machine.options, "-nographic", "-no-reboot", "-nic", "none"]
-    command += ["-kernel", str(kernel_of(machine, kind, work)), "-initrd", str(image)]
+    command += ["-kernel", str(kernel), "-initrd", str(image)]
     command += ["-append", f"console={kind.console} quiet panic=-1 FREEWAY_VERBOSE=1 {settings}"]
     print(f"== {machine.name}", flush=True)
     console = work / f"{machine.name}.console"
@@ -181,7 +203,7 @@ def boot(machine: Machine, kind: Kind, image: Path, work: Path, settings: str, t
             timed_out = True
     said = console.read_text(errors="replace")
     print(said, f"not finished after {timeout_s} s" if timed_out else "", flush=True)
-    return said if re.search(r"^PASSED\r?$", said, re.MULTILINE) is not None and machine.says in said else None
+    return said
 
 
 def run(

@@ -14,6 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+int malloc_trim(size_t) __attribute__((weak)); /* musl has none */
+
 enum { kThreads = 4, kRounds = 1200, kShared = 64 };
 
 static void* shared[kShared];
@@ -92,7 +94,7 @@ int main(int argc, char** argv) {
   for (int i = 0; i < kThreads; i++) pthread_join(threads[i], NULL);
   fork_and_go_on();
   for (unsigned i = 0; i < kShared; i++) free(shared[i]);
-  malloc_trim(0);
+  if (malloc_trim != NULL) malloc_trim(0);
   free(filled(malloc(300), 300, 16));
   printf("%d threads, %d signals\n", kThreads, (int)handled);
   return 0;

@@ -48,8 +48,9 @@ ElfFile read_elf(std::ifstream& file) {
   // The sizes of another class or byte order are not ours: such a file has no loader that would do.
   const bool ours = elf.e_ident[EI_CLASS] == (sizeof(void*) == 8 ? ELFCLASS64 : ELFCLASS32) &&
                     elf.e_phentsize == sizeof(ElfW(Phdr));
-  if (!ours) return {"of another word size", {}};
+  if (!ours) return {"of another word size"};
   ElfFile found;
+  found.processor = elf.e_machine;
   const auto parts = pieces<ElfW(Phdr)>(file, elf.e_phoff, elf.e_phnum);
   for (const auto& part : parts) {
     if (part.p_type == PT_INTERP) found.loader = text(file, part.p_offset, part.p_filesz).c_str();

@@ -9,6 +9,7 @@ namespace freeway_command {
 
 struct ElfFile {
   std::string loader;           // empty: linked statically
+  unsigned processor = 0;       // EM_… of elf.h; 0: not known
   std::string dynamic_strings;  // names of its dynamic symbols and of the libraries that it needs, a NUL after each
 };
 

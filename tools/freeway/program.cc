@@ -72,6 +72,9 @@ Executed executed(const std::string& path) {
   return found;
 }
 
+// The library is the same file for glibc and for musl.
+bool is_known(const std::string& loader) { return loader.starts_with("ld-linux-") || loader.starts_with("ld-musl-"); }
+
 std::string file_name(const std::string& path) { return fs::path(path).filename().native(); }
 
 }  // namespace
@@ -100,8 +103,9 @@ std::string obstacle(const std::string& path) {
   if (header.kind != Header::kElf) return {};  // not readable, or the kernel knows more than we do
   if (header.elf.loader.empty())
     return program + " is statically linked: no library can be preloaded into it (link it with libfreeway.a instead)";
-  const std::string loader = file_name(header.elf.loader), ours = file_name(read_header("/proc/self/exe").elf.loader);
-  if (loader != ours)
+  const ElfFile self = read_header("/proc/self/exe").elf;
+  const std::string loader = file_name(header.elf.loader), ours = file_name(self.loader);
+  if (loader != ours && (header.elf.processor != self.processor || !is_known(loader)))
     return program + " is for another C library or processor than Freeway: its loader is " + loader + ", ours is " + ours;
   if (gains_rights(program))
     return program + " runs with more rights than you have (setuid, setgid or capabilities), so the loader ignores "

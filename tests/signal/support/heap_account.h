@@ -39,9 +39,13 @@ inline const HeapAccount heap_account;
 inline bool freeway_is_malloc() { return heap_account.audit != nullptr; }
 
 #if defined(__x86_64__)
+// Absent before glibc 2.35.
+#pragma weak __rseq_size
+#pragma weak __rseq_offset
+
 // The id of the CPU as the kernel keeps it up to date for this thread; negative while the thread is not registered.
 inline int rseq_cpu_id() {
-  if (__rseq_size == 0) return -1;
+  if (&__rseq_size == nullptr || __rseq_size == 0) return -1;
   int cpu;
   std::memcpy(&cpu,
               static_cast<const char*>(__builtin_thread_pointer()) + __rseq_offset + offsetof(struct rseq, cpu_id),

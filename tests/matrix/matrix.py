@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: MIT
+"""Boots emulated machines with Debian's kernels, old and new, and in each tries Freeway with every C library.
+
+    matrix.py               all machines; writes docs/matrix.md
+    matrix.py amd64 6.12    those whose names have all of these in them; the table is printed only
+    matrix.py --table       makes the page anew of what the machines said last
+
+A machine has the C libraries of Debian's suites side by side, each in a root of its own (roots.py), and the same
+programs for all of them (programs.py), which its first process runs one after the other (init.c). What each must say
+is in `expected_path` and `Row.faults`. The exit status is 1 if a row is not as it should be, 77 where a tool or the
+network is missing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "machines"))
+from emulated import ROOT, SKIPPED, Kind, Machine, MissingError, archive, console_of, folder, kernel_of, require_tools
+from programs import build_all, build_init
+from roots import AMD64, ARM64, GLIBC_SUITES, SUITES, Architecture, glibc_root, musl_root
+
+PAGE = ROOT / "docs/matrix.md"
+BOOT_TIMEOUT_S = 3600
+LIMIT_S = 240  # of one program
+CORTEX = ("-M", "virt", "-cpu", "cortex-a72")
+SIZE = ("-smp", "2", "-m", "1024")
+KINDS = {
+    AMD64: Kind("amd64", "qemu-system-x86_64", ("-accel", "tcg", "-cpu", "max", *SIZE), "ttyS0"),
+    ARM64: Kind(
+        "arm64", "qemu-system-aarch64", ("-M", "virt", "-cpu", "cortex-a72", "-smp", "2", "-m", "1024"), "ttyAMA0"
+    ),
+}
+# The kernels: the oldest and the newest of Debian's suites, and those between that differ in what Freeway uses.
+KERNELS = (
+    ("5.10", "bullseye"),
+    ("6.1", "bookworm"),
+    ("6.12", "trixie"),
+    ("6.19", "trixie-backports"),
+    ("7.0", "trixie-backports"),
+    ("7.2", "sid"),
+    ("7.3", "experimental"),
+)
+
+
+def machine_of(architecture: Architecture, kernel: str, suite: str) -> Machine:
+    numbers = re.escape(kernel)
+    return Machine(
+        f"{architecture.name}-{kernel}", suite, rf"linux-image-{numbers}[-.\w+]*-cloud-{architecture.name}", ""
+    )
+
+
+MACHINES = [(machine_of(a, *kernel), a) for a in (AMD64, ARM64) for kernel in KERNELS]
+
+
+@dataclass
+class Row:
+    """One C library in one machine: what each program ended with, and what it said."""
+
+    machine: str
+    libc: str
+    kernel: str = "?"
+    rseq_debug: str = "off"
+    status: dict[str, str] = field(default_factory=dict)
+    said: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def architecture(self) -> str:
+        return self.machine.split("-")[0]
+
+    def path(self) -> str:
+        """Which path the heap says it takes."""
+        found = re.search(r"freeway: (per-CPU slabs[^\r\n]*|claimed slabs)", self.said.get("threads", ""))
+        if found is None:
+            return "?"
+        return found.group(1).replace("per-CPU slabs in restartable sections, indexed", "per-CPU,")
+
+    def expected_path(self) -> str:
+        """Regular expression. Kernels of aarch64 that do not restart sections must not be trusted with any."""
+        version = tuple(int(number) for number in re.findall(r"\d+", self.kernel)[:3])
+        if self.architecture == "arm64" and (6, 19) <= version < (7, 0, 14):
+            return "claimed slabs"
+        return "per-CPU, by mm_cid" if version >= (6, 3) else "per-CPU, by cpu_id"
+
+    def faults(self) -> list[str]:
+        """What is not as it should be."""
+        faults = [f"{name}: {status}" for name, status in self.status.items() if status not in ("0", str(SKIPPED))]
+        if re.fullmatch(self.expected_path(), self.path()) is None:
+            faults.append(f"the path is {self.path()}, not {self.expected_path()}")
+        if "doctor" in self.status and self.path() not in self.said["doctor"].replace(
+            "per-CPU slabs in restartable sections, indexed", "per-CPU,"
+        ):
+            faults.append("doctor names another path")
+        if not self.status:
+            faults.append("nothing ran")
+        return faults
+
+
+# --- What a machine does
+
+
+def plan(architecture: Architecture, glibc: Sequence[str], musl: str, seed: str) -> Iterable[str]:
+    """The lines of /plan (init.c)."""
+
+    def line(root: str, name: str, variables: str, *command: str) -> str:
+        return "\t".join([root, name, str(LIMIT_S), variables, *command])
+
+    seeded = f"FREEWAY_TEST_SEED={seed}"
+    for root in (*glibc, musl):
+        suffix = ".musl" if root == musl else ""
+        if root != musl:
+            yield line(root, "doctor", "", "/programs/freeway", "doctor")
+        yield line(root, "first calls", "", f"/programs/first_call{suffix}")
+        yield line(root, "functions", "", f"/programs/every_function{suffix}")
+        yield line(root, "threads", "FREEWAY_VERBOSE=1", f"/programs/heap_program{suffix}", "40000")
+        if root != musl:
+            yield line(root, "vfork", seeded, "/programs/vfork_test", "--seconds", "0.5", "--limit", "100")
+        # Linked with this system's glibc, which the older ones are not enough for.
+        if architecture is AMD64 and root != musl and version_numbers(root) >= (2, 36):
+            variables = f"{seeded},FREEWAY_TEST_DISASSEMBLY=/programs/libfreeway.disassembly"
+            yield line(
+                root, "sections", variables, "/programs/every_section", "--only", "every_section", "--limit", "230"
+            )
+    static = f"{musl}-static"
+    yield line(static, "first calls", "", "/programs/first_call.static")
+    yield line(static, "threads", "FREEWAY_VERBOSE=1", "/programs/heap_program.static", "40000")
+
+
+def version_numbers(root: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", root))
+
+
+def initial_file_system(architecture: Architecture, work: Path, seed: str) -> Path:
+    """All roots, the programs and the plan; not compressed, which would take the emulated machine longer."""
+    roots = dict(glibc_root(suite, architecture, work) for suite in GLIBC_SUITES)
+    musl, musl_files = musl_root(architecture, work)
+    files = {f"roots/{root}/{path}": content for root, own in roots.items() for path, content in own.items()}
+    files |= {f"roots/{musl}/{path}": content for path, content in musl_files.items()}
+    files |= build_all(architecture, work)
+    files["plan"] = ("\n".join(plan(architecture, list(roots), musl, seed)) + "\n").encode()
+    files["init"] = build_init(architecture, work)
+    folders = {str(parent) for path in files for parent in Path(path).parents if str(parent) != "."}
+    folders |= {f"roots/{musl}-static"}
+    members = [(name, 0o040755, b"") for name in sorted(folders)]
+    members += [(name, 0o100755, content) for name, content in files.items()]
+    image = work / "initial_file_system"
+    image.write_bytes(archive(members))
+    return image
+
+
+# --- What it said
+
+
+def rows_of(machine: str, console: str) -> list[Row]:
+    """The rows of a machine's console."""
+    text = console.replace("\r", "")
+    kernel = re.search(r"^== kernel (\S+), rseq debug (\w+)$", text, re.MULTILINE)
+    if kernel is None:
+        return [Row(machine, "any", status={"boot": "failed"})]
+    rows: dict[str, Row] = {}
+    pattern = re.compile(r"^== begin (\S+) (.+?)\n(.*?)(?:^== end \S+ .+ (\S+)$|\Z)", re.MULTILINE | re.DOTALL)
+    for libc, name, said, status in pattern.findall(text):
+        row = rows.setdefault(libc, Row(machine, libc, kernel.group(1), kernel.group(2)))
+        row.status[name] = status or "machine ended"
+        row.said[name] = said
+    if "== done" not in text:
+        rows.setdefault("machine", Row(machine, "machine", kernel.group(1))).status["all"] = "did not end"
+    return list(rows.values())
+
+
+COLUMNS = ("doctor", "first calls", "functions", "threads", "vfork", "sections")
+
+
+def table(rows: Sequence[Row]) -> str:
+    """In Markdown."""
+
+    def cell(row: Row, name: str) -> str:
+        status = row.status.get(name)
+        if status is None or status == str(SKIPPED):
+            return "–"
+        return "yes" if status == "0" else f"**{'hangs' if status == 'hangs' else 'fails'}**"
+
+    lines = [f"| kernel | C library | path | {' | '.join(COLUMNS)} |", "|---" * (3 + len(COLUMNS)) + "|"]
+    for row in rows:
+        cells = " | ".join(cell(row, name) for name in COLUMNS)
+        path = row.path() if re.fullmatch(row.expected_path(), row.path()) else f"**{row.path()}**"
+        lines.append(f"| {row.architecture} {row.kernel} | {row.libc.replace('-', ' ')} | {path} | {cells} |")
+    return "\n".join(lines)
+
+
+def page(rows: Sequence[Row]) -> str:
+    debug = ", ".join(sorted({row.kernel.split("-")[0] for row in rows if row.rseq_debug == "on"})) or "none"
+    text = (HERE / "page.md").read_text()
+    return text.replace("@TABLE@", table(rows)).replace("@DEBUG@", debug)
+
+
+def main() -> int:
+    words = [word for word in sys.argv[1:] if not word.startswith("--")]
+    chosen = [(machine, a) for machine, a in MACHINES if all(word in machine.name for word in words)]
+    work = folder("matrix")
+    seed = os.environ.get("FREEWAY_TEST_SEED", "1")
+    rows: list[Row] = []
+    images: dict[Architecture, Path] = {}
+    try:
+        require_tools("gcc", "g++", *{KINDS[a].emulator for _, a in chosen})
+        for machine, architecture in chosen:
+            place = work / architecture.name
+            place.mkdir(exist_ok=True)
+            console = place / f"{machine.name}.console"
+            if "--table" not in sys.argv:
+                kernel = kernel_of(machine, KINDS[architecture], place, SUITES)
+                if architecture not in images:
+                    images[architecture] = initial_file_system(architecture, place, seed)
+                console_of(machine, KINDS[architecture], kernel, images[architecture], place, "", BOOT_TIMEOUT_S)
+            if console.exists():
+                rows += rows_of(machine.name, console.read_text(errors="replace"))
+    except MissingError as missing_something:
+        print(f"skipped: {missing_something}")
+        return SKIPPED
+    print(table(rows))
+    faults = [f"{row.machine}, {row.libc}: {fault}" for row in rows for fault in row.faults()]
+    for fault in faults:
+        print(fault)
+    if len(chosen) == len(MACHINES):
+        PAGE.write_text(page(rows))
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
