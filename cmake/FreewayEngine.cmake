@@ -46,6 +46,7 @@ function(freeway_add_engine engine)
   target_link_libraries(${target} PRIVATE freeway_library_flags freeway_substrate freeway_shared_link_flags)
   set_target_properties(${target} PROPERTIES
     OUTPUT_NAME freeway-${name}
+    SKIP_BUILD_RPATH ON
     VERSION ${PROJECT_VERSION}
     SOVERSION 0
     LINKER_LANGUAGE CXX

@@ -133,15 +133,17 @@ def kernel_of(machine: Machine, kind: Kind, work: Path, suites: tuple[str, ...] 
     place = work / f"{machine.name}-kernel"
     if not any(place.glob("vmlinuz*")):
         environment = package_state(work, kind.architecture, suites)
-        names = output_of(["apt-cache", "pkgnames", "linux-image-"], work, environment).split()
+        names = output_of(["apt-cache", "pkgnames", "linux-"], work, environment).split()
         fitting = sorted((name for name in names if re.fullmatch(machine.package, name)), key=version_of)
         if not fitting:
             raise MissingError(f"{machine.suite} has no kernel {machine.package}")
-        unpack(fitting[-1], place.with_suffix(".unpacked"), environment)
-        (kernel,) = (path for path in place.with_suffix(".unpacked").rglob("vmlinuz*") if not path.is_symlink())
+        binary = fitting[-1].replace("linux-image-", "linux-binary-")  # newer ones are a package of their own
+        unpacked = work / f"{machine.name}-unpacked"
+        unpack(binary if binary in names else fitting[-1], unpacked, environment)
+        (kernel,) = (path for path in unpacked.rglob("vmlinuz*") if not path.is_symlink())
         place.mkdir(exist_ok=True)
         kernel.rename(place / kernel.name)
-        shutil.rmtree(place.with_suffix(".unpacked"))
+        shutil.rmtree(unpacked)
     (kernel,) = place.glob("vmlinuz*")
     return kernel
 

@@ -5,7 +5,7 @@
     debian_roots.py bullseye      some
 
 What a program prints under Freeway must be what it prints without. The roots are made by debootstrap the first time
-(a few hundred MB each) and stay in $FREEWAY_BUILD_DIR/debian_roots. Needs root; exit status 77 where something is missing.
+(a few hundred MB each) and stay in $FREEWAY_BUILD_DIR/debian_roots. Needs root. Exit status 77: something is missing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "machines"))
-from emulated import KEYRING, SKIPPED, MissingError, archive_address, folder, output_of
+from emulated import KEYRING, SKIPPED, MissingError, archive_address, folder, output_of  # noqa: E402
 
 RELEASES = ("bullseye", "bookworm", "trixie", "sid")
 PACKAGES = ("python3", "perl", "g++", "git", "php-cli")
@@ -33,10 +33,10 @@ PROGRAMS = {
     "for t in threads: t.join()\n"
     "print('done')\n",
     "perl": "my %t = map { $_ => 'x' x ($_ % 300) } 1..100000; my $n = 0; $n += length $t{$_} for sort keys %t;\n"
-    "if (my $p = fork) { waitpid $p, 0; print \"$n $?\\n\" } else { %t = (); exit 3 }\n",
+    'if (my $p = fork) { waitpid $p, 0; print "$n $?\\n" } else { %t = (); exit 3 }\n',
     "g++": "#include <map>\n#include <regex>\n#include <string>\n"
     "int main() { std::map<std::string, int> m; for (int i = 0; i < 1000; i++) m[std::to_string(i)] = i;\n"
-    "return std::regex_match(m.rbegin()->first, std::regex(\"9+\")) ? 0 : 1; }\n",
+    'return std::regex_match(m.rbegin()->first, std::regex("9+")) ? 0 : 1; }\n',
     "git": "git init -q repository && cd repository && git config user.email a@b.c && git config user.name n\n"
     "for i in $(seq 40); do seq $((i * 50)) >file$i; git add . && git commit -qm $i; done\n"
     "git repack -adq && git fsck --full && git log --oneline --stat | tail -1\n",

@@ -3,6 +3,7 @@
 
     matrix.py               all machines; writes docs/matrix.md
     matrix.py amd64 6.12    those whose names have all of these in them; the table is printed only
+    matrix.py --built ...   with the programs that were built last
     matrix.py --table       makes the page anew of what the machines said last
 
 A machine has the C libraries of Debian's suites side by side, each in a root of its own (roots.py), and the same
@@ -22,9 +23,20 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "machines"))
-from emulated import ROOT, SKIPPED, Kind, Machine, MissingError, archive, console_of, folder, kernel_of, require_tools
-from programs import build_all, build_init
-from roots import AMD64, ARM64, GLIBC_SUITES, SUITES, Architecture, glibc_root, musl_root
+from emulated import (  # noqa: E402
+    ROOT,
+    SKIPPED,
+    Kind,
+    Machine,
+    MissingError,
+    archive,
+    console_of,
+    folder,
+    kernel_of,
+    require_tools,
+)
+from programs import build_all, build_init  # noqa: E402
+from roots import AMD64, ARM64, GLIBC_SUITES, SUITES, Architecture, glibc_root, musl_root  # noqa: E402
 
 PAGE = ROOT / "docs/matrix.md"
 BOOT_TIMEOUT_S = 3600
@@ -136,7 +148,7 @@ def version_numbers(root: str) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"\d+", root))
 
 
-def initial_file_system(architecture: Architecture, work: Path, seed: str) -> Path:
+def build_image(image: Path, architecture: Architecture, work: Path, seed: str) -> None:
     """All roots, the programs and the plan; not compressed, which would take the emulated machine longer."""
     roots = dict(glibc_root(suite, architecture, work) for suite in GLIBC_SUITES)
     musl, musl_files = musl_root(architecture, work)
@@ -149,9 +161,7 @@ def initial_file_system(architecture: Architecture, work: Path, seed: str) -> Pa
     folders |= {f"roots/{musl}-static"}
     members = [(name, 0o040755, b"") for name in sorted(folders)]
     members += [(name, 0o100755, content) for name, content in files.items()]
-    image = work / "initial_file_system"
     image.write_bytes(archive(members))
-    return image
 
 
 # --- What it said
@@ -216,7 +226,9 @@ def main() -> int:
             if "--table" not in sys.argv:
                 kernel = kernel_of(machine, KINDS[architecture], place, SUITES)
                 if architecture not in images:
-                    images[architecture] = initial_file_system(architecture, place, seed)
+                    images[architecture] = place / "initial_file_system"
+                    if "--built" not in sys.argv:
+                        build_image(images[architecture], architecture, place, seed)
                 console_of(machine, KINDS[architecture], kernel, images[architecture], place, "", BOOT_TIMEOUT_S)
             if console.exists():
                 rows += rows_of(machine.name, console.read_text(errors="replace"))
