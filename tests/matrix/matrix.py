@@ -40,7 +40,7 @@ from roots import AMD64, ARM64, GLIBC_SUITES, SUITES, Architecture, glibc_root, 
 
 PAGE = ROOT / "docs/matrix.md"
 BOOT_TIMEOUT_S = 3600
-LIMIT_S = 240  # of one program
+LIMIT_S, SECTIONS_LIMIT_S = 240, 900  # of one program
 CORTEX = ("-M", "virt", "-cpu", "cortex-a72")
 SIZE = ("-smp", "2", "-m", "1024")
 KINDS = {
@@ -120,8 +120,8 @@ class Row:
 def plan(architecture: Architecture, glibc: Sequence[str], musl: str, seed: str) -> Iterable[str]:
     """The lines of /plan (init.c)."""
 
-    def line(root: str, name: str, variables: str, *command: str) -> str:
-        return "\t".join([root, name, str(LIMIT_S), variables, *command])
+    def line(root: str, name: str, variables: str, *command: str, limit: int = LIMIT_S) -> str:
+        return "\t".join([root, name, str(limit), variables, *command])
 
     seeded = f"FREEWAY_TEST_SEED={seed}"
     for root in (*glibc, musl):
@@ -132,20 +132,14 @@ def plan(architecture: Architecture, glibc: Sequence[str], musl: str, seed: str)
         yield line(root, "functions", "", f"/programs/every_function{suffix}")
         yield line(root, "threads", "FREEWAY_VERBOSE=1", f"/programs/heap_program{suffix}", "40000")
         if root != musl:
-            yield line(root, "vfork", seeded, "/programs/vfork_test", "--seconds", "0.5", "--limit", "100")
-        # Linked with this system's glibc, which the older ones are not enough for.
-        if architecture is AMD64 and root != musl and version_numbers(root) >= (2, 36):
-            variables = f"{seeded},FREEWAY_TEST_DISASSEMBLY=/programs/libfreeway.disassembly"
-            yield line(
-                root, "sections", variables, "/programs/every_section", "--only", "every_section", "--limit", "230"
-            )
+            yield line(root, "vfork", seeded, "/programs/vfork_test", "--seconds", "0.5", "--limit", "60")
+    if architecture is AMD64:  # minutes, and the same for all that use sections
+        variables = f"{seeded},FREEWAY_TEST_DISASSEMBLY=/programs/libfreeway.disassembly"
+        arguments = ("--only", "every_section", "--limit", str(SECTIONS_LIMIT_S))
+        yield line(glibc[-1], "sections", variables, "/programs/every_section", *arguments, limit=SECTIONS_LIMIT_S + 20)
     static = f"{musl}-static"
     yield line(static, "first calls", "", "/programs/first_call.static")
     yield line(static, "threads", "FREEWAY_VERBOSE=1", "/programs/heap_program.static", "40000")
-
-
-def version_numbers(root: str) -> tuple[int, ...]:
-    return tuple(int(number) for number in re.findall(r"\d+", root))
 
 
 def build_image(image: Path, architecture: Architecture, work: Path, seed: str) -> None:
@@ -170,11 +164,11 @@ def build_image(image: Path, architecture: Architecture, work: Path, seed: str) 
 def rows_of(machine: str, console: str) -> list[Row]:
     """The rows of a machine's console."""
     text = console.replace("\r", "")
-    kernel = re.search(r"^== kernel (\S+), rseq debug (\w+)$", text, re.MULTILINE)
+    kernel = re.search(r"== kernel (\S+), rseq debug (\w+)", text)
     if kernel is None:
         return [Row(machine, "any", status={"boot": "failed"})]
     rows: dict[str, Row] = {}
-    pattern = re.compile(r"^== begin (\S+) (.+?)\n(.*?)(?:^== end \S+ .+ (\S+)$|\Z)", re.MULTILINE | re.DOTALL)
+    pattern = re.compile(r"^== begin (\S+) ([^\n]+)\n(.*?)(?:^== end \1 \2 (\S+)$|\Z)", re.MULTILINE | re.DOTALL)
     for libc, name, said, status in pattern.findall(text):
         row = rows.setdefault(libc, Row(machine, libc, kernel.group(1), kernel.group(2)))
         row.status[name] = status or "machine ended"

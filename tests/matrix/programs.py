@@ -92,7 +92,17 @@ class Builder:
             loader, _ = package("musl", MUSL_SUITE, self.architecture, self.work)
             (libc,) = (path for path in loader.rglob("libc.so") if path.is_file())
             dynamic = [f"-Wl,--dynamic-linker=/{self.architecture.musl_loader}", "-Wl,--allow-shlib-undefined"]
-            end = ["-pie", "-fPIE", *dynamic, "-Wl,--no-as-needed", *self.shared, libc, "-lgcc"]
+            end = [
+                "-pie",
+                "-fPIE",
+                *dynamic,
+                "-Wl,--no-as-needed",
+                *self.shared,
+                "-L",
+                libc.parent,
+                "-l:libc.so",
+                "-lgcc",
+            ]
         return self.compile("gcc", name, *common, *end, link / "crtn.o")
 
     @property
