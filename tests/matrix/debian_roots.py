@@ -37,6 +37,10 @@ PROGRAMS = {
     "g++": "#include <map>\n#include <regex>\n#include <string>\n"
     "int main() { std::map<std::string, int> m; for (int i = 0; i < 1000; i++) m[std::to_string(i)] = i;\n"
     'return std::regex_match(m.rbegin()->first, std::regex("9+")) ? 0 : 1; }\n',
+    # Freeway asks the C++ library for this form, by the dynamic linker's functions: not in libc before glibc 2.34.
+    "new": "#include <cstdio>\n#include <cstdlib>\n#include <new>\n"
+    'void* operator new(std::size_t n) { std::puts("the program\'s"); return std::malloc(n); }\n'
+    "int main() { return ::operator new(100, std::nothrow) == nullptr; }\n",
     "git": "git init -q repository && cd repository && git config user.email a@b.c && git config user.name n\n"
     "for i in $(seq 40); do seq $((i * 50)) >file$i; git add . && git commit -qm $i; done\n"
     "git repack -adq && git fsck --full && git log --oneline --stat | tail -1\n",
@@ -47,6 +51,7 @@ COMMANDS = {
     "python3": "python3 /tmp/python3",
     "perl": "perl /tmp/perl",
     "g++": "cp /tmp/g++ /tmp/program.cc && g++ -O1 /tmp/program.cc -o /tmp/program && /tmp/program && echo done",
+    "new": "cp /tmp/new /tmp/new.cc && g++ -O0 /tmp/new.cc -o /tmp/new.program && /tmp/new.program",
     "git": "rm -rf /tmp/repository && cd /tmp && sh /tmp/git",
     "php": "php /tmp/php",
 }
