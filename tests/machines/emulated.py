@@ -51,7 +51,7 @@ class Kind:
 
 def folder(name: str) -> Path:
     """Where downloads and results of the test `name` stay for the next time."""
-    work = Path(os.environ.get("FREEWAY_BUILD_DIR", ROOT / "build/release")) / name
+    work = Path(os.environ.get("FREEWAY_BUILD_DIR", ROOT / "build/release")).resolve() / name
     work.mkdir(parents=True, exist_ok=True)
     return work
 

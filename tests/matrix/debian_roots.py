@@ -99,7 +99,7 @@ def faults_of(release: str, root: Path) -> list[str]:
 
 
 def main() -> int:
-    work = folder("debian_roots").resolve()
+    work = folder("debian_roots")
     faults: list[str] = []
     for release in sys.argv[1:] or RELEASES:
         try:

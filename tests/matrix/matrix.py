@@ -194,7 +194,9 @@ def table(rows: Sequence[Row]) -> str:
     for row in rows:
         cells = " | ".join(cell(row, name) for name in COLUMNS)
         path = row.path() if re.fullmatch(row.expected_path(), row.path()) else f"**{row.path()}**"
-        lines.append(f"| {row.architecture} {row.kernel} | {row.libc.replace('-', ' ')} | {path} | {cells} |")
+        lines.append(
+            f"| {row.architecture} {row.kernel.split('-')[0]} | {row.libc.replace('-', ' ')} | {path} | {cells} |"
+        )
     return "\n".join(lines)
 
 

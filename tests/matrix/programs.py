@@ -43,7 +43,7 @@ class Builder:
     def library(self) -> Path:
         """The folder with the libraries and the parts of the command under test."""
         if not self.prefix:
-            return Path(os.environ.get("FREEWAY_BUILD_DIR", ROOT / "build/release"))
+            return Path(os.environ.get("FREEWAY_BUILD_DIR", ROOT / "build/release")).resolve()
         folder = self.work / "library"
         run(["cmake", "--preset", "aarch64", "-S", ROOT, "-B", folder, "-DFREEWAY_BUILD_TESTS=OFF"])
         targets = ["freeway_shared", "freeway_static", "freeway_substrate"]
