@@ -85,6 +85,7 @@ def around_call(event: object) -> None:
 FRAME_SHIFT = 16
 UNIT = 64  # Metadata::kUnit
 SEGMENT_SHIFT = 20  # Metadata::kSegmentShift
+HOLE_BITS = 8  # range_word::kHoleBits
 LEAF_FRAMES = 1 << 16  # PageMap::kLeafBits
 MOST_LEAVES = 64  # of 4 GiB each, that are searched for the beginning of a huge block
 NOTHING, SMALL, LARGE, HUGE = range(4)  # FrameInfo::Kind
@@ -156,8 +157,9 @@ class Heap:
         made = self.engine["cpu_slabs_"]["made_"]
         pointers = struct.unpack(f"<{made.type.sizeof // 8}Q", read(int(made.address), made.type.sizeof))
         named = [(f"the slab of CPU {i}", p) for i, p in enumerate(pointers) if p != 0]
-        for i, holder in enumerate(self._elements(self.engine["claimed_"]["holders_"])):
-            named.append((f"claimed slab {i}", word(holder["slab"])))
+        for kind, places in (("claimed", "holders_"), ("owned", "seats_")):
+            for i, place in enumerate(self._elements(self.engine[f"{kind}_"][places])):
+                named.append((f"{kind} slab {i}", word(place["slab"])))
         return ((name, p, read(p, size)) for name, p in named if p != 0)
 
     def magazine(self, slab: Slab, size_class: int) -> list[int]:
@@ -182,12 +184,17 @@ class Heap:
         words = struct.unpack_from(f"<{self.classes[size_class]['words']}Q", memory, at + self.at["words"])
         return Superblock(size_class, anchor, span, words)
 
+    @staticmethod
+    def _accessible(segment: gdb.Value) -> int:
+        """Bytes from a segment's start: range_word::end_of."""
+        return word(segment["extent"]["word_"]) >> HOLE_BITS << FRAME_SHIFT
+
     def superblocks(self) -> Iterator[Superblock]:
         """All that are in use."""
         end = word(self.metadata["cursor_"])
         for number, segment in enumerate(self._elements(self.metadata["segments_"])):
             first = number << SEGMENT_SHIFT
-            accessible = word(segment["watermark"])
+            accessible = self._accessible(segment)
             if first >= end or accessible == 0:
                 continue
             memory = read(word(segment["packed"]) >> FRAME_SHIFT << FRAME_SHIFT, accessible)
@@ -211,7 +218,7 @@ class Heap:
         unit = index & ((1 << SEGMENT_SHIFT) - 1)
         address = (word(segment["packed"]) >> FRAME_SHIFT << FRAME_SHIFT) + unit * UNIT
         largest = max(each["words"] for each in self.classes)
-        return self._superblock(read(address, min(UNIT + 8 * largest, word(segment["watermark"]) - unit * UNIT)), 0)
+        return self._superblock(read(address, min(UNIT + 8 * largest, self._accessible(segment) - unit * UNIT)), 0)
 
     def _entries_up_to(self, frame: int) -> tuple[int, bytes]:
         """The page map's entries of a frame and of frames before it: their number, and the memory they are in."""
