@@ -53,6 +53,7 @@ constinit Once<Machine> window_word;  // its base | bits of addresses; kNoWindow
 constexpr u64 kNoWindow = 1, kBitsMask = window::kGranule - 1;
 constinit window::Region<Machine> ranges, small_mappings, large_mappings;
 constexpr std::size_t kLarge = 32 * kMiB;
+constexpr std::size_t kGap = 64 * kKiB;  // between large mappings: those that grow together cannot be ended one by one
 
 // Whether something could be mapped there. Nothing is: the page at hand is unmapped again.
 Extended probe(uptr address) {
@@ -174,10 +175,10 @@ uptr map_aligned(std::size_t bytes, std::size_t alignment, u64 protection, u64 f
 uptr map_somewhere(std::size_t bytes, std::size_t alignment, u64 protection, u64 flags) {
   const bool large = bytes >= kLarge;
   const Span span = part_of_window(large ? window::Part::kLarge : window::Part::kSmall);
-  if (span.begin != 0) {
-    const auto taken = (large ? large_mappings : small_mappings).take(span.begin, span.end, bytes, alignment, [&](uptr at) {
-      return map_at(at, bytes, protection, flags);
-    });
+  if (bytes < span.end - span.begin) {
+    auto& region = large ? large_mappings : small_mappings;
+    const auto taken = region.take(span.begin, span.end, bytes + (large ? kGap : 0), alignment,
+                                   [&](uptr at) { return map_at(at, bytes, protection, flags); });
     if (taken.address != 0 || taken.refused) return taken.address;
   }
   return map_aligned(bytes, alignment, protection, flags);

@@ -211,12 +211,19 @@ enum Surroundings {
 };
 
 // A system call that is refused from now on: membarrier, so that other CPUs' slabs cannot be taken out; munmap of 64
-// MiB and more, as at the kernel's limit of mappings; mmap of 1 MiB and more, so that large blocks are runs of frames.
+// MiB and more, as at the kernel's limit of mappings; mmap of 1 MiB and more, so that large blocks are runs of frames. Not
+// refused are pieces of arenas and metadata: addresses at most 3 TiB above the heap's first (src/os/window.h).
 void refuse(long call, uint32_t from_bytes, uint32_t error) {
+  void* const block = ::malloc(100);
+  const auto base = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(block) >> 32);
+  ::free(block);
   sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-                        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<uint32_t>(call), 0, 3),
+                        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<uint32_t>(call), 0, 6),
                         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[1])),
-                        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, from_bytes, 0, 1),
+                        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, from_bytes, 0, 4),
+                        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[0]) + 4),
+                        BPF_STMT(BPF_ALU | BPF_SUB | BPF_K, base),
+                        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, 3 << 8, 0, 1),
                         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
                         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
   const sock_fprog program = {std::size(code), code};
