@@ -70,7 +70,8 @@ class Extent {
       if (seen != before) most = bytes - now, tries = 0;
       before = seen;
       std::size_t length = clamp(range_word::piece(now, end, first_step), 0, most);
-      if (Env::mutant("watermark first")) word_.store_release(range_word::make(now + length, range_word::holes_of(seen)));
+      if (Env::mutant("watermark first"))
+        word_.store_release(range_word::make(now + length, range_word::holes_of(seen)));  // [R1] pairs with [A1]
       Extended got = extend(space, now, length);
       if (got == Extended::kRefused) {
         length = clamp(align_up(end, kFrameSize) - now, 0, length);  // what is needed, if not what would be good
