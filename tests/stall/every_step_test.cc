@@ -376,7 +376,7 @@ bool stops_there(const Plan& plan, const std::vector<Site>& sites) {
   return true;
 }
 
-void stop_everywhere(const Options& options, const char* name, Way way, const char* subject) {
+void stop_everywhere(const Options& options, Way way, const char* subject) {
   require(confine_heap(kArena, kSegment), "nothing could be put in the way of the heap");
   std::vector<Site> sites = sites_of_this_library();
   std::erase_if(sites, belongs_to_another_form);
@@ -419,13 +419,13 @@ void stop_everywhere(const Options& options, const char* name, Way way, const ch
 }
 
 void parked_at_every_step(const Options& options) {
-  stop_everywhere(options, "parked_at_every_step", kParked, "parked at every step");
+  stop_everywhere(options, kParked, "parked at every step");
 }
 void gone_at_every_step(const Options& options) {
-  stop_everywhere(options, "gone_at_every_step", kGone, "ended at every step");
+  stop_everywhere(options, kGone, "ended at every step");
 }
 void forked_at_every_step(const Options& options) {
-  stop_everywhere(options, "forked_at_every_step", kForked, "forked at every step");
+  stop_everywhere(options, kForked, "forked at every step");
 }
 
 }  // namespace
