@@ -18,6 +18,7 @@
 
 #include "arch/atomic.h"
 #include "arch/slab_layout.h"
+#include "base/compiler.h"
 #include "size/size_classes.h"
 
 namespace freeway {
@@ -107,13 +108,13 @@ inline Atomic<u64>& word(Slab& slab, u64 offset) { return *slot(reinterpret_cast
 inline u64 pop(Slab& slab, unsigned c) {
   u64 top = slab.top[c].load_relaxed();
   u64 block = slot(top - 8)->load_relaxed();
-  if (block != 0) slab.top[c].store_relaxed(top - 8);
+  if (FREEWAY_LIKELY(block != 0)) slab.top[c].store_relaxed(top - 8);
   return block;
 }
 
 inline u64 push(Slab& slab, unsigned c, u64 block) {
   u64 top = slab.top[c].load_relaxed();
-  if (slot(top)->load_relaxed() == 0) return 0;
+  if (FREEWAY_UNLIKELY(slot(top)->load_relaxed() == 0)) return 0;
   slot(top)->store_relaxed(block);
   slab.top[c].store_release(top + 8);  // [R1] pairs with [A1]
   return 1;
