@@ -13,6 +13,9 @@ bool Front<E>::start() {
   typename Substrate::ClassByte* classes = nullptr;
   if constexpr (requires { E::class_bytes(); }) classes = E::class_bytes();
   if (!substrate_.start(E::kName, classes, E::kHugeFrom)) return false;
+  // Tables of megabytes of which a small process touches a few pages.
+  const uptr begin = align_up(reinterpret_cast<uptr>(this), kFrameSize);
+  vm::prefer_small(begin, align_down(reinterpret_cast<uptr>(this + 1), kFrameSize) - begin);
   const bool known = options_available();
   if (known) substrate_.read_environment(/*speak=*/true);
   if (!known && !kStartsEarly) return true;

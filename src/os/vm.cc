@@ -23,6 +23,7 @@ constexpr u64 kPrivateAnonymous = 0x02 | 0x20;      // MAP_PRIVATE | MAP_ANONYMO
 constexpr u64 kNoReserve = 0x4000;                  // MAP_NORESERVE
 constexpr u64 kDontNeed = 4;                        // MADV_DONTNEED
 constexpr u64 kHugePage = 14;                       // MADV_HUGEPAGE
+constexpr u64 kNoHugePage = 15;                     // MADV_NOHUGEPAGE
 constexpr u64 kWipeOnFork = 18;                     // MADV_WIPEONFORK
 constexpr u64 kDontNeedLocked = 24;                 // MADV_DONTNEED_LOCKED, since Linux 5.18
 constexpr u64 kMoveTo = 1 | 2;                      // MREMAP_MAYMOVE | MREMAP_FIXED
@@ -226,6 +227,8 @@ bool purge(uptr address, std::size_t bytes) {
 }
 
 void prefer_huge(uptr address, std::size_t bytes) { raw_syscall(SYS_madvise, address, bytes, kHugePage); }
+
+void prefer_small(uptr address, std::size_t bytes) { raw_syscall(SYS_madvise, address, bytes, kNoHugePage); }
 
 std::size_t resident(uptr address, std::size_t bytes) {
   const std::size_t page = page_size();

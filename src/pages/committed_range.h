@@ -24,6 +24,7 @@
 #pragma once
 
 #include "base/space.h"
+#include "pages/small_pages.h"
 #include "size/size_classes.h"
 
 namespace freeway {
@@ -113,6 +114,7 @@ class Extent {
   void publish(Space space, u64 seen, std::size_t length) {
     const std::size_t now = range_word::end_of(seen);
     const u64 grown = range_word::make(now + length, range_word::holes_of(seen));
+    prefer_small_pages_at_first<Env>(space.base, now, now + length);
     Env::step("range.committed");
     if (Env::mutant("watermark stored")) return word_.store_release(grown);  // [R1] pairs with [A1]
     if (word_.cas_release(seen, grown)) {                                   // [R1] pairs with [A1] [A2]

@@ -16,6 +16,7 @@
 #pragma once
 
 #include "base/compiler.h"
+#include "pages/small_pages.h"
 #include "size/size_classes.h"
 
 namespace freeway {
@@ -138,6 +139,7 @@ class PageMap {
     auto& slot = root_[address >> (kFrameShift + kLeafBits)];
     uptr fresh = Env::map(kLeafBytes, kFrameSize);
     if (fresh == 0) return nullptr;
+    prefer_small_pages<Env>(fresh, kLeafBytes);
     Entry* seen = nullptr;
     Env::step("map.leaf");
     if (slot.cas_release(seen, reinterpret_cast<Entry*>(fresh)))  // [R1] pairs with [A1]

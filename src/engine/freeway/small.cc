@@ -35,8 +35,10 @@ void Backing::give_span(uptr span, unsigned c) { heap_->substrate().give_span(sp
 // --- Slabs -------------------------------------------------------------------------------------------------------------
 
 Slab* Heap::make_slab() {
-  const uptr memory = vm::map(align_up(sizeof(Slab), kFrameSize), kFrameSize);
+  const std::size_t bytes = align_up(sizeof(Slab), kFrameSize);
+  const uptr memory = vm::map(bytes, kFrameSize);
   if (memory == 0) return nullptr;
+  vm::prefer_small(memory, bytes);
   Machine::step("heap.slab");
   auto* slab = reinterpret_cast<Slab*>(memory);
   for (auto& top : slab->top) top.store_relaxed(closed());
