@@ -64,7 +64,8 @@ def root_of(release: str, work: Path) -> Path:
         unfinished = work / f"{release}.unfinished"
         shutil.rmtree(unfinished, ignore_errors=True)
         options = ["--variant=minbase", f"--keyring={KEYRING}", f"--include={','.join(PACKAGES)}"]
-        output_of(["debootstrap", *options, release, unfinished, archive_address(work)], work)
+        # What it mounts (/proc, perhaps /dev) is gone with it, however it ends.
+        output_of(["unshare", "--mount", "debootstrap", *options, release, unfinished, archive_address(work)], work)
         unfinished.rename(place)
     return place
 
