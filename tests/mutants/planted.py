@@ -208,10 +208,10 @@ MUTANTS = (
         handler_at_every_instruction("handler_allocates", "::purge"),
     ),
     Mutant(
-        "posix_memalign: errno is not kept",
+        "memalign: an alignment that nobody has is an invalid one",
         "abi/malloc.cc",
-        "  errno = before;\n",
-        "  (void)before;\n",
+        "kMaxAlignment = std::size_t{1} << 63;",
+        "kMaxAlignment = std::size_t{1} << 62;",
         ALIGNED,
     ),
     Mutant(
