@@ -48,8 +48,11 @@ ElfFile read_elf(std::ifstream& file) {
   // The sizes of another class or byte order are not ours: such a file has no loader that would do.
   const bool ours = elf.e_ident[EI_CLASS] == (sizeof(void*) == 8 ? ELFCLASS64 : ELFCLASS32) &&
                     elf.e_phentsize == sizeof(ElfW(Phdr));
-  if (!ours) return {"of another word size"};
   ElfFile found;
+  if (!ours) {
+    found.loader = "of another word size";
+    return found;
+  }
   found.processor = elf.e_machine;
   const auto parts = pieces<ElfW(Phdr)>(file, elf.e_phoff, elf.e_phnum);
   for (const auto& part : parts) {
