@@ -42,8 +42,9 @@ template <class Env>
 class OwnedSlabs {
  public:
   static constexpr unsigned kSeats = 64;
-  // A thread without a slab asks for one at its first call, and again after so many: a revocation costs a microsecond.
-  static constexpr u32 kPatience = 4096;
+  // A thread without a slab asks for one at its first call, and again after so many. A revocation costs microseconds, and
+  // where all threads run and there are more than slabs, what one wins the other loses.
+  static constexpr u32 kPatience = 65536;
   static constexpr u64 kMark = process::Claimant::kSpareBit;
 
   struct alignas(128) Seat {  // two lines: processors fetch them in pairs
@@ -86,6 +87,7 @@ class OwnedSlabs {
   Slab* settle(Own& own, u64 hash, Who&& who, Make&& make, const Revoker& revoker) {
     const u32 count = count_.load_relaxed();
     if (count == 0 || own.inside.load_relaxed() != 0) return nullptr;
+    if (own.seat.get() != nullptr) forget(own);
     const u32 calls = own.calls.get();
     own.calls.set(calls + 1);
     if (calls % kPatience != 0) return nullptr;
@@ -124,8 +126,7 @@ class OwnedSlabs {
         lend(seats_[n], name, before, f);
       }
     }
-    own.calls.set(0);
-    if (!nested) leave(own);
+    if (!nested) forget(own), leave(own);
   }
 
   // The slab of seat `n`, null if it has none.
@@ -141,6 +142,11 @@ class OwnedSlabs {
   static void go_in(Own& own, u64 name) {
     own.inside.store_relaxed(name);
     Env::fence_signal();  // the processor may still load `owner` first; the compiler must not
+  }
+  // It has been revoked.
+  static void forget(Own& own) {
+    own.seat.set(nullptr);
+    own.calls.set(0);
   }
   static u64 name_of(Own& own, const process::Claimant& who) {
     if (own.name.get() == 0) own.name.set(who.self);

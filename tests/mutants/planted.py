@@ -262,4 +262,11 @@ MUTANTS = (
         "      if (",
         PARKED,
     ),
+    Mutant(
+        "owned slabs: a handler enters what it may have interrupted",
+        "cache/owned_slabs.h",
+        "FREEWAY_UNLIKELY(own.inside.load_relaxed() != 0)) return nullptr;",
+        "false) return nullptr;",
+        handler_at_every_instruction("handler_allocates", "freeway_malloc_slow", rseq=False),
+    ),
 )

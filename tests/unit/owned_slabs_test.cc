@@ -112,6 +112,20 @@ TEST(OwnedSlabs, AThreadThatIsOutLosesItsSlabAndNoticesAtItsNextCall) {
   EXPECT_EQ(world.made, 1u);
 }
 
+TEST(OwnedSlabs, AThreadThatLostItsSlabLooksForAFreeOneAtOnceAndThenHasPatience) {
+  World world(2);
+  Slab* first = world.call(1);
+  Slab* second = world.call(2);
+  world.slabs.drain(world.own[2], world.who(2), world, [](Slab&) {});  // gives its own up
+  EXPECT_EQ(world.call(3), second);
+  EXPECT_EQ(world.call(2, true), second) << "of thread 3";
+  EXPECT_EQ(world.call(3), nullptr);
+  EXPECT_EQ(world.own[3].calls.get(), 1u);
+  world.slabs.drain(world.own[1], world.who(1), world, [](Slab&) {});
+  for (u32 i = 1; i < Slabs::kPatience; ++i) ASSERT_EQ(world.call(3), nullptr);
+  EXPECT_EQ(world.call(3), first);
+}
+
 TEST(OwnedSlabs, AThreadThatIsInKeepsIt) {
   World world(1);
   Slab* slab = world.enter(1);
