@@ -10,7 +10,7 @@
 # A new function of libc in the library's code goes into the list, with its first version on x86-64 (`objdump -T` of an
 # old libc.so.6); aarch64 began with 2.17. One that came after 2.17 is referred to weakly.
 set(freeway_glibc_functions
-  abort:2.2.5 __cxa_finalize:2.2.5 __errno_location:2.2.5 fprintf:2.2.5 memset:2.2.5 strcmp:2.2.5 strlen:2.2.5
+  abort:2.2.5 __cxa_finalize:2.2.5 __errno_location:2.2.5 fprintf:2.2.5 memcmp:2.2.5 memmove:2.2.5 memset:2.2.5 strcmp:2.2.5 strlen:2.2.5
   strncmp:2.2.5 memcpy:2.14 getauxval:2.16 clock_gettime:2.17)
 set(freeway_glibc_variables environ:2.2.5 program_invocation_short_name:2.2.5)
 
