@@ -2,6 +2,7 @@
 #include "os/vm.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/mman.h>
 #include <sys/auxv.h>
 #include <sys/personality.h>
@@ -228,7 +229,27 @@ bool purge(uptr address, std::size_t bytes) {
 
 void prefer_huge(uptr address, std::size_t bytes) { raw_syscall(SYS_madvise, address, bytes, kHugePage); }
 
-void prefer_small(uptr address, std::size_t bytes) { raw_syscall(SYS_madvise, address, bytes, kNoHugePage); }
+namespace {
+
+// Whether the system's default is huge pages wherever they fit; so it is taken to be where the kernel does not say.
+bool huge_by_default() {
+  char text[32];  // "always [madvise] never": the brackets are around what holds
+  const long file = raw_syscall(SYS_openat, static_cast<u64>(AT_FDCWD),
+                                reinterpret_cast<u64>("/sys/kernel/mm/transparent_hugepage/enabled"), O_RDONLY | O_CLOEXEC);
+  if (failed(file)) return true;
+  const long bytes = raw_syscall(SYS_read, static_cast<u64>(file), reinterpret_cast<u64>(text), sizeof(text));
+  raw_syscall(SYS_close, static_cast<u64>(file));
+  return bytes <= 0 || text[0] == '[';
+}
+
+constinit Once<Machine> small_by_hint;  // 1: the default does; 2: it has to be asked for
+
+}  // namespace
+
+void prefer_small(uptr address, std::size_t bytes) {
+  const u64 how = small_by_hint.get([]() -> u64 { return huge_by_default() ? 2 : 1; }, [](u64) {});
+  if (how == 2) raw_syscall(SYS_madvise, address, bytes, kNoHugePage);
+}
 
 std::size_t resident(uptr address, std::size_t bytes) {
   const std::size_t page = page_size();

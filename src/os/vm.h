@@ -31,7 +31,8 @@ bool commit(uptr address, std::size_t bytes);
 bool purge(uptr address, std::size_t bytes);
 // Asks for huge pages where the range allows them; a hint.
 void prefer_huge(uptr address, std::size_t bytes);
-// Asks for small pages only, whatever the system's default is; a hint.
+// Asks for small pages only where the system's default is huge ones (read once from /sys; a thread that is killed while it
+// reads leaves a file descriptor open); a hint.
 void prefer_small(uptr address, std::size_t bytes);
 // How many bytes of the range have memory now.
 std::size_t resident(uptr address, std::size_t bytes);

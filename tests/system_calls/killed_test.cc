@@ -2,7 +2,8 @@
 //
 // A sandbox that kills a process for membarrier or mincore (SECCOMP_RET_KILL_PROCESS), installed once it runs: threads
 // that allocate, free each other's blocks, change CPUs and fork go on as before. Only malloc_trim makes these calls (and
-// whatever finds no memory), and is killed for them: README, "Limits".
+// whatever finds no memory), and is killed for them; where there is no rseq, membarrier is how threads take slabs from
+// each other, so that one is not tried there: README, "Limits".
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -117,7 +118,8 @@ int main() {
     const char* name;
     bool trim_makes_it;
   };
-  for (const Case& each : {Case{SYS_membarrier, "membarrier", rseq}, Case{SYS_mincore, "mincore", true}}) {
+  for (const Case& each : {Case{SYS_membarrier, "membarrier", true}, Case{SYS_mincore, "mincore", true}}) {
+    if (each.call == SYS_membarrier && !rseq) continue;
     require(end_of_life(each.call, /*trim=*/false) == 0, each.name);
     // The filter is there, and the documentation true.
     require(killed(end_of_life(each.call, /*trim=*/true)) == each.trim_makes_it, "malloc_trim was to be killed");
