@@ -281,7 +281,7 @@ class Arena {
     if (access == Access::kYes) return {start, dirty};
     each_part(start, frames, [this, access](std::size_t c, u64 mask) {
       const u64 holes = access == Access::kHole ? holes_of(c) : 0;
-      if (holes != 0 && !Env::mutant("holes stay free")) chunks_[c].used.fetch_or_relaxed(holes);
+      if (holes != 0) chunks_[c].used.fetch_or_relaxed(holes);
       Env::step("arena.retiring");
       if ((mask & ~holes) != 0) release_bits(c, mask & ~holes);
       return true;

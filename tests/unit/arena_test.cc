@@ -339,6 +339,77 @@ TEST_F(ArenaTest, AThreadThatStopsLosesTheRunInItsHandsAndNoMore) {
   }
 }
 
+// --- Holes: what lies in the way in an arena whose space is merely chosen. -----------------------------------------------
+
+class ChosenArenaTest : public ArenaTest {
+ protected:
+  void make(std::size_t chunks) {
+    kernel().reset();
+    kernel().choose_spaces();
+    const Space space = kernel().space(chunks * kChunkSize, kChunkSize);
+    base_ = space.base;
+    chunks_ = std::vector<Chunk<TestEnv>>(chunks);
+    memory_ = std::make_unique<Arena<TestEnv>>();
+    arena().init(space, chunks * kChunkSize, chunks_.data());
+  }
+  std::size_t holes() {
+    std::size_t frames = 0;
+    for (std::size_t c = 0; c < arena().chunk_count(); ++c) frames += popcount(arena().holes_of(c));
+    return frames;
+  }
+  // The run is accessible, and no part of it another's.
+  void check(const Run& run, std::size_t frames, std::size_t foreign) {
+    ASSERT_TRUE(run);
+    ASSERT_TRUE(frame_of(run) + frames <= foreign || frame_of(run) > foreign);
+    for (std::size_t f = frame_of(run); f < frame_of(run) + frames; ++f)
+      ASSERT_EQ(arena().holes_of(f / kChunkFrames) >> (f % kChunkFrames) & 1, 0u);
+    write(run, frames);
+  }
+};
+
+TEST_F(ChosenArenaTest, RunsOfEveryLengthGoAroundWhatIsInTheWayAndItsFramesAreUsedForGood) {
+  for (std::size_t foreign : {std::size_t{0}, std::size_t{5}, std::size_t{63}, std::size_t{64}, std::size_t{150}})
+    for (std::size_t frames : {1, 7, 64, 65, 130}) {
+      make(16);
+      kernel().occupy(frame(foreign), kFrameSize);
+      std::size_t taken = 0;
+      for (;;) {
+        const Run run = arena().take(frames, 1);
+        ASSERT_FALSE(run.refused || run.hole || run.ended);
+        if (!run) break;
+        check(run, frames, foreign);
+        taken += frames;
+      }
+      ASSERT_GE(holes(), 1u);
+      ASSERT_LE(holes(), 64u);
+      ASSERT_GE(taken + holes() + 3 * frames + kChunkFrames, 16 * kChunkFrames) << frames << " around " << foreign;
+      ASSERT_EQ(*reinterpret_cast<u64*>(frame(foreign)), 0u) << "another's memory was written to";
+    }
+}
+
+TEST_F(ChosenArenaTest, ARunThatGrowsStopsBeforeWhatIsInTheWayAndLosesNothing) {
+  make(4);
+  kernel().occupy(frame(9), kFrameSize);
+  const Run run = arena().take(3, 1);
+  ASSERT_TRUE(run);
+  EXPECT_FALSE(arena().take_at(frame(3), 20));
+  EXPECT_TRUE(arena().take_at(frame(3), 2));
+  arena().give(frame(0), 5);
+  EXPECT_EQ(arena().take(5, 1).address, base_) << "what was given up beside the hole is free";
+}
+
+TEST_F(ChosenArenaTest, WhereNothingMoreCanBeSkippedTheArenaEndsAndIsNotRefused) {
+  make(4096);
+  std::size_t end = 1;
+  Run run;
+  do {
+    if (arena().committed() != end) kernel().occupy(base_ + (end = arena().committed()), kFrameSize);
+    run = arena().take(1, 1);
+  } while (run);
+  EXPECT_TRUE(run.ended && !run.refused);
+  EXPECT_TRUE(arena().take(100, 1).ended);
+}
+
 // Random traffic against a plain array: owner and dirt of each frame.
 // The account of frames goes that far; found as frames that were missed by one audit and seen by a later one.
 TEST_F(ArenaTest, TheEndOfWhatIsUsedIsBehindRunsWhoseOwnerStoppedBeforeTheyWereAccessible) {

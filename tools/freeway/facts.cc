@@ -29,8 +29,6 @@ namespace freeway_command {
 namespace {
 
 constexpr std::size_t kKiB = 1024;
-constexpr std::size_t kGiB = kKiB * kKiB * kKiB;
-constexpr std::size_t kPrimaryArena = 64 * kGiB;  // what the library would like to reserve
 
 std::string first_line(const char* path) {
   std::string line;
@@ -119,13 +117,9 @@ Fact mappings() {
 Fact address_space() {
   rlimit limit{};
   getrlimit(RLIMIT_AS, &limit);
-  if (limit.rlim_cur != RLIM_INFINITY)
-    return {"address space", "RLIMIT_AS is " + std::to_string(limit.rlim_cur / kKiB) + " KiB",
-            "Freeway reserves less of it at a time"};
-  void* range = mmap(nullptr, kPrimaryArena, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (range == MAP_FAILED) return {"address space", "64 GiB are refused", "Freeway reserves less of it at a time"};
-  munmap(range, kPrimaryArena);
-  return {"address space", "unlimited", {}};
+  if (limit.rlim_cur == RLIM_INFINITY) return {"address space", "unlimited", {}};
+  return {"address space", "RLIMIT_AS is " + std::to_string(limit.rlim_cur / kKiB) + " KiB",
+          "memory is refused beyond it, as under any malloc"};
 }
 
 Fact fork_epoch() {
