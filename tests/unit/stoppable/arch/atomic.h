@@ -118,6 +118,7 @@ class Plain {
   T value_;
 };
 
+inline void fence_signal() {}
 inline void fence_acquire() {}
 
 }  // namespace freeway
