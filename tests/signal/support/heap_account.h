@@ -44,7 +44,8 @@ inline bool freeway_is_malloc() { return heap_account.audit != nullptr; }
 #pragma weak __rseq_offset
 
 // The id of the CPU as the kernel keeps it up to date for this thread; negative while the thread is not registered.
-inline int rseq_cpu_id() {
+// (A call of its own: the compiler must not keep a part of it in a register across vfork.)
+[[gnu::noinline]] inline int rseq_cpu_id() {
   if (&__rseq_size == nullptr || __rseq_size == 0) return -1;
   int cpu;
   std::memcpy(&cpu,
