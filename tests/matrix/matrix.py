@@ -99,7 +99,12 @@ class Row:
         version = tuple(int(number) for number in re.findall(r"\d+", self.kernel)[:3])
         if self.architecture == "arm64" and (6, 19) <= version < (7, 0, 14):
             return "claimed slabs"
-        return "per-CPU, by mm_cid" if version >= (6, 3) else "per-CPU, by cpu_id"
+        index = "mm_cid" if version >= (6, 3) else "cpu_id"
+        return f"per-CPU, by {index}" + ("" if self.libc_registers_rseq() else ", registered by Freeway")
+
+    def libc_registers_rseq(self) -> bool:
+        name, *numbers = re.split(r"[-.]", self.libc)
+        return name == "glibc" and (int(numbers[0]), int(numbers[1])) >= (2, 35)
 
     def faults(self) -> list[str]:
         """What is not as it should be."""

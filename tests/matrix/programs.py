@@ -87,7 +87,8 @@ class Builder:
         start = [link / ("crt1.o" if static else "Scrt1.o"), link / "crti.o"]
         common = ["-nostdinc", "-isystem", headers, "-isystem", own.stdout.strip(), "-nostdlib", *start, source]
         if static:
-            end = ["-static", "-no-pie", self.library / "libfreeway.a", link / "libc.a", "-lgcc"]
+            keys = [f"-Wl,-u,pthread_{name}" for name in ("key_create", "key_delete", "setspecific")]  # README, "Limits"
+            end = ["-static", "-no-pie", *keys, self.library / "libfreeway.a", link / "libc.a", "-lgcc"]
         else:
             loader, _ = package("musl", MUSL_SUITE, self.architecture, self.work)
             (libc,) = (path for path in loader.rglob("libc.so") if path.is_file())
