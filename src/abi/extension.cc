@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // extension.cc: what the heap holds: glibc's mallinfo family and Freeway's own calls.
+#undef _FORTIFY_SOURCE  // its fprintf is glibc's alone, and the library loads with others, too
 #include <errno.h>
 #include <malloc.h>
 #include <stdio.h>

@@ -59,6 +59,7 @@ Fault Substrate::classify_outside(uptr address) {
   Arena<Machine>* arena = frames_.arena_of(address);
   if (arena == nullptr) return Fault::kForeign;
   const std::size_t offset = address - arena->base();
+  if (offset >= arena->committed()) return Fault::kForeign;  // nothing of ours has ever been there
   const std::size_t chunk = offset / kChunkSize, frame = offset % kChunkSize / kFrameSize;
   if ((arena->holes_of(chunk) >> frame & 1) != 0) return Fault::kForeign;  // something of the program's own
   const bool used = (arena->used_word(chunk) >> frame & 1) != 0;

@@ -20,7 +20,7 @@ constexpr Processor kThisProcessor = Processor::kAarch64;
 // A release in the kernel's way: 7.0.0-31-generic, 6.12.38+deb13-arm64, 7.1-rc2.
 struct KernelRelease {
   u32 major = 0, minor = 0, patch = 0;  // major 0: it does not begin with two numbers
-  bool candidate = false;               // "-rc" follows
+  bool candidate = false;               // "rc" and a number follow
 
   static constexpr KernelRelease read(const char* text) {
     KernelRelease release;
@@ -30,7 +30,8 @@ struct KernelRelease {
     if (at == nullptr) return {};
     if (*at == '.')
       if (const char* after = number(at + 1, &release.patch)) at = after;
-    release.candidate = at[0] == '-' && at[1] == 'r' && at[2] == 'c';
+    for (; *at != 0; ++at)  // anywhere behind: 7.1.0-0.rc2.17.fc45, 7.1.0-070100rc2-generic
+      release.candidate |= at[0] == 'r' && at[1] == 'c' && at[2] >= '0' && at[2] <= '9';
     return release;
   }
 

@@ -41,10 +41,12 @@ class Lives {
     u64 survivor = word.load_relaxed();
     if (survivor == 0) {
       const bool first = Env::is_first_thread() || Env::mutant("whoever comes first survived");
-      const u64 mine = Claimant::name(first ? thread : 0, last_epoch_.fetch_add_relaxed(1) + 1);
+      const u64 mine = Claimant::name(first ? thread : 0, last_epoch_.load_relaxed() + 1);  // the same for all who race
       Env::step("lives.named");
       if (word.cas_relaxed(survivor, mine)) survivor = mine;
     }
+    // A store that is lost leaves a child of this process with the same epoch: then nothing is taken over there.
+    if (last_epoch_.load_relaxed() != Claimant::epoch(survivor)) last_epoch_.store_relaxed(Claimant::epoch(survivor));
     return {Claimant::name(thread, survivor), survivor};
   }
 

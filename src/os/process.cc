@@ -33,12 +33,16 @@ Rseq rseq() {
   result.has_mm_cid = getauxval(AT_RSEQ_FEATURE_SIZE) >= RSEQ_MM_CID + sizeof(u32);
   if (&__rseq_size == nullptr || __rseq_size == 0) return result;
   result.offset = __rseq_offset;
-  const auto* area = static_cast<const char*>(__builtin_thread_pointer()) + result.offset;
-  result.registered = *reinterpret_cast<const volatile int*>(area + RSEQ_CPU_ID) >= 0;
+  result.registered = is_registered(static_cast<u64>(result.offset));
   // __rseq_size says 20 or 28 where glibc registered 32 bytes and the kernel fills in more; what it says beyond 32 is the
   // very number that glibc registered with, and that the kernel wants to hear again.
   result.bytes = __rseq_size > kRseqBytes ? __rseq_size : kRseqBytes;
   return result;
+}
+
+bool is_registered(u64 offset) {
+  const auto thread = reinterpret_cast<uptr>(__builtin_thread_pointer());  // offsets from it may be negative
+  return *reinterpret_cast<const volatile int*>(thread + offset + RSEQ_CPU_ID) >= 0;
 }
 
 bool kernel_restarts_sections() {

@@ -23,6 +23,9 @@ Rseq rseq();
 // Whether the kernel is known to restart all sections that it interrupts (kernel_release.h).
 bool kernel_restarts_sections();
 
+// Whether the calling thread is registered with the struct rseq at this distance from its thread pointer.
+bool is_registered(u64 offset);
+
 // What the kernel tells of the CPUs.
 struct Cpus {
   unsigned id_bound;  // its CPU numbers and concurrency ids are below this; over HOT_IDS: more than there is room for
@@ -69,10 +72,13 @@ struct Claimant {
   static constexpr u64 name(u64 thread, u64 in_epoch) { return (thread << (kEpochBits + 1)) | epoch(in_epoch); }
   static constexpr u64 epoch(u64 word) { return word & low_bits(kEpochBits); }
   static constexpr u64 thread(u64 word) { return word >> (kEpochBits + 1); }
-  // Whether a word that reads `seen` may be replaced by `self`: nobody holds it, or one who is not in this process.
+  // Whether epoch `a` came before `b`. They wrap.
+  static constexpr bool is_before(u64 a, u64 b) { return epoch(b - a) - 1 < low_bits(kEpochBits - 1); }
+  // Whether a word that reads `seen` may be replaced by `self`: nobody holds it, or one who is not in this process. (A later
+  // epoch is this process's own: a handler forked since this claimant was asked for, and has started a thread.)
   constexpr bool may_replace(u64 seen) const {
-    return seen == 0 ||
-           (thread(survivor) != 0 && epoch(seen) != epoch(survivor) && thread(seen) != thread(survivor));
+    return seen == 0 || (thread(survivor) != 0 && is_before(epoch(seen), epoch(survivor)) &&
+                         thread(seen) != thread(survivor));
   }
 };
 Claimant claimant();

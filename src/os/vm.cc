@@ -55,6 +55,7 @@ constinit Once<Machine> window_word;  // its base | bits of addresses; kNoWindow
 constexpr u64 kNoWindow = 1, kBitsMask = window::kGranule - 1;
 constinit window::Region<Machine> ranges, small_mappings, large_mappings;
 constexpr std::size_t kLarge = 32 * kMiB;
+constexpr std::size_t kFar = 64 * kGiB;  // an alignment of which the address space has few multiples
 constexpr std::size_t kGap = 64 * kKiB;  // between large mappings: those that grow together cannot be ended one by one
 
 // Whether something could be mapped there. Nothing is: the page at hand is unmapped again.
@@ -129,18 +130,17 @@ bool end_or_keep(uptr address, std::size_t bytes) {
   return false;
 }
 
-// False: it is still stuck.
-bool end_stuck() {
+// The address of what is still stuck, or 0.
+uptr end_stuck() {
   uptr address = stuck.load_relaxed();
-  if (address <= kBusy || !stuck.cas_acquire(address, kBusy)) return true;  // [A1] pairs with [R1]
-  const bool ended = release(address, stuck_bytes.load_relaxed());
-  stuck.store_release(ended ? 0 : address);  // [R1] pairs with [A1]
-  return ended;
+  if (address <= kBusy || !stuck.cas_acquire(address, kBusy)) return 0;  // [A1] pairs with [R1]
+  if (release(address, stuck_bytes.load_relaxed())) address = 0;
+  stuck.store_release(address);  // [R1] pairs with [A1]
+  return address;
 }
 
-// A mapping somewhere below the one that is stuck.
-uptr map_below_stuck(std::size_t bytes, std::size_t alignment, u64 protection, u64 flags) {
-  uptr at = stuck.load_relaxed();
+// A mapping somewhere below `at`, which is stuck.
+uptr map_below(uptr at, std::size_t bytes, std::size_t alignment, u64 protection, u64 flags) {
   for (std::size_t distance = bytes + alignment; distance >= bytes && distance < at; distance *= 2) {
     const uptr place = align_down(at - distance, alignment);
     const Extended got = map_at(place, bytes, protection, flags);
@@ -153,7 +153,7 @@ uptr map_below_stuck(std::size_t bytes, std::size_t alignment, u64 protection, u
 // Maps more than asked for and cuts off what is not aligned. Where the cut is refused (mapping limit) the whole mapping
 // is given back.
 uptr map_aligned(std::size_t bytes, std::size_t alignment, u64 protection, u64 flags) {
-  if (!end_stuck()) return map_below_stuck(bytes, alignment, protection, flags);
+  if (const uptr at = end_stuck()) return map_below(at, bytes, alignment, protection, flags);
   uptr address = map_raw(bytes, protection, flags);
   if (address == 0 || address % alignment == 0) return address;
   if (!end_or_keep(address, bytes)) return 0;
@@ -174,6 +174,16 @@ uptr map_aligned(std::size_t bytes, std::size_t alignment, u64 protection, u64 f
   return aligned;
 }
 
+// At a multiple of so much that parts of the window may have none: anywhere.
+uptr map_far(std::size_t bytes, std::size_t alignment, u64 protection, u64 flags) {
+  const unsigned bits = window::address_bits(getauxval(AT_RANDOM));
+  for (uptr at = alignment; at >> bits == 0; at += alignment) {
+    const Extended got = map_at(at, bytes, protection, flags);
+    if (got != Extended::kOccupied) return got == Extended::kDone ? at : 0;
+  }
+  return 0;
+}
+
 uptr map_somewhere(std::size_t bytes, std::size_t alignment, u64 protection, u64 flags) {
   const bool large = bytes >= kLarge;
   const Span span = part_of_window(large ? window::Part::kLarge : window::Part::kSmall);
@@ -183,6 +193,7 @@ uptr map_somewhere(std::size_t bytes, std::size_t alignment, u64 protection, u64
                                    [&](uptr at) { return map_at(at, bytes, protection, flags); });
     if (taken.address != 0 || taken.refused) return taken.address;
   }
+  if (alignment >= kFar) return map_far(bytes, alignment, protection, flags);
   return map_aligned(bytes, alignment, protection, flags);
 }
 
@@ -209,7 +220,11 @@ Space space(std::size_t bytes, std::size_t alignment) {
   return {map_aligned(bytes, alignment, 0, kPrivateAnonymous | kNoReserve), true};
 }
 
-Extended extend(uptr address, std::size_t bytes) { return map_at(address, bytes, kReadWrite, kPrivateAnonymous); }
+// Not reckoned as committed where the kernel leaves the choice: a range is never shorter than it once had to be, and where a
+// mapping is longer than the machine's memory no fork would get through.
+Extended extend(uptr address, std::size_t bytes) {
+  return map_at(address, bytes, kReadWrite, kPrivateAnonymous | kNoReserve);
+}
 
 uptr reserve(std::size_t bytes, std::size_t alignment) {
   return map_somewhere(bytes, alignment, 0, kPrivateAnonymous | kNoReserve);

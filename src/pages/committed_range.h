@@ -114,10 +114,11 @@ class Extent {
   void publish(Space space, u64 seen, std::size_t length) {
     const std::size_t now = range_word::end_of(seen);
     const u64 grown = range_word::make(now + length, range_word::holes_of(seen));
-    prefer_small_pages_at_first<Env>(space.base, now, now + length);
     Env::step("range.committed");
     if (Env::mutant("watermark stored")) return word_.store_release(grown);  // [R1] pairs with [A1]
     if (word_.cas_release(seen, grown)) {                                   // [R1] pairs with [A1] [A2]
+      // After the CAS: the shorter the piece is nobody's, the fewer places are skipped.
+      prefer_small_pages_at_first<Env>(space.base, now, now + length);
       if (Env::mutant("published and unmapped") && !space.reserved) Env::release(space.base + now, length);
       return;
     }

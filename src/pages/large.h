@@ -49,9 +49,11 @@ class LargeBlocks {
   Block take(std::size_t bytes, std::size_t alignment) {
     const std::size_t frames = ceil_div(bytes, kFrameSize);
     if (frames > kMaxFrames || alignment > (std::size_t{1} << 46)) return {};
-    if (frames >= huge_from_) {
+    // A run at a multiple of so much would need all that lies before it to be accessible.
+    const bool far = alignment >= kHugeFrames * kFrameSize;
+    if (frames >= huge_from_ || far) {
       const Block block = take_huge(frames, alignment);
-      if (block.address != 0 || frames >= kHugeFrames) return block;
+      if (block.address != 0 || frames >= kHugeFrames || far) return block;
     }
     Run run = frames_->take(frames, clamp(alignment / kFrameSize, 1, alignment));
     if (!run) return {};

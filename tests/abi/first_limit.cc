@@ -18,6 +18,7 @@ namespace {
 constexpr size_t kMiB = size_t{1} << 20;
 constexpr size_t kLimits[] = {64, 100, 256, 1024};  // MiB
 constexpr size_t kSizes[] = {1, 100, 3000, 30'000, 100'000, 1'000'000};
+constexpr size_t kFilled = 1000;  // small for each engine
 
 [[noreturn]] void fail(const char* what) {
   dprintf(2, "first_limit: %s\n", what);
@@ -59,12 +60,12 @@ void live_within(size_t limit) {
     memset(block, 1, size);
     free(block);
   }
-  const size_t got = fill_and_free(3000, ~size_t{0});
+  const size_t got = fill_and_free(kFilled, ~size_t{0});
   dprintf(1, "%zu MiB: blocks of %zu MiB\n", limit / kMiB, got / kMiB);
   if (got > limit) fail("more than the limit was granted");
   if (got < limit / 2) fail("less than half of the limit could be had");
   limit_to(RLIM_INFINITY);
-  if (fill_and_free(3000, 2 * limit) < 2 * limit) fail("the limit was raised, and there is no more");
+  if (fill_and_free(kFilled, 2 * limit) < 2 * limit) fail("the limit was raised, and there is no more");
 }
 
 }  // namespace

@@ -232,6 +232,10 @@ class Statistics(InAFolder):
         for program, status in ((["sh", "-c", "exit 7"], 7), (["sh", "-c", "kill -TERM $$"], -signal.SIGTERM)):
             self.assertEqual(freeway("run", "--stats", "--", *program).returncode, status)
         self.assertEqual(freeway("run", "--stats", "--", "/no/program").returncode, NOT_FOUND)
+        # Nor does it matter that whoever started the command ignores the end of children.
+        ignored = [str(COMMAND), "run", "--stats", "--", "sh", "-c", "exit 7"]
+        shell = ["sh", "-c", "trap '' CHLD; exec \"$@\"", "sh", *ignored]
+        self.assertEqual(subprocess.run(shell, capture_output=True, check=False, env=ENVIRONMENT).returncode, 7)
 
     def test_end_that_is_asked_of_the_command_is_the_program_s(self) -> None:
         script = "trap 'echo ended; exit 3' TERM; kill -TERM $PPID; while :; do sleep 0.01; done"

@@ -124,9 +124,9 @@ class PagesKernel {
   }
   bool release(uptr address, std::size_t bytes) {
     if (address - kArena < kChunks * kSlotBytes) return unmap_piece(address, bytes), true;
-    if (address >= kPlaces && address % kSlotBytes != kPlaces % kSlotBytes) return true;  // the end of one that is kept
     for (unsigned n = 0; n < 3; ++n)
       if (address == pool[n]) return pooled_.fetch_and_acq_rel(~(u32{1} << n)), true;
+    if (address >= kPlaces && address % kSlotBytes != kPlaces % kSlotBytes) return true;  // the end of one that is kept
     each_frame(address, bytes, [](auto& content) { content.set(0); });
     if (may_refuse_releases && model_choose(2) == 1) return false;
     free_place(address);

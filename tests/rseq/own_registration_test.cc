@@ -95,6 +95,21 @@ void a_vfork_child_is_not_registered(const Options&) {
   });
 }
 
+// Nor does the child register in its place, where the thread has not called the heap before.
+void a_vfork_child_of_a_fresh_thread_is_not_registered(const Options&) {
+  in_a_thread([] {
+    const pid_t child = ::vfork();
+    if (child == 0) {
+      use_the_heap(3);
+      ::_exit(is_registered() ? 1 : 0);
+    }
+    int status = -1;
+    require(::waitpid(child, &status, 0) == child && status == 0, "the child of a vfork is registered");
+    use_the_heap(4);
+    require(is_registered(), "the parent is not registered after vfork");
+  });
+}
+
 OtherRseq others[2];
 
 void who_came_first_keeps_his_registration(const Options&) {
@@ -187,6 +202,8 @@ int main(int argc, char** argv) {
                    {{"a_thread_is_registered_at_its_first_call", a_thread_is_registered_at_its_first_call},
                     {"a_forked_child_stays_registered", a_forked_child_stays_registered},
                     {"a_vfork_child_is_not_registered", a_vfork_child_is_not_registered},
+                    {"a_vfork_child_of_a_fresh_thread_is_not_registered",
+                     a_vfork_child_of_a_fresh_thread_is_not_registered},
                     {"who_came_first_keeps_his_registration", who_came_first_keeps_his_registration},
                     {"who_comes_later_is_refused", who_comes_later_is_refused},
                     {"threads_register_amid_signals", threads_register_amid_signals}});

@@ -1,13 +1,22 @@
 // SPDX-License-Identifier: MIT
 //
 // huge_pages_test.cc: which of the heap's memory may come in huge pages, where the system's default is to give them to all
-// (transparent_hugepage/enabled: always). The kernel says it for each mapping, whatever the default is: "nh" among the
-// VmFlags of /proc/self/smaps.
+// (transparent_hugepage/enabled: always), and that nothing is said where it is not. The kernel tells of each mapping what
+// was asked for: "nh" among the VmFlags of /proc/self/smaps. Each test is in a process of its own, for which that file
+// says what the test wants (a mount of its own over it, which needs a user namespace or rights).
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <sstream>
+#include <string>
 
 #include "stress_test.h"
 
@@ -31,16 +40,56 @@ bool has_small_pages(const void* address) {
   return false;
 }
 
-class HugePages : public testing::Test {
+constexpr const char* kDefault = "/sys/kernel/mm/transparent_hugepage/enabled";
+constexpr const char* kPretended = "FREEWAY_TEST_PRETENDED_DEFAULT";
+constexpr int kCannot = 77;
+
+// Becomes this program anew, with tests of this name only, in a process for which the default is `text`.
+[[noreturn]] void become(const std::string& tests, const char* text) {
+  char file[] = "/tmp/freeway_default_XXXXXX";
+  const int fd = mkstemp(file);
+  const bool written = fd >= 0 && write(fd, text, strlen(text)) > 0;
+  if (!written || (unshare(CLONE_NEWNS) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0)) _exit(kCannot);
+  if (mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) _exit(kCannot);
+  if (mount(file, kDefault, nullptr, MS_BIND, nullptr) != 0) _exit(kCannot);
+  unlink(file);
+  setenv(kPretended, text, 1);
+  const std::string filter = "--gtest_filter=" + tests + ".*";
+  execl("/proc/self/exe", "huge_pages_test", filter.c_str(), nullptr);
+  _exit(kCannot);
+}
+
+void pass_where_the_default_is(const char* text, const std::string& tests) {
+  const pid_t child = fork();
+  if (child == 0) become(tests, text);
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kCannot) GTEST_SKIP() << "no mounts of one's own here";
+  EXPECT_EQ(status, 0);
+}
+
+TEST(SmallPages, AreAskedForWhereHugeOnesAreTheDefault) {
+  pass_where_the_default_is("[always] madvise never\n", "InProcessWithHugePages");
+}
+TEST(SmallPages, AreNotAskedForElsewhere) {
+  pass_where_the_default_is("always [madvise] never\n", "InProcessWithSmallPages");
+}
+
+// Tests of the processes that the above start.
+class InProcess : public testing::Test {
  protected:
   void SetUp() override {
+    if (getenv(kPretended) == nullptr) GTEST_SKIP() << "in a process of its own, above";
     void* page = mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (madvise(page, 4096, MADV_NOHUGEPAGE) != 0) GTEST_SKIP() << "a kernel without transparent huge pages";
     munmap(page, 4096);
   }
 };
 
-TEST_F(HugePages, ASmallHeapDoesWithSmallPages) {
+struct InProcessWithHugePages : InProcess {};
+struct InProcessWithSmallPages : InProcess {};
+
+TEST_F(InProcessWithHugePages, ASmallHeapDoesWithSmallPages) {
   for (const size_t bytes : {size_t{16}, kKiB, 20 * kKiB, 3 * kMiB, 20 * kMiB}) {
     auto* block = static_cast<unsigned char*>(hide(malloc(bytes)));
     ASSERT_NE(block, nullptr);
@@ -50,7 +99,7 @@ TEST_F(HugePages, ASmallHeapDoesWithSmallPages) {
   }
 }
 
-TEST_F(HugePages, ALargeHeapMayHaveThem) {
+TEST_F(InProcessWithHugePages, ALargeHeapMayHaveThem) {
   auto* block = static_cast<unsigned char*>(hide(malloc(200 * kMiB)));
   ASSERT_NE(block, nullptr);
   EXPECT_FALSE(has_small_pages(block + 100 * kMiB));
@@ -60,6 +109,15 @@ TEST_F(HugePages, ALargeHeapMayHaveThem) {
   EXPECT_FALSE(has_small_pages(huge));
   free(huge);
   free(block);
+}
+
+TEST_F(InProcessWithSmallPages, NoMappingIsSplitForNothing) {
+  for (const size_t bytes : {size_t{16}, 3 * kMiB, 100 * kMiB}) {
+    auto* block = static_cast<unsigned char*>(hide(malloc(bytes)));
+    ASSERT_NE(block, nullptr);
+    EXPECT_FALSE(has_small_pages(block)) << bytes;
+    free(block);
+  }
 }
 
 }  // namespace

@@ -42,6 +42,8 @@ constexpr Named kReleases[] = {
     {"7.0.x", false},
     {"7.1-rc1", false},
     {"7.1.0-rc2", false},
+    {"7.1.0-0.rc2.17.fc45.aarch64", false},
+    {"7.1.0-070100rc2-generic", false},
     // Mended.
     {"7.0.14", true},
     {"7.0.14-rc1", true},

@@ -146,10 +146,11 @@ TEST(Claimant, AWordHasItsThreadAndItsEpoch) {
 TEST(Claimant, OnlyWhatNobodyInThisProcessCanHoldMayBeReplaced) {
   for (u64 thread = 1; thread < 6; ++thread)
     for (u64 epoch = 1; epoch < 6; ++epoch) {
-      const u64 seen = thread << 23 | epoch;
-      // A thread of epoch 3, in a process that began with thread 2.
-      const Claimant who = {u64{4} << 23 | 3, u64{2} << 23 | 3};
-      const bool left_behind = epoch != 3 && thread != 2;
+      const u64 seen = Claimant::name(thread, epoch);
+      // A thread of epoch 3, in a process that began with thread 2. What bears a later epoch was claimed by a thread that a
+      // handler started in this process, after it had forked, while `who` was held.
+      const Claimant who = {Claimant::name(4, 3), Claimant::name(2, 3)};
+      const bool left_behind = epoch < 3 && thread != 2;
       ASSERT_EQ(who.may_replace(seen), left_behind) << thread << " " << epoch;
       ASSERT_TRUE(who.may_replace(0));
       // Where it is not known whom the process began with.

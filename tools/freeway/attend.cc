@@ -16,8 +16,9 @@ namespace {
 
 volatile sig_atomic_t attended = 0;  // the child
 
-void pass_on(int signal) {
-  if (attended > 0) kill(attended, signal);
+// What the terminal sends (it is the kernel's), it sends to the program, too.
+void pass_on(int signal, siginfo_t* info, void*) {
+  if (attended > 0 && info->si_code <= 0) kill(attended, signal);
 }
 
 // While it lives, this process leaves its signals to the program.
@@ -27,24 +28,33 @@ class SignalsOfTheProgram {
     for (std::size_t i = 0; i < kCount; ++i) {
       sigaddset(&blocked_, kSignals[i]);
       struct sigaction action {};
-      action.sa_handler = kSignals[i] == SIGINT || kSignals[i] == SIGQUIT ? SIG_IGN : pass_on;
       action.sa_flags = SA_RESTART;
+      if (kSignals[i] == SIGINT || kSignals[i] == SIGQUIT) {
+        action.sa_handler = SIG_IGN;
+      } else {
+        action.sa_sigaction = pass_on;
+        action.sa_flags |= SA_SIGINFO;
+      }
       sigaction(kSignals[i], nullptr, &before_[i]);
       if (before_[i].sa_handler != SIG_IGN) sigaction(kSignals[i], &action, nullptr);
     }
+    struct sigaction plain {};
+    plain.sa_handler = SIG_DFL;
+    sigaction(SIGCHLD, &plain, &child_before_);  // ignored, it would take the exit status away
     sigprocmask(SIG_BLOCK, &blocked_, &mask_);  // until there is a child to pass them on to
   }
   // In the child: as if this command had not been there.
   void restore() const {
     for (std::size_t i = 0; i < kCount; ++i) sigaction(kSignals[i], &before_[i], nullptr);
+    sigaction(SIGCHLD, &child_before_, nullptr);
     unblock();
   }
   void unblock() const { sigprocmask(SIG_SETMASK, &mask_, nullptr); }
 
  private:
-  static constexpr int kSignals[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP};
+  static constexpr int kSignals[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGALRM};
   static constexpr std::size_t kCount = sizeof(kSignals) / sizeof(kSignals[0]);
-  struct sigaction before_[kCount] = {};
+  struct sigaction before_[kCount] = {}, child_before_ = {};
   sigset_t blocked_ = {}, mask_ = {};
 };
 

@@ -17,8 +17,8 @@ struct Ended {
   int status = 0;  // as waitpid gives it
 };
 
-// Runs the program at `path` as a child and waits for its end. The terminal's signals are the program's alone; SIGTERM
-// and SIGHUP are passed on to it.
+// Runs the program at `path` as a child and waits for its end. The terminal's signals are the program's alone; those
+// that one sends to a process by hand are passed on to it.
 Ended attend(const std::string& path, char** argv);
 
 // Ends this process as the program ended: by its exit status, or by the same signal.

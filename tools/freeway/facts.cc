@@ -103,7 +103,7 @@ Fact huge_pages() {
   if (open == std::string::npos || close == std::string::npos) return {"huge pages", "none", {}};
   const std::string mode = modes.substr(open + 1, close - open - 1);
   if (mode == "always")
-    return {"huge pages", mode, "resident memory grows by up to 2 MiB at a time, as under any malloc"};
+    return {"huge pages", mode, "small heaps do with small pages all the same"};
   return {"huge pages", mode, {}};
 }
 

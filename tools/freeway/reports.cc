@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "reports.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -81,18 +82,18 @@ Reports::Reports() {
   std::error_code error;
   std::string name = fs::temp_directory_path(error) / "freeway-XXXXXX";
   if (!error && mkdtemp(name.data()) != nullptr) folder_ = fs::absolute(name, error);
+  if (!folder_.empty()) open_ = open(folder_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
 Reports::~Reports() {
   std::error_code ignored;
   if (!folder_.empty()) fs::remove_all(folder_, ignored);
+  if (open_ >= 0) close(open_);
 }
 
 std::string Reports::destination() const {
-  if (folder_.empty()) return {};
-  std::string path = "text:";
-  for (const char c : folder_.native()) path += c == '%' ? "%%" : std::string(1, c);
-  return path + "/%p";
+  const std::string place = "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(open_);
+  return open_ < 0 || access(place.c_str(), X_OK) != 0 ? "" : "text:" + place + "/%p";
 }
 
 void Reports::show(pid_t started, const std::string& program, bool is_script) const {

@@ -10,7 +10,8 @@
 
 namespace freeway_command {
 
-// A folder of this user's, in which each process leaves its report when it ends. Removed with this object.
+// A folder of this user's, in which each process leaves its report when it ends. Removed with this object. Processes name
+// it by this one's descriptor of it: what ends later finds nothing there, nor what somebody else may have put in its place.
 class Reports {
  public:
   Reports();
@@ -26,6 +27,7 @@ class Reports {
 
  private:
   std::filesystem::path folder_;
+  int open_ = -1;
 };
 
 }  // namespace freeway_command

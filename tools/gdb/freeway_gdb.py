@@ -52,12 +52,15 @@ def move_out_of_sections(but: tuple[int, int, int] | None = None) -> None:
     for thread in gdb.selected_inferior().threads():
         if thread.ptid == but or not thread.is_valid() or not thread.is_stopped():
             continue
-        thread.switch()
-        pc = gdb.newest_frame().pc()
-        for start, end, abort in known:
-            if start <= pc < end:
-                gdb.execute(f"set $pc = {abort:#x}", False, True)
-                moved = True
+        try:
+            thread.switch()
+            pc = gdb.newest_frame().pc()
+            for start, end, abort in known:
+                if start <= pc < end:
+                    gdb.execute(f"set $pc = {abort:#x}", False, True)
+                    moved = True
+        except gdb.error:
+            continue  # it is gone by now, or its registers cannot be had
     if selected is not None and selected.is_valid() and (moved or gdb.selected_thread() != selected):
         selected.switch()
 

@@ -53,11 +53,11 @@ freeway_vfork:
     adrp    x9, freeway_hot
     add     x9, x9, :lo12:freeway_hot
     ldr     x10, [x9, #HOT_ANY_RSEQ]
-    cbz     x10, .Lplain                                // before initialisation
+    cbz     x10, .Lunregistered                         // before initialisation
     mrs     x11, tpidr_el0
     add     x10, x10, x11
     ldr     w11, [x10, #RSEQ_CPU_ID]
-    tbnz    w11, #31, .Lplain                           // not registered: the child is as slow as we are
+    tbnz    w11, #31, .Lunregistered
     ldr     w12, [x10, #RSEQ_FLAGS]
     lsr     w12, w12, #4                                // bit 5 -> RSEQ_SLICE_EXTENSION
     and     x12, x12, #RSEQ_SLICE_EXTENSION
@@ -77,7 +77,19 @@ freeway_vfork:
     CLONE_CALL #SIGCHLD
     b       .Lparent
 
-.Lplain:
+    // The child must not be the first to initialise, nor to register: it would do so for itself, in our struct.
+.Lunregistered:
+    stp     x29, x30, [sp, #-16]!
+    .cfi_adjust_cfa_offset 16
+    .cfi_rel_offset x29, 0
+    .cfi_rel_offset x30, 8
+    bl      freeway_before_vfork
+    ldp     x29, x30, [sp], #16
+    .cfi_adjust_cfa_offset -16
+    .cfi_restore x29
+    .cfi_restore x30
+    tbnz    w0, #0, freeway_vfork                       // it is now
+    // The child is as slow as we are.
     CLONE_CALL #(CLONE_VM | CLONE_VFORK | SIGCHLD)
     b       .Lparent
 

@@ -50,9 +50,9 @@ freeway_vfork:
     .cfi_startproc
     mov     r8, [rip + freeway_hot + HOT_ANY_RSEQ]
     test    r8, r8
-    je      .Lplain                                     // before initialisation
+    je      .Lunregistered                              // before initialisation
     cmp     dword ptr fs:[r8 + RSEQ_CPU_ID], 0
-    js      .Lplain                                     // not registered: the child is as slow as we are
+    js      .Lunregistered
     mov     rdi, fs:[0]
     add     rdi, r8
     mov     rsi, [rip + freeway_hot + HOT_RSEQ_BYTES]
@@ -80,8 +80,16 @@ freeway_vfork:
     syscall
     jmp     .Lparent
 
-.Lplain:
-    VFORK_CALL
+    // The child must not be the first to initialise, nor to register: it would do so for itself, in our struct.
+.Lunregistered:
+    sub     rsp, 8
+    .cfi_adjust_cfa_offset 8
+    call    freeway_before_vfork
+    add     rsp, 8
+    .cfi_adjust_cfa_offset -8
+    test    al, al
+    jne     freeway_vfork                               // it is now
+    VFORK_CALL                                          // the child is as slow as we are
     jmp     .Lparent
 
 .Lfailed:

@@ -94,6 +94,8 @@ class Heap {  // all zero until start(): it takes no room in the file
   template <class F>
   void each_slab(F&& f);  // f(Slab&, is_taken): all that exist; is_taken(): whether somebody has it
   bool uses_rseq() const { return mode_.peek() == kRseq || mode_.peek() == kOwnRseq; }
+  // Whether this thread is registered for rseq by now.
+  static bool can_enter_sections();
   ClassAccount account_of(unsigned only);  // 0: all classes
 
  private:

@@ -46,13 +46,16 @@ Slab* Heap::make_slab() {
   return slab;
 }
 
+bool Heap::can_enter_sections() {
+  return process::is_registered(freeway_hot.any_rseq) || process::enter_own_rseq(freeway_hot.any_rseq);
+}
+
 // The slab of the CPU that this thread was on a moment ago, made if there is none. Null: not in this mode, the thread is
 // not registered and cannot be, no memory, or the slab is being drained.
 Slab* Heap::own_slab() {
   if (!uses_rseq()) return nullptr;
-  const auto thread = reinterpret_cast<uptr>(__builtin_thread_pointer());  // offsets from it may be negative
-  const auto registered = *reinterpret_cast<const volatile int*>(thread + freeway_hot.any_rseq + RSEQ_CPU_ID);
-  if (registered < 0 && !process::enter_own_rseq(freeway_hot.any_rseq)) return nullptr;
+  const auto thread = reinterpret_cast<uptr>(__builtin_thread_pointer());
+  if (!can_enter_sections()) return nullptr;
   const u32 id = *reinterpret_cast<const volatile u32*>(thread + freeway_hot.any_id);
   if (id >= ids_) return nullptr;
   return cpu_slabs_.get(id, process::claimant, [this] { return make_slab(); });

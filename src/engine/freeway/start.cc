@@ -122,7 +122,15 @@ const char* Heap::mode() const {
 
 }  // namespace freeway
 
-extern "C" FREEWAY_HIDDEN long freeway_vfork_failed(long error);
+extern "C" {
+FREEWAY_HIDDEN long freeway_vfork_failed(long error);
+FREEWAY_HIDDEN bool freeway_before_vfork();
+}
+
+// For a thread that is not known to be registered for rseq: whether it is now.
+bool freeway_before_vfork() {
+  return freeway::process_heap.start() && freeway_hot.any_rseq != 0 && freeway::Heap::can_enter_sections();
+}
 long freeway_vfork_failed(long error) {
   errno = static_cast<int>(-error);
   return -1;

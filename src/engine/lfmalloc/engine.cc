@@ -9,6 +9,7 @@
 extern "C" {
 // vfork.S comes here when the system call failed.
 FREEWAY_HIDDEN long freeway_vfork_failed(long error);
+FREEWAY_HIDDEN bool freeway_before_vfork();
 }
 
 namespace freeway {
@@ -75,6 +76,12 @@ std::size_t Engine::usable(uptr address, u32 value) {
 
 }  // namespace lfmalloc
 }  // namespace freeway
+
+// For a thread that is not known to be registered for rseq: whether it is.
+bool freeway_before_vfork() {
+  return freeway::process_heap.start() && freeway_hot.any_rseq != 0 &&
+         freeway::process::is_registered(freeway_hot.any_rseq);
+}
 
 long freeway_vfork_failed(long error) {
   errno = static_cast<int>(-error);

@@ -99,12 +99,6 @@ class Drills : public LosableSlots {
     run(kShort[random_.below(4)]);
   }
 
-  // Every handler calls this before it allocates, and after it jumped out of a drill.
-  static void lift_memory_limit() {
-    limit_memory(RLIM_INFINITY);
-    limit_memory(RLIM_INFINITY, RLIMIT_DATA);
-  }
-
   // Gives back what interrupted drills left in the table.
   void empty() {
     for (size_t i = 0; i < kTable; i++) drop(i);

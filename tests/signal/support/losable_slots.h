@@ -22,6 +22,12 @@ class LosableSlots {
 
   size_t in_hand() const { return in_hand_; }
 
+  // Every handler calls this before it allocates, and after it jumped out of a call.
+  static void lift_memory_limit() {
+    limit_memory(RLIM_INFINITY);
+    limit_memory(RLIM_INFINITY, RLIMIT_DATA);
+  }
+
  protected:
   void note(size_t bytes) {
     in_hand_ = bytes;

@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
+#include <cstring>
 
 #include "signal/support/heap_account.h"
 #include "signal/support/losable_slots.h"
@@ -78,10 +80,10 @@ class Paths : public LosableSlots {
     for (size_t i = kStamped; i < kTable; i++) drop_plain(i);
     note(0);
   }
-  static void lift_memory_limit() { limit_memory(RLIM_INFINITY); }
 
  private:
   static constexpr size_t kStamped = 1500, kTable = kStamped + 280'000;
+  static constexpr size_t kMiB = size_t{1} << 20;
 
   void drop_plain(size_t i) {
     void* block = slots_[i];
@@ -117,21 +119,26 @@ class Paths : public LosableSlots {
     for (size_t i = 0; i < kRuns; i += 2) resize(i, random_.between(2, kFrames) * kFrameBytes);
     for (size_t i = 0; i < kRuns; i++) drop(i);
   }
-  // Of the pages only a few are touched.
+  // Of the pages only a few are touched. The second block is in the way of the first one: a mapping that must move; a run
+  // whose pages move to a mapping.
   void huge() {
-    constexpr size_t kMiB = size_t{1} << 20, kFirst = 300;
-    const size_t i = kStamped;
-    note(2000 * kMiB);
-    slots_[i] = ::malloc(kFirst * kMiB);
-    for (const size_t mib : {kFirst + 30, kFirst + 400, kFirst}) {
-      void* const block = slots_[i];
-      slots_[i] = nullptr;
-      if (block == nullptr) break;  // where the kernel refuses mappings
-      void* const moved = ::realloc(block, mib * kMiB);
-      slots_[i] = moved == nullptr ? block : moved;
+    constexpr size_t i = kStamped;
+    note(2500 * kMiB);
+    for (const size_t mib : {300, 10}) {
+      slots_[i] = ::malloc(mib * kMiB);
+      slots_[i + 1] = ::malloc(mib * kMiB);
+      for (const size_t next : {mib + 30, mib + 400, mib}) resize_plain(i, next * kMiB);
+      drop_plain(i);
+      drop_plain(i + 1);
     }
-    drop_plain(i);
     note(0);
+  }
+  void resize_plain(size_t i, size_t bytes) {
+    void* const block = slots_[i];
+    slots_[i] = nullptr;
+    if (block == nullptr) return;  // where the kernel refuses mappings
+    void* const moved = ::realloc(block, bytes);
+    slots_[i] = moved == nullptr ? block : moved;
   }
   void trim() {
     for (size_t i = 0; i < 300; i++) get(i, random_.between(16, 3000));
@@ -140,8 +147,29 @@ class Paths : public LosableSlots {
     for (size_t i = 0; i < 300; i++) drop(i);
     trim_heap();
   }
+  // The kernel grants a new place for a run's pages, and then no more: they go back.
+  void growth_refused() {
+    constexpr size_t i = kStamped, kRun = 10 * kMiB;
+    note(4 * kRun);
+    slots_[i] = ::malloc(kRun);
+    slots_[i + 1] = ::malloc(kRun);
+    limit_memory(private_bytes() + kRun * 3 / 2, RLIMIT_DATA);
+    resize_plain(i, 2 * kRun);
+    lift_memory_limit();
+    drop_plain(i);
+    drop_plain(i + 1);
+    note(0);
+  }
+  // What RLIMIT_DATA is about.
+  static size_t private_bytes() {
+    char text[4096];
+    read_start("/proc/self/status", text, sizeof text);
+    const char* line = std::strstr(text, "VmData:");
+    return line == nullptr ? 0 : std::strtoul(line + 7, nullptr, 10) << 10;
+  }
   // The kernel refuses memory: everything that may be given back is looked for first.
   void refused() {
+    growth_refused();
     for (size_t i = 0; i < 100; i++) get(i, random_.between(16, 200));
     for (size_t i = 0; i < 100; i++) drop(i);
     note(size_t{300} << 20);
