@@ -36,6 +36,7 @@ inline constexpr SystemCall kSystemCalls[] = {
     {SYS_sched_yield, "sched_yield", true},
     {SYS_write, "write", false},
     {SYS_openat, "openat", false},
+    {SYS_read, "read", false},
     {SYS_close, "close", false},
     {SYS_fstat, "fstat", false},
     {SYS_newfstatat, "newfstatat", false},
