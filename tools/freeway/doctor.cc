@@ -2,7 +2,12 @@
 // doctor.cc: facts about the machine (facts.h), and what the library itself says when this command runs under it.
 #include "doctor.h"
 
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <cstdio>
+#include <new>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -45,10 +50,28 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
+// What a child of this process finds. A kernel that checks what it does (rseq/debug) ends a process whose section it should
+// have restarted and did not.
+RestartProbe probe_restarts_in_child() {
+  void* const memory = mmap(nullptr, sizeof(RestartProbe), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return {};
+  auto* const found = new (memory) RestartProbe;
+  const pid_t child = fork();
+  if (child == 0) {
+    *found = probe_restarts();
+    _exit(0);
+  }
+  int status = 0;
+  if (child > 0 && waitpid(child, &status, 0) == child && WIFSIGNALED(status)) found->not_restarted = 1;
+  const RestartProbe result = *found;
+  munmap(memory, sizeof(RestartProbe));
+  return result;
+}
+
 // Whether the kernel restarts preempted sections, and whether the library, which goes by the kernel's name, is right about
 // it.
 int examine_restarts(const std::string& path) {
-  const RestartProbe found = probe_restarts();
+  const RestartProbe found = probe_restarts_in_child();
   const bool used = path.find("restartable sections") != std::string::npos;
   if (!found.tried()) {
     print({"restarts", "not tried: no rseq, or no thread to be had", {}});
@@ -57,7 +80,7 @@ int examine_restarts(const std::string& path) {
     print({"restarts", "yes: preempted sections are restarted",
            distrusted ? "by its name this kernel could not be trusted: FREEWAY_RSEQ=force uses sections" : ""});
   } else {
-    print({"restarts", "NO: preempted sections go on where they were",
+    print({"restarts", "NO: preempted sections go on where they were, or end the process",
            used ? "blocks will be handed out twice: set FREEWAY_RSEQ=0, or run another kernel"
                 : "claimed slabs are used: correct, somewhat slower"});
     if (used) return kUnwell;
