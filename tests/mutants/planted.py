@@ -167,8 +167,11 @@ MUTANTS = (
     Mutant(
         "fork: the child takes over what the thread that forked holds itself",
         "os/process.h",
-        "epoch(seen) != epoch(survivor) && thread(seen) != thread(survivor)",
-        "epoch(seen) != epoch(survivor)",
+        """ &&
+                         thread(seen) != thread(survivor));
+""",
+        """);
+""",
         handler_at_every_instruction("handler_forks", "ClaimedSlab", rseq=False),
     ),
     Mutant(
@@ -217,11 +220,21 @@ MUTANTS = (
     Mutant(
         "vfork: the child runs on its parent's registration",
         "arch/x86_64/vfork.S",
-        """    js      .Lplain                                     // not registered: the child is as slow as we are
+        """    RSEQ_CALL RSEQ_UNREGISTER
 """,
-        """    jmp     .Lplain
+        """    xor     eax, eax
 """,
         VFORK,
+        only_on="x86_64",
+    ),
+    Mutant(
+        "vfork: the child of a thread that has not called the heap registers itself",
+        "arch/x86_64/vfork.S",
+        """    call    freeway_before_vfork
+""",
+        """    xor     eax, eax
+""",
+        OWN_RSEQ,
         only_on="x86_64",
     ),
     Mutant(
@@ -242,10 +255,8 @@ MUTANTS = (
     Mutant(
         "own rseq: threads are not registered when they come",
         "engine/freeway/small.cc",
-        """  if (registered < 0 && !process::enter_own_rseq(freeway_hot.any_rseq)) return nullptr;
-""",
-        """  if (registered < 0) return nullptr;
-""",
+        " || process::enter_own_rseq(freeway_hot.any_rseq);",
+        ";",
         OWN_RSEQ,
     ),
     Mutant(
