@@ -55,7 +55,7 @@ class Copy:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        for part in ("src", "include", "cmake"):
+        for part in ("src", "include", "cmake", "tools"):
             shutil.copytree(SOURCE / part, folder / part)
         shutil.copy(SOURCE / "CMakeLists.txt", folder)
         self.build_folder = folder / "build"

@@ -165,16 +165,6 @@ MUTANTS = (
         Killer("tests/stall/stall_park_test", ("--seconds", "20"), ("FREEWAY_RSEQ=0",)),
     ),
     Mutant(
-        "fork: the child takes over what the thread that forked holds itself",
-        "os/process.h",
-        """ &&
-                         thread(seen) != thread(survivor));
-""",
-        """);
-""",
-        handler_at_every_instruction("handler_forks", "ClaimedSlab", rseq=False),
-    ),
-    Mutant(
         "start: who comes second publishes his arena over the first one's",
         "os/once.h",
         "    if (word_.cas_release(seen, mine)) return mine;  // [R1] pairs with [A1]\n",
