@@ -58,11 +58,12 @@ constexpr std::size_t kLarge = 32 * kMiB;
 constexpr std::size_t kFar = 64 * kGiB;  // an alignment of which the address space has few multiples
 constexpr std::size_t kGap = 64 * kKiB;  // between large mappings: those that grow together cannot be ended one by one
 
-// Whether something could be mapped there. Nothing is: the page at hand is unmapped again.
-Extended probe(uptr address) {
+// Whether something could be mapped there. Nothing is: the page at hand is unmapped again; kStuck: that was refused.
+enum class Probe { kFree, kOccupied, kRefused, kStuck };
+Probe probe(uptr address) {
   const Extended got = map_at(address, page_size(), 0, kPrivateAnonymous | kNoReserve);
-  if (got == Extended::kDone) release(address, page_size());
-  return got;
+  if (got != Extended::kDone) return got == Extended::kOccupied ? Probe::kOccupied : Probe::kRefused;
+  return release(address, page_size()) ? Probe::kFree : Probe::kStuck;
 }
 
 // The same in each run where the process asks for that; what nobody can guess, as a rule; never 0 calls for want of it.
@@ -85,9 +86,10 @@ u64 choose_window() {
   const u64 random = random_bits();
   for (int i = 0; i < kTries; ++i) {
     const uptr base = window::base(bits, random == 0 ? static_cast<u64>(i) * 1024 : window::mixed(random + static_cast<u64>(i)));
-    const Extended got = probe(base);
-    if (got == Extended::kDone) return base | bits;
-    if (got == Extended::kOccupied) continue;
+    const Probe got = probe(base);
+    if (got == Probe::kFree) return base | bits;
+    if (got == Probe::kOccupied) continue;
+    if (got == Probe::kStuck) return kNoWindow;
     const uptr anywhere = map_raw(page_size(), 0, kPrivateAnonymous | kNoReserve);
     if (anywhere == 0) return 0;  // no place is any good now
     release(anywhere, page_size());
@@ -213,9 +215,10 @@ std::size_t page_size() { return getauxval(AT_PAGESZ); }
 Space space(std::size_t bytes, std::size_t alignment) {
   const Span span = part_of_window(window::Part::kRanges);
   while (const uptr base = span.begin == 0 ? 0 : ranges.claim(span.begin, span.end, bytes, alignment)) {
-    const Extended got = probe(base);
-    if (got == Extended::kRefused) return {};
-    if (got == Extended::kDone) return {base};
+    const Probe got = probe(base);
+    if (got == Probe::kRefused) return {};
+    if (got == Probe::kFree) return {base};
+    if (got == Probe::kStuck) break;
   }
   return {map_aligned(bytes, alignment, 0, kPrivateAnonymous | kNoReserve), true};
 }

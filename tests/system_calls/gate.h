@@ -118,7 +118,7 @@ inline void on_call(int, siginfo_t* info, void* context) {
   const uint64_t a[6] = {static_cast<uint64_t>(r[REG_RDI]), static_cast<uint64_t>(r[REG_RSI]),
                          static_cast<uint64_t>(r[REG_RDX]), static_cast<uint64_t>(r[REG_R10]),
                          static_cast<uint64_t>(r[REG_R8]),  static_cast<uint64_t>(r[REG_R9])};
-  const size_t slot = static_cast<size_t>(number) < kMostNumbers ? static_cast<size_t>(number) : 0;
+  const size_t slot = static_cast<size_t>(number) < kBeyond ? static_cast<size_t>(number) : kBeyond;
   const bool refused = is_refused(number, a);
   if (counting.load()) {
     std::atomic_ref(report->made[slot]).fetch_add(1);

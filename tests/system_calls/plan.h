@@ -17,6 +17,7 @@ namespace freeway_test {
 constexpr int kReportFd = 9;
 constexpr int kRunAgain = 78;  // exit status: the library lies where the gate cannot be; start the program again
 constexpr size_t kMostNumbers = 512;
+constexpr size_t kBeyond = kMostNumbers - 1;  // stands for all numbers from there on
 
 struct Report {
   uint32_t made[kMostNumbers];  // by number of the system call; refused ones count too

@@ -57,10 +57,11 @@ class Counts(unittest.TestCase):
         self.assertLess(found["larson"], 0.02)
 
     def test_flagship_without_rseq(self) -> None:
-        """A slab is claimed by one exchange a call."""
+        """A thread keeps its slab between calls, and enters it by plain stores."""
         found = counts("libfreeway-counted.so", FREEWAY_RSEQ="0")
-        self.assertGreaterEqual(found["local_pair"], 2)
-        self.assertLessEqual(found["local_pair"], 4)
+        self.assertLessEqual(found["local_pair"], 0.01)
+        if HAS_TWO_CPUS:
+            self.assertGreater(found["remote_free"], 0.001)
 
     def test_michael(self) -> None:
         """Three compare-and-swaps a pair: malloc's on Active and Anchor, free's on Anchor; seldom an UpdateActive."""
