@@ -19,13 +19,17 @@ namespace {
 // The linker's function `name`: `linked` if it is there.
 template <class Function>
 Function* function(Function* linked, const char* name) {
-  if (linked != nullptr || &__libc_dlopen_mode == nullptr || &__libc_dlsym == nullptr) return linked;
-  constexpr int kFromLibc = static_cast<int>(0x80000000u);  // __RTLD_DLOPEN: as dlopen asks it
-  void* library = __libc_dlopen_mode("libdl.so.2", RTLD_NOW | kFromLibc);
-  return library == nullptr ? nullptr : reinterpret_cast<Function*>(__libc_dlsym(library, name));
+  return linked != nullptr ? linked : reinterpret_cast<Function*>(from_libdl(name));
 }
 
 }  // namespace
+
+void* from_libdl(const char* name) {
+  if (&__libc_dlopen_mode == nullptr || &__libc_dlsym == nullptr) return nullptr;
+  constexpr int kFromLibc = static_cast<int>(0x80000000u);  // __RTLD_DLOPEN: as dlopen asks it
+  void* library = __libc_dlopen_mode("libdl.so.2", RTLD_NOW | kFromLibc);
+  return library == nullptr ? nullptr : __libc_dlsym(library, name);
+}
 
 void* find(void* library, const char* name) {
   auto* search = function(&dlsym, "dlsym");

@@ -13,9 +13,6 @@
 #include "os/options.h"
 
 extern "C" {
-// In glibc before 2.34 dlopen may be in a library that is nobody's but a plugin's; this one, in libc itself, gets it.
-void* __libc_dlopen_mode(const char* name, int flags) __attribute__((weak));
-
 constinit FREEWAY_HIDDEN freeway::Atomic<freeway::u64> freeway_next_dlopen;
 constinit FREEWAY_HIDDEN freeway::Atomic<freeway::u64> freeway_dlopen_flags{~freeway::u64{0}};
 FREEWAY_HIDDEN freeway::u64 freeway_find_dlopen();
@@ -30,11 +27,8 @@ void* no_dlopen(const char*, int) { return nullptr; }
 // What dlopen calls as long as freeway_next_dlopen is 0; returns what it will be.
 freeway::u64 freeway_find_dlopen() {
   void* next = freeway::dynamic_linker::find(RTLD_NEXT, "dlopen");
-  if (next == nullptr && &__libc_dlopen_mode != nullptr) {
-    constexpr int kFromLibc = static_cast<int>(0x80000000u);  // __RTLD_DLOPEN
-    if (void* library = __libc_dlopen_mode("libdl.so.2", RTLD_NOW | kFromLibc))
-      next = freeway::dynamic_linker::find(library, "dlopen");
-  }
+  // In glibc before 2.34 it may be in a library that is nobody's but a plugin's.
+  if (next == nullptr) next = freeway::dynamic_linker::from_libdl("dlopen");
   if (next == nullptr) next = reinterpret_cast<void*>(&no_dlopen);
   const auto address = reinterpret_cast<freeway::u64>(next);
   if (!freeway::options_available()) return address;  // this call goes through as it is
