@@ -12,6 +12,13 @@
 
 namespace freeway {
 
+// Whether other processors see a thread's stores in the order in which it made them.
+#if defined(__x86_64__)
+inline constexpr bool kStoresStayInOrder = true;
+#else
+inline constexpr bool kStoresStayInOrder = false;
+#endif
+
 template <class T>
 class Atomic {
   static_assert(sizeof(T) <= 8, "one machine word at most");

@@ -18,11 +18,23 @@
 #define HOT_NULL_SLAB 128   // address of the null slab
 #define HOT_RSEQ_BYTES 136  // length with which libc registered its struct rseq
 #define HOT_ALONE 144       // address of libc's __libc_single_threaded, or of a 0
-#define HOT_BYTE_TABLE 192
-#define HOT_STEP_TABLE 1217
-#define HOT_SLAB_OF 1536
+#define HOT_CHECKED 152     // frames of the primary arena where the checked paths are used, else 0
+#define HOT_BIRTH_SCALE 192 // 2^(8 - shift) for each class
+#define HOT_BIRTH_BASE 704  // what to add to (address >> shift), for each class
+#define HOT_SPAN_MASK 1216  // bytes of the class's span, less 1
+#define HOT_FACTOR 1728     // ceil(2^64 / size), 0 for class 0
+#define HOT_BYTE_TABLE 2240
+#define HOT_STEP_TABLE 3265
+#define HOT_BYTE_SIZES 1025
+#define HOT_STEP_SIZES 32769
+#define HOT_SLAB_OF 3584
 #define HOT_IDS 8192        // entries of slab_of: as many CPUs as Linux can have
 #define HOT_FRAME_CLASS (HOT_SLAB_OF + 8 * HOT_IDS)
+#define HOT_HOME (HOT_FRAME_CLASS + 1048576)
+
+// A slab, from its start: the words `top` of 64 classes, then:
+#define SLAB_HOME 512      // a byte for each class
+#define SLAB_PATIENCE 576  // foreign frees until blocks are sent home
 
 // struct rseq of the kernel.
 #define RSEQ_CPU_ID 4    // negative: this thread is not registered

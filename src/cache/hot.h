@@ -6,6 +6,7 @@
 // Words     limits, offsets, tables: written by initialisation only, by everybody who takes part in it with the same
 //           values; the limits last. slab_of[id]: null slab -> slab -> null slab (while it is drained) -> slab, stored by
 //           the holder of the CPU's exclusive word (cpu_slabs.h). frame_class: see page_map.h
+//           birth_scale, birth_base: see birth/births.h. home: see homes.h
 // Orders    initialisation happens in the process's first allocation, which creating a second thread comes after. (A thread
 //           made by hand before any allocation would need more; there the limits read as zero or as set, and the tables
 //           and offsets under them have one value only.)
@@ -27,6 +28,8 @@ struct SectionDescriptor {
   u64 start, length, abort;
 };
 
+constexpr unsigned kHotClasses = 64;  // a round number above kClassCount
+
 struct Hot {
   SectionDescriptor malloc_section;
   SectionDescriptor free_section;
@@ -41,10 +44,16 @@ struct Hot {
   u64 null_slab;
   u64 rseq_bytes;
   const char* alone;
-  alignas(64) u8 byte_table[kByteTableMax + 1];
+  u64 checked;
+  alignas(64) u64 birth_scale[kHotClasses];
+  u64 birth_base[kHotClasses];
+  u64 span_mask[kHotClasses];
+  u64 factor[kHotClasses];
+  u8 byte_table[kByteTableMax + 1];
   u8 step_table[kStepTableSize];
   alignas(64) Atomic<Slab*> slab_of[HOT_IDS];
   u8 frame_class[kPrimaryFrames];  // an Atomic<u8> each (clang counts constructors against a limit)
+  u8 home[kPrimaryFrames];         // the same
 };
 
 #define FREEWAY_AT(field, offset) static_assert(offsetof(Hot, field) == (offset))
@@ -61,10 +70,17 @@ FREEWAY_AT(any_id, HOT_ANY_ID);
 FREEWAY_AT(null_slab, HOT_NULL_SLAB);
 FREEWAY_AT(rseq_bytes, HOT_RSEQ_BYTES);
 FREEWAY_AT(alone, HOT_ALONE);
+FREEWAY_AT(checked, HOT_CHECKED);
+FREEWAY_AT(birth_scale, HOT_BIRTH_SCALE);
+FREEWAY_AT(birth_base, HOT_BIRTH_BASE);
+FREEWAY_AT(span_mask, HOT_SPAN_MASK);
+FREEWAY_AT(factor, HOT_FACTOR);
 FREEWAY_AT(byte_table, HOT_BYTE_TABLE);
 FREEWAY_AT(step_table, HOT_STEP_TABLE);
 FREEWAY_AT(slab_of, HOT_SLAB_OF);
 FREEWAY_AT(frame_class, HOT_FRAME_CLASS);
+FREEWAY_AT(home, HOT_HOME);
+static_assert(HOT_BYTE_SIZES == kByteTableMax + 1 && HOT_STEP_SIZES == kMaxSmall + 1);
 #undef FREEWAY_AT
 
 }  // namespace freeway

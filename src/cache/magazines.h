@@ -22,7 +22,9 @@
 #include "arch/alone.h"
 #include "base/compiler.h"
 #include "cache/groups.h"
+#include "cache/homes.h"
 #include "cache/slab.h"
+#include "cache/slots.h"
 #include "superblock/superblocks.h"
 
 namespace freeway {
@@ -40,12 +42,12 @@ class Magazines {
   // thread was just on: for hints and counters.
   template <class Access>
   void* refill(const Access& access, Slab& home, unsigned c) {
-    if (u64 block = access.pop(c)) return reinterpret_cast<void*>(block);
+    if (const u64 slot = access.pop(c)) return slots::block_of(slot);
     ++home.counters[c].refills;
     // One batch at a time, also for a grown magazine: a second one would lie on top of the first, and blocks would leave
     // in another order than that of their addresses (measured: a list built so is walked 4 times slower).
     void* blocks[kBatchMax];
-    const unsigned got = cut(access, c, refill_size(home, c), blocks);
+    const unsigned got = cut(access, home, c, refill_size(home, c), blocks);
     if (got == 0) return nullptr;
     load(access, c, blocks + 1, got - 1);
     return blocks[0];
@@ -54,13 +56,35 @@ class Magazines {
   // Puts a freed block of class `c` into the magazine, making room; false if there is no slab to put it in.
   template <class Access>
   bool stash(const Access& access, Slab& home, unsigned c, void* block) {
-    const u64 word = reinterpret_cast<u64>(block);
+    const u64 word = slots::of(block, heap_->is_far(reinterpret_cast<uptr>(block)));
     for (unsigned tries = 0; tries < 4; ++tries) {
       if (access.push(c, word)) return true;
       if (open(access, c) || grow(access, home, c)) continue;
       if (!unload(access, home, c)) break;
     }
     return access.push(c, word);
+  }
+
+  // Frees the foreign ones of the topmost blocks to their superblocks (homes.h).
+  template <class Access>
+  void send_home(const Access& access, Slab& home, unsigned c) {
+    home.patience.store_relaxed(homes::kPatience);
+    void* blocks[homes::kSentAtOnce];
+    const unsigned got = access.pop_batch(c, blocks, homes::kSentAtOnce);
+    Heap::Env::step("magazine.sending");
+    void* foreign[homes::kSentAtOnce];
+    unsigned sent = 0, kept = 0;
+    for (unsigned i = 0; i < got; ++i) {
+      void* block = slots::block_of(reinterpret_cast<u64>(blocks[i]));
+      if (heap_->is_foreign(home, c, block))
+        foreign[sent++] = block;
+      else
+        blocks[kept++] = blocks[i];
+    }
+    const unsigned left = kept - access.push_batch(c, blocks, kept);
+    slots::to_blocks(blocks, left);
+    if (left > 0) flush(c, blocks, left);  // other threads have filled it
+    if (sent > 0) flush(c, foreign, sent);
   }
 
   // Frees `count` (at most kBatchMax) blocks of class `c` to their superblocks. Not inlined: a frame of its own is gone
@@ -82,7 +106,8 @@ class Magazines {
   void empty_class(Slab& slab, unsigned c) {
     void* blocks[kBatchMax];
     if (Heap::Env::mutant("closed before it is empty")) slab.top[c].store_relaxed(heap_->closed());
-    while (unsigned n = slab_ops::pop_batch(slab, c, blocks, kBatchMax)) {
+    while (const unsigned n = slab_ops::pop_batch(slab, c, blocks, kBatchMax)) {
+      slots::to_blocks(blocks, n);
       Heap::Env::step("magazine.emptying");
       flush(c, blocks, n);
     }
@@ -145,12 +170,14 @@ class Magazines {
 
   // Up to `wanted` blocks from the slab's current superblock, or another; 0 without memory.
   template <class Access>
-  unsigned cut(const Access& access, unsigned c, unsigned wanted, void** blocks) {
+  unsigned cut(const Access& access, const Slab& home, unsigned c, unsigned wanted, void** blocks) {
     auto& superblocks = heap_->superblocks();
     u32 d = access.take_current(c);
+    const u32 old = d;
     if (d == 0) d = superblocks.hold(c);
     for (;;) {
       if (d == 0) return 0;
+      if (d != old) heap_->settle_home(home, c, d);
       Heap::Env::step("magazine.superblock");
       if (const unsigned got = superblocks.take(d, wanted, blocks)) {
         Heap::Env::step("magazine.cut");
@@ -163,12 +190,14 @@ class Magazines {
     }
   }
 
-  // Pushes blocks so that the lowest is popped first; what does not fit is freed.
+  // Pushes blocks of one superblock so that the lowest is popped first; what does not fit is freed.
   template <class Access>
-  void load(const Access& access, unsigned c, void* const* blocks, unsigned count) {
+  void load(const Access& access, unsigned c, void** blocks, unsigned count) {
     Heap::Env::step("magazine.loading");
+    if (count > 0 && heap_->is_far(reinterpret_cast<uptr>(blocks[0]))) slots::to_far(blocks, count);
     unsigned left = count - access.push_batch(c, blocks, count);
     if (left > 0 && open(access, c)) left -= access.push_batch(c, blocks, left);
+    slots::to_blocks(blocks, left);
     if (left > 0 && !Heap::Env::mutant("what does not fit is forgotten")) flush(c, blocks, left);
   }
 
@@ -182,6 +211,7 @@ class Magazines {
       const unsigned wanted = left < kBatchMax ? left : kBatchMax;
       const unsigned got = access.pop_batch(c, blocks, wanted);
       if (got == 0) break;
+      slots::to_blocks(blocks, got);
       Heap::Env::step("magazine.unloading");
       flush(c, blocks, got);
       any = true;

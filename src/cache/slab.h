@@ -83,6 +83,9 @@ struct Slab {
   static constexpr unsigned kClasses = 64;  // room for kClassCount, at a round distance
 
   Atomic<u64> top[kClasses];
+  Atomic<u8> home[kClasses];  // see homes.h; constant
+  Atomic<u32> patience;       // foreign frees until blocks are sent home: a hint
+  Atomic<u32> unused;
   Atomic<u64> current[kClasses];
   Atomic<u64> capacity[kClasses];
   Atomic<u64> grown_bytes;           // block bytes by which magazines outgrew their first size
@@ -91,7 +94,9 @@ struct Slab {
   Atomic<u64> small[kMagazines[0].small_at];
   Atomic<u64> big[kMagazines[0].big_at];
 };
-static_assert(offsetof(Slab, top) == 0);
+static_assert(offsetof(Slab, top) == 0 && offsetof(Slab, home) == SLAB_HOME && offsetof(Slab, patience) == SLAB_PATIENCE);
+// The part of a slab that the fast path reads, in words: so much there is of the null slab.
+inline constexpr std::size_t kSlabHeadWords = offsetof(Slab, current) / 8;
 
 inline constexpr u64 offset_of_current(unsigned c) { return offsetof(Slab, current) + c * 8; }
 inline constexpr u64 offset_of_capacity(unsigned c) { return offsetof(Slab, capacity) + c * 8; }
@@ -118,6 +123,12 @@ inline u64 push(Slab& slab, unsigned c, u64 block) {
   slot(top)->store_relaxed(block);
   slab.top[c].store_release(top + 8);  // [R1] pairs with [A1]
   return 1;
+}
+
+// The same, but not of what lies on top already.
+inline u64 push_once(Slab& slab, unsigned c, u64 block) {
+  const u64 top = slab.top[c].load_relaxed();
+  return FREEWAY_LIKELY(slot(top - 8)->load_relaxed() != block) ? push(slab, c, block) : 0;
 }
 
 inline unsigned pop_batch(Slab& slab, unsigned c, void** out, unsigned count) {

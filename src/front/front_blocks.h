@@ -44,7 +44,7 @@ void* Front<E>::obtain(std::size_t bytes) {
 template <Engine E>
 void Front<E>::release(void* block, const void* caller) {
   if constexpr (kOwnEntry)
-    if (!substrate_.options().harden) return freeway_free(block);
+    if (substrate_.options().harden < 2) return freeway_free(block);
   free(block, caller);
 }
 

@@ -35,19 +35,6 @@ void Substrate::read_environment(bool speak) {
   if (speak && options_.help) write_engine_option_help(engine_, 2);
 }
 
-uptr Substrate::take_span(std::size_t frames, std::size_t alignment, u32 value, unsigned size_class) {
-  const Run run = frames_.take(frames, alignment);
-  if (!run) return 0;
-  Machine::step("span.taken");
-  if (map_.set(run.address, frames, FrameInfo::small(value), size_class)) {
-    Machine::step("span.mapped");
-    span_frames_.fetch_add_relaxed(frames);
-    return run.address;
-  }
-  frames_.give(run.address, frames, process::coarse_time_ns());
-  return 0;
-}
-
 void Substrate::give_span(uptr address, std::size_t frames) {
   span_frames_.fetch_sub_relaxed(frames);
   map_.clear(address, frames);

@@ -42,8 +42,13 @@ class Substrate {  // all zero until start()
   u64 option(const char* name) const { return engine_option(engine_, name); }
 
   // `frames` frames at a multiple of `alignment` frames, all with FrameInfo::small(value) in the page map; 0 if refused.
-  // They may hold old data.
-  uptr take_span(std::size_t frames, std::size_t alignment, u32 value, unsigned size_class = 0);
+  // They may hold old data. prepare(address) comes first and says what byte the frames have for the fast path, below 0 if
+  // it was refused memory.
+  template <class Prepare>
+  uptr take_span(std::size_t frames, std::size_t alignment, u32 value, Prepare&& prepare);
+  uptr take_span(std::size_t frames, std::size_t alignment, u32 value) {
+    return take_span(frames, alignment, value, [](uptr) { return 0; });
+  }
   void give_span(uptr address, std::size_t frames);
 
   // What a pointer is that belongs to no superblock, large or huge block. Follows nothing: reads only our own maps.
@@ -75,6 +80,21 @@ class Substrate {  // all zero until start()
   Chunk<Machine> chunks_[kPrimaryBytes / kChunkSize];
   u32 frame_infos_[kPrimaryFrames] = {};  // an Atomic<u32> each (clang counts constructors against a limit)
 };
+
+template <class Prepare>
+uptr Substrate::take_span(std::size_t frames, std::size_t alignment, u32 value, Prepare&& prepare) {
+  const Run run = frames_.take(frames, alignment);
+  if (!run) return 0;
+  Machine::step("span.taken");
+  const int size_class = prepare(run.address);
+  if (size_class >= 0 && map_.set(run.address, frames, FrameInfo::small(value), static_cast<unsigned>(size_class))) {
+    Machine::step("span.mapped");
+    span_frames_.fetch_add_relaxed(frames);
+    return run.address;
+  }
+  frames_.give(run.address, frames, process::coarse_time_ns());
+  return 0;
+}
 
 }  // namespace freeway
 

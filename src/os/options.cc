@@ -20,7 +20,8 @@ constexpr Description kDescriptions[] = {
     {"RSEQ", "1|0|libc|force",
      "per-CPU caches in restartable sections; 0: claimed; libc: by its rseq only; force: any kernel (1)"},
     {"ON_ERROR", "abort|report", "after a bad free was named on fd 2: abort, or go on and leak the block (abort)"},
-    {"HARDEN", "0|1", "no caches: every double free is caught where it happens; random block order (0)"},
+    {"HARDEN", "0|1|2",
+     "1: every bad free is named at once, blocks in random order, after a rest; 2: no caches either (0)"},
     {"STATS", "0|1|json:PATH|text:PATH", "at exit, what each layer did, on fd 2 or in PATH; %p there: process id (0)"},
     {"DEEPBIND", "0|1", "0: libraries that are loaded with RTLD_DEEPBIND take malloc from Freeway like others (0)"},
     {"VERBOSE", "0|1", "at start, which paths this process uses, on fd 2 (0)"},
@@ -94,7 +95,7 @@ Options read_options(bool speak) {
   options.libc_rseq_only = rseq == 2;
   options.force_rseq = rseq == 3;
   options.report_only = reader.choice("ON_ERROR", "abort", "report", false);
-  options.harden = reader.choice("HARDEN", "0", "1", false);
+  options.harden = static_cast<u32>(reader.index("HARDEN"));
   options.keep_deepbind = reader.choice("DEEPBIND", "0", "1", false);
   options.verbose = reader.choice("VERBOSE", "0", "1", false);
   if (const char* stats = value_of("STATS"); stats != nullptr && names_file(stats)) {

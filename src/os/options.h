@@ -15,7 +15,7 @@ struct Options {
   bool libc_rseq_only = false;  // FREEWAY_RSEQ=libc
   bool force_rseq = false;      // FREEWAY_RSEQ=force
   bool report_only = false;   // FREEWAY_ON_ERROR=report
-  bool harden = false;        // FREEWAY_HARDEN
+  u32 harden = 0;             // FREEWAY_HARDEN
   bool keep_deepbind = false; // FREEWAY_DEEPBIND
   bool verbose = false;       // FREEWAY_VERBOSE
   bool stats = false;         // FREEWAY_STATS=1

@@ -126,7 +126,8 @@ class Arena {
   }
 
   // Gives the memory of free dirty frames back to the kernel, highest chunks first, until `target` frames or fewer are
-  // dirty and free by the count of `dirty()`; calls `purged(frames)` after each run. Stops where the kernel refuses
+  // dirty and free by the count of `dirty()`; calls purged(address, frames, dirty) for each run, still its own,
+  // of which so many were dirty. Stops where the kernel refuses
   // (locked memory): it would refuse the next run too.
   template <class Dirty, class Purged>
   PurgeEnd purge(Dirty&& dirty, std::size_t target, Purged&& purged) {
@@ -300,7 +301,7 @@ class Arena {
     if (Env::mutant("given before it is clean")) release_bits(chunk, run);
     if (done && dirty != 0) {
       chunks_[chunk].dirty.fetch_and_relaxed(~run);
-      purged(popcount(dirty));
+      purged(address_of(chunk, first), frames, popcount(dirty));
     }
     Env::step("arena.purged");
     if (!Env::mutant("given before it is clean")) release_bits(chunk, run);

@@ -30,6 +30,14 @@ class Frames {
   // Once. `chunks` has one entry for each 4 MiB of the primary arena's `bytes`.
   void init(Space space, std::size_t bytes, ChunkOf* chunks) { primary_.init(space, bytes, chunks); }
 
+  // f(context, address, bytes) is called for frames whose memory has just gone back, while they are in the caller's hands.
+  // Once, or again with the same, before anything else.
+  using OnPurge = void (*)(void* context, uptr address, std::size_t bytes);
+  void on_purge(void* context, OnPurge f) {
+    purge_context_ = context;
+    on_purge_ = f;
+  }
+
   Arena<Env>& primary() { return primary_; }
   PurgePolicy<Env>& policy() { return policy_; }
 
@@ -83,7 +91,10 @@ class Frames {
   // Gives back the memory of free dirty frames until `target` frames or fewer keep theirs.
   void purge_to(std::size_t target) {
     auto dirty = [this] { return policy_.dirty(); };
-    auto purged = [this](unsigned frames) { policy_.on_purge(frames); };
+    auto purged = [this](uptr address, std::size_t frames, unsigned were_dirty) {
+      policy_.on_purge(were_dirty);
+      if (on_purge_ != nullptr) on_purge_(purge_context_, address, frames * kFrameSize);
+    };
     PurgeEnd end = PurgeEnd::kReached;
     each_arena([&](Arena<Env>& arena) {
       end = arena.purge(dirty, target, purged);
@@ -190,6 +201,8 @@ class Frames {
 
   Arena<Env> primary_;
   PurgePolicy<Env> policy_;
+  OnPurge on_purge_ = nullptr;
+  void* purge_context_ = nullptr;
   typename Env::template Atomic<Arena<Env>*> further_[kFurtherArenas];
 };
 

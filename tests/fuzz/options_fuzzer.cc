@@ -152,7 +152,11 @@ void try_library_options(const std::vector<std::string>& variables) {
     expect(options.use_rseq == choice("RSEQ", "0", "1", true) && !options.libc_rseq_only && !options.force_rseq, "RSEQ");
   }
   expect(options.report_only == choice("ON_ERROR", "abort", "report", false), "ON_ERROR");
-  expect(options.harden == choice("HARDEN", "0", "1", false), "HARDEN");
+  const std::string harden = value_of(variables, "HARDEN");
+  if (harden == "2")
+    expect(options.harden == 2, "HARDEN=2");
+  else
+    expect(options.harden == choice("HARDEN", "0", "1", false), "HARDEN");
   expect(options.keep_deepbind == choice("DEEPBIND", "0", "1", false), "DEEPBIND");
   expect(options.verbose == choice("VERBOSE", "0", "1", false), "VERBOSE");
   expect(options.help == choice("HELP", "0", "1", false), "HELP");

@@ -94,6 +94,9 @@ class CacheProgram {
   u64 closed() const;
   Place place_of(unsigned c, const SizeClass& k, void* block);
   void free_group(unsigned c, const SizeClass& k, const Group& group, void* block);
+  static bool is_far(uptr) { return false; }
+  static bool is_foreign(const Slab&, unsigned, const void* block) { return reinterpret_cast<uptr>(block) % 2 == 0; }
+  static void settle_home(const Slab&, unsigned, u32) {}
 
  private:
   friend struct LifeEnv;

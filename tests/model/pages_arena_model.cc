@@ -134,7 +134,7 @@ struct ArenaProgram {
       case 'p':
         hand = kChunkFrames;
         arena.purge([] { return std::size_t{1}; }, 0,
-                    [](unsigned frames) {
+                    [](uptr, std::size_t, unsigned frames) {
                       model_check(frames >= 1 && frames <= kChunkFrames, "a purge counts the frames of one run");
                     });
         break;

@@ -54,7 +54,7 @@ class ArenaTest : public testing::Test {
   // Purges until `target` free frames or fewer are dirty; returns how many were reported.
   std::size_t purge(std::size_t target) {
     std::size_t count = 0;
-    arena().purge([this] { return dirty(); }, target, [&](unsigned frames) { count += frames; });
+    arena().purge([this] { return dirty(); }, target, [&](uptr, std::size_t, unsigned frames) { count += frames; });
     return count;
   }
 

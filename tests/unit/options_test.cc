@@ -48,7 +48,8 @@ TEST(Options, EachOptionHasItsTwoValues) {
   EXPECT_TRUE(Reading({"FREEWAY_RSEQ=1"}).options.use_rseq);
   EXPECT_TRUE(Reading({"FREEWAY_ON_ERROR=report"}).options.report_only);
   EXPECT_FALSE(Reading({"FREEWAY_ON_ERROR=abort"}).options.report_only);
-  EXPECT_TRUE(Reading({"FREEWAY_HARDEN=1"}).options.harden);
+  EXPECT_EQ(Reading({"FREEWAY_HARDEN=1"}).options.harden, 1u);
+  EXPECT_EQ(Reading({"FREEWAY_HARDEN=2"}).options.harden, 2u);
   EXPECT_FALSE(Reading({"FREEWAY_HARDEN=0"}).options.harden);
   EXPECT_TRUE(Reading({"FREEWAY_DEEPBIND=1"}).options.keep_deepbind);
   EXPECT_FALSE(Reading({"FREEWAY_DEEPBIND=0"}).options.keep_deepbind);

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <memory>
 #include <set>
 #include <vector>
@@ -49,18 +50,28 @@ class TestHeap {
     twice_freed += popcount(superblocks().free_group(c, group.descriptor(), span, group.word(), group.mask));
   }
 
+  bool is_far(uptr address) const { return far_from != 0 && address >= far_from; }
+  bool is_foreign(const Slab& home, unsigned c, const void* block) {
+    const u32 d = backing_.find(const_cast<void*>(block)).first;
+    return homes.count(d) != 0 && homes[d] != home.home[c].load_relaxed();
+  }
+  void settle_home(const Slab& home, unsigned c, u32 d) { homes[d] = home.home[c].load_relaxed(); }
+
   // What the public functions do with a slab that a thread has.
   template <class Access>
   void* allocate(const Access& access, Slab& home, unsigned c) {
-    if (const u64 block = access.pop(c)) return reinterpret_cast<void*>(block);
+    if (const u64 slot = access.pop(c)) return slots::block_of(slot);
     return magazines_.refill(access, home, c);
   }
   template <class Access>
   void release(const Access& access, Slab& home, unsigned c, void* block) {
-    if (access.push(c, reinterpret_cast<u64>(block)) || magazines_.stash(access, home, c, block)) return;
+    const u64 slot = slots::of(block, is_far(reinterpret_cast<uptr>(block)));
+    if (access.push(c, slot) || magazines_.stash(access, home, c, block)) return;
     magazines_.flush(c, &block, 1);
   }
 
+  uptr far_from = 0;          // blocks from here on are far; 0: none are
+  std::map<u32, u8> homes;    // of superblocks, by descriptor
   unsigned not_blocks = 0, twice_freed = 0, groups_freed = 0;
 
  private:

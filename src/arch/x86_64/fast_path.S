@@ -7,17 +7,30 @@
 //
 //   malloc(n)                                            free(p)
 //   [1] class = byte_table[n]        (else step table)   [1] class = frame_class[(p - arena) >> 16]  (else slow)
-//   [2] rseq_cs = this section                           [2] rseq_cs = this section
-//   [3] not registered -> by cpu_id, or slow             [3] not registered -> by cpu_id, or slow
-//   [4] slab = slab_of[mm_cid]                           [4] slab = slab_of[mm_cid]
-//   [5] p = slab.top[class][-1]; 0 -> slow               [5] *slab.top[class] == 0 -> slow
-//   [6] slab.top[class] -= 8         (commit)            [6] *slab.top[class] = p
-//                                                        [7] slab.top[class] += 8    (commit)
+//   [2] rseq_cs = this section                           [7] no block of the class begins at p -> slow
+//   [3] not registered -> by cpu_id, or slow             [2] rseq_cs = this section
+//   [4] slab = slab_of[mm_cid]                           [3] not registered -> by cpu_id, or slow
+//   [5] p = slab.top[class][-1]; 0 -> slow               [4] slab = slab_of[mm_cid]
+//   [6] slab.top[class] -= 8         (commit)            [5] *slab.top[class] == 0 -> slow; p is on top -> slow
+//                                                        [6] *slab.top[class] = p; slab.top[class] += 8   (commit)
+//                                                        [8] slab.home[class] != home[frame of p] -> foreign
 //
-// Before initialisation, and where nothing may be cached (FREEWAY_HARDEN), the limits are 0 and everything is slow.
-// Step [3] costs two instructions and catches threads that libc could not register (a seccomp filter that came later)
-// and children of vfork; mm_cid alone would read 0 there, which is somebody's slab.
-// Counted by tests/golden: 16 instructions malloc, 19 free. Checked by tests/rseq.
+// Before initialisation the limits are 0 and everything is slow.
+// [3] costs two instructions and catches threads that libc could not register (a seccomp filter that came later)
+//     and children of vfork; mm_cid alone would read 0 there, which is somebody's slab.
+// [7] p's offset in its span is a multiple of the class's size: o * ceil(2^64 / size) mod 2^64 < ceil(2^64 / size) (Lemire,
+//     Kaser, Kurz: Faster remainder by direct computation, 2019). For class 0 the factor is 0, and nothing is below it.
+// [8] See cache/homes.h. The block is in the magazine already, and the thread may be on another CPU: what is read and
+//     counted here are hints.
+//
+// The same once more, *checked*, for FREEWAY_HARDEN=1: the limits are 0 and lead there. It knows which blocks are live:
+//   malloc, behind [6]   birth[p] = tag(p)               free, for [7]   birth[p] != tag(p) -> slow; birth[p] = 0
+// birth[p] lies at birth_base[class] + (p >> the class's shift), tag(p) is the low byte of p + 1: birth/births.h. The shift
+// is a multiplication and a shift by 8, since a shift by a register would want the class's. Blocks that are born elsewhere
+// are negative in their slots (cache/slots.h): [5] takes them for none. Who comes to freeway_free_full has ended the
+// block's life: it is in its hands alone.
+//
+// Counted by tests/golden: 16 instructions malloc, 29 free. Checked by tests/rseq.
 
 #include "arch/slab_layout.h"
 #include "section.inc"
@@ -33,6 +46,68 @@
     SECTION_DESCRIPTOR malloc_by_cpu
     SECTION_DESCRIPTOR free
     SECTION_DESCRIPTOR free_by_cpu
+    SECTION_DESCRIPTOR checked_malloc
+    SECTION_DESCRIPTOR checked_malloc_by_cpu
+    SECTION_DESCRIPTOR checked_free
+    SECTION_DESCRIPTOR checked_free_by_cpu
+
+#define AT_FREE - HOT_FREE_SECTION
+
+// at = where the birth of `block` is kept; the class is in rcx.
+.macro BIRTH at, block, hot:vararg
+    mov     \at, [\hot + rcx*8 + HOT_BIRTH_SCALE]
+    imul    \at, \block
+    shr     \at, 8
+    add     \at, [\hot + rcx*8 + HOT_BIRTH_BASE]
+.endm
+
+// From [4] to [6] of malloc; the CPU's number is in eax.
+.macro POP name, checked
+    mov     rsi, [r8 + rax*8 + HOT_SLAB_OF]             // [4]
+    mov     rdx, [rsi + rcx*8]                          // [5]
+    mov     rax, [rdx - 8]
+    test    rax, rax
+  .if \checked
+    jle     freeway_malloc_slow
+  .else
+    je      .Lleave_malloc
+  .endif
+    sub     qword ptr [rsi + rcx*8], 8                  // [6]
+.Lpost_\name:
+  .if \checked
+    BIRTH   rdx, rax, r8
+    lea     ecx, [rax + 1]
+    mov     [rdx], cl
+  .endif
+    ret
+.endm
+
+// From [2] on: by mm_cid, and by cpu_id for kernels without it (before Linux 6.3). r8 = freeway_hot, rcx = class.
+.macro MALLOC_SECTION name, checked
+    mov     rdx, [r8 + HOT_RSEQ]
+  .if \checked
+    lea     rax, [rip + freeway_section_\name]
+    mov     fs:[rdx + RSEQ_SECTION], rax                // [2]
+  .else
+    mov     fs:[rdx + RSEQ_SECTION], r8                 // [2]
+  .endif
+.Lstart_\name:
+    cmp     dword ptr fs:[rdx + RSEQ_CPU_ID], 0         // [3]
+    js      .L\name\()_by_cpu
+    mov     eax, fs:[rdx + RSEQ_MM_CID]
+    POP     \name, \checked
+.endm
+.macro MALLOC_SECTION_BY_CPU name, checked
+.L\name\():
+    mov     rdx, [r8 + HOT_CPU_RSEQ]
+    lea     rax, [rip + freeway_section_\name]
+    mov     fs:[rdx + RSEQ_SECTION], rax
+.Lstart_\name:
+    mov     eax, fs:[rdx + RSEQ_CPU_ID]
+    test    eax, eax
+    js      freeway_malloc_slow
+    POP     \name, \checked
+.endm
 
     .p2align 6
     .globl  freeway_malloc
@@ -49,53 +124,94 @@ freeway_malloc:
     jae     .Lmedium
     movzx   ecx, byte ptr [r8 + rdi + HOT_BYTE_TABLE]   // [1]
 .Lmalloc_class:
-    mov     rdx, [r8 + HOT_RSEQ]
-    mov     fs:[rdx + RSEQ_SECTION], r8                 // [2]
-.Lstart_malloc:
-    cmp     dword ptr fs:[rdx + RSEQ_CPU_ID], 0         // [3]
-    js      .Lmalloc_by_cpu
-    mov     eax, fs:[rdx + RSEQ_MM_CID]                 // [4]
-    mov     rsi, [r8 + rax*8 + HOT_SLAB_OF]
-    mov     rdx, [rsi + rcx*8]                          // [5]
-    mov     rax, [rdx - 8]
-    test    rax, rax
-    je      freeway_malloc_slow
-    sub     qword ptr [rsi + rcx*8], 8                  // [6]
-.Lpost_malloc:
-    ret
-
+    MALLOC_SECTION malloc, 0
 .Lmedium:
     cmp     rdi, [r8 + HOT_STEP_LIMIT]
-    jae     freeway_malloc_slow
+    jae     .Lleave_malloc
     lea     rcx, [rdi + 127]
     shr     rcx, 7
     movzx   ecx, byte ptr [r8 + rcx + HOT_STEP_TABLE]
     jmp     .Lmalloc_class
-
-    // The same by cpu_id: kernels without mm_cid (before Linux 6.3). The class is in ecx.
-.Lmalloc_by_cpu:
-    mov     rdx, [r8 + HOT_CPU_RSEQ]
-    lea     rax, [rip + freeway_section_malloc_by_cpu]
-    mov     fs:[rdx + RSEQ_SECTION], rax
-.Lstart_malloc_by_cpu:
-    mov     eax, fs:[rdx + RSEQ_CPU_ID]
-    test    eax, eax
-    js      freeway_malloc_slow
-    mov     rsi, [r8 + rax*8 + HOT_SLAB_OF]
-    mov     rdx, [rsi + rcx*8]
-    mov     rax, [rdx - 8]
-    test    rax, rax
+    MALLOC_SECTION_BY_CPU malloc_by_cpu, 0
+.Lleave_malloc:
+    cmp     qword ptr [r8 + HOT_CHECKED], 0
     je      freeway_malloc_slow
-    sub     qword ptr [rsi + rcx*8], 8
-.Lpost_malloc_by_cpu:
-    ret
+
+    // Checked.
+    cmp     rdi, HOT_BYTE_SIZES
+    jae     .Lchecked_medium
+    movzx   ecx, byte ptr [r8 + rdi + HOT_BYTE_TABLE]
+.Lchecked_malloc_class:
+    MALLOC_SECTION checked_malloc, 1
+.Lchecked_medium:
+    cmp     rdi, HOT_STEP_SIZES
+    jae     freeway_malloc_slow
+    lea     rcx, [rdi + 127]
+    shr     rcx, 7
+    movzx   ecx, byte ptr [r8 + rcx + HOT_STEP_TABLE]
+    jmp     .Lchecked_malloc_class
+    MALLOC_SECTION_BY_CPU checked_malloc_by_cpu, 1
     SECTION_ABORT malloc, .Lmalloc_class
     SECTION_ABORT malloc_by_cpu, .Lmalloc_by_cpu
+    SECTION_ABORT checked_malloc, .Lchecked_malloc_class
+    SECTION_ABORT checked_malloc_by_cpu, .Lchecked_malloc_by_cpu
     .cfi_endproc
     .size   freeway_malloc, . - freeway_malloc
 #ifndef FREEWAY_PREFIXED
     .size   malloc, . - malloc
 #endif
+
+// From [4] to [8] of free; the CPU's number is in eax.
+.macro PUSH name, checked
+    mov     rsi, [r8 + rax*8 + HOT_SLAB_OF AT_FREE]     // [4]
+    mov     rax, [rsi + rcx*8]                          // [5]
+    cmp     qword ptr [rax], 0
+  .if \checked
+    je      freeway_free_full
+  .else
+    je      .Lleave_free
+    cmp     [rax - 8], rdi
+    je      .Lleave_free
+  .endif
+    mov     [rax], rdi                                  // [6]
+    add     qword ptr [rsi + rcx*8], 8
+.Lpost_\name:
+    movzx   eax, byte ptr [rsi + rcx + SLAB_HOME]       // [8]
+    cmp     al, [r8 + rdx + HOT_HOME AT_FREE]
+    jne     .Lforeign
+    ret
+.endm
+
+// From [2] on. r8 = freeway_hot + HOT_FREE_SECTION, rcx = class, rdx = frame, rdi = block.
+.macro FREE_SECTION name, checked
+    mov     r9, [r8 + HOT_RSEQ AT_FREE]
+  .if \checked
+    lea     rax, [rip + freeway_section_\name]
+    mov     fs:[r9 + RSEQ_SECTION], rax                 // [2]
+  .else
+    mov     fs:[r9 + RSEQ_SECTION], r8                  // [2]
+  .endif
+.Lstart_\name:
+    cmp     dword ptr fs:[r9 + RSEQ_CPU_ID], 0          // [3]
+    js      .L\name\()_by_cpu
+    mov     eax, fs:[r9 + RSEQ_MM_CID]
+    PUSH    \name, \checked
+.endm
+.macro FREE_SECTION_BY_CPU name, checked
+.L\name\():
+    mov     r9, [r8 + HOT_CPU_RSEQ AT_FREE]
+    lea     rax, [rip + freeway_section_\name]
+    mov     fs:[r9 + RSEQ_SECTION], rax
+.Lstart_\name:
+    mov     eax, fs:[r9 + RSEQ_CPU_ID]
+    test    eax, eax
+  .if \checked
+    js      freeway_free_full
+  .else
+    js      freeway_free_slow
+  .endif
+    PUSH    \name, \checked
+.endm
 
     .p2align 6
     .globl  freeway_free
@@ -108,46 +224,48 @@ free:
 freeway_free:
     .cfi_startproc
     lea     r8, [rip + freeway_hot + HOT_FREE_SECTION]
-    mov     rax, rdi
-    sub     rax, [r8 + HOT_ARENA - HOT_FREE_SECTION]
-    shr     rax, 16
-    cmp     rax, [r8 + HOT_FRAMES - HOT_FREE_SECTION]
-    jae     freeway_free_slow
-    movzx   ecx, byte ptr [r8 + rax + HOT_FRAME_CLASS - HOT_FREE_SECTION]   // [1]
+    mov     rdx, rdi
+    sub     rdx, [r8 + HOT_ARENA AT_FREE]
+    shr     rdx, 16
+    cmp     rdx, [r8 + HOT_FRAMES AT_FREE]
+    jae     .Lleave_free
+    movzx   ecx, byte ptr [r8 + rdx + HOT_FRAME_CLASS AT_FREE]  // [1]
+    mov     r9, [r8 + rcx*8 + HOT_SPAN_MASK AT_FREE]    // [7]
+    mov     rax, [r8 + rcx*8 + HOT_FACTOR AT_FREE]
+    and     r9, rdi
+    imul    r9, rax
+    cmp     r9, rax
+    jae     .Lleave_free
 .Lfree_class:
-    mov     rdx, [r8 + HOT_RSEQ - HOT_FREE_SECTION]
-    mov     fs:[rdx + RSEQ_SECTION], r8                 // [2]
-.Lstart_free:
-    cmp     dword ptr fs:[rdx + RSEQ_CPU_ID], 0         // [3]
-    js      .Lfree_by_cpu
-    mov     eax, fs:[rdx + RSEQ_MM_CID]                 // [4]
-    mov     rsi, [r8 + rax*8 + HOT_SLAB_OF - HOT_FREE_SECTION]
-    mov     rax, [rsi + rcx*8]                          // [5]
-    cmp     qword ptr [rax], 0
-    je      freeway_free_slow
-    mov     [rax], rdi                                  // [6]
-    add     qword ptr [rsi + rcx*8], 8                  // [7]
-.Lpost_free:
+    FREE_SECTION free, 0
+    FREE_SECTION_BY_CPU free_by_cpu, 0
+.Lforeign:
+    sub     dword ptr [rsi + SLAB_PATIENCE], 1
+    js      freeway_send_home
     ret
+.Lleave_free:
+    mov     rax, [r8 + HOT_CHECKED AT_FREE]
+    test    rax, rax
+    je      freeway_free_slow
 
-.Lfree_by_cpu:
-    mov     rdx, [r8 + HOT_CPU_RSEQ - HOT_FREE_SECTION]
-    lea     rax, [rip + freeway_section_free_by_cpu]
-    mov     fs:[rdx + RSEQ_SECTION], rax
-.Lstart_free_by_cpu:
-    mov     eax, fs:[rdx + RSEQ_CPU_ID]
-    test    eax, eax
-    js      freeway_free_slow
-    mov     rsi, [r8 + rax*8 + HOT_SLAB_OF - HOT_FREE_SECTION]
-    mov     rax, [rsi + rcx*8]
-    cmp     qword ptr [rax], 0
-    je      freeway_free_slow
-    mov     [rax], rdi
-    add     qword ptr [rsi + rcx*8], 8
-.Lpost_free_by_cpu:
-    ret
+    // Checked; rax = frames.
+    cmp     rdx, rax
+    jae     freeway_free_slow
+    test    dil, 15
+    jne     freeway_free_slow
+    movzx   ecx, byte ptr [r8 + rdx + HOT_FRAME_CLASS AT_FREE]
+    BIRTH   r9, rdi, r8 AT_FREE
+    lea     eax, [rdi + 1]
+    cmp     [r9], al
+    jne     freeway_free_slow
+    mov     byte ptr [r9], 0
+.Lchecked_free_class:
+    FREE_SECTION checked_free, 1
+    FREE_SECTION_BY_CPU checked_free_by_cpu, 1
     SECTION_ABORT free, .Lfree_class
     SECTION_ABORT free_by_cpu, .Lfree_by_cpu
+    SECTION_ABORT checked_free, .Lchecked_free_class
+    SECTION_ABORT checked_free_by_cpu, .Lchecked_free_by_cpu
     .cfi_endproc
     .size   freeway_free, . - freeway_free
 #ifndef FREEWAY_PREFIXED

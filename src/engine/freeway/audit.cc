@@ -68,10 +68,10 @@ class Auditor {
     audit_.slabs_held += taken;
     for (unsigned c = 1; c < kClassCount; ++c) {
       if (const u64 word = each.current[c].load_relaxed()) current(static_cast<u32>(word), c, taken);
-      for (u64 top = each.top[c].load_relaxed() - 8; const u64 block = slab_ops::slot(top)->load_relaxed(); top -= 8) {
+      for (u64 top = each.top[c].load_relaxed() - 8; const u64 slot = slab_ops::slot(top)->load_relaxed(); top -= 8) {
         ++audit_.blocks_cached;
         if (taken) audit_.bytes_held += kSizeClasses[c].size;
-        cached(c, block);
+        cached(c, reinterpret_cast<u64>(slots::block_of(slot)));
       }
     }
   }

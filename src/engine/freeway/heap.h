@@ -9,8 +9,10 @@
 // Who may enter: any thread, any signal handler that interrupted any instruction here, the child of any fork.
 #pragma once
 
+#include "birth/births.h"
 #include "cache/claimed_slabs.h"
 #include "cache/cpu_slabs.h"
+#include "cache/homes.h"
 #include "cache/hot.h"
 #include "cache/magazines.h"
 #include "cache/owned_slabs.h"
@@ -75,9 +77,15 @@ class Heap {  // all zero until start(): it takes no room in the file
   void write_classes(int fd);
   void write_classes_json(int fd);
 
+  // For the assembly: a freed block of class `c`, found good, whose magazine has no room; and when foreign blocks may be
+  // on top of the magazine.
+  void put_back(unsigned c, void* block);
+  void send_home(unsigned c);
+
   // --- What the layers ask of each other. ---------------------------------------------------------------------------
   Superblocks<Machine, Backing>& superblocks() { return superblocks_; }
   Substrate& substrate() { return *substrate_; }
+  Births<Machine>& births() { return births_; }
   Metadata<Machine>& metadata() { return substrate_->metadata(); }
   // The `top` of a class without a magazine: empty and full at once.
   u64 closed() const { return reinterpret_cast<u64>(&zeros_[1]); }
@@ -87,6 +95,14 @@ class Heap {  // all zero until start(): it takes no room in the file
   FREEWAY_INLINE Place place_of(unsigned c, const SizeClass& k, void* block);
   // Frees the group's blocks to their superblock; reports double frees. `block` is one of them.
   FREEWAY_INLINE void free_group(unsigned c, const SizeClass& k, const Group& group, void* block);
+  // Whether births say which blocks are live: with FREEWAY_HARDEN=1, and until it is known what is wanted.
+  bool has_births() const { return !no_births_.load_relaxed(); }
+  // Whether the fast path must not see blocks there (birth/births.h).
+  bool is_far(uptr address) const { return has_births() && substrate_->map().class_byte(address) == 0; }
+  // Whether the block is another's than the slab's (cache/homes.h).
+  bool is_foreign(const Slab& home, unsigned c, const void* block) const;
+  // The slab that `home` is, or was a moment ago, holds superblock `d` of class `c` from now on.
+  void settle_home(const Slab& home, unsigned c, u32 d);
   // What is left to do after the group's bits were set in a word that was `old`.
   void group_was_freed(unsigned c, const SizeClass& k, const Group& group, void* block, u64 old);
 
@@ -104,18 +120,23 @@ class Heap {  // all zero until start(): it takes no room in the file
 
   // start.cc
   void fill_tables();
+  void place_births();
   void decide_mode();
   // small.cc
   void* small_slow(unsigned c);
   void* small_direct(unsigned c);
   void* small_random(unsigned c);
-  void free_small_slow(void* block, FrameInfo info, const void* caller);
   Slab* own_slab();
   Slab* make_slab();
   template <class F>
   bool with_claimed_slab(F&& f);
   // owned.cc
   Slab* settle();
+  static const Slab* owned_slab();
+  // The birth byte of a block of class `c`.
+  Births<Machine>::Byte& birth_of(uptr block, unsigned c) const;
+  bool is_born(uptr block, unsigned c) const;
+  bool is_free(uptr block, u32 descriptor, unsigned c);
   FREEWAY_NOINLINE Place place_elsewhere(unsigned c, void* block, u32 index);
   FREEWAY_NOINLINE void report_twice(const SizeClass& k, uptr span, unsigned word, u64 twice);
   // drain.cc
@@ -125,6 +146,9 @@ class Heap {  // all zero until start(): it takes no room in the file
   Substrate* substrate_ = nullptr;
   Backing backing_;
   Superblocks<Machine, Backing> superblocks_;
+  Births<Machine> births_;
+  Once<Machine> births_place_;
+  Atomic<bool> no_births_;
   Magazines<Heap> magazines_;
   ClaimedSlabs<Machine> claimed_;
   OwnedSlabs<Machine> owned_;
@@ -135,7 +159,8 @@ class Heap {  // all zero until start(): it takes no room in the file
   const char* why_claimed_ = nullptr;  // said by whoever found that the mode must be kClaimed
   Atomic<u64> random_;
   u32 ids_ = 0;  // CPU numbers and concurrency ids are below it
-  Atomic<u64> null_tops_[Slab::kClasses];
+  Atomic<u32> slabs_made_;
+  Atomic<u64> null_slab_[kSlabHeadWords];
   Atomic<u64> zeros_[3];
 };
 
@@ -149,6 +174,21 @@ struct Revoker {
 
 inline Descriptor<Machine>& Backing::descriptor(u32 index) const {
   return *static_cast<Descriptor<Machine>*>(heap_->metadata().at(index));
+}
+
+inline Births<Machine>::Byte& Heap::birth_of(uptr block, unsigned c) const {
+  return FREEWAY_UNLIKELY(is_far(block)) ? births_.far(block) : births_.near(block, kSizeClasses[c].size);
+}
+
+// The home of a frame of the primary arena.
+inline Atomic<u8>& home_of(uptr address) {
+  const uptr frame = (address - freeway_hot.arena.load_relaxed()) >> kFrameShift;
+  return reinterpret_cast<Atomic<u8>*>(freeway_hot.home)[frame];
+}
+
+inline bool Heap::is_foreign(const Slab& home, unsigned c, const void* block) const {
+  const auto address = reinterpret_cast<uptr>(block);
+  return substrate_->map().class_byte(address) != 0 && home.home[c].load_relaxed() != home_of(address).load_relaxed();
 }
 
 inline Place Heap::place_of(unsigned c, const SizeClass& k, void* block) {

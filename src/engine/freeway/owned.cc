@@ -4,13 +4,16 @@
 //
 //   malloc(n)                                            free(p)
 //   [1] class = byte_table[n]        (else step table)   [1] class = frame_class[(p - arena) >> 16]
-//   [2] inside = the thread's name                       [2] inside = the thread's name
-//   [3] the seat's owner is somebody else -> slow        [3] the seat's owner is somebody else -> slow
-//   [4] p = slab.top[class][-1]; 0 -> slow               [4] *slab.top[class] == 0 -> slow
-//   [5] slab.top[class] -= 8         (commit)            [5] *slab.top[class] = p; slab.top[class] += 8   (commit)
-//   [6] inside = 0                                       [6] inside = 0
+//   [2] inside = the thread's name                       [7] no block of the class begins at p -> slow
+//   [3] the seat's owner is somebody else -> slow        [2] inside = the thread's name
+//   [4] p = slab.top[class][-1]; 0 -> slow               [3] the seat's owner is somebody else -> slow
+//   [5] slab.top[class] -= 8         (commit)            [4] *slab.top[class] == 0 -> slow; p is on top -> slow
+//   [6] inside = 0                                       [5] *slab.top[class] = p; slab.top[class] += 8   (commit)
+//                                                        [8] slab.home[class] != home[frame of p] -> foreign
+//                                                        [6] inside = 0
 //
-// Class 0 (large, foreign, NULL) has no magazine: empty and full in every slab. Counted by tests/golden.
+// Class 0 (large, foreign, NULL) has no magazine: empty and full in every slab; no block of it begins anywhere. With
+// FREEWAY_HARDEN no slab is ever owned. Counted by tests/golden.
 #include "engine/freeway/owned.h"
 
 #include "engine/freeway/heap.h"
@@ -41,6 +44,11 @@ FREEWAY_INLINE unsigned class_of_block(const void* block) {
   return FREEWAY_LIKELY(frame < kPrimaryFrames) ? Heap::class_bytes()[frame].load_relaxed() : 0;
 }
 
+// Whether a block of the class may begin there, as the assembly finds out.
+FREEWAY_INLINE bool may_begin(u64 block, unsigned c) {
+  return (block & freeway_hot.span_mask[c]) * freeway_hot.factor[c] < freeway_hot.factor[c];
+}
+
 }  // namespace
 
 // The halves of the low 32 bits hold the epoch, which is never 0: a thread that is out does not look like one inside.
@@ -51,6 +59,12 @@ Slab* Heap::settle() {
   if (Slab* slab = owned_.enter(own)) return slab;
   const u64 hash = (reinterpret_cast<u64>(__builtin_thread_pointer()) >> 12) * 0x9e3779b97f4a7c15u >> 32;
   return owned_.settle(own, hash, process::claimant, [this] { return make_slab(); }, Revoker());
+}
+
+// The slab that this thread owned when it last looked, not entered; null if it has none.
+const Slab* Heap::owned_slab() {
+  const auto* seat = own.seat.get();
+  return seat == nullptr ? nullptr : seat->slab.load_relaxed();
 }
 
 void Heap::drain_owned(const process::Claimant& who) {
@@ -86,12 +100,22 @@ FREEWAY_HIDDEN void* freeway_malloc_slow(std::size_t size) {
 }
 
 FREEWAY_HIDDEN void freeway_free_slow(void* block) {
-  if (Slab* slab = Owned::enter(freeway::own); FREEWAY_LIKELY(slab != nullptr)) {
-    const auto word = reinterpret_cast<freeway::u64>(block);
-    const bool done = freeway::slab_ops::push(*slab, freeway::class_of_block(block), word) != 0;
-    Owned::leave(freeway::own);
-    if (FREEWAY_LIKELY(done)) return;
-  }
-  free_otherwise(block, __builtin_return_address(0));
+  const auto word = reinterpret_cast<freeway::u64>(block);
+  const unsigned c = freeway::class_of_block(block);
+  Slab* slab = FREEWAY_LIKELY(freeway::may_begin(word, c)) ? Owned::enter(freeway::own) : nullptr;
+  if (FREEWAY_UNLIKELY(slab == nullptr)) return free_otherwise(block, __builtin_return_address(0));
+  const bool done = freeway::slab_ops::push_once(*slab, c, word) != 0;
+  const bool at_home = slab->home[c].load_relaxed() == freeway::home_of(word).load_relaxed();
+  const bool home = FREEWAY_LIKELY(at_home) || !freeway::homes::is_due(*slab);
+  Owned::leave(freeway::own);
+  if (FREEWAY_UNLIKELY(!done)) return free_otherwise(block, __builtin_return_address(0));
+  if (FREEWAY_UNLIKELY(!home)) freeway::process_heap.engine().send_home(c);
+}
+
+FREEWAY_HIDDEN void freeway_free_full(void* block) {
+  freeway::process_heap.engine().put_back(freeway::class_of_block(block), block);
+}
+FREEWAY_HIDDEN void freeway_send_home(void* block) {
+  freeway::process_heap.engine().send_home(freeway::class_of_block(block));
 }
 }

@@ -19,7 +19,12 @@ u32 Backing::make_descriptor(unsigned c) {
 
 uptr Backing::take_span(unsigned c, u32 descriptor) {
   const SizeClass& k = kSizeClasses[c];
-  return heap_->substrate().take_span(k.span_frames, k.span_frames, descriptor, c);
+  return heap_->substrate().take_span(k.span_frames, k.span_frames, descriptor, [&](uptr span) {
+    using Kind = Births<Machine>::Kind;
+    if (!heap_->has_births()) return static_cast<int>(c);
+    const Kind kind = heap_->births().provide(span, k.span_bytes(), k.size);
+    return kind == Kind::kNear ? static_cast<int>(c) : kind == Kind::kFar ? 0 : -1;
+  });
 }
 
 // The frames may be anybody's, and another's in a moment; a descriptor is one for ever.
@@ -42,7 +47,11 @@ Slab* Heap::make_slab() {
   Machine::step("heap.slab");
   auto* slab = reinterpret_cast<Slab*>(memory);
   for (auto& top : slab->top) top.store_relaxed(closed());
-  for (unsigned c = 0; c < kClassCount; ++c) slab->capacity[c].store_relaxed(kMagazines[c].small);
+  const u32 number = slabs_made_.fetch_add_relaxed(1);
+  for (unsigned c = 0; c < kClassCount; ++c) {
+    slab->capacity[c].store_relaxed(kMagazines[c].small);
+    slab->home[c].store_relaxed(homes::of_slab(number, c));
+  }
   return slab;
 }
 
@@ -92,7 +101,14 @@ namespace {
 constexpr u64 kTickMask = 63;  // every 64th slow malloc of a class looks at the clock
 }
 
-void* Heap::allocate(std::size_t bytes) { return small_slow(class_of_size(bytes)); }
+void* Heap::allocate(std::size_t bytes) {
+  const unsigned c = class_of_size(bytes);
+  void* block = small_slow(c);
+  Machine::step("heap.unborn");
+  const auto address = reinterpret_cast<uptr>(block);
+  if (block != nullptr && has_births()) birth_of(address, c).store_relaxed(birth::tag_of(address));
+  return block;
+}
 
 // A block of the class is what malloc of the class's size gives.
 void* Heap::allocate_aligned(std::size_t bytes, std::size_t alignment) {
@@ -101,7 +117,7 @@ void* Heap::allocate_aligned(std::size_t bytes, std::size_t alignment) {
 }
 
 void* Heap::small_slow(unsigned c) {
-  if (substrate_->options().harden) return small_random(c);
+  if (substrate_->options().harden == 2) return small_random(c);
   void* block = nullptr;
   if (Slab* slab = own_slab()) {
     if ((++slab->counters[c].slow_mallocs & kTickMask) == 0) substrate_->frames().tick(process::coarse_time_ns());
@@ -127,7 +143,7 @@ void* Heap::small_direct(unsigned c) {
   return nullptr;
 }
 
-// One block at a random place (FREEWAY_HARDEN).
+// One block at a random place (FREEWAY_HARDEN=2).
 void* Heap::small_random(unsigned c) {
   while (const u32 d = superblocks_.hold(c)) {
     // A Weyl sequence, mixed: neighbouring calls land far apart.
@@ -164,18 +180,36 @@ void Heap::report_twice(const SizeClass& k, uptr span, unsigned word, u64 twice)
            nullptr, substrate_->options().report_only);
 }
 
+bool Heap::is_born(uptr block, unsigned c) const {
+  const auto& birth = birth_of(block, c);
+  if (FREEWAY_LIKELY(birth.load_relaxed() == birth::tag_of(block))) return true;
+  // It may be on its way from the processor that allocated the block (births.h, Orders).
+  return !kStoresStayInOrder && process::make_barrier() && birth.load_relaxed() == birth::tag_of(block);
+}
+
+// Whether the block, which begins where one may, is known to be free: exactly where there are births; else it is if it lies
+// on top of this CPU's, or thread's, magazine, or its superblock has it.
+bool Heap::is_free(uptr block, u32 descriptor, unsigned c) {
+  if (has_births()) return !is_born(block, c);
+  if (superblocks_.is_free(descriptor, kSizeClasses[c].block_at(block))) return true;
+  // The caller's block is in no magazine, so it is no matter what other threads do to this one meanwhile.
+  const Slab* slab = uses_rseq() ? own_slab() : owned_slab();
+  return slab != nullptr && slab_ops::slot(slab->top[c].load_relaxed() - 8)->load_relaxed() == block;
+}
+
 Verdict Heap::free(uptr address, u32 descriptor) {
   const unsigned c = backing_.descriptor(descriptor).size_class.load_relaxed();
-  const SizeClass& k = kSizeClasses[c];
-  const uptr span = k.span_of(address);
-  const u32 index = k.block_at(address);
-  if (index == SizeClass::kNoBlock) return Verdict::kInterior;
-  if (substrate_->options().harden) {
-    const bool twice = superblocks_.free_group(c, descriptor, span, index / 64, u64{1} << (index % 64)) != 0;
-    return twice ? Verdict::kDoubleFree : Verdict::kOk;
-  }
-  auto* block = reinterpret_cast<void*>(address);
-  bool done = false;
+  if (kSizeClasses[c].block_at(address) == SizeClass::kNoBlock) return Verdict::kInterior;
+  if (is_free(address, descriptor, c)) return Verdict::kDoubleFree;
+  if (has_births()) birth_of(address, c).store_relaxed(0);
+  Machine::step("heap.ended");
+  put_back(c, reinterpret_cast<void*>(address));
+  return Verdict::kOk;
+}
+
+void Heap::put_back(unsigned c, void* block) {
+  bool done = false, foreign = false;
+  if (substrate_->options().harden == 2) return magazines_.flush(c, &block, 1);
   if (Slab* slab = own_slab()) {
     ++slab->counters[c].slow_frees;
     done = magazines_.stash(RseqSlabs(), *slab, c, block);
@@ -183,10 +217,27 @@ Verdict Heap::free(uptr address, u32 descriptor) {
     with_claimed_slab([&](const ClaimedSlab& access, Slab& home) {
       ++home.counters[c].slow_frees;
       done = magazines_.stash(access, home, c, block);
+      foreign = is_foreign(home, c, block) && homes::is_due(home);
     });
   }
   if (!done) magazines_.flush(c, &block, 1);
-  return Verdict::kOk;
+  if (foreign) send_home(c);
+}
+
+// --- Home --------------------------------------------------------------------------------------------------------------
+
+void Heap::settle_home(const Slab& home, unsigned c, u32 d) {
+  const uptr span = superblocks_.span_of(d);
+  if (substrate_->map().class_byte(span) == 0) return;  // not the fast path's
+  const u8 number = home.home[c].load_relaxed();
+  for (unsigned i = 0; i < kSizeClasses[c].span_frames; ++i) home_of(span + i * kFrameSize).store_relaxed(number);
+}
+
+void Heap::send_home(unsigned c) {
+  if (Slab* slab = own_slab())
+    magazines_.send_home(RseqSlabs(), *slab, c);
+  else
+    with_claimed_slab([&](const ClaimedSlab& access, Slab& home) { magazines_.send_home(access, home, c); });
 }
 
 // --- Sizes -------------------------------------------------------------------------------------------------------------
@@ -195,12 +246,10 @@ bool Heap::begins_block(uptr address, u32 descriptor) {
   return kSizeClasses[backing_.descriptor(descriptor).size_class.load_relaxed()].block_at(address) != SizeClass::kNoBlock;
 }
 
-// FREEWAY_HARDEN: a free block is none.
 std::size_t Heap::usable(uptr address, u32 descriptor) {
-  const SizeClass& k = kSizeClasses[backing_.descriptor(descriptor).size_class.load_relaxed()];
-  const u32 index = k.block_at(address);
-  if (index == SizeClass::kNoBlock) return 0;
-  return substrate_->options().harden && superblocks_.is_free(descriptor, index) ? 0 : k.size;
+  const unsigned c = backing_.descriptor(descriptor).size_class.load_relaxed();
+  const SizeClass& k = kSizeClasses[c];
+  return k.block_at(address) != SizeClass::kNoBlock && !is_free(address, descriptor, c) ? k.size : 0;
 }
 
 }  // namespace freeway

@@ -59,6 +59,7 @@ bool Heap::start(Substrate& substrate) {
   magazines_.init(this);
   claimed_.init(2 * substrate.cpus());
   freeway_hot.arena.store_relaxed(substrate.frames().primary().base());
+  place_births();
   fill_tables();
   if (options_available()) decide_mode();
   return true;
@@ -69,14 +70,43 @@ void Heap::fill_tables() {
   static constexpr auto kSteps = make_step_table();
   memcpy(freeway_hot.byte_table, kBytes.data(), sizeof(kBytes));
   memcpy(freeway_hot.step_table, kSteps.data(), sizeof(kSteps));
+  for (unsigned c = 1; c < kClassCount; ++c) {
+    freeway_hot.span_mask[c] = kSizeClasses[c].span_bytes() - 1;
+    freeway_hot.factor[c] = kSizeClasses[c].begin_factor();
+  }
   freeway_hot.malloc_section = freeway_section_malloc;
   freeway_hot.free_section = freeway_section_free;
-  for (auto& top : null_tops_) top.store_relaxed(closed());
-  auto* null_slab = reinterpret_cast<Slab*>(&null_tops_);
+  for (unsigned c = 0; c < Slab::kClasses; ++c) null_slab_[c].store_relaxed(closed());
+  auto* null_slab = reinterpret_cast<Slab*>(&null_slab_);
   freeway_hot.null_slab = reinterpret_cast<u64>(null_slab);
   if (freeway_hot.any_rseq == 0) enter_by(0, 0, 0);
   ids_ = static_cast<u32>(clamp(substrate_->id_bound(), kLeastIds, HOT_IDS));
   cpu_slabs_.init(freeway_hot.slab_of, ids_, null_slab);
+}
+
+// Finds a place for the births of the primary arena, and tells the fast path.
+void Heap::place_births() {
+  constexpr u64 kReserved = 1;
+  const Arena<Machine>& arena = substrate_->frames().primary();
+  const std::size_t bytes = birth::place_bytes(arena.bytes());
+  const auto choose = [bytes]() -> u64 {
+    const Space space = vm::space(bytes, kFrameSize);
+    return space ? space.base | (space.reserved ? kReserved : 0) : kFrameSize;  // a place that is none
+  };
+  const u64 packed = births_place_.get(choose, [bytes](u64 late) {
+    if ((late & kReserved) != 0) vm::release(late & ~kReserved, bytes);
+  });
+  const Space place{packed == kFrameSize ? 0 : packed & ~kReserved, (packed & kReserved) != 0};
+  births_.init(place, arena.base(), arena.bytes());
+  substrate_->frames().on_purge(this, [](void* heap, uptr address, std::size_t purged) {
+    static_cast<Heap*>(heap)->births_.purge(address, purged, vm::page_size());
+  });
+  for (unsigned c = 1; c < kClassCount; ++c) {
+    const unsigned shift = birth::shift_of(kSizeClasses[c].size);
+    freeway_hot.birth_scale[c] = birth::scale_of(shift);
+    freeway_hot.birth_base[c] = births_.base(shift);
+  }
+  freeway_hot.birth_base[0] = reinterpret_cast<u64>(&zeros_[0]);  // the scale is 0: no block of class 0 is ever born
 }
 
 // Chooses between restartable sections and claimed slabs, and opens the fast path.
@@ -92,21 +122,25 @@ void Heap::decide_mode() {
   if (on) process::can_interrupt_sections();
   if (!on) {
     why_claimed_ = found.why_not;
-    if (process::can_make_barriers()) owned_.init(4 * substrate_->cpus());
+    if (options.harden == 0 && process::can_make_barriers()) owned_.init(4 * substrate_->cpus());
   }
 
-  if (options.harden || !on) return;  // the limits stay 0: every call goes to the slow path at once
-  freeway_hot.frames.store_relaxed(substrate_->frames().primary().bytes() / kFrameSize);
+  no_births_.store_relaxed(options.harden != 1);
+  const std::size_t frames = substrate_->frames().primary().bytes() / kFrameSize;
+  if (options.harden == 1 && on) freeway_hot.checked = frames;
+  if (options.harden != 0 || !on) return;  // the limits stay 0
+  freeway_hot.frames.store_relaxed(frames);
   freeway_hot.step_limit.store_relaxed(kMaxSmall + 1);
   freeway_hot.byte_limit.store_relaxed(kByteTableMax + 1);
 }
 
 void Heap::describe(Line& line) const {
   const bool on = uses_rseq();
-  if (substrate_->options().harden) {
+  if (substrate_->options().harden == 2) {
     line.text("hardened: no caches");
     return;
   }
+  if (substrate_->options().harden == 1) line.text("hardened: ");
   if (on) {
     line.text("per-CPU slabs in restartable sections, indexed by ").text(process::rseq().has_mm_cid ? "mm_cid" : "cpu_id");
     if (mode_.peek() == kOwnRseq) line.text(", registered by Freeway");
@@ -116,7 +150,7 @@ void Heap::describe(Line& line) const {
 }
 
 const char* Heap::mode() const {
-  if (substrate_->options().harden) return "hardened";
+  if (substrate_->options().harden != 0) return "hardened";
   return uses_rseq() ? "rseq" : "claimed";
 }
 

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT
+// Births: a byte for each small block that says whether it is live, that is in the program's hands.
+//
+// Byte      0: not live; else the block's tag, the low byte of its address + 1, which is never 0
+// Moves     malloc: 0 -> tag, after the step that made the block the caller's (a pop's commit, a bitmap's CAS)
+//           free: tag -> 0, before the step that gives it away (a push's section, a bitmap's OR). Anything but the tag is a
+//           bad pointer: no live block begins there
+// Duties    a byte is moved by whoever has its block in hand, and by nobody else; so plain loads and stores do. 0 is seen by
+//           all who find the block in a magazine or a bitmap, and by everybody while its frame is no superblock's
+// Twice     a second free finds 0. Two frees of one block in the same few nanoseconds may both find the tag (looking and
+//           clearing are two steps): then the block is freed twice, which its superblock's bitmap shows later
+// Tags      a byte stands for a *granule*: 16 to 256 bytes, a power of two not longer than the class's blocks, so no two blocks
+//           begin in one. The tag tells where in it the block begins: another pointer into the granule has another tag, unless
+//           it is not aligned to 16, which is tested by itself. Large blocks' bytes lie far apart, small ones' cost 1/16
+// Places    primary arena: for each granule size an array over the whole arena, one behind the other in one place:
+//           the byte of p is place[(p - arena + arena's length) >> shift]. Accessible from each array's start up to the
+//           highest span that was asked for (of an arena that is full to its end, the last few spans' are not). Elsewhere (*far*: another arena, or where an array met another's mapping): leaves
+//           of one byte for each 16 bytes, of 1 GiB of addresses each, which the fast path never sees
+// Purging   bytes of frames that somebody owns, and that are no superblock's, are all 0: to give back their pages changes nothing
+// Who       any thread, any signal handler, the child of any fork
+// Orders    the byte goes where the block goes: what makes the block another's makes the byte his. A program may hand a block
+//           to another thread by a relaxed store; where processors reorder stores, free may then come before the tag is
+//           seen: so who finds 0 makes all processors agree (membarrier) and looks again before he complains
+//           [R1] publishes a leaf; [A1] sees it
+// Progress  wait-free (publishing a leaf, growing: lock-free)     Lost if killed: the block in hand; an unpublished leaf
+// Checked   tests/model/births_model.cc, tests/unit/births_test.cc, tests/abi/bad_input_test.cc
+#pragma once
+
+#include "pages/committed_range.h"
+
+namespace freeway {
+
+namespace birth {
+
+constexpr unsigned kLeastShift = 4, kMostShift = 8;  // granules of 16 to 256 bytes
+
+constexpr unsigned shift_of(u32 block_bytes) {
+  return static_cast<unsigned>(clamp(log2_floor(block_bytes), kLeastShift, kMostShift));
+}
+// Address >> shift, as a product that is shifted by kMostShift.
+constexpr u64 scale_of(unsigned shift) { return u64{1} << (kMostShift - shift); }
+constexpr u8 tag_of(uptr block) { return static_cast<u8>(block + 1); }
+// Bytes of address space for an arena's births, where its length is `bytes`.
+constexpr std::size_t place_bytes(std::size_t bytes) { return 2 * (bytes >> kLeastShift) + kFrameSize; }
+
+}  // namespace birth
+
+template <class Env>
+class Births {
+ public:
+  using Byte = typename Env::template Atomic<u8>;
+  static constexpr unsigned kLeafShift = 30;  // 1 GiB of addresses
+  static constexpr std::size_t kLeafBytes = std::size_t{1} << (kLeafShift - birth::kLeastShift);
+  // So far behind a page's start are the births of a superblock's first blocks. Where a page begins, slabs begin, too, and
+  // processors tell stores from loads by the low 12 bits of their addresses first (measured: half as much time again).
+  static constexpr std::size_t kSkew = 1664;
+  static constexpr std::size_t kLeaves = std::size_t{1} << (48 - kLeafShift);
+
+  // Once (or again with the same): the primary arena, and a place for place_bytes(`bytes`); none: all blocks are far.
+  void init(Space place, uptr arena, std::size_t bytes) {
+    arena_ = arena;
+    bytes_ = place ? bytes : 0;
+    place_ = place.base;
+    for (unsigned s = birth::kLeastShift; place && s <= birth::kMostShift; ++s)
+      ranges_[s - birth::kLeastShift].init({place.base + (bytes >> s), place.reserved}, bytes >> s);
+  }
+
+  // The byte of a near block is at base(shift) + (its address >> shift).
+  uptr base(unsigned shift) const { return place_ + kSkew + (bytes_ >> shift) - (arena_ >> shift); }
+
+  enum class Kind { kNear, kFar, kRefused };
+  // Makes the bytes of [address, address + bytes) accessible, for blocks of `block_bytes`; which way they are found.
+  Kind provide(uptr address, std::size_t bytes, u32 block_bytes) {
+    const unsigned shift = birth::shift_of(block_bytes);
+    if (address - arena_ < bytes_) {
+      const std::size_t begin = (address - arena_) >> shift;
+      const Access access = ranges_[shift - birth::kLeastShift].ensure(begin, begin + (bytes >> shift) + kSkew);
+      if (access == Access::kYes) return Kind::kNear;
+    }
+    return leaf(address) != nullptr ? Kind::kFar : Kind::kRefused;
+  }
+
+  Byte& near(uptr block, u32 block_bytes) const {
+    const unsigned shift = birth::shift_of(block_bytes);
+    return *reinterpret_cast<Byte*>(base(shift) + (block >> shift));
+  }
+  // For blocks in a span whose kind is kFar.
+  Byte& far(uptr block) const {
+    Byte* leaf = leaves_[block >> kLeafShift].load_acquire();  // [A1] pairs with [R1]
+    return leaf[(block & low_bits(kLeafShift)) >> birth::kLeastShift];
+  }
+
+  // Gives back the memory of bytes of [address, address + bytes), frames of the caller's that are no superblock's.
+  void purge(uptr address, std::size_t bytes, std::size_t page) {
+    if (address - arena_ >= bytes_) return;
+    for (unsigned s = birth::kLeastShift; s <= birth::kMostShift; ++s) {
+      const auto& range = ranges_[s - birth::kLeastShift];
+      const std::size_t first = align_up(((address - arena_) >> s) + kSkew, page);
+      const std::size_t end = clamp(align_down(((address - arena_ + bytes) >> s) + kSkew, page), 0, range.committed());
+      if (first < end) Env::purge(range.base() + first, end - first);
+    }
+  }
+
+  // Bytes of address space that are in use.
+  std::size_t committed() const {
+    std::size_t bytes = leaves_made_.load_relaxed() * kLeafBytes;
+    for (const auto& range : ranges_) bytes += range.committed();
+    return bytes;
+  }
+
+ private:
+  Byte* leaf(uptr address) {
+    if (address >> 48 != 0) return nullptr;
+    auto& slot = leaves_[address >> kLeafShift];
+    if (Byte* there = slot.load_acquire()) return there;  // [A1] pairs with [R1]
+    const uptr fresh = Env::map(kLeafBytes, kFrameSize);
+    if (fresh == 0) return nullptr;
+    prefer_small_pages<Env>(fresh, kLeafBytes);
+    Env::step("births.leaf");
+    Byte* seen = nullptr;
+    if (slot.cas_release(seen, reinterpret_cast<Byte*>(fresh))) {  // [R1] pairs with [A1]
+      leaves_made_.fetch_add_relaxed(1);
+      return reinterpret_cast<Byte*>(fresh);
+    }
+    Env::release(fresh, kLeafBytes);
+    return slot.load_acquire();  // [A1] pairs with [R1]
+  }
+
+  uptr arena_ = 0;
+  uptr place_ = 0;
+  std::size_t bytes_ = 0;
+  CommittedRange<Env> ranges_[birth::kMostShift - birth::kLeastShift + 1];
+  typename Env::template Atomic<std::size_t> leaves_made_;
+  typename Env::template Atomic<Byte*> leaves_[kLeaves];
+};
+
+}  // namespace freeway
