@@ -22,12 +22,13 @@
 #define HOT_BIRTH_SCALE 192 // 2^(8 - shift) for each class
 #define HOT_BIRTH_BASE 704  // what to add to (address >> shift), for each class
 #define HOT_SPAN_MASK 1216  // bytes of the class's span, less 1
-#define HOT_FACTOR 1728     // ceil(2^64 / size), 0 for class 0
-#define HOT_BYTE_TABLE 2240
-#define HOT_STEP_TABLE 3265
+#define HOT_FACTOR 1728     // which offsets in the span are blocks': SizeClass::begin_factor
+#define HOT_FACTOR_LIMIT 2240
+#define HOT_BYTE_TABLE 2752
+#define HOT_STEP_TABLE 3777
 #define HOT_BYTE_SIZES 1025
 #define HOT_STEP_SIZES 32769
-#define HOT_SLAB_OF 3584
+#define HOT_SLAB_OF 4096
 #define HOT_IDS 8192        // entries of slab_of: as many CPUs as Linux can have
 #define HOT_FRAME_CLASS (HOT_SLAB_OF + 8 * HOT_IDS)
 #define HOT_HOME (HOT_FRAME_CLASS + 1048576)

@@ -49,6 +49,7 @@ struct Hot {
   u64 birth_base[kHotClasses];
   u64 span_mask[kHotClasses];
   u64 factor[kHotClasses];
+  u64 factor_limit[kHotClasses];
   u8 byte_table[kByteTableMax + 1];
   u8 step_table[kStepTableSize];
   alignas(64) Atomic<Slab*> slab_of[HOT_IDS];
@@ -75,6 +76,7 @@ FREEWAY_AT(birth_scale, HOT_BIRTH_SCALE);
 FREEWAY_AT(birth_base, HOT_BIRTH_BASE);
 FREEWAY_AT(span_mask, HOT_SPAN_MASK);
 FREEWAY_AT(factor, HOT_FACTOR);
+FREEWAY_AT(factor_limit, HOT_FACTOR_LIMIT);
 FREEWAY_AT(byte_table, HOT_BYTE_TABLE);
 FREEWAY_AT(step_table, HOT_STEP_TABLE);
 FREEWAY_AT(slab_of, HOT_SLAB_OF);

@@ -38,8 +38,11 @@ struct SizeClass {
   constexpr u32 index_of(u64 offset) const { return static_cast<u32>((offset * magic) >> 35); }
   // Start of the span that `address` lies in.
   constexpr u64 span_of(u64 address) const { return align_down(address, span_bytes()); }
-  // An offset o in the span is a multiple of the size if o * begin_factor(), modulo 2^64, is below it.
+  // A block begins at offset o of the span if o * begin_factor(), modulo 2^64, is below begin_limit() (after Lemire, Kaser,
+  // Kurz: Faster remainder by direct computation, 2019). The factor is 2^64 / size, rounded up by e / size: of a multiple
+  // q * size the product is q * e, of anything else at least the factor, which is far above.
   constexpr u64 begin_factor() const { return ~u64{0} / size + 1; }
+  constexpr u64 begin_limit() const { return (blocks - 1) * (begin_factor() * size) + 1; }
   // Index of the block that starts at `address`, kNoBlock if none does.
   constexpr u32 block_at(u64 address) const {
     const u64 offset = address - span_of(address);

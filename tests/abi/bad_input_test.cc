@@ -20,6 +20,8 @@ namespace freeway::test {
 namespace {
 
 enum Call : long { kFree, kRealloc, kUsableSize, kFreeSized, kDelete, kReallocarray, kCalls };
+constexpr const char* kLevels[] = {"FREEWAY_HARDEN=0", "FREEWAY_HARDEN=1", "FREEWAY_HARDEN=2"};
+constexpr const char* kHardened[] = {"FREEWAY_HARDEN=1", "FREEWAY_HARDEN=2"};
 constexpr const char* kCallNames[] = {"free", "realloc", "malloc_usable_size", "free_sized", "delete", "reallocarray"};
 
 // The word that a report uses for the call: the frees are one kind.
@@ -154,10 +156,8 @@ void expect_misaligned(long call, long size, std::initializer_list<const char*> 
 
 TEST_P(EveryCall, OfAMisalignedPointerNamesItAndAborts) {
   for (long size = 0; size < kBlockSizeCount; ++size) {
-    // The fast path of free looks at no pointer's low bits: with small blocks see the next test.
-    const bool fast = verb(GetParam()) == "free" && kBlockSizes[size] <= kLargestSmall;
-    if (!fast) expect_misaligned(GetParam(), size, {});
-    expect_misaligned(GetParam(), size, {"FREEWAY_HARDEN=1"});
+    expect_misaligned(GetParam(), size, {});
+    for (const char* level : kHardened) expect_misaligned(GetParam(), size, {level});
     if (HasFailure()) FAIL() << "size " << kBlockSizes[size] << " + " << kMisalignments[size % 6];
   }
 }
@@ -207,52 +207,50 @@ TEST_P(EveryCall, OfAnInteriorPointerOfALargeBlockNamesItAndAborts) {
   }
 }
 
-TEST_P(EveryCall, OfAnInteriorPointerOfASmallBlockAbortsAtOnceWhenHardened) {
+TEST_P(EveryCall, OfAnInteriorPointerOfASmallBlockAbortsAtOnce) {
   const std::string kind = verb(GetParam()) + " of an interior pointer";
-  for (long which = 0; which < kFirstLargeInterior; ++which) {
-    const Outcome outcome = run_scenario("Interior", GetParam() * 100 + which, {"FREEWAY_HARDEN=1"});
-    EXPECT_TRUE(outcome.aborted()) << outcome.err;
-    expect_report(outcome, {kind.c_str()});
-    EXPECT_EQ(outcome.out.find("survived"), std::string::npos);
-    if (HasFailure()) FAIL() << "case " << which;
-  }
-}
-
-// Not hardened, a free of a pointer into a small block is seen when the batch it is in goes back: from the top of a
-// full magazine (`argument` > 0), or by trimming (`argument` < 0). |argument| is the size * 100 + the offset.
-FREEWAY_SCENARIO(InteriorThenManyFrees) {
-  constexpr int kOthers = 20000;
-  static void* others[kOthers];
-  const auto size = static_cast<size_t>(labs(argument) / 100);
-  for (void*& each : others) each = hide(malloc(size));
-  char* pointer = static_cast<char*>(hide(malloc(size))) + labs(argument) % 100;
-  announce(pointer);
-  int freed = 0;
-  if (argument > 0)
-    while (freed < kOthers / 2) free(others[freed++]);
-  free(hide(static_cast<void*>(pointer)));
-  if (argument < 0) malloc_trim(0);
-  while (freed < kOthers) free(others[freed++]);
-  dprintf(1, "survived\n");
-}
-
-void expect_seen_later(long offset, const char* kind) {
-  for (const long size : {32, 64, 200, 1024, 3000}) {
-    for (const long sign : {1, -1}) {
-      const Outcome outcome = run_scenario("InteriorThenManyFrees", sign * (size * 100 + offset));
-      EXPECT_TRUE(outcome.aborted()) << sign * size << "\n" << outcome.out << outcome.err;
-      expect_report(outcome, {kind}, When::kBatchReturned);
+  for (const char* level : kLevels) {
+    for (long which = 0; which < kFirstLargeInterior; ++which) {
+      const Outcome outcome = run_scenario("Interior", GetParam() * 100 + which, {level});
+      EXPECT_TRUE(outcome.aborted()) << outcome.err;
+      expect_report(outcome, {kind.c_str()});
+      EXPECT_EQ(outcome.out.find("survived"), std::string::npos);
+      if (HasFailure()) FAIL() << level << ", case " << which;
     }
   }
 }
 
-TEST(Free, OfAnInteriorPointerOfASmallBlockIsSeenWhenItsBatchGoesBack) {
-  expect_seen_later(16, "free of an interior pointer");
+// Every address in a superblock that is no block's first: where a block would begin behind the last one, too.
+FREEWAY_SCENARIO(EveryInteriorAddress) {
+  int calls = 0;
+  for (size_t size = 16; size <= 2048; size += 16) {
+    auto* const block = static_cast<char*>(hide(malloc(size)));
+    const size_t bytes = malloc_usable_size(block), span = 65536;
+    char* const begin = reinterpret_cast<char*>(reinterpret_cast<uintptr_t>(block) & ~(span - 1));
+    if (bytes != size) continue;
+    for (size_t offset = size == 16 ? 1 : 16; offset < span; offset += size == 16 ? 509 : 16) {
+      if (offset % bytes == 0 && offset + bytes <= span) continue;
+      free(hide(begin + offset));
+      ++calls;
+    }
+    if (span % bytes != 0) {
+      free(hide(begin + span / bytes * bytes));
+      ++calls;
+    }
+  }
+  dprintf(1, "%d calls\n", calls);
 }
 
-TEST(Free, OfAMisalignedPointerOfASmallBlockIsSeenWhenItsBatchGoesBack) {
-  expect_seen_later(1, "free of a misaligned pointer");
-  expect_seen_later(8, "free of a misaligned pointer");
+TEST(Free, OfEveryAddressOfASuperblockThatIsNoBlocksIsNamedAtOnce) {
+  if (!on_flagship()) GTEST_SKIP() << "superblocks of the flagship";
+  for (const char* level : kLevels) {
+    const Outcome outcome = run_scenario("EveryInteriorAddress", 0, {level, "FREEWAY_ON_ERROR=report"});
+    ASSERT_TRUE(outcome.succeeded()) << outcome.signal;
+    int calls = 0;
+    ASSERT_EQ(sscanf(outcome.out.c_str(), "%d calls", &calls), 1) << outcome.out;
+    EXPECT_GT(calls, 20000);
+    EXPECT_EQ(outcome.reports().size(), size_t(calls)) << level;
+  }
 }
 
 // Memory that was never handed out though it lies among blocks: the far end of the heap's own superblock.
@@ -265,9 +263,11 @@ FREEWAY_SCENARIO(NeverHandedOut) {
 }
 
 TEST(Free, OfABlockThatWasNeverHandedOutIsSeenAtOnceWhenHardened) {
-  const Outcome outcome = run_scenario("NeverHandedOut", 0, {"FREEWAY_HARDEN=1"});
-  EXPECT_TRUE(outcome.aborted()) << outcome.err;
-  expect_report(outcome, {"double free", "free of a foreign pointer", "free of an interior pointer"});
+  for (const char* level : kHardened) {
+    const Outcome outcome = run_scenario("NeverHandedOut", 0, {level});
+    EXPECT_TRUE(outcome.aborted()) << outcome.err;
+    expect_report(outcome, {"double free", "free of a foreign pointer", "free of an interior pointer"});
+  }
 }
 
 // --- In report mode all of it in one process. ------------------------------------------------------------------------
@@ -316,7 +316,6 @@ constexpr Taking kTaking[] = {
      [](void* pointer) { require(hide(freeway_malloc_usable_size(pointer)) == 0, "freeway_ usable size"); }},
 };
 
-// `argument`: whether frees of addresses within small blocks are seen at once.
 FREEWAY_SCENARIO(EveryBadPointerThroughEveryCall) {
   void* pointers[100];
   int count = 0;
@@ -329,10 +328,6 @@ FREEWAY_SCENARIO(EveryBadPointerThroughEveryCall) {
   int calls = 0;
   for (const Taking& taking : kTaking) {
     for (int i = 0; i < count; ++i) {
-      const bool small = i >= kPlaces && i < kPlaces + kFirstLargeInterior;
-      const long misaligned = i - kPlaces - kInteriors;
-      const bool small_misaligned = misaligned >= 0 && kBlockSizes[misaligned] <= kLargestSmall;
-      if (argument == 0 && taking.verb[0] == 'f' && (small || small_misaligned)) continue;
       taking.call(hide(pointers[i]));
       ++calls;
     }
@@ -348,11 +343,8 @@ FREEWAY_SCENARIO(EveryBadPointerThroughEveryCall) {
 
 TEST(OnErrorReport, EveryBadPointerThroughEveryCallIsOneLineAndNothingElse) {
   uint64_t all = 0;
-  for (const bool harden : {false, true}) {
-    // The engines of the papers look at every pointer at once.
-    const long at_once = harden || !on_flagship() ? 1 : 0;
-    const Outcome outcome = run_scenario("EveryBadPointerThroughEveryCall", at_once,
-                                         {"FREEWAY_ON_ERROR=report", harden ? "FREEWAY_HARDEN=1" : "FREEWAY_HARDEN=0"});
+  for (const char* level : kLevels) {
+    const Outcome outcome = run_scenario("EveryBadPointerThroughEveryCall", 0, {"FREEWAY_ON_ERROR=report", level});
     ASSERT_TRUE(outcome.succeeded()) << outcome.exit_status << " " << outcome.signal << "\n" << outcome.err;
     int calls = 0;
     ASSERT_EQ(sscanf(outcome.out.c_str(), "%d calls", &calls), 1) << outcome.out;

@@ -91,7 +91,7 @@ TEST(Options, AllOfThemTogetherAreRead) {
 
 TEST(Options, AValueThatMeansNothingIsNamedInOneLineAndTheDefaultUsed) {
   const std::pair<const char*, const char*> wrong[] = {{"RSEQ", "yes"},    {"RSEQ", "01"},    {"ON_ERROR", "Abort"},
-                                                      {"HARDEN", "2"},    {"VERBOSE", "on"}, {"STATS", "jsonx"},
+                                                      {"HARDEN", "3"},    {"VERBOSE", "on"}, {"STATS", "jsonx"},
                                                       {"STATS", "11"},    {"HELP", "-1"},    {"ON_ERROR", "report "}};
   for (const auto& [name, value] : wrong) {
     const std::string entry = std::string("FREEWAY_") + name + "=" + value;

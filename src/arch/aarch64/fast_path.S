@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: MIT
 // fast_path.S: malloc and free, from entry to return (aarch64).
 //
-// The steps are those of x86_64/fast_path.S, under the same numbers; its header says what they do and why.
+// The steps are those of x86_64/fast_path.S, under the same numbers; its header says what they do and why, and what the
+// checked ones are.
 //
 //   x9 = freeway_hot (malloc), freeway_hot + HOT_FREE_SECTION (free)     w11 = class       x0 = the argument
-//   x12 = struct rseq     x14 = slab     x13 = top and what leads to it     x10, x15 = scratch
+//   x8 = frame (free)     x12 = struct rseq     x14 = slab     x13 = top and what leads to it     x10, x15 = scratch
 //
-// A restart reads x0, x9 and w11, so a section changes none of them: malloc's result reaches x0 after the commit. The
+// A restart reads x0, x8, x9 and w11, so a section changes none of them: malloc's result reaches x0 after the commit. The
 // slow paths are tail calls with x0 and x30 as they came, from outside the section, by a branch that reaches anywhere.
 //
-// Orders  All plain, though this processor reorders: [7] may become visible to other CPUs before [6]. Nobody is there to
-//         see it. Whoever enters the slab later on this CPU reads in this CPU's program order; whoever finds it on another
+// Orders  All plain, though this processor reorders: of [6]'s two stores the second may become visible to other CPUs before
+//         the first. Nobody is there to see it. Whoever enters the slab later on this CPU reads in this CPU's program order; whoever finds it on another
 //         (a concurrency id that moved, a thread that migrated) comes after the full barrier in the kernel's switch of
 //         threads; a drainer comes after membarrier, which is one for every CPU and ends the sections that had begun. A
-//         fork's child gets neither store or both or [6] alone: a store that finds its page write-protected faults before
-//         any later one is done, and protecting waits for those under way.
+//         fork's child gets neither store or both or the first alone: a store that finds its page write-protected faults
+//         before any later one is done, and protecting waits for those under way.
 //         slab_of -> slab -> top -> slot is a chain of addresses, so [4] and [5] see what the slab's publisher released.
-// Length  23 instructions malloc, 25 free; every field of freeway_hot is within reach of an immediate but frame_class.
+//         A block's birth goes the way of the block (birth/births.h, Orders).
+// Length  23 instructions malloc, 44 free; every field of freeway_hot is within reach of an immediate but the frames' bytes.
 
 #include "arch/slab_layout.h"
 #include "section.inc"
@@ -31,6 +33,76 @@
     SECTION_DESCRIPTOR malloc_by_cpu
     SECTION_DESCRIPTOR free
     SECTION_DESCRIPTOR free_by_cpu
+    SECTION_DESCRIPTOR checked_malloc
+    SECTION_DESCRIPTOR checked_malloc_by_cpu
+    SECTION_DESCRIPTOR checked_free
+    SECTION_DESCRIPTOR checked_free_by_cpu
+
+#define AT_FREE - HOT_FREE_SECTION
+
+// x15 = where the birth of the block in x\block is kept; `at`: how far x9 is from freeway_hot. Changes x10, x12.
+.macro BIRTH block, at
+    add     x10, x9, x11, lsl #3
+    ldr     x15, [x10, #(HOT_BIRTH_SCALE - \at)]
+    ldr     x12, [x10, #(HOT_BIRTH_BASE - \at)]
+    mul     x15, x15, x\block
+    add     x15, x12, x15, lsr #8
+.endm
+
+// From [4] to [6] of malloc; the CPU's number is in w13.
+.macro POP name, checked
+    add     x14, x9, #HOT_SLAB_OF
+    ldr     x14, [x14, x13, lsl #3]                     // [4]
+    ldr     x13, [x14, x11, lsl #3]                     // [5]
+    ldr     x15, [x13, #-8]!
+  .if \checked
+    cmp     x15, #0
+    b.le    .Lmalloc_slow
+  .else
+    cbz     x15, .Lleave_malloc
+  .endif
+    str     x13, [x14, x11, lsl #3]                     // [6]
+.Lpost_\name:
+    mov     x0, x15
+  .if \checked
+    BIRTH   0, 0
+    add     w10, w0, #1
+    strb    w10, [x15]
+  .endif
+    ret
+.endm
+
+// From [2] on: by mm_cid, and by cpu_id for kernels without it (before Linux 6.3).
+.macro MALLOC_SECTION name, checked
+    mrs     x13, tpidr_el0
+    ldr     x12, [x9, #HOT_RSEQ]
+    add     x12, x12, x13
+  .if \checked
+    adrp    x13, freeway_section_\name
+    add     x13, x13, :lo12:freeway_section_\name
+    str     x13, [x12, #RSEQ_SECTION]                   // [2]
+  .else
+    str     x9, [x12, #RSEQ_SECTION]                    // [2]
+  .endif
+.Lstart_\name:
+    ldr     w13, [x12, #RSEQ_CPU_ID]                    // [3]
+    tbnz    w13, #31, .L\name\()_by_cpu
+    ldr     w13, [x12, #RSEQ_MM_CID]
+    POP     \name, \checked
+.endm
+.macro MALLOC_SECTION_BY_CPU name, checked
+.L\name\():
+    mrs     x13, tpidr_el0
+    ldr     x12, [x9, #HOT_CPU_RSEQ]
+    add     x12, x12, x13
+    adrp    x13, freeway_section_\name
+    add     x13, x13, :lo12:freeway_section_\name
+    str     x13, [x12, #RSEQ_SECTION]
+.Lstart_\name:
+    ldr     w13, [x12, #RSEQ_CPU_ID]
+    tbnz    w13, #31, .Lmalloc_slow
+    POP     \name, \checked
+.endm
 
     .p2align 6
     .globl  freeway_malloc
@@ -51,63 +123,114 @@ freeway_malloc:
     add     x10, x9, x0
     ldrb    w11, [x10, #HOT_BYTE_TABLE]                 // [1]
 .Lmalloc_class:
-    mrs     x13, tpidr_el0
-    ldr     x12, [x9, #HOT_RSEQ]
-    add     x12, x12, x13
-    str     x9, [x12, #RSEQ_SECTION]                    // [2]
-.Lstart_malloc:
-    ldr     w13, [x12, #RSEQ_CPU_ID]                    // [3]
-    tbnz    w13, #31, .Lmalloc_by_cpu
-    ldr     w13, [x12, #RSEQ_MM_CID]                    // [4]
-    add     x14, x9, #HOT_SLAB_OF
-    ldr     x14, [x14, x13, lsl #3]
-    ldr     x13, [x14, x11, lsl #3]                     // [5]
-    ldr     x15, [x13, #-8]!
-    cbz     x15, .Lmalloc_slow
-    str     x13, [x14, x11, lsl #3]                     // [6]
-.Lpost_malloc:
-    mov     x0, x15
-    ret
-
+    MALLOC_SECTION malloc, 0
 .Lmedium:
     ldr     x10, [x9, #HOT_STEP_LIMIT]
     cmp     x0, x10
-    b.hs    .Lmalloc_slow
+    b.hs    .Lleave_malloc
     add     x10, x0, #127
     add     x10, x9, x10, lsr #7
     ldrb    w11, [x10, #HOT_STEP_TABLE]
     b       .Lmalloc_class
+    MALLOC_SECTION_BY_CPU malloc_by_cpu, 0
+.Lleave_malloc:
+    ldr     x10, [x9, #HOT_CHECKED]
+    cbz     x10, .Lmalloc_slow
 
-    // The same by cpu_id: kernels without mm_cid (before Linux 6.3). The class is in w11.
-.Lmalloc_by_cpu:
-    mrs     x13, tpidr_el0
-    ldr     x12, [x9, #HOT_CPU_RSEQ]
-    add     x12, x12, x13
-    adrp    x13, freeway_section_malloc_by_cpu
-    add     x13, x13, :lo12:freeway_section_malloc_by_cpu
-    str     x13, [x12, #RSEQ_SECTION]
-.Lstart_malloc_by_cpu:
-    ldr     w13, [x12, #RSEQ_CPU_ID]
-    tbnz    w13, #31, .Lmalloc_slow
-    add     x14, x9, #HOT_SLAB_OF
-    ldr     x14, [x14, x13, lsl #3]
-    ldr     x13, [x14, x11, lsl #3]
-    ldr     x15, [x13, #-8]!
-    cbz     x15, .Lmalloc_slow
-    str     x13, [x14, x11, lsl #3]
-.Lpost_malloc_by_cpu:
-    mov     x0, x15
-    ret
-
+    // Checked.
+    cmp     x0, #(HOT_BYTE_SIZES - 1)
+    b.hi    .Lchecked_medium
+    add     x10, x9, x0
+    ldrb    w11, [x10, #HOT_BYTE_TABLE]
+.Lchecked_malloc_class:
+    MALLOC_SECTION checked_malloc, 1
+.Lchecked_medium:
+    cmp     x0, #(HOT_STEP_SIZES - 1)
+    b.hi    .Lmalloc_slow
+    add     x10, x0, #127
+    add     x10, x9, x10, lsr #7
+    ldrb    w11, [x10, #HOT_STEP_TABLE]
+    b       .Lchecked_malloc_class
+    MALLOC_SECTION_BY_CPU checked_malloc_by_cpu, 1
 .Lmalloc_slow:
     b       freeway_malloc_slow
     SECTION_ABORT malloc, .Lmalloc_class
     SECTION_ABORT malloc_by_cpu, .Lmalloc_by_cpu
+    SECTION_ABORT checked_malloc, .Lchecked_malloc_class
+    SECTION_ABORT checked_malloc_by_cpu, .Lchecked_malloc_by_cpu
     .cfi_endproc
     .size   freeway_malloc, . - freeway_malloc
 #ifndef FREEWAY_PREFIXED
     .size   malloc, . - malloc
 #endif
+
+// w\to = the byte of frame x8 in the table at `offset` of x9.
+.macro OF_FRAME to, offset
+    add     x\to, x9, x8
+    add     x\to, x\to, #((\offset) & ~0xfff)
+    ldrb    w\to, [x\to, #((\offset) & 0xfff)]
+.endm
+
+// From [4] to [8] of free; the CPU's number is in w13.
+.macro PUSH name, checked
+    add     x14, x9, #(HOT_SLAB_OF AT_FREE)
+    ldr     x14, [x14, x13, lsl #3]                     // [4]
+    ldr     x13, [x14, x11, lsl #3]                     // [5]
+    ldr     x15, [x13]
+  .if \checked
+    cbz     x15, .Lfree_full
+  .else
+    cbz     x15, .Lleave_free
+    ldr     x15, [x13, #-8]
+    cmp     x15, x0
+    b.eq    .Lleave_free
+  .endif
+    str     x0, [x13], #8                               // [6]
+    str     x13, [x14, x11, lsl #3]
+.Lpost_\name:
+    add     x13, x14, x11                               // [8]
+    ldrb    w13, [x13, #SLAB_HOME]
+    OF_FRAME 10, HOT_HOME AT_FREE
+    cmp     w13, w10
+    b.ne    .Lforeign
+    ret
+.endm
+
+// From [2] on. x9 = freeway_hot + HOT_FREE_SECTION.
+.macro FREE_SECTION name, checked
+    mrs     x13, tpidr_el0
+    ldr     x12, [x9, #HOT_RSEQ AT_FREE]
+    add     x12, x12, x13
+  .if \checked
+    adrp    x13, freeway_section_\name
+    add     x13, x13, :lo12:freeway_section_\name
+    str     x13, [x12, #RSEQ_SECTION]                   // [2]
+  .else
+    str     x9, [x12, #RSEQ_SECTION]                    // [2]
+  .endif
+.Lstart_\name:
+    ldr     w13, [x12, #RSEQ_CPU_ID]                    // [3]
+    tbnz    w13, #31, .L\name\()_by_cpu
+    ldr     w13, [x12, #RSEQ_MM_CID]
+    PUSH    \name, \checked
+.endm
+.macro FREE_SECTION_BY_CPU name, checked
+.L\name\():
+    mrs     x13, tpidr_el0
+    ldr     x12, [x9, #HOT_CPU_RSEQ AT_FREE]
+    add     x12, x12, x13
+    adrp    x13, freeway_section_\name
+    add     x13, x13, :lo12:freeway_section_\name
+    str     x13, [x12, #RSEQ_SECTION]
+.Lstart_\name:
+    ldr     w13, [x12, #RSEQ_CPU_ID]
+  .if \checked
+    tbnz    w13, #31, .Lfree_full
+  .else
+    tbnz    w13, #31, .Lfree_slow
+  .endif
+    PUSH    \name, \checked
+.endm
 
     .p2align 6
     .globl  freeway_free
@@ -122,56 +245,58 @@ freeway_free:
     LANDING_PAD
     adrp    x9, freeway_hot + HOT_FREE_SECTION
     add     x9, x9, :lo12:freeway_hot + HOT_FREE_SECTION
-    ldp     x10, x12, [x9, #HOT_ARENA - HOT_FREE_SECTION]   // and HOT_FRAMES
-    sub     x10, x0, x10
-    cmp     x12, x10, lsr #16
-    b.ls    .Lfree_slow
-    add     x10, x9, x10, lsr #16
-    add     x10, x10, #((HOT_FRAME_CLASS - HOT_FREE_SECTION) & ~0xfff)
-    ldrb    w11, [x10, #((HOT_FRAME_CLASS - HOT_FREE_SECTION) & 0xfff)]     // [1]
+    ldp     x10, x12, [x9, #HOT_ARENA AT_FREE]          // and HOT_FRAMES
+    sub     x8, x0, x10
+    lsr     x8, x8, #16
+    cmp     x8, x12
+    b.hs    .Lleave_free
+    OF_FRAME 11, HOT_FRAME_CLASS AT_FREE                // [1]
+    add     x10, x9, x11, lsl #3                        // [7]
+    ldr     x13, [x10, #(HOT_SPAN_MASK AT_FREE)]
+    ldr     x14, [x10, #(HOT_FACTOR AT_FREE)]
+    ldr     x15, [x10, #(HOT_FACTOR_LIMIT AT_FREE)]
+    and     x13, x13, x0
+    mul     x13, x13, x14
+    cmp     x13, x15
+    b.hs    .Lleave_free
 .Lfree_class:
-    mrs     x13, tpidr_el0
-    ldr     x12, [x9, #HOT_RSEQ - HOT_FREE_SECTION]
-    add     x12, x12, x13
-    str     x9, [x12, #RSEQ_SECTION]                    // [2]
-.Lstart_free:
-    ldr     w13, [x12, #RSEQ_CPU_ID]                    // [3]
-    tbnz    w13, #31, .Lfree_by_cpu
-    ldr     w13, [x12, #RSEQ_MM_CID]                    // [4]
-    add     x14, x9, #HOT_SLAB_OF - HOT_FREE_SECTION
-    ldr     x14, [x14, x13, lsl #3]
-    ldr     x13, [x14, x11, lsl #3]                     // [5]
-    ldr     x15, [x13]
-    cbz     x15, .Lfree_slow
-    str     x0, [x13], #8                               // [6]
-    str     x13, [x14, x11, lsl #3]                     // [7]
-.Lpost_free:
+    FREE_SECTION free, 0
+    FREE_SECTION_BY_CPU free_by_cpu, 0
+.Lforeign:
+    ldr     w13, [x14, #SLAB_PATIENCE]
+    subs    w13, w13, #1
+    str     w13, [x14, #SLAB_PATIENCE]
+    b.mi    .Lsend_home
     ret
+.Lleave_free:
+    ldr     x10, [x9, #HOT_CHECKED AT_FREE]
+    cbz     x10, .Lfree_slow
 
-.Lfree_by_cpu:
-    mrs     x13, tpidr_el0
-    ldr     x12, [x9, #HOT_CPU_RSEQ - HOT_FREE_SECTION]
-    add     x12, x12, x13
-    adrp    x13, freeway_section_free_by_cpu
-    add     x13, x13, :lo12:freeway_section_free_by_cpu
-    str     x13, [x12, #RSEQ_SECTION]
-.Lstart_free_by_cpu:
-    ldr     w13, [x12, #RSEQ_CPU_ID]
-    tbnz    w13, #31, .Lfree_slow
-    add     x14, x9, #HOT_SLAB_OF - HOT_FREE_SECTION
-    ldr     x14, [x14, x13, lsl #3]
-    ldr     x13, [x14, x11, lsl #3]
-    ldr     x15, [x13]
-    cbz     x15, .Lfree_slow
-    str     x0, [x13], #8
-    str     x13, [x14, x11, lsl #3]
-.Lpost_free_by_cpu:
-    ret
-
+    // Checked; x10 = frames.
+    cmp     x8, x10
+    b.hs    .Lfree_slow
+    tst     x0, #15
+    b.ne    .Lfree_slow
+    OF_FRAME 11, HOT_FRAME_CLASS AT_FREE
+    BIRTH   0, HOT_FREE_SECTION
+    add     w10, w0, #1
+    ldrb    w13, [x15]
+    cmp     w13, w10, uxtb
+    b.ne    .Lfree_slow
+    strb    wzr, [x15]
+.Lchecked_free_class:
+    FREE_SECTION checked_free, 1
+    FREE_SECTION_BY_CPU checked_free_by_cpu, 1
 .Lfree_slow:
     b       freeway_free_slow
+.Lfree_full:
+    b       freeway_free_full
+.Lsend_home:
+    b       freeway_send_home
     SECTION_ABORT free, .Lfree_class
     SECTION_ABORT free_by_cpu, .Lfree_by_cpu
+    SECTION_ABORT checked_free, .Lchecked_free_class
+    SECTION_ABORT checked_free_by_cpu, .Lchecked_free_by_cpu
     .cfi_endproc
     .size   freeway_free, . - freeway_free
 #ifndef FREEWAY_PREFIXED

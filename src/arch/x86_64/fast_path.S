@@ -18,8 +18,7 @@
 // Before initialisation the limits are 0 and everything is slow.
 // [3] costs two instructions and catches threads that libc could not register (a seccomp filter that came later)
 //     and children of vfork; mm_cid alone would read 0 there, which is somebody's slab.
-// [7] p's offset in its span is a multiple of the class's size: o * ceil(2^64 / size) mod 2^64 < ceil(2^64 / size) (Lemire,
-//     Kaser, Kurz: Faster remainder by direct computation, 2019). For class 0 the factor is 0, and nothing is below it.
+// [7] p's offset in its span is that of a block: see SizeClass::begin_factor. For class 0 the limit is 0.
 // [8] See cache/homes.h. The block is in the magazine already, and the thread may be on another CPU: what is read and
 //     counted here are hints.
 //
@@ -231,10 +230,9 @@ freeway_free:
     jae     .Lleave_free
     movzx   ecx, byte ptr [r8 + rdx + HOT_FRAME_CLASS AT_FREE]  // [1]
     mov     r9, [r8 + rcx*8 + HOT_SPAN_MASK AT_FREE]    // [7]
-    mov     rax, [r8 + rcx*8 + HOT_FACTOR AT_FREE]
     and     r9, rdi
-    imul    r9, rax
-    cmp     r9, rax
+    imul    r9, [r8 + rcx*8 + HOT_FACTOR AT_FREE]
+    cmp     r9, [r8 + rcx*8 + HOT_FACTOR_LIMIT AT_FREE]
     jae     .Lleave_free
 .Lfree_class:
     FREE_SECTION free, 0

@@ -46,7 +46,7 @@ FREEWAY_INLINE unsigned class_of_block(const void* block) {
 
 // Whether a block of the class may begin there, as the assembly finds out.
 FREEWAY_INLINE bool may_begin(u64 block, unsigned c) {
-  return (block & freeway_hot.span_mask[c]) * freeway_hot.factor[c] < freeway_hot.factor[c];
+  return (block & freeway_hot.span_mask[c]) * freeway_hot.factor[c] < freeway_hot.factor_limit[c];
 }
 
 }  // namespace

@@ -73,6 +73,7 @@ void Heap::fill_tables() {
   for (unsigned c = 1; c < kClassCount; ++c) {
     freeway_hot.span_mask[c] = kSizeClasses[c].span_bytes() - 1;
     freeway_hot.factor[c] = kSizeClasses[c].begin_factor();
+    freeway_hot.factor_limit[c] = kSizeClasses[c].begin_limit();
   }
   freeway_hot.malloc_section = freeway_section_malloc;
   freeway_hot.free_section = freeway_section_free;
