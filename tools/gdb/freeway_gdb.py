@@ -18,6 +18,7 @@ import gdb
 
 # --- Restartable sections. -------------------------------------------------------------------------------------------
 
+FAR = 1 << 63  # marks slots of magazines (src/cache/slots.h)
 SECTION = struct.Struct("<IIQQQ")  # struct rseq_cs: version, flags, start, length, abort
 
 
@@ -175,7 +176,7 @@ class Heap:
             (block,) = struct.unpack_from("<Q", memory, at)
             if block == 0:
                 break
-            blocks.append(block)
+            blocks.append(block & ~FAR)
             at -= 8
         return blocks
 

@@ -97,6 +97,7 @@ class Auditor {
       return error("cached block of another class, or inside a block", block);
     const u64 bit = u64{1} << (index % 64);
     if ((d.words[index / 64].load_relaxed() & bit) != 0) error("cached block that is free as well", block);
+    if (heap_.has_births() && heap_.birth_of(block, c).load_relaxed() != 0) error("cached block that is marked live", block);
     if (!notes_) return;
     ++notes_.of(info.value()).cached;
     u64& word = notes_.cached_word(info.value(), index / 64);
@@ -136,6 +137,7 @@ class Auditor {
       const u64 bits = d.words[w].load_relaxed();
       non_zero += bits != 0;
       if ((bits & ~k.full_mask(w)) != 0) error("free bits of blocks that do not exist, descriptor", index);
+      if (heap_.has_births()) births(d, c, w, bits & k.full_mask(w));
     }
     // A killed freer leaves the count too low; too high would be a lie.
     if (!anchor::is_held(a) && anchor::non_zero_words(a) > non_zero)
@@ -146,6 +148,13 @@ class Auditor {
     audit_.superblocks_held += anchor::is_held(a);
     audit_.superblocks_full += !anchor::is_held(a) && anchor::is_unlisted(a);
     if (notes_) reach(index, d, c, taken);
+  }
+
+  void births(const Desc& d, unsigned c, unsigned word, u64 free) {
+    for (; free != 0; free &= free - 1) {
+      const uptr block = d.span.load_relaxed() + (word * u64{64} + lowest_bit(free)) * kSizeClasses[c].size;
+      if (heap_.birth_of(block, c).load_relaxed() != 0) error("free block that is marked live", block);
+    }
   }
 
   void frames(u32 index, const Desc& d, unsigned c) {

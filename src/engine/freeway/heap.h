@@ -97,6 +97,8 @@ class Heap {  // all zero until start(): it takes no room in the file
   FREEWAY_INLINE void free_group(unsigned c, const SizeClass& k, const Group& group, void* block);
   // Whether births say which blocks are live: with FREEWAY_HARDEN=1, and until it is known what is wanted.
   bool has_births() const { return !no_births_.load_relaxed(); }
+  // The birth byte of a block of class `c`.
+  Births<Machine>::Byte& birth_of(uptr block, unsigned c) const;
   // Whether the fast path must not see blocks there (birth/births.h).
   bool is_far(uptr address) const { return has_births() && substrate_->map().class_byte(address) == 0; }
   // Whether the block is another's than the slab's (cache/homes.h).
@@ -133,8 +135,6 @@ class Heap {  // all zero until start(): it takes no room in the file
   // owned.cc
   Slab* settle();
   static const Slab* owned_slab();
-  // The birth byte of a block of class `c`.
-  Births<Machine>::Byte& birth_of(uptr block, unsigned c) const;
   bool is_born(uptr block, unsigned c) const;
   bool is_free(uptr block, u32 descriptor, unsigned c);
   FREEWAY_NOINLINE Place place_elsewhere(unsigned c, void* block, u32 index);
