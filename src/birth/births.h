@@ -26,6 +26,7 @@
 // Checked   tests/model/births_model.cc, tests/unit/births_test.cc, tests/abi/bad_input_test.cc
 #pragma once
 
+#include "base/compiler.h"
 #include "pages/committed_range.h"
 
 namespace freeway {
@@ -40,6 +41,23 @@ constexpr unsigned shift_of(u32 block_bytes) {
 // Address >> shift, as a product that is shifted by kMostShift.
 constexpr u64 scale_of(unsigned shift) { return u64{1} << (kMostShift - shift); }
 constexpr u8 tag_of(uptr block) { return static_cast<u8>(block + 1); }
+
+// The moves. The fast path does them by itself; it leaves what finds 0 to is_born.
+template <class Byte>
+void begin(Byte& byte, uptr block) {
+  byte.store_relaxed(tag_of(block));
+}
+template <class Byte>
+void end(Byte& byte) {
+  byte.store_relaxed(0);
+}
+// Whether a live block begins there. agree() makes all processors agree on what was stored before; false: that is no use.
+template <class Byte, class F>
+bool is_born(const Byte& byte, uptr block, F&& agree) {
+  if (FREEWAY_LIKELY(byte.load_relaxed() == tag_of(block))) return true;
+  return agree() && byte.load_relaxed() == tag_of(block);
+}
+
 // Bytes of address space for an arena's births, where its length is `bytes`.
 constexpr std::size_t place_bytes(std::size_t bytes) { return 2 * (bytes >> kLeastShift) + kFrameSize; }
 
@@ -57,11 +75,13 @@ class Births {
   static constexpr std::size_t kLeaves = std::size_t{1} << (48 - kLeafShift);
 
   // Once (or again with the same): the primary arena, and a place for place_bytes(`bytes`); none: all blocks are far.
+  // An arena of less than 16 MiB has none: its arrays would not begin at frames.
   void init(Space place, uptr arena, std::size_t bytes) {
+    const bool fits = place && bytes % (kFrameSize << birth::kMostShift) == 0;
     arena_ = arena;
-    bytes_ = place ? bytes : 0;
+    bytes_ = fits ? bytes : 0;
     place_ = place.base;
-    for (unsigned s = birth::kLeastShift; place && s <= birth::kMostShift; ++s)
+    for (unsigned s = birth::kLeastShift; fits && s <= birth::kMostShift; ++s)
       ranges_[s - birth::kLeastShift].init({place.base + (bytes >> s), place.reserved}, bytes >> s);
   }
 
@@ -73,11 +93,11 @@ class Births {
   Kind provide(uptr address, std::size_t bytes, u32 block_bytes) {
     const unsigned shift = birth::shift_of(block_bytes);
     if (address - arena_ < bytes_) {
-      const std::size_t begin = (address - arena_) >> shift;
-      const Access access = ranges_[shift - birth::kLeastShift].ensure(begin, begin + (bytes >> shift) + kSkew);
-      if (access == Access::kYes) return Kind::kNear;
+      auto& range = ranges_[shift - birth::kLeastShift];
+      const std::size_t begin = (address - arena_) >> shift, end = begin + (bytes >> shift) + kSkew;
+      if (end <= range.bytes() && range.ensure(begin, end) == Access::kYes) return Kind::kNear;
     }
-    return leaf(address) != nullptr ? Kind::kFar : Kind::kRefused;
+    return has_leaf(address) ? Kind::kFar : Kind::kRefused;
   }
 
   Byte& near(uptr block, u32 block_bytes) const {
@@ -97,7 +117,7 @@ class Births {
       const auto& range = ranges_[s - birth::kLeastShift];
       const std::size_t first = align_up(((address - arena_) >> s) + kSkew, page);
       const std::size_t end = clamp(align_down(((address - arena_ + bytes) >> s) + kSkew, page), 0, range.committed());
-      if (first < end) Env::purge(range.base() + first, end - first);
+      if (first < end) purge_between(range, first, end);
     }
   }
 
@@ -109,21 +129,31 @@ class Births {
   }
 
  private:
-  Byte* leaf(uptr address) {
-    if (address >> 48 != 0) return nullptr;
+  // But for holes, which are another's.
+  static void purge_between(const CommittedRange<Env>& range, std::size_t begin, std::size_t end) {
+    range.each_hole([&](std::size_t from, std::size_t to) {
+      if (to <= begin || end <= from) return;
+      if (begin < from) Env::purge(range.base() + begin, from - begin);
+      begin = to;
+    });
+    if (begin < end) Env::purge(range.base() + begin, end - begin);
+  }
+
+  // Whether there is a leaf for the address, made if there was none.
+  bool has_leaf(uptr address) {
+    if (address >> 48 != 0) return false;
     auto& slot = leaves_[address >> kLeafShift];
-    if (Byte* there = slot.load_acquire()) return there;  // [A1] pairs with [R1]
+    if (slot.load_relaxed() != nullptr) return true;
     const uptr fresh = Env::map(kLeafBytes, kFrameSize);
-    if (fresh == 0) return nullptr;
+    if (fresh == 0) return false;
     prefer_small_pages<Env>(fresh, kLeafBytes);
     Env::step("births.leaf");
     Byte* seen = nullptr;
-    if (slot.cas_release(seen, reinterpret_cast<Byte*>(fresh))) {  // [R1] pairs with [A1]
+    if (slot.cas_release(seen, reinterpret_cast<Byte*>(fresh)))  // [R1] pairs with [A1]
       leaves_made_.fetch_add_relaxed(1);
-      return reinterpret_cast<Byte*>(fresh);
-    }
-    Env::release(fresh, kLeafBytes);
-    return slot.load_acquire();  // [A1] pairs with [R1]
+    else
+      Env::release(fresh, kLeafBytes);
+    return true;
   }
 
   uptr arena_ = 0;

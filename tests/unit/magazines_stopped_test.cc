@@ -141,6 +141,15 @@ TEST_P(MagazinesStoppedTest, EmptyingTheSlab) {
   end_everywhere(false, [](Scene& scene) { scene.empty(); });
 }
 
+// Blocks of one superblock among the topmost are foreign now, those of the other are not.
+TEST_P(MagazinesStoppedTest, SendingBlocksHome) {
+  end_everywhere(false, [](Scene& scene) {
+    for (auto& home : scene.slab->slab().home) home.store_relaxed(1);
+    scene.heap->homes.begin()->second = 1;
+    for (int i = 0; i < 3; ++i) scene.heap->magazines().send_home(scene.access(), scene.slab->slab(), scene.c);
+  });
+}
+
 // 1 KiB: one word a superblock, at every store; 32 KiB: a magazine of four; 16 B: 64 words, at every 11th store, since
 // each scene is long.
 INSTANTIATE_TEST_SUITE_P(Class, MagazinesStoppedTest, testing::Values(Kind{20, 1}, Kind{40, 1}, Kind{1, 11}));

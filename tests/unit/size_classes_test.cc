@@ -105,6 +105,21 @@ TEST(SizeClasses, EveryOffsetOfEverySpanLeadsToItsBlock) {
   }
 }
 
+TEST(SizeClasses, TheProductIsBelowTheLimitExactlyWhereABlockBegins) {
+  for (unsigned c = 1; c < kClassCount; ++c) {
+    const SizeClass& k = kSizeClasses[c];
+    const u64 factor = k.begin_factor(), limit = k.begin_limit();
+    u64 begins = 0;
+    for (u64 offset = 0; offset < k.span_bytes(); ++offset) {
+      const bool expected = offset % k.size == 0 && offset / k.size < k.blocks;
+      ASSERT_EQ(offset * factor < limit, expected) << "class " << c << " offset " << offset;
+      ASSERT_EQ(k.block_at(k.span_bytes() + offset) != SizeClass::kNoBlock, expected) << "class " << c;
+      begins += expected;
+    }
+    ASSERT_EQ(begins, k.blocks);
+  }
+}
+
 TEST(SizeClasses, ClassZeroHasNoBlocks) {
   EXPECT_EQ(kSizeClasses[0].size, 0u);
   EXPECT_EQ(kSizeClasses[0].blocks, 0u);

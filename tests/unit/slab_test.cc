@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Tests of cache/slab.h: where the magazines lie, and each operation against a plain stack of bounded size.
+// Tests of cache/slab.h: where the magazines lie, and each operation against a plain stack of bounded size; and of
+// cache/slots.h: what a slot says of its block.
 #include "cache/slab.h"
 
 #include <gtest/gtest.h>
@@ -8,6 +9,7 @@
 #include <map>
 #include <vector>
 
+#include "cache/slots.h"
 #include "differential/random.h"
 #include "unit/test_slab.h"
 
@@ -54,6 +56,27 @@ TEST(Magazines, TheWordsOfAClassAreItsOwn) {
   EXPECT_GE(Slab::kClasses, kClassCount);
 }
 
+TEST(Slots, AFarBlockIsNegativeAndEachSlotLeadsToItsBlock) {
+  for (const u64 address : {u64{16}, u64{0x7ffffffffff0}, (u64{1} << 48) - 16, (u64{1} << 56) - 16}) {
+    void* const block = reinterpret_cast<void*>(address);
+    EXPECT_EQ(slots::of(block, false), address);
+    EXPECT_LT(static_cast<i64>(slots::of(block, true)), 0);
+    EXPECT_EQ(slots::block_of(slots::of(block, true)), block);
+    EXPECT_EQ(slots::block_of(slots::of(block, false)), block);
+  }
+}
+
+TEST(Slots, ABatchIsTurnedInPlace) {
+  void* const blocks[] = {reinterpret_cast<void*>(16), reinterpret_cast<void*>(32), reinterpret_cast<void*>(48)};
+  void* slots[] = {blocks[0], blocks[1], blocks[2]};
+  slots::to_far(slots, 2);
+  EXPECT_EQ(reinterpret_cast<u64>(slots[0]), slots::kFar | 16);
+  EXPECT_EQ(reinterpret_cast<u64>(slots[1]), slots::kFar | 32);
+  EXPECT_EQ(slots[2], blocks[2]) << "beyond the batch";
+  slots::to_blocks(slots, 3);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(slots[i], blocks[i]);
+}
+
 class SlabTest : public testing::Test {
  protected:
   TestSlab memory_;
@@ -98,6 +121,30 @@ TEST_F(SlabTest, ABatchIsPushedSoThatItsFirstIsPoppedFirst) {
   EXPECT_EQ(out[0], in[1]);
   EXPECT_EQ(out[1], in[2]);
   EXPECT_EQ(out[2], nullptr);
+}
+
+TEST_F(SlabTest, WhatLiesOnTopIsNotPushedOnceMore) {
+  for (unsigned c = 1; c < kClassCount; ++c) {
+    EXPECT_EQ(slab_ops::push_once(slab_, c, block(c, 0)), 0u) << "closed";
+    memory_.open(c);
+    ASSERT_EQ(slab_ops::push_once(slab_, c, block(c, 0)), 1u) << "below the first slot lies nobody's block";
+    EXPECT_EQ(slab_ops::push_once(slab_, c, block(c, 0)), 0u);
+    ASSERT_EQ(slab_ops::push_once(slab_, c, block(c, 1)), 1u);
+    EXPECT_EQ(slab_ops::push_once(slab_, c, block(c, 0)), 1u) << "what lies deeper is not looked for";
+    EXPECT_EQ(memory_.contents(c), (std::vector<u64>{block(c, 0), block(c, 1), block(c, 0)}));
+    while (slab_ops::push_once(slab_, c, block(c, 2 + memory_.contents(c).size())) == 1) {
+    }
+    EXPECT_EQ(memory_.contents(c).size(), kMagazines[c].small) << "full";
+  }
+}
+
+// What was popped has left its address in the slot above the top: it may be pushed again.
+TEST_F(SlabTest, WhatWasPoppedMayBePushedOnceMore) {
+  memory_.open(1);
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_EQ(slab_ops::push_once(slab_, 1, 64), 1u);
+    ASSERT_EQ(slab_ops::pop(slab_, 1), 64u);
+  }
 }
 
 TEST_F(SlabTest, OfABatchThatDoesNotFitTheFirstOnesAreLeft) {

@@ -50,7 +50,7 @@ class TestHeap {
     twice_freed += popcount(superblocks().free_group(c, group.descriptor(), span, group.word(), group.mask));
   }
 
-  bool is_far(uptr address) const { return far_from != 0 && address >= far_from; }
+  bool is_far(uptr address) const { return (far_from != 0 && address >= far_from) || (address & far_bit) != 0; }
   bool is_foreign(const Slab& home, unsigned c, const void* block) {
     const u32 d = backing_.find(const_cast<void*>(block)).first;
     return homes.count(d) != 0 && homes[d] != home.home[c].load_relaxed();
@@ -71,6 +71,7 @@ class TestHeap {
   }
 
   uptr far_from = 0;          // blocks from here on are far; 0: none are
+  uptr far_bit = 0;           // so are those in whose addresses this bit is set
   std::map<u32, u8> homes;    // of superblocks, by descriptor
   unsigned not_blocks = 0, twice_freed = 0, groups_freed = 0;
 

@@ -106,7 +106,7 @@ void* Heap::allocate(std::size_t bytes) {
   void* block = small_slow(c);
   Machine::step("heap.unborn");
   const auto address = reinterpret_cast<uptr>(block);
-  if (block != nullptr && has_births()) birth_of(address, c).store_relaxed(birth::tag_of(address));
+  if (block != nullptr && has_births()) birth::begin(birth_of(address, c), address);
   return block;
 }
 
@@ -181,10 +181,8 @@ void Heap::report_twice(const SizeClass& k, uptr span, unsigned word, u64 twice)
 }
 
 bool Heap::is_born(uptr block, unsigned c) const {
-  const auto& birth = birth_of(block, c);
-  if (FREEWAY_LIKELY(birth.load_relaxed() == birth::tag_of(block))) return true;
-  // It may be on its way from the processor that allocated the block (births.h, Orders).
-  return !kStoresStayInOrder && process::make_barrier() && birth.load_relaxed() == birth::tag_of(block);
+  // The tag may be on its way from the processor that allocated the block (births.h, Orders).
+  return birth::is_born(birth_of(block, c), block, [] { return !kStoresStayInOrder && process::make_barrier(); });
 }
 
 // Whether the block, which begins where one may, is known to be free: exactly where there are births; else it is if it lies
@@ -201,7 +199,7 @@ Verdict Heap::free(uptr address, u32 descriptor) {
   const unsigned c = backing_.descriptor(descriptor).size_class.load_relaxed();
   if (kSizeClasses[c].block_at(address) == SizeClass::kNoBlock) return Verdict::kInterior;
   if (is_free(address, descriptor, c)) return Verdict::kDoubleFree;
-  if (has_births()) birth_of(address, c).store_relaxed(0);
+  if (has_births()) birth::end(birth_of(address, c));
   Machine::step("heap.ended");
   put_back(c, reinterpret_cast<void*>(address));
   return Verdict::kOk;
