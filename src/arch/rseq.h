@@ -28,6 +28,9 @@ FREEWAY_HIDDEN freeway::u64 freeway_rseq_push(freeway::u64 c, freeway::u64 block
 FREEWAY_HIDDEN freeway::u64 freeway_rseq_pop_batch(freeway::u64 c, void** out, freeway::u64 count);
 // Puts blocks[count - 1], blocks[count - 2], … on top until all are there or it is full; how many.
 FREEWAY_HIDDEN freeway::u64 freeway_rseq_push_batch(freeway::u64 c, void* const* blocks, freeway::u64 count);
+// The same with `count` (at least 1) blocks of `size` bytes side by side, of which the one at `lowest` comes last.
+FREEWAY_HIDDEN freeway::u64 freeway_rseq_push_run(freeway::u64 c, freeway::u64 lowest, freeway::u64 size,
+                                                  freeway::u64 count);
 // The word at `offset`, replaced by `value`.
 FREEWAY_HIDDEN freeway::u64 freeway_rseq_exchange(freeway::u64 offset, freeway::u64 value);
 // The word at `offset`; replaced by `value` if it was `expected`.

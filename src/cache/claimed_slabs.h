@@ -31,6 +31,9 @@ class ClaimedSlab {
   unsigned push_batch(unsigned c, void* const* blocks, unsigned count) const {
     return slab_ops::push_batch(slab_, c, blocks, count);
   }
+  unsigned push_run(unsigned c, u64 lowest, u64 size, unsigned count) const {
+    return slab_ops::push_run(slab_, c, lowest, size, count);
+  }
   u32 take_current(unsigned c) const {
     return static_cast<u32>(slab_ops::exchange(slab_, offset_of_current(c), 0));
   }

@@ -47,9 +47,13 @@ class Magazines {
     // One batch at a time, also for a grown magazine: a second one would lie on top of the first, and blocks would leave
     // in another order than that of their addresses (measured: a list built so is walked 4 times slower).
     void* blocks[kBatchMax];
-    const unsigned got = cut(access, home, c, refill_size(home, c), blocks);
-    if (got == 0) return nullptr;
-    load(access, c, blocks + 1, got - 1);
+    const Cut got = cut(access, home, c, refill_size(home, c), blocks);
+    if (got.count == 0) return nullptr;
+    if (got.run != 0) {
+      if (got.count > 1) load_run(access, c, got.run + kSizeClasses[c].size, got.count - 1, blocks);
+      return reinterpret_cast<void*>(got.run);
+    }
+    load(access, c, blocks + 1, got.count - 1);
     return blocks[0];
   }
 
@@ -168,18 +172,18 @@ class Magazines {
     return eighth > kBatchMax ? eighth : refill_size(home, c);
   }
 
-  // Up to `wanted` blocks from the slab's current superblock, or another; 0 without memory.
+  // Up to `wanted` blocks from the slab's current superblock, or another; none without memory.
   template <class Access>
-  unsigned cut(const Access& access, const Slab& home, unsigned c, unsigned wanted, void** blocks) {
+  Cut cut(const Access& access, const Slab& home, unsigned c, unsigned wanted, void** blocks) {
     auto& superblocks = heap_->superblocks();
     u32 d = access.take_current(c);
     const u32 old = d;
     if (d == 0) d = superblocks.hold(c);
     for (;;) {
-      if (d == 0) return 0;
+      if (d == 0) return {};
       if (d != old) heap_->settle_home(home, c, d);
       Heap::Env::step("magazine.superblock");
-      if (const unsigned got = superblocks.take(d, wanted, blocks)) {
+      if (const Cut got = superblocks.cut(d, wanted, blocks); got.count != 0) {
         Heap::Env::step("magazine.cut");
         if (!access.put_current(c, d) && !Heap::Env::mutant("held beside the current one")) superblocks.let_go(d);
         return got;
@@ -199,6 +203,18 @@ class Magazines {
     if (left > 0 && open(access, c)) left -= access.push_batch(c, blocks, left);
     slots::to_blocks(blocks, left);
     if (left > 0 && !Heap::Env::mutant("what does not fit is forgotten")) flush(c, blocks, left);
+  }
+
+  // The same for blocks side by side, the first at `lowest`. `room`: for the addresses of those that do not fit.
+  template <class Access>
+  void load_run(const Access& access, unsigned c, uptr lowest, unsigned count, void** room) {
+    Heap::Env::step("magazine.loading");
+    const u64 size = kSizeClasses[c].size, slot = slots::of(reinterpret_cast<void*>(lowest), heap_->is_far(lowest));
+    unsigned left = count - access.push_run(c, slot, size, count);
+    if (left > 0 && open(access, c)) left -= access.push_run(c, slot, size, left);
+    if (left == 0 || Heap::Env::mutant("what does not fit is forgotten")) return;
+    for (unsigned i = 0; i < left; ++i) room[i] = reinterpret_cast<void*>(lowest + i * size);
+    flush(c, room, left);
   }
 
   template <class Access>

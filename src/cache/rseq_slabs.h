@@ -20,6 +20,9 @@ class RseqSlabs {
   unsigned push_batch(unsigned c, void* const* blocks, unsigned count) const {
     return static_cast<unsigned>(some(freeway_rseq_push_batch(c, blocks, count)));
   }
+  unsigned push_run(unsigned c, u64 lowest, u64 size, unsigned count) const {
+    return static_cast<unsigned>(some(freeway_rseq_push_run(c, lowest, size, count)));
+  }
   // The descriptor that class c was being cut from, now the caller's; 0 if none.
   u32 take_current(unsigned c) const {
     return static_cast<u32>(some(freeway_rseq_exchange(offset_of_current(c), 0)));

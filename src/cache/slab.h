@@ -153,6 +153,16 @@ inline unsigned push_batch(Slab& slab, unsigned c, void* const* blocks, unsigned
   return count - left;
 }
 
+// `count` (at least 1) blocks side by side, the lowest on top.
+inline unsigned push_run(Slab& slab, unsigned c, u64 lowest, u64 size, unsigned count) {
+  u64 top = slab.top[c].load_relaxed();
+  unsigned left = count;
+  for (u64 block = lowest + (count - 1) * size; left > 0 && slot(top)->load_relaxed() != 0; --left, top += 8, block -= size)
+    slot(top)->store_relaxed(block);
+  slab.top[c].store_release(top);  // [R1] pairs with [A1]
+  return count - left;
+}
+
 inline u64 exchange(Slab& slab, u64 offset, u64 value) {
   u64 old = word(slab, offset).load_relaxed();
   word(slab, offset).store_relaxed(value);

@@ -37,6 +37,12 @@
 
 namespace freeway {
 
+// Blocks that were taken. run 0: their addresses are written; else none is, and they lie side by side from `run` on.
+struct Cut {
+  unsigned count;
+  uptr run;
+};
+
 template <class Env, class Backing>
 class Superblocks {
  public:
@@ -89,9 +95,9 @@ class Superblocks {
     return adopt_from(c, 1 - first);
   }
 
-  // Takes up to `want` (1 … 64) free blocks of the held superblock `d`, upwards from where the last take stopped, and
-  // writes their addresses to `out`. Returns how many there were; 0 means that nothing is free.
-  unsigned take(u32 d, unsigned want, void** out) {
+  // Takes up to `want` (1 … 64) free blocks of the held superblock `d`, upwards from where the last take stopped: as a run
+  // if the first word has all of them side by side, else their addresses go to `out`. Count 0: nothing is free.
+  Cut cut(u32 d, unsigned want, void** out) {
     Descriptor<Env>& desc = backing_->descriptor(d);
     const unsigned c = desc.size_class.load_relaxed();
     const SizeClass& k = backing_->size_class(c);
@@ -101,20 +107,31 @@ class Superblocks {
     for (unsigned scanned = 0; scanned <= k.words; ++scanned) {  // the first word twice: bits may be left below
       u64 chosen = lowest_set_bits(desc.words[word].load_relaxed(), want - got);
       if (chosen != 0) chosen = take_bits(desc, k, word, chosen);
-      if (chosen != 0) got += addresses_of(chosen, span + u64{word} * 64 * k.size, k.size, out + got);
+      if (chosen != 0) {
+        const unsigned first = lowest_bit(chosen);
+        if (got == 0 && first + want <= 64 && chosen == low_bits(want) << first) {
+          desc.next_word.set(word);
+          return {want, span + (u64{word} * 64 + first) * k.size};
+        }
+        got += addresses_of(chosen, span + u64{word} * 64 * k.size, k.size, out + got);
+      }
       if (got == want) break;
       word = word + 1 == k.words ? 0 : word + 1;
     }
     desc.next_word.set(word);
-    return got;
+    return {got, 0};
+  }
+
+  // The same with all addresses written; how many.
+  unsigned take(u32 d, unsigned want, void** out) {
+    const Cut got = cut(d, want, out);
+    if (got.run == 0) return got.count;
+    const Descriptor<Env>& desc = backing_->descriptor(d);
+    return addresses_of(low_bits(got.count), got.run, backing_->size_class(desc.size_class.load_relaxed()).size, out);
   }
 
   // Writes base + i * size for each bit i of `bits`; how many.
   FREEWAY_INLINE static unsigned addresses_of(u64 bits, uptr base, u64 size, void** out) {
-    if (bits == ~u64{0}) {  // a superblock's first use, and its next one in a program of phases
-      for (unsigned i = 0; i < 64; ++i, base += size) out[i] = reinterpret_cast<void*>(base);
-      return 64;
-    }
     unsigned n = 0;
     for (; bits != 0; bits &= bits - 1) out[n++] = reinterpret_cast<void*>(base + lowest_bit(bits) * size);
     return n;

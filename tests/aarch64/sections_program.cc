@@ -46,8 +46,8 @@ struct Section {  // struct rseq_cs
 // Hidden names of the library: the static one lets us at them.
 extern const Section freeway_section_malloc, freeway_section_malloc_by_cpu, freeway_section_free,
     freeway_section_free_by_cpu, freeway_section_pop, freeway_section_push, freeway_section_pop_batch,
-    freeway_section_push_batch, freeway_section_exchange, freeway_section_replace, freeway_section_open,
-    freeway_section_move, freeway_section_grow;
+    freeway_section_push_batch, freeway_section_push_run, freeway_section_exchange, freeway_section_replace,
+    freeway_section_open, freeway_section_move, freeway_section_grow;
 uint64_t freeway_rseq_pop(uint64_t size_class);
 }
 
@@ -182,6 +182,7 @@ void every_instruction() {
                   {freeway_section_push, "push"},
                   {freeway_section_pop_batch, "pop_batch"},
                   {freeway_section_push_batch, "push_batch"},
+                  {freeway_section_push_run, "push_run"},
                   {freeway_section_exchange, "exchange"},
                   {freeway_section_replace, "replace"},
                   {freeway_section_open, "open"},

@@ -48,6 +48,9 @@ class SectionAccess {
   unsigned push_batch(unsigned c, void* const* blocks, unsigned count) const {
     return with(0U, [&](Slab& slab) { return slab_ops::push_batch(slab, c, blocks, count); });
   }
+  unsigned push_run(unsigned c, u64 lowest, u64 size, unsigned count) const {
+    return with(0U, [&](Slab& slab) { return slab_ops::push_run(slab, c, lowest, size, count); });
+  }
   u32 take_current(unsigned c) const {
     if (ModelEnv::mutant("the current superblock is looked at, not taken"))
       return static_cast<u32>(with(u64{0}, [&](Slab& slab) { return slab.current[c].load_relaxed(); }));

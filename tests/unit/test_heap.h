@@ -97,6 +97,7 @@ class NoSlab {
   bool push(unsigned, u64) const { return false; }
   unsigned pop_batch(unsigned, void**, unsigned) const { return 0; }
   unsigned push_batch(unsigned, void* const*, unsigned) const { return 0; }
+  unsigned push_run(unsigned, u64, u64, unsigned) const { return 0; }
   u32 take_current(unsigned) const { return 0; }
   bool put_current(unsigned, u32) const { return false; }
   bool open(unsigned, u64, u64, u64) const { return false; }
@@ -117,6 +118,9 @@ class Wanderer {
   }
   unsigned push_batch(unsigned c, void* const* in, unsigned n) const {
     return with(0u, [&](auto a) { return a.push_batch(c, in, n); });
+  }
+  unsigned push_run(unsigned c, u64 lowest, u64 size, unsigned n) const {
+    return with(0u, [&](auto a) { return a.push_run(c, lowest, size, n); });
   }
   u32 take_current(unsigned c) const { return with(0u, [&](auto a) { return a.take_current(c); }); }
   bool put_current(unsigned c, u32 d) const { return with(false, [&](auto a) { return a.put_current(c, d); }); }

@@ -110,6 +110,24 @@ freeway_rseq_\name:
     ret
     SECTION_END push_batch
 
+    // x0 = class, x1 = lowest, x2 = size, x3 = count (at least 1)
+    SECTION_BEGIN push_run
+    ldr     x10, [x9, x0, lsl #3]
+    sub     x11, x3, #1
+    madd    x13, x11, x2, x1                            // the highest
+    mov     x11, x3
+1:  ldr     x12, [x10]                                  // [4] top[i] = highest - i * size, until 0
+    cbz     x12, 2f
+    str     x13, [x10], #8
+    sub     x13, x13, x2
+    subs    x11, x11, #1
+    b.ne    1b
+2:  str     x10, [x9, x0, lsl #3]                       // [5] commit
+.Lpost_push_run:
+    sub     x0, x3, x11
+    ret
+    SECTION_END push_run
+
     // x0 = offset, x1 = value
     SECTION_BEGIN exchange
     ldr     x11, [x9, x0]

@@ -104,6 +104,27 @@ freeway_rseq_\name:
     ret
     SECTION_END push_batch
 
+    // rdi = class, rsi = lowest, rdx = size, rcx = count (at least 1)
+    SECTION_BEGIN push_run
+    mov     r11, [r9 + rdi*8]
+    lea     rax, [rcx - 1]
+    imul    rax, rdx
+    add     rax, rsi                                    // the highest
+    mov     r10, rcx
+1:  cmp     qword ptr [r11], 0                          // [4] top[i] = highest - i * size, until 0
+    je      2f
+    mov     [r11], rax
+    add     r11, 8
+    sub     rax, rdx
+    dec     r10
+    jne     1b
+2:  mov     [r9 + rdi*8], r11                           // [5] commit
+.Lpost_push_run:
+    mov     rax, rcx
+    sub     rax, r10
+    ret
+    SECTION_END push_run
+
     // rdi = offset, rsi = value
     SECTION_BEGIN exchange
     mov     rax, [r9 + rdi]
