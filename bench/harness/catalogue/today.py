@@ -110,6 +110,17 @@ def _phases() -> list[Workload]:
     return made
 
 
+def _rings_and_rounds() -> list[Workload]:
+    rings = "rings of small blocks, half freed upwards, half downwards, a fifth kept: runs of neighbours with holes"
+    rounds = "1000 blocks a thread, 100 replaced a round, of all sizes up to 16,000 bytes: many classes, few blocks of each"
+    return [
+        _simple("rings-4", "rings", "rings of 8-48 B, 4 threads", rings, "threads", "phases"),
+        _simple("rounds-1", "rounds", "100 of 1000 x 8-16000 B a round, 1 thread", rounds, "random"),
+        _simple("rounds-4", "rounds --threads 4", "100 of 1000 x 8-16000 B a round, 4 threads", rounds, "random",
+                "threads"),
+    ]  # fmt: skip
+
+
 def _threads() -> list[Workload]:
     larson = "a server under load: blocks outlive the threads that made them"
     xmalloc = "batches of blocks change hands: every free is another thread's"
@@ -358,6 +369,7 @@ WORKLOADS: tuple[Workload, ...] = (
     *_random(),
     *_spill(),
     *_phases(),
+    *_rings_and_rounds(),
     *_threads(),
     *_server(),
     *_cache(),
