@@ -35,6 +35,9 @@ void* fail(int error) {
   return nullptr;
 }
 
+// Guarded blocks name who called us, not us.
+void* named(void* block, const void* caller) { return freeway::guard::made_for(block, caller); }
+
 constexpr std::size_t kMaxAlignment = std::size_t{1} << 63;
 
 }  // namespace
@@ -44,45 +47,45 @@ extern "C" {
 FREEWAY_EXPORT void* freeway_calloc(std::size_t count, std::size_t size) noexcept {
   std::size_t bytes;
   if (multiply_overflows(count, size, &bytes)) return fail(ENOMEM);
-  return process_heap.allocate_zeroed(bytes);
+  return named(process_heap.allocate_zeroed(bytes), FREEWAY_CALLER);
 }
 
 FREEWAY_EXPORT void* freeway_realloc(void* block, std::size_t size) noexcept {
-  return process_heap.reallocate(block, size, FREEWAY_CALLER);
+  return named(process_heap.reallocate(block, size, FREEWAY_CALLER), FREEWAY_CALLER);
 }
 
 FREEWAY_EXPORT void* freeway_reallocarray(void* block, std::size_t count, std::size_t size) noexcept {
   std::size_t bytes;
   if (multiply_overflows(count, size, &bytes)) return fail(ENOMEM);
-  return process_heap.reallocate(block, bytes, FREEWAY_CALLER);
+  return named(process_heap.reallocate(block, bytes, FREEWAY_CALLER), FREEWAY_CALLER);
 }
 
 FREEWAY_EXPORT void* freeway_aligned_alloc(std::size_t alignment, std::size_t size) noexcept {
   if (!freeway::is_power_of_two(alignment)) return fail(EINVAL);
-  return process_heap.allocate_aligned(size, alignment);
+  return named(process_heap.allocate_aligned(size, alignment), FREEWAY_CALLER);
 }
 
 FREEWAY_EXPORT void* freeway_memalign(std::size_t alignment, std::size_t size) noexcept {
   if (alignment > kMaxAlignment) return fail(EINVAL);
-  return process_heap.allocate_aligned(size, std::size_t{1} << freeway::log2_ceil(alignment));
+  return named(process_heap.allocate_aligned(size, std::size_t{1} << freeway::log2_ceil(alignment)), FREEWAY_CALLER);
 }
 
 FREEWAY_EXPORT int freeway_posix_memalign(void** result, std::size_t alignment, std::size_t size) noexcept {
   if (result == nullptr || !freeway::is_power_of_two(alignment) || alignment % sizeof(void*) != 0) return EINVAL;
-  void* block = process_heap.allocate_aligned(size, alignment);
+  void* block = named(process_heap.allocate_aligned(size, alignment), FREEWAY_CALLER);
   if (block == nullptr) return ENOMEM;
   *result = block;
   return 0;
 }
 
 FREEWAY_EXPORT void* freeway_valloc(std::size_t size) noexcept {
-  return process_heap.allocate_aligned(size, freeway::vm::page_size());
+  return named(process_heap.allocate_aligned(size, freeway::vm::page_size()), FREEWAY_CALLER);
 }
 
 FREEWAY_EXPORT void* freeway_pvalloc(std::size_t size) noexcept {
   const std::size_t page = freeway::vm::page_size();
   if (size > PTRDIFF_MAX) return fail(ENOMEM);
-  return process_heap.allocate_aligned(freeway::align_up(size == 0 ? 1 : size, page), page);
+  return named(process_heap.allocate_aligned(freeway::align_up(size == 0 ? 1 : size, page), page), FREEWAY_CALLER);
 }
 
 FREEWAY_EXPORT std::size_t freeway_malloc_usable_size(void* block) noexcept {

@@ -22,6 +22,7 @@
 
 #include "front/substrate.h"
 #include "front/summary.h"
+#include "guard/guarded.h"
 #include "os/process.h"
 #include "os/report.h"
 
@@ -159,6 +160,7 @@ class Front {  // all zero until start()
     report(fault, function, pointer, caller, go_on);
   }
   Fault classify(uptr address, FrameInfo info);
+  void free_guarded(uptr address, const void* caller);
 
   Substrate substrate_;
   E engine_;

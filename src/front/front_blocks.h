@@ -21,6 +21,7 @@ bool Front<E>::start() {
   if (!known && !kStartsEarly) return true;
   if (!engine_.start(substrate_)) return false;
   if (!known) return true;
+  if constexpr (kOwnEntry) guard::start(substrate_.options().guard);
   ready_.store_release(1);  // [R1] pairs with [A1]
   if (substrate_.options().stats) prepare_summary();
   if (substrate_.options().verbose) {
@@ -44,7 +45,7 @@ void* Front<E>::obtain(std::size_t bytes) {
 template <Engine E>
 void Front<E>::release(void* block, const void* caller) {
   if constexpr (kOwnEntry)
-    if (substrate_.options().harden < 2) return freeway_free(block);
+    if (substrate_.options().harden < 2 && !guard::owns(reinterpret_cast<uptr>(block))) return freeway_free(block);
   free(block, caller);
 }
 
@@ -125,10 +126,32 @@ void Front<E>::free(void* block, const void* caller) {
     else if (FREEWAY_UNLIKELY(verdict != Verdict::kOk))
       bad(verdict, "free", block, caller);
   } else if (info.kind() == FrameInfo::kNothing) {
+    if (guard::owns(address)) return free_guarded(address, caller);
     bad(classify(address, info), "free", block, caller);
   } else {
     free_large(address, info, caller);
   }
+}
+
+inline Fault guarded_fault(guard::Freed freed, uptr address) {
+  if (freed == guard::Freed::kTwice) return Fault::kDoubleFree;
+  if (freed == guard::Freed::kForeign) return Fault::kForeign;
+  return address % kMinBlock != 0 ? Fault::kMisaligned : Fault::kInterior;
+}
+
+// What is wrong is told with the block's history, which is known here.
+template <Engine E>
+FREEWAY_NOINLINE void Front<E>::free_guarded(uptr address, const void* caller) {
+  const guard::Freed freed = guard::give(address, caller);
+  if (freed == guard::Freed::kOk) return;
+  const auto* block = reinterpret_cast<const void*>(address);
+  if (freed == guard::Freed::kOverrun)
+    Line().text("freeway: overflow: the bytes past the end of ").hex(address).text(" were written before it was freed by ")
+        .hex(reinterpret_cast<u64>(caller)).write();
+  else
+    report(guarded_fault(freed, address), "free", block, caller, /*go_on=*/true);
+  guard::write_history(guard::near(address));
+  if (!substrate_.options().report_only) die();
 }
 
 template <Engine E>
@@ -149,6 +172,8 @@ std::size_t Front<E>::usable_size(const void* block, const void* caller) {
     if (const std::size_t bytes = engine_.usable(address, info.value())) return bytes;
   } else if (info.kind() != FrameInfo::kNothing && begins_large(address)) {
     return std::size_t{info.value()} * kFrameSize - prefix_of(address);
+  } else if (guard::owns(address)) {
+    if (const std::size_t bytes = guard::usable(address)) return bytes;
   }
   bad(classify(address, info), "malloc_usable_size", block, caller);
   return 0;
@@ -174,6 +199,9 @@ void* Front<E>::reallocate(void* block, std::size_t bytes, const void* caller) {
     const std::size_t old_bytes = std::size_t{info.value()} * kFrameSize - prefix_of(address);
     if (bytes > E::kMaxSmall && resize_large(address, info, bytes)) return reinterpret_cast<void*>(address);
     return move_block(block, old_bytes, bytes, caller);
+  } else if (guard::owns(address)) {
+    if (const std::size_t old_bytes = guard::usable(address))
+      return bytes == old_bytes ? block : move_block(block, old_bytes, bytes, caller);
   }
   bad(classify(address, info), "realloc", block, caller);
   return refused();
@@ -243,6 +271,7 @@ std::size_t Front<E>::trim(std::size_t keep) {
 // What `address`, where no live block begins, is. Reads only our own maps.
 template <Engine E>
 Fault Front<E>::classify(uptr address, FrameInfo info) {
+  if (info.kind() == FrameInfo::kNothing && guard::owns(address)) return guarded_fault(guard::classify(address), address);
   if (info.kind() == FrameInfo::kNothing) return substrate_.classify_outside(address);
   if (info.kind() == FrameInfo::kSmall && engine_.begins_block(address, info.value()))
     return Fault::kDoubleFree;  // a block, but a free one

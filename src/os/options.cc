@@ -22,6 +22,8 @@ constexpr Description kDescriptions[] = {
     {"ON_ERROR", "abort|report", "after a bad free was named on fd 2: abort, or go on and leak the block (abort)"},
     {"HARDEN", "0|1|2",
      "1: every bad free is named at once, blocks in random order, after a rest; 2: no caches either (0)"},
+    {"GUARD", "0..1000000000",
+     "one in N slow mallocs gets pages of its own: overflows and uses after free fault, and are explained (0)"},
     {"STATS", "0|1|json:PATH|text:PATH", "at exit, what each layer did, on fd 2 or in PATH; %p there: process id (0)"},
     {"DEEPBIND", "0|1", "0: libraries that are loaded with RTLD_DEEPBIND take malloc from Freeway like others (0)"},
     {"VERBOSE", "0|1", "at start, which paths this process uses, on fd 2 (0)"},
@@ -60,7 +62,7 @@ class Reader {
     return fallback;
   }
 
-  // Which of the option's values it has, by their number; 0 if it is absent or none of them.
+  // The number that the option has, or which of its values, by their number; 0 if it is absent or none of them.
   u64 index(const char* name) const {
     const char* value = value_of(name);
     u64 found = 0;
@@ -97,6 +99,7 @@ Options read_options(bool speak) {
   options.report_only = reader.choice("ON_ERROR", "abort", "report", false);
   options.harden = static_cast<u32>(reader.index("HARDEN"));
   options.keep_deepbind = reader.choice("DEEPBIND", "0", "1", false);
+  options.guard = reader.index("GUARD");
   options.verbose = reader.choice("VERBOSE", "0", "1", false);
   if (const char* stats = value_of("STATS"); stats != nullptr && names_file(stats)) {
     options.stats_path = stats + 5;

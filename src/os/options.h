@@ -17,6 +17,7 @@ struct Options {
   bool report_only = false;   // FREEWAY_ON_ERROR=report
   u32 harden = 0;             // FREEWAY_HARDEN
   bool keep_deepbind = false; // FREEWAY_DEEPBIND
+  u64 guard = 0;              // FREEWAY_GUARD
   bool verbose = false;       // FREEWAY_VERBOSE
   bool stats = false;         // FREEWAY_STATS=1
   bool help = false;          // FREEWAY_HELP

@@ -239,6 +239,8 @@ uptr map(std::size_t bytes, std::size_t alignment) {
 
 bool commit(uptr address, std::size_t bytes) { return raw_syscall(SYS_mprotect, address, bytes, kReadWrite) == 0; }
 
+bool forbid(uptr address, std::size_t bytes) { return raw_syscall(SYS_mprotect, address, bytes, 0) == 0; }
+
 bool purge(uptr address, std::size_t bytes) {
   const long result = raw_syscall(SYS_madvise, address, bytes, kDontNeed);
   if (result == -EINVAL) return raw_syscall(SYS_madvise, address, bytes, kDontNeedLocked) == 0;  // mlock, mlockall

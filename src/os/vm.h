@@ -26,6 +26,8 @@ uptr map(std::size_t bytes, std::size_t alignment);
 
 // Makes reserved memory accessible. Idempotent: committing twice changes nothing.
 bool commit(uptr address, std::size_t bytes);
+// Makes memory inaccessible; what it holds stays.
+bool forbid(uptr address, std::size_t bytes);
 // Gives the memory back to the kernel; it reads as zero afterwards. False: the contents are unchanged. (Locked memory is
 // given back from Linux 5.18 on; it stays locked: what is touched again stays in memory again.)
 bool purge(uptr address, std::size_t bytes);

@@ -80,7 +80,10 @@ using freeway::Slab;
 using Owned = OwnedSlabs<freeway::Machine>;
 
 // Apart, so that the way in the own slab needs no stack.
-FREEWAY_NOINLINE void* allocate_otherwise(std::size_t size) { return freeway::process_heap.allocate(size); }
+FREEWAY_NOINLINE void* allocate_otherwise(std::size_t size, const void* caller) {
+  void* guarded = freeway::guard::is_on() ? freeway::guard::sample(size, caller) : nullptr;
+  return guarded != nullptr ? guarded : freeway::process_heap.allocate(size);
+}
 FREEWAY_NOINLINE void free_otherwise(void* block, const void* caller) {
   if (block != nullptr && freeway::process_heap.start()) freeway::process_heap.free(block, caller);
 }
@@ -96,7 +99,7 @@ FREEWAY_HIDDEN void* freeway_malloc_slow(std::size_t size) {
     Owned::leave(freeway::own);
     if (FREEWAY_LIKELY(block != 0)) return reinterpret_cast<void*>(block);
   }
-  return allocate_otherwise(size);
+  return allocate_otherwise(size, __builtin_return_address(0));
 }
 
 FREEWAY_HIDDEN void freeway_free_slow(void* block) {

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+// guarded.h: FREEWAY_GUARD: some blocks on pages of their own, between inaccessible ones.
+//
+// Layout    fence | page | fence | page | … | fence: slot i's block lies on the i-th page, at its end or at its beginning. The
+//           pages are accessible while a block is live there; freed, they stay inaccessible until the slot is used again
+// Words     slots.h; range: where the pages are, once; odds, lottery: which allocations are guarded
+// Orders    [R1] publishes the range and the odds; [A1] who samples sees them
+// Who       any thread, any signal handler, the child of any fork (which has the pages as they are, copied when written)
+// Lost if killed: the slot in hand, 1 of kSlots, and its page
+// Checked   tests/guard
+#pragma once
+
+#include "base/compiler.h"
+#include "guard/slots.h"
+#include "os/machine.h"
+
+namespace freeway::guard {
+
+constexpr unsigned kSlots = 256;
+constexpr unsigned kResting = kSlots / 4;
+using ProcessSlots = Slots<Machine, kSlots, kResting>;
+
+struct Range {
+  Atomic<uptr> begin;
+  Atomic<u64> bytes;  // 0 as long as nothing is guarded; stored after `begin`
+};
+extern FREEWAY_HIDDEN constinit Range range;
+
+// Whether the address is a guarded block's, or beside one. Nothing is, while the option is off.
+FREEWAY_INLINE bool owns(uptr address) { return address - range.begin.load_relaxed() < range.bytes.load_relaxed(); }
+inline bool is_on() { return range.bytes.load_relaxed() != 0; }
+
+// From now on one in `odds` of the calls of sample() may have a guarded block. May be called again, by several at once. No
+// memory: nothing is guarded.
+void start(u64 odds);
+
+// A guarded block of `bytes` for the call that returns to `caller`; null: this one is not chosen, too large (over a page),
+// or there is no slot for it. Keeps errno.
+void* sample(std::size_t bytes, const void* caller);
+
+enum class Freed { kOk, kTwice, kInterior, kForeign, kOverrun };  // kOverrun: ok, but its last bytes were overwritten
+Freed give(uptr address, const void* caller);
+// Bytes of the live block that begins there; 0: none does.
+std::size_t usable(uptr address);
+// What it is that begins there, where no live block does, as free's verdict.
+Freed classify(uptr address);
+// Says that it was not the one who called sample() who made the block, but this caller's caller.
+void name_maker(const void* block, const void* caller);
+FREEWAY_INLINE void* made_for(void* block, const void* caller) {
+  if (FREEWAY_UNLIKELY(owns(reinterpret_cast<uptr>(block)))) name_maker(block, caller);
+  return block;
+}
+
+// What is known of an address that owns() says is ours.
+struct Near {
+  enum Kind { kNothing, kInside, kAfter, kBefore };  // kNothing: no block was ever near
+  Kind kind = kNothing;
+  bool live = false, known = false;  // known: nobody gave or freed the block while this was found out
+  u64 distance = 0;  // kInside: from its first byte; kAfter: from its last one; kBefore: to its first one
+  Birth birth;
+  Call death;  // if it is not live
+};
+Near near(uptr address);
+// Lines on fd 2: who made the block that is near, and who freed it.
+void write_history(const Near& what, int fd = 2);
+
+struct Figures {
+  u64 live, live_bytes, lost_or_in_hand, mapped_bytes, faults;
+};
+Figures figures();
+// Explains a fault at the address on fd 2, if it is near a guarded block. `pc`: the instruction; access: 'r', 'w', '?'.
+bool explain_fault(uptr address, uptr pc, char access);
+
+}  // namespace freeway::guard
