@@ -114,6 +114,9 @@ typedef struct freeway_stats_t {
   uint64_t purged;         /* bytes given back to the kernel so far */
   size_t large;            /* live blocks over 32 KiB that are runs of frames */
   size_t large_blocks;     /* count: these, and the huge ones */
+  size_t guarded;          /* of live: blocks on pages of their own (FREEWAY_GUARD) */
+  size_t guarded_blocks;   /* count: these */
+  uint64_t guard_faults;   /* count: faults at or beside guarded blocks, so far */
 } freeway_stats_t;
 
 /* Fills *stats. `size` is sizeof(freeway_stats_t) as the caller was compiled with; fields beyond it are not written, nor
@@ -160,6 +163,45 @@ typedef struct freeway_audit_t {
 /* Walks all metadata, checks its invariants and fills *audit (`size` as above; NULL: nothing is filled). Returns the
  * number of errors. */
 size_t freeway_audit(freeway_audit_t* audit, size_t size) FREEWAY_NOEXCEPT;
+
+/* --- What an address is. ----------------------------------------------------------------------------------------- */
+
+typedef enum freeway_kind_t {
+  FREEWAY_NOT_OURS = 0,      /* nothing of Freeway's */
+  FREEWAY_SMALL_BLOCK = 1,   /* up to 32 KiB, among others of its size */
+  FREEWAY_LARGE_BLOCK = 2,   /* over 32 KiB */
+  FREEWAY_GUARDED_BLOCK = 3, /* with pages of its own (FREEWAY_GUARD), or on the inaccessible page beside it */
+  FREEWAY_FREE_MEMORY = 4,   /* ready for blocks: none is there */
+  FREEWAY_METADATA = 5       /* what Freeway needs itself */
+} freeway_kind_t;
+
+typedef enum freeway_state_t {
+  FREEWAY_STATE_UNKNOWN = 0, /* no block, or one that another thread is about to give or to free */
+  FREEWAY_LIVE = 1,          /* in the program's hands, or of a thread inside malloc or free on its way from or to a cache */
+  FREEWAY_FREE = 2           /* freed, or never given */
+} freeway_state_t;
+
+typedef struct freeway_explanation_t {
+  freeway_kind_t kind;
+  freeway_state_t state;
+  void* begin;              /* of the block; NULL where there is none */
+  size_t size;              /* of the block, in bytes: what malloc_usable_size says; 0 where there is none */
+  ptrdiff_t offset;         /* of the address from `begin`: negative before a guarded block, >= size past its end */
+  const char* what;         /* a few words about it, in static storage: "in a magazine", "a slab" */
+  /* Of a guarded block: where the calls of malloc and free returned to, and which threads made them; else 0. */
+  void* allocated_by;
+  void* freed_by;
+  uint64_t allocated_in;
+  uint64_t freed_in;
+} freeway_explanation_t;
+
+/* What Freeway knows of any address, from its own maps: nothing is read at the address. Fills *explanation (`size`:
+ * sizeof(freeway_explanation_t), as in freeway_stats) and returns its kind. True at some moment of the call; of blocks that
+ * other threads do not touch meanwhile, it is exact. */
+freeway_kind_t freeway_explain(const void* address, freeway_explanation_t* explanation, size_t size) FREEWAY_NOEXCEPT;
+/* The same as a line of English on `fd`, and of guarded blocks who allocated and freed them, a line each. A full pipe may
+ * block the writer. */
+void freeway_explain_to(int fd, const void* address) FREEWAY_NOEXCEPT;
 
 #if defined(__cplusplus)
 }

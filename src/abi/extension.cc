@@ -37,6 +37,20 @@ FREEWAY_EXPORT std::size_t freeway_audit(freeway_audit_t* audit, std::size_t siz
   return mine.errors;
 }
 
+FREEWAY_EXPORT freeway_kind_t freeway_explain(const void* address, freeway_explanation_t* explanation,
+                                              std::size_t size) noexcept {
+  freeway_explanation_t mine;
+  process_heap.explain(reinterpret_cast<freeway::uptr>(address), mine);
+  if (explanation != nullptr) memcpy(explanation, &mine, size < sizeof(mine) ? size : sizeof(mine));
+  return mine.kind;
+}
+
+FREEWAY_EXPORT void freeway_explain_to(int fd, const void* address) noexcept {
+  freeway_explanation_t mine;
+  process_heap.explain(reinterpret_cast<freeway::uptr>(address), mine);
+  freeway::write_explanation(fd, address, mine);
+}
+
 // 1 if memory was given back. Signal-safe; makes system calls.
 FREEWAY_EXPORT int freeway_malloc_trim(std::size_t pad) noexcept { return process_heap.trim(pad) != 0 ? 1 : 0; }
 

@@ -97,6 +97,7 @@ class Front {  // all zero until start()
   std::size_t trim(std::size_t keep);
   void fill_stats(freeway_stats_t& stats);
   void fill_audit(freeway_audit_t& audit);
+  void explain(uptr address, freeway_explanation_t& explanation);
   void write_summary(int fd);
   void write_summary_json(int fd);
   // At exit: does what FREEWAY_STATS asked for.
@@ -161,6 +162,8 @@ class Front {  // all zero until start()
   }
   Fault classify(uptr address, FrameInfo info);
   void free_guarded(uptr address, const void* caller);
+  bool explain_large(uptr address, freeway_explanation_t& explanation);
+  void explain_rest(uptr address, freeway_explanation_t& explanation);
 
   Substrate substrate_;
   E engine_;
@@ -170,4 +173,5 @@ class Front {  // all zero until start()
 }  // namespace freeway
 
 #include "front/front_blocks.h"
+#include "front/front_explain.h"
 #include "front/front_figures.h"

@@ -22,6 +22,14 @@ void Front<E>::fill_stats(freeway_stats_t& stats) {
   stats.slow_frees = small.slow_frees;
   stats.refills = small.refills;
   stats.flushes = small.flushes;
+  if (!guard::is_on()) return;
+  const guard::Figures guarded = guard::figures();
+  stats.guarded = guarded.live_bytes;
+  stats.guarded_blocks = guarded.live;
+  stats.guard_faults = guarded.faults;
+  stats.live += guarded.live_bytes;
+  stats.live_blocks += guarded.live;
+  stats.mapped += guarded.mapped_bytes;
 }
 
 template <Engine E>

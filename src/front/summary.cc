@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include "guard/guarded.h"
 #include "os/process.h"
 #include "os/report.h"
 #include "os/syscall.h"
@@ -32,6 +33,9 @@ void each_figure(const freeway_stats_t& s, F&& f) {
   f("purged", s.purged);
   f("large", s.large);
   f("large_blocks", s.large_blocks);
+  f("guarded", s.guarded);
+  f("guarded_blocks", s.guarded_blocks);
+  f("guard_faults", s.guard_faults);
 }
 
 }  // namespace
@@ -47,6 +51,9 @@ void write_figures(int fd, const char* mode, const freeway_stats_t& stats) {
       .bytes(stats.metadata).write(fd);
   Line().text("  large      ").bytes(stats.large, 10).text(" in runs of frames; ").number(stats.large_blocks)
       .text(" blocks, huge ones included").write(fd);
+  if (guard::is_on())
+    Line().text("  guarded    ").bytes(stats.guarded, 10).text(" in ").number(stats.guarded_blocks).text(" blocks, ")
+        .number(stats.guard_faults).text(" faults").write(fd);
   Line().text("  slow path  ").number(stats.slow_mallocs, 10).text(" mallocs, ").number(stats.slow_frees)
       .text(" frees; ").number(stats.refills).text(" batches in, ").number(stats.flushes).text(" out").write(fd);
   Line().text("  given back ").bytes(stats.purged, 10).text(" in ").number(stats.purges).text(" purges").write(fd);

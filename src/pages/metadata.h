@@ -82,6 +82,15 @@ class Metadata {
     }
   }
 
+  // Whether the address lies in what was made accessible for units.
+  bool contains(uptr address) const {
+    for (const Segment& segment : segments_) {
+      const uptr packed = segment.packed.load_acquire();  // [A1] pairs with [R1]
+      if (packed != 0 && address - base_of(packed) < segment.extent.end()) return true;
+    }
+    return false;
+  }
+
   std::size_t committed() const {
     std::size_t bytes = 0;
     for (const Segment& segment : segments_) bytes += segment.extent.end();

@@ -70,6 +70,8 @@ class Heap {  // all zero until start(): it takes no room in the file
   void account(Account& account);
   void audit(freeway_audit_t& audit);
   bool owns(u32 descriptor, uptr address);
+  void explain(uptr address, u32 descriptor, freeway_explanation_t& explanation);
+  const char* explain_metadata(uptr address);
   const char* mode() const;
   void describe(Line& line) const;
   template <class F>
@@ -139,6 +141,9 @@ class Heap {  // all zero until start(): it takes no room in the file
   bool is_free(uptr block, u32 descriptor, unsigned c);
   FREEWAY_NOINLINE Place place_elsewhere(unsigned c, void* block, u32 index);
   FREEWAY_NOINLINE void report_twice(const SizeClass& k, uptr span, unsigned word, u64 twice);
+  // explain.cc
+  bool is_cached(unsigned c, uptr block);
+  freeway_state_t state_of(unsigned c, u32 descriptor, u32 index, uptr block, const char*& what);
   // drain.cc
   void drain_own();
   void drain_owned(const process::Claimant& who);
