@@ -4,7 +4,7 @@
 // Layout    fence | page | fence | page | … | fence: slot i's block lies on the i-th page, at its end or at its beginning. The
 //           pages are accessible while a block is live there; freed, they stay inaccessible until the slot is used again
 // Words     slots.h; range: where the pages are, once; odds, lottery: which allocations are guarded
-// Orders    [R1] publishes the range and the odds; [A1] who samples sees them
+// Orders    guarded.cc:[R1] publishes the range and the odds; guarded.cc:[A1] who samples sees them
 // Who       any thread, any signal handler, the child of any fork (which has the pages as they are, copied when written)
 // Lost if killed: the slot in hand, 1 of kSlots, and its page
 // Checked   tests/guard
