@@ -37,9 +37,8 @@ Result none(Result failed) {
   return failed;
 }
 
-// For handlers that set handlers: they may not wait for the loader.
+// For handlers that set handlers, and children of forks: they may not wait for the loader.
 __attribute__((constructor)) void find_early() {
-  if (!freeway::guard::is_watched(SIGSEGV)) return;
   next<SetAction>(next_sigaction, "sigaction");
   next<SetHandler>(next_signal, "signal");
 }

@@ -11,7 +11,7 @@ bool Heap::is_cached(unsigned c, uptr block) {
   bool found = false;
   each_slab([&](Slab& slab, auto) {
     u64 at = slab.top[c].load_relaxed() - 8;
-    for (u64 word; !found && (word = slab_ops::slot(at)->load_relaxed()) != 0; at -= 8) found = word == block;
+    for (u64 word; !found && (word = slab_ops::slot(at)->load_relaxed()) != 0; at -= 8) found = slots::block_of(word) == reinterpret_cast<void*>(block);
   });
   return found;
 }
@@ -19,7 +19,8 @@ bool Heap::is_cached(unsigned c, uptr block) {
 // The one place that says whether a small block is live.
 freeway_state_t Heap::state_of(unsigned c, u32 descriptor, u32 index, uptr block, const char*& what) {
   if (superblocks_.is_free(descriptor, index)) return FREEWAY_FREE;
-  if (!is_cached(c, block)) return FREEWAY_LIVE;
+  const bool is_dead = has_births() && birth_of(block, c).load_relaxed() != birth::tag_of(block);
+  if (!is_dead && !is_cached(c, block)) return FREEWAY_LIVE;
   what = "in a magazine";
   return FREEWAY_FREE;
 }
