@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from collections.abc import Callable
@@ -23,6 +24,9 @@ from peers.workshop import (
 )
 
 OPTIMISED = ("-O3", "-DNDEBUG", "-fPIC", "-shared", "-fno-builtin-malloc", "-ftls-model=initial-exec")
+SCUDO_PACKAGE = "libclang-rt-19-dev"
+# Flags of Scudo: a freed block waits until this much of others was freed after it. Off by default.
+SCUDO_QUARANTINE = ("quarantine_size_kb=256", "thread_local_quarantine_size_kb=64", "quarantine_max_chunk_size=2048")
 TCMALLOC_FLAGS = "-fno-canonical-system-headers -ftls-model=initial-exec -fno-builtin-malloc"
 
 
@@ -42,6 +46,24 @@ def glibc(_: Workshop) -> Built:
         return Built(None, version, f"Debian libc6 {version}")
     words = output_of(["getconf", "GNU_LIBC_VERSION"]).split()
     return Built(None, words[-1] if words else "unknown", "the system's libc")
+
+
+def scudo(*options: str) -> Callable[[Workshop], Built]:
+    """LLVM's hardened allocator, a part of clang's run-time library. GWP-ASan, which guards one block in thousands, is
+    off: what is seen must not be chance."""
+
+    def take(_: Workshop) -> Built:
+        full = debian_version(SCUDO_PACKAGE)
+        pattern = f"lib/clang/*/lib/linux/libclang_rt.scudo_standalone-{os.uname().machine}.so"
+        found = sorted(Path("/usr/lib/llvm-19").glob(pattern))
+        if not found:
+            raise RecipeError(f"{SCUDO_PACKAGE} has no {pattern}")
+        variables = {"SCUDO_OPTIONS": ":".join(("GWP_ASAN_Enabled=false", *options))}
+        return Built(
+            found[0], re.split(r"[+~-]", full.partition(":")[2])[0], f"Debian {SCUDO_PACKAGE} {full}", variables
+        )
+
+    return take
 
 
 def debian(package: str, file: str) -> Callable[[Workshop], Built]:
@@ -71,8 +93,8 @@ def from_crate(sources: Path, library: Path, version: str, upstream: str) -> Bui
     return Built(library, version, f"crate {sources.name} {crate_version(sources)} ({upstream} {version})")
 
 
-def mimalloc(generation: str) -> Callable[[Workshop], Built]:
-    """mimalloc v2 or v3: one crate has both."""
+def mimalloc(generation: str, *more: str) -> Callable[[Workshop], Built]:
+    """mimalloc v2 or v3: one crate has both. `more`: flags of the compiler."""
 
     def build(workshop: Workshop) -> Built:
         sources = workshop.crate("mimalloc", "libmimalloc-sys")
@@ -84,7 +106,7 @@ def mimalloc(generation: str) -> Callable[[Workshop], Built]:
         library = workshop.folder / f"libmimalloc-{generation}.so"
         defines = ("-DMI_MALLOC_OVERRIDE", "-DMI_SHARED_LIB", "-DMI_SHARED_LIB_EXPORT", "-fvisibility=hidden")
         includes = (f"-I{code}/include", f"-I{code}/src")
-        program = ("gcc", *OPTIMISED, *defines, *includes, code / "src/static.c", "-o", library)
+        program = ("gcc", *OPTIMISED, *defines, *more, *includes, code / "src/static.c", "-o", library)
         workshop.run(*program, "-lpthread", "-latomic")
         return from_crate(sources, library, f"{number // 10000}.{number // 100 % 100}.{number % 100}", "mimalloc")
 
@@ -107,17 +129,21 @@ def jemalloc(workshop: Workshop) -> Built:
     return from_crate(sources, library, full.partition("-")[0], "jemalloc")
 
 
-def snmalloc(workshop: Workshop) -> Built:
-    """snmalloc, by clang as its authors do; the crate has the whole CMake project."""
-    sources = workshop.crate("snmalloc", "snmalloc-sys")
-    folder = workshop.fresh("cmake")
-    options = ("-DCMAKE_BUILD_TYPE=Release", "-DSNMALLOC_BUILD_TESTING=OFF")
-    compilers = ("-DCMAKE_CXX_COMPILER=clang++", "-DCMAKE_C_COMPILER=clang")
-    workshop.run("cmake", "-S", sources / "upstream", "-B", folder, "-G", "Ninja", *options, *compilers)
-    workshop.run("cmake", "--build", folder, "-j", str(workshop.jobs), "--target", "snmallocshim")
-    library = workshop.folder / "libsnmallocshim.so"
-    shutil.copy(folder / "libsnmallocshim.so", library)
-    return from_crate(sources, library, crate_version(sources), "snmalloc")
+def snmalloc(target: str) -> Callable[[Workshop], Built]:
+    """snmalloc, by clang as its authors do; the crate has the whole CMake project, which has several `target`s."""
+
+    def build(workshop: Workshop) -> Built:
+        sources = workshop.crate("snmalloc", "snmalloc-sys")
+        folder = workshop.fresh("cmake")
+        options = ("-DCMAKE_BUILD_TYPE=Release", "-DSNMALLOC_BUILD_TESTING=OFF")
+        compilers = ("-DCMAKE_CXX_COMPILER=clang++", "-DCMAKE_C_COMPILER=clang")
+        workshop.run("cmake", "-S", sources / "upstream", "-B", folder, "-G", "Ninja", *options, *compilers)
+        workshop.run("cmake", "--build", folder, "-j", str(workshop.jobs), "--target", target)
+        library = workshop.folder / f"lib{target}.so"
+        shutil.copy(folder / library.name, library)
+        return from_crate(sources, library, crate_version(sources), "snmalloc")
+
+    return build
 
 
 def rpmalloc(workshop: Workshop) -> Built:
@@ -178,8 +204,13 @@ RECIPES: tuple[Recipe, ...] = (
     Recipe("tbbmalloc", debian("libtbbmalloc2", "libtbbmalloc_proxy.so.2")),
     Recipe("mimalloc2", mimalloc("v2"), crate_files("mimalloc")),
     Recipe("mimalloc3", mimalloc("v3"), crate_files("mimalloc")),
-    Recipe("snmalloc", snmalloc, crate_files("snmalloc")),
+    Recipe("snmalloc", snmalloc("snmallocshim"), crate_files("snmalloc")),
     Recipe("jemalloc", jemalloc, crate_files("jemalloc")),
     Recipe("rpmalloc", rpmalloc, crate_files("rpmalloc")),
     Recipe("tcmalloc", tcmalloc, crate_files("tcmalloc")),
+    # Hardened ones: for docs/attacks.md (tests/attacks); the laboratory's suites leave them out.
+    Recipe("scudo", scudo()),
+    Recipe("scudo-quarantine", scudo(*SCUDO_QUARANTINE)),
+    Recipe("mimalloc3-secure", mimalloc("v3", "-DMI_SECURE=4"), crate_files("mimalloc")),
+    Recipe("snmalloc-checks", snmalloc("snmallocshim-checks"), crate_files("snmalloc")),
 )
