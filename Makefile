@@ -38,7 +38,7 @@ products := --target freeway_shared freeway_static freeway_command
 # $(call test,preset): everything but what is labelled `long`; the last lines are ctest's own summary.
 test = ctest --preset $(1) -j $(JOBS) $(CTEST_ARGS)
 
-.PHONY: all run test test-programs prove matrix matrix-roots lint debug asan tsan fuzz aarch64 bench bench-quick peers install clean help
+.PHONY: all run test test-programs prove matrix matrix-roots lint debug asan tsan fuzz aarch64 bench bench-quick peers attacks attack-costs install clean help
 # Installing packages is a queue anyway; the parallel work is in the commands.
 .NOTPARALLEL:
 
@@ -108,12 +108,26 @@ bench: packages-build packages-test packages-bench packages-real build/peers/man
 	@bench/lab run --suite all $(LAB_ARGS)
 	@bench/lab report build/lab/all.jsonl build/lab/counts.jsonl
 
+# What docs/attacks.md compares.
+attacked := glibc scudo scudo-quarantine mimalloc3 mimalloc3-secure snmalloc snmalloc-checks
+build_attacks = $(call build,release,$(products) freeway_attacks measured_run workload_lifo_pair workload_random_replace)
+
 # Those of the last `make peers`; it is run if there are none yet.
 build/peers/manifest.json:
 	@$(MAKE) peers
 
 peers: packages-build packages-peers | build ## install or build the allocators to compare with (build/peers)
 	@$(PYTHON) bench/peers/install.py --jobs $(JOBS)
+
+attacks: packages-build packages-test packages-peers | build ## try heap errors and attacks under all allocators; writes docs/attacks.json and docs/attacks.md
+	@$(PYTHON) bench/peers/install.py --jobs $(JOBS) $(attacked)
+	@$(build_attacks)
+	@$(PYTHON) -B tests/attacks/run.py all
+
+attack-costs: packages-build packages-test packages-peers | build ## measure only what they cost once more: for a quiet machine
+	@$(PYTHON) bench/peers/install.py --jobs $(JOBS) $(attacked)
+	@$(build_attacks)
+	@$(PYTHON) -B tests/attacks/run.py costs --cost-repeat 15
 
 install: packages-build packages-test | build ## install under PREFIX (default /usr/local), staged in DESTDIR
 	@cmake --preset release -DCMAKE_INSTALL_PREFIX="$(abspath $(PREFIX))" >/dev/null

@@ -59,9 +59,8 @@ def scudo(*options: str) -> Callable[[Workshop], Built]:
         if not found:
             raise RecipeError(f"{SCUDO_PACKAGE} has no {pattern}")
         variables = {"SCUDO_OPTIONS": ":".join(("GWP_ASAN_Enabled=false", *options))}
-        return Built(
-            found[0], re.split(r"[+~-]", full.partition(":")[2])[0], f"Debian {SCUDO_PACKAGE} {full}", variables
-        )
+        upstream = re.split(r"[+~-]", full.rpartition(":")[2])[0]
+        return Built(found[0], upstream, f"Debian {SCUDO_PACKAGE} {full}", variables)
 
     return take
 

@@ -43,12 +43,8 @@ ATTACKS = (
     Attack("stale pointer, 64 blocks later", "the same", "stale_pointer", (("64",),)),
     Attack("stale pointer, 1000 blocks later", "the same", "stale_pointer", (("1000",),)),
     Attack("read after free", "looks for addresses in the freed block", "read_after_free"),
-    Attack(
-        "metadata behind a block", "256 bytes over the neighbours", "neighbour_metadata", (("plain",), ("letters",))
-    ),
-    Attack(
-        "another size, some blocks freed", "blocks of twice the size over freed ones", "size_confusion", (("half",),)
-    ),
+    Attack("metadata behind a block", "256 bytes of links", "neighbour_metadata", (("plain",), ("letters",))),
+    Attack("another size, some blocks freed", "twice as large over freed ones", "size_confusion", (("half",),)),
     Attack("another size, all blocks freed", "the same", "size_confusion", (("all",),)),
     Attack("realloc of a freed block", "to twice its size", "realloc_freed"),
     Attack("malloc_usable_size of a freed block", "changes nothing; who notices?", "usable_size_freed"),

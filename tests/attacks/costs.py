@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TIMEOUT_S = 300
 # Programs of bench/workloads, and a compiler. Short ones: in turns, what disturbs the machine disturbs all of them.
 PROGRAMS: dict[str, tuple[str, ...]] = {
-    "one pair of 32 bytes": ("lifo_pair", "--ops", "20000000"),
+    "one pair of 32 bytes": ("lifo_pair",),
     "random replacement": ("random_replace", "--threads", "1", "--steps", "4000000"),
     "g++ of a C++ file": ("g++", "-std=c++20", "-O0", "-S", "tests/programs/sources/compile_me.cc", "-o", "/dev/null"),
 }

@@ -50,6 +50,27 @@ allocator could do, this does not say: *unharmed* is no proof, *exploitable* is 
 """
 
 
+PREDICTION = """
+## How well the next address can be foretold
+
+The same history, and then one more block of {size} bytes, in {processes} processes: how often two of them agree, in
+bits (the logarithm of 1 over the share of pairs that do). The address itself has what the kernel gives the process's
+mappings; its distance from the block before is the allocator's own randomness.
+"""
+COSTS = """
+## What it costs
+
+CPU time and peak memory relative to glibc's, medians of {repeats} interleaved runs. Below 1 is less than glibc.
+"""
+FOOT = """
+## Once more
+
+`make attacks` builds all of this, runs it, and writes `docs/attacks.json` and this page; `make attack-costs` only the
+last table, for a machine that does nothing else. In every test run Freeway's columns are tried again and must be what
+[catalogue.py](../tests/attacks/catalogue.py) expects, neither worse nor better, and this page what was kept.
+"""
+
+
 @dataclass
 class Result:
     """All that was found."""
@@ -136,11 +157,9 @@ def _costs(result: Result) -> list[str]:
 def _columns(result: Result) -> list[str]:
     lines = head("column", "version", "what")
     for name, facts in result.allocators.items():
-        settings = " ".join(f"`{key}={value}`" for key, value in facts["variables"].items() if key not in LEVELS)
+        settings = " ".join(f"`{key}={value}`" for key, value in facts["variables"].items() if key != "LD_LIBRARY_PATH")
         about = ABOUT.get(name, "")
-        lines.append(
-            row(name, facts["version"], about if name.startswith("freeway") else f"{about} {settings}".strip())
-        )
+        lines.append(row(name, facts["version"], about if name in LEVELS else f"{about} {settings}".strip()))
     return lines
 
 
@@ -149,41 +168,17 @@ def render(result: Result) -> str:
     machine = result.machine
     repeats = min(len(of["cpu_s"]) for program in result.costs.values() for of in program.values())
     sizes = ", ".join(map(str, SIZES[:-1])) + f" and {SIZES[-1]}"
-    return "\n".join(
-        [
-            HEAD.format(columns=len(result.outcomes), sizes=sizes),
-            *_columns(result),
-            "",
-            f"{machine['architecture']}, {machine['cpus']} CPUs, Linux {machine['kernel']}, {machine['libc']}.",
-            "",
-            "## What comes of it",
-            "",
-            *_attacks(result),
-            "",
-            "## How well the next address can be foretold",
-            "",
-            f"The same history, and then one more block of {ENTROPY_SIZE} bytes, in {PROCESSES} processes: how often two of"
-            " them agree, in bits",
-            "(the logarithm of 1 over the share of pairs that do). The address itself has what the kernel gives the"
-            " process's",
-            "mappings; its distance from the block before is the allocator's own randomness.",
-            "",
-            *_entropy(result),
-            "",
-            "## What it costs",
-            "",
-            f"CPU time and peak memory relative to glibc's, medians of {repeats} interleaved runs. Below 1 is less than"
-            " glibc.",
-            "",
-            *_costs(result),
-            "",
-            "## Once more",
-            "",
-            "`make attacks` builds all of this, runs it, and writes `docs/attacks.json` and this page;"
-            " `make attack-costs` only the last",
-            "table, for a machine that does nothing else. In every test run Freeway's columns are tried again and"
-            " must be what",
-            "[catalogue.py](../tests/attacks/catalogue.py) expects, worse or better, and this page what was kept.",
-            "",
-        ]
+    parts = (
+        HEAD.format(columns=len(result.outcomes), sizes=sizes),
+        *_columns(result),
+        "",
+        f"{machine['architecture']}, {machine['cpus']} CPUs, Linux {machine['kernel']}, {machine['libc']}.",
+        "\n## What comes of it\n",
+        *_attacks(result),
+        PREDICTION.format(size=ENTROPY_SIZE, processes=PROCESSES),
+        *_entropy(result),
+        COSTS.format(repeats=repeats),
+        *_costs(result),
+        FOOT,
     )
+    return "\n".join(parts).rstrip("\n") + "\n"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The driver's own judgement, on made-up programs: a stop must not be taken for survival, nor a broken program for either."""
+"""The driver's own judgement, on made-up ends: a stop is not taken for survival, nor a broken program for either."""
 
 from __future__ import annotations
 

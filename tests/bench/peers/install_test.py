@@ -160,7 +160,9 @@ class Peers(unittest.TestCase):
         wanted = (
             "glibc locked mimalloc-2.0 jemalloc-5.3.0 tcmalloc-2.10 tbbmalloc mimalloc2 mimalloc3 snmalloc jemalloc"
         )
-        self.assertEqual([recipe.name for recipe in recipes.RECIPES], [*wanted.split(), "rpmalloc", "tcmalloc"])
+        hardened = ("scudo", "scudo-quarantine", "mimalloc3-secure", "snmalloc-checks")
+        names = [recipe.name for recipe in recipes.RECIPES]
+        self.assertEqual(names, [*wanted.split(), "rpmalloc", "tcmalloc", *hardened])
 
     def test_python_runs_under_locked(self) -> None:
         """An interpreter, its modules, and a child."""
