@@ -41,6 +41,7 @@
 #define RSEQ_CPU_ID 4    // negative: this thread is not registered
 #define RSEQ_SECTION 8   // rseq_cs
 #define RSEQ_FLAGS 16    // bit 5: the thread's time slice may be extended (since Linux 7.0)
+#define RSEQ_NODE_ID 20  // since Linux 6.3, as what follows
 #define RSEQ_MM_CID 24
 
 // The system call's flags, and the number it is told beside them. Who has bit 5 of RSEQ_FLAGS registers again with the

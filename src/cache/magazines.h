@@ -177,6 +177,10 @@ class Magazines {
   Cut cut(const Access& access, const Slab& home, unsigned c, unsigned wanted, void** blocks) {
     auto& superblocks = heap_->superblocks();
     u32 d = access.take_current(c);
+    if (d != 0 && superblocks.is_away(d)) {  // taken from another node, or the slab is used on another one now
+      superblocks.let_go(d);
+      d = 0;
+    }
     const u32 old = d;
     if (d == 0) d = superblocks.hold(c);
     for (;;) {

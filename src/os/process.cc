@@ -2,6 +2,7 @@
 #include "os/process.h"
 
 #include <errno.h>  // also program_invocation_short_name
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <sys/auxv.h>
@@ -27,6 +28,10 @@ extern char __libc_single_threaded __attribute__((weak));  // since glibc 2.32
 }
 
 namespace freeway::process {
+
+namespace {
+constexpr unsigned kMostNodes = 1024;  // that Linux can have
+}
 
 Rseq rseq() {
   Rseq result;
@@ -61,6 +66,53 @@ Cpus cpus() {
   unsigned usable = 0;
   for (long i = 0; i < bytes / 8; ++i) usable += popcount(mask[i]);
   return {static_cast<unsigned>(bytes) * 8, usable == 0 ? 1 : usable};
+}
+
+namespace {
+
+// Where the kernel's own answer is refused (a container's filter): a list of numbers like "0-3,5", which ends with the highest.
+unsigned nodes_from_file() {
+  char text[128];
+  const long file = raw_syscall(SYS_openat, static_cast<u64>(AT_FDCWD),
+                                reinterpret_cast<u64>("/sys/devices/system/node/online"), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return 1;
+  const long bytes = raw_syscall(SYS_read, static_cast<u64>(file), reinterpret_cast<u64>(text), sizeof(text));
+  raw_syscall(SYS_close, static_cast<u64>(file));
+  unsigned number = 0;
+  bool several = false;
+  for (long i = 0; i < bytes; ++i) {
+    const bool digit = '0' <= text[i] && text[i] <= '9';
+    if (digit) number = number * 10 + static_cast<unsigned>(text[i] - '0');
+    if (digit || text[i] == '\n') continue;
+    number = 0;
+    several = true;
+  }
+  return several ? number + 1 : 1;
+}
+
+}  // namespace
+
+unsigned nodes() {
+  constexpr u64 kAllowedNodes = 4;  // MPOL_F_MEMS_ALLOWED
+  u64 mask[kMostNodes / 64] = {};
+  const long failed = raw_syscall(SYS_get_mempolicy, 0, reinterpret_cast<u64>(mask), kMostNodes, 0, kAllowedNodes);
+  if (failed != 0) return nodes_from_file();
+  unsigned count = 0, end = 0;
+  for (unsigned i = 0; i < kMostNodes / 64; ++i) {
+    count += popcount(mask[i]);
+    if (mask[i] != 0) end = i * 64 + 64 - static_cast<unsigned>(__builtin_clzll(mask[i]));
+  }
+  return count > 1 ? end : 1;
+}
+
+unsigned node(u64 rseq) {
+  if (rseq != 0 && is_registered(rseq)) {
+    const auto thread = reinterpret_cast<uptr>(__builtin_thread_pointer());
+    return *reinterpret_cast<const volatile u32*>(thread + rseq + RSEQ_NODE_ID);
+  }
+  u32 number = 0;
+  raw_syscall(SYS_getcpu, 0, reinterpret_cast<u64>(&number), 0);
+  return number;
 }
 
 bool can_interrupt_sections() {

@@ -33,6 +33,12 @@ struct Cpus {
 };
 Cpus cpus();
 
+// 1 if all memory of this process is on one NUMA node; else what is above the numbers of its nodes.
+unsigned nodes();
+// The node of the CPU that the thread is on, or was on a moment ago. `rseq`: the distance of a struct rseq, in which the
+// kernel says it where the thread is registered (since Linux 6.3); 0: it is asked.
+unsigned node(u64 rseq);
+
 // Whether the kernel can interrupt all restartable sections of this process (registers for it; cheap while
 // single-threaded), and doing so: afterwards no thread is inside a section that began before.
 bool can_interrupt_sections();

@@ -6,7 +6,7 @@
 // descriptor of the class it expects.
 //
 // Words     anchor: see anchor.h.   words[]: bits set by any freer, cleared only by the holder.
-//           link: the owner's (tagged_stack.h).   span: written at birth, read by whoever owns one of its blocks
+//           link: the owner's (tagged_stack.h).   span, node: written at birth, read by whoever owns one of its blocks
 // Plain     owed, next_word: the holder's
 #pragma once
 
@@ -22,6 +22,7 @@ struct Descriptor {
   typename Env::template Atomic<u32> size_class;  // 0 until the descriptor is made, then constant
   typename Env::template Plain<u64> owed;         // what take() cleared and let_go() will subtract from the anchor
   typename Env::template Plain<u32> next_word;    // where take() goes on looking
+  typename Env::template Atomic<u32> node;        // the NUMA node it belongs to, where there are several
   alignas(64) typename Env::template Atomic<u64> words[1];  // really as many as the class says
 
   // Bytes of a descriptor with `words` words.

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Superblocks: the protocol by which superblocks are made, held, freed into, listed and given back.
 //
-// Words     each descriptor's anchor and bitmap (anchor.h, descriptor.h); per class two partial lists and a pool of
-//           descriptors without a superblock (tagged_stack.h)
+// Words     each descriptor's anchor and bitmap (anchor.h, descriptor.h); the partial lists (partial_lists.h)
 // Who       free_group: any thread that owns the blocks.   take, let_go, purge: the holder.   hold: any thread
 // Invariant a descriptor has at most one entry in a list or pool; without one it is in one pair of hands, or unlisted. One
 //           with an entry in a list may be a *tombstone* (EMPTY: its span is gone already), which the popper moves to the
@@ -15,7 +14,9 @@
 //           [R3] who drops an entry leaves the link to the one who lists it next: that is let_go's holder [A2], or [A5]
 //           (each weakening has a scenario that breaks it: tests/model)
 // Last touch  after the step that may hand the descriptor to others, only locals are used. The lint checks the mark.
-// Two lists per class, so that trimming can take superblocks off one and put them on the other, one by one
+// Nodes     who holds one takes it from the lists of the own NUMA node; then from those of nodes that have some to spare;
+//           then makes one; if memory is refused, takes from anywhere. One that was taken from another node is let go after
+//           the next batch, and listed with its own
 // Progress  lock-free       Lost if killed: the superblock that the thread held or was listing, or the span in its hands;
 //           a freer killed between word and anchor leaves its superblock's counts too low, so that it is never EMPTY
 // Checked   tests/model/superblock_model.cc, tests/unit/superblocks_test.cc
@@ -27,13 +28,14 @@
 //   take_span(c, index)      -> span whose frames are mapped to the descriptor `index`, 0 without memory
 //   descriptor_at(span, c)   -> index of a descriptor of class c that was mapped to the frames at `span` a moment ago, or 0
 //   give_span(span, c)       takes the frames' map entries away and gives them back
+//   node()                   the number of the NUMA node that the thread is on, or was on a moment ago (with several nodes)
 #pragma once
 
 #include "base/check.h"
 #include "base/compiler.h"
 #include "size/size_classes.h"
 #include "superblock/descriptor.h"
-#include "sync/tagged_stack.h"
+#include "superblock/partial_lists.h"
 
 namespace freeway {
 
@@ -49,21 +51,22 @@ class Superblocks {
   static constexpr unsigned kTombstonesPerCall = 8;
   static constexpr unsigned kNeighbours = 4;  // spans that take_behind looks at
 
-  // Once (or again with the same), before anything else.
-  void init(Backing* backing) { backing_ = backing; }
+  // Once (or again with the same), before anything else. `nodes`: see PartialLists.
+  void init(Backing* backing, unsigned nodes = 1) {
+    backing_ = backing;
+    partial_.init(nodes);
+  }
 
   // Holds a superblock of class `c`: one from a partial list, else a new one. 0: no memory.
-  u32 hold(unsigned c) {
-    if (u32 d = adopt(c)) return d;
-    return make(c);
-  }
+  u32 hold(unsigned c) { return hold_at(c, here()); }
 
   // The same, but one of the next behind the span `behind` in memory if one of them has free blocks: who goes on from one
   // superblock to the next should not be led through memory at random by the order in which they were listed.
   u32 hold_behind(unsigned c, uptr behind) {
-    if (classes_[c].lists[0].looks_empty() && classes_[c].lists[1].looks_empty()) return make(c);
+    const unsigned node = here();
+    if (partial_.look_empty(c, node)) return hold_elsewhere(c, node);
     if (u32 d = take_behind(c, behind)) return d;
-    return hold(c);
+    return hold_at(c, node);
   }
 
   // Holds one of the next few superblocks behind `behind` that nobody holds and that has free blocks; 0 if there is none.
@@ -77,7 +80,7 @@ class Superblocks {
       u64 seen = desc.anchor.load_relaxed();  // OPTIMISTIC: neighbour
       Env::step("superblock.found");
       const u64 entry = Env::mutant("entry forgotten") ? 0 : anchor::kEntry;
-      if (anchor::may_take(seen, c, k.words) &&
+      if (anchor::may_take(seen, c, k.words) && !is_away(d) &&
           desc.anchor.cas_acquire_acquire(seen, seen | anchor::kHeld | entry)) {  // [A6] pairs with [R2] [R1]
         begin(desc);
         return d;
@@ -88,11 +91,18 @@ class Superblocks {
 
   uptr span_of(u32 d) { return backing_->descriptor(d).span.load_relaxed(); }
 
-  // Holds a superblock from the partial lists; 0 if none was found.
+  // Whether the superblock is another node's than that of the calling thread. Where it may be anybody's: a hint.
+  bool is_away(u32 d) { return partial_.has_nodes() && node_of(d) != here(); }
+  // The node that the superblock belongs to.
+  unsigned node_of(u32 d) {
+    return partial_.has_nodes() ? backing_->descriptor(d).node.load_relaxed() : 0;
+  }
+
+  // Holds a superblock from the partial lists, those of the own node first; 0 if none was found.
   u32 adopt(unsigned c) {
-    const unsigned first = target_list();
-    if (u32 d = adopt_from(c, first)) return d;
-    return adopt_from(c, 1 - first);
+    const unsigned node = here();
+    if (u32 d = adopt_at(c, node)) return d;
+    return steal(c, node, /*all=*/true);
   }
 
   // Takes up to `want` (1 … 64) free blocks of the held superblock `d`, upwards from where the last take stopped: as a run
@@ -161,6 +171,7 @@ class Superblocks {
     const unsigned c = desc.size_class.load_relaxed();
     const SizeClass& k = backing_->size_class(c);
     const uptr span = desc.span.load_relaxed();
+    const unsigned node = node_of(d);
     const u64 owed = Env::mutant("owed forgotten") ? 0 : desc.owed.get();
     desc.owed.set(0);
     u64 seen = desc.anchor.load_relaxed();
@@ -173,11 +184,12 @@ class Superblocks {
     if (next.duty == anchor::Duty::kEmpty || next.duty == anchor::Duty::kTombstone) {
       Env::step("superblock.emptied");
       backing_->give_span(span, c);
+      partial_.count(c, node, ~u32{0});
       Env::step("superblock.recycling");
       if (next.duty == anchor::Duty::kEmpty || Env::mutant("no tombstone left")) recycle(c, d);
     } else if (next.duty == anchor::Duty::kList) {
       Env::step("superblock.listing");
-      list(c, d);
+      list(c, node, d);
     }
   }
 
@@ -202,19 +214,20 @@ class Superblocks {
     if (change == 0) return twice;
     Env::fence_acquire();  // [A2] pairs with [R1]
     Env::step("superblock.freed");
+    const unsigned node = node_of(d);  // nobody finds it EMPTY before the next step
     u64 now = desc.anchor.fetch_add_acq_rel(change) + change;  // [A3] pairs with [R1] [R2]
     if (anchor::is_empty(now, c, k.words)) {
       Env::step("superblock.emptied");
-      settle_empty(c, d, span, now);
+      settle_empty(c, node, d, span, now);
       return twice;
     }
     // EMPTY was ours to see in our own step only. What is seen from here on may be EMPTY by somebody else's (then a
-    // tombstone is listed), or the superblock's next life (which needs listing just the same).
+    // tombstone is listed), or the superblock's next life (which needs listing just the same; its node may be another).
     while (anchor::wants_listing(now) || Env::mutant("list without U")) {
       Env::step("superblock.claiming");
       if (desc.anchor.cas_acquire(now, now & ~anchor::kUnlisted)) {  // [A5] pairs with [R2]
         // LAST TOUCH: desc
-        list(c, d);
+        list(c, node_of(d), d);
         break;
       }
     }
@@ -250,45 +263,39 @@ class Superblocks {
   // lists change roles.
   template <class F>
   void each_listed(unsigned c, std::size_t most, F&& f) {
-    const unsigned from = 1 - target_list();
-    for (; most > 0; --most) {
-      const u32 d = adopt_from(c, from);
-      if (d == 0) return;
-      f(d);
-      let_go(d);
-    }
+    for (unsigned node = 0; node < partial_.nodes(); ++node)
+      for (; most > 0; --most) {
+        const u32 d = adopt_from(c, node, /*target=*/false);
+        if (d == 0) break;
+        f(d);
+        let_go(d);
+      }
   }
-  void flip_lists() { target_.fetch_add_relaxed(1); }
+  void flip_lists() { partial_.flip(); }
 
   // For audits, while nobody else moves: calls f(index, whether it is the pool) for the descriptors in each list and the
   // pool of class c, from the top until f returns false.
   template <class F>
   void each_in_lists(unsigned c, F&& f) {
-    const auto walk = [&](TaggedStack<Env>& stack, bool pool) {
+    partial_.each_stack(c, [&](TaggedStack<Env>& stack, bool pool) {
       for (u32 d = stack.peek(); d != 0 && f(d, pool); d = backing_->descriptor(d).link.load_relaxed()) continue;
-    };
-    for (auto& list : classes_[c].lists) walk(list, false);
-    walk(classes_[c].pool, true);
+    });
   }
 
  private:
-  struct alignas(64) PerClass {
-    TaggedStack<Env> lists[2];
-    TaggedStack<Env> pool;
-  };
-
   auto links() {
     return [this](u32 index) -> auto& { return backing_->descriptor(index).link; };
   }
-  unsigned target_list() const { return target_.load_relaxed() & 1; }
+  unsigned here() const { return partial_.has_nodes() ? partial_.place_of(backing_->node()) : 0; }
 
-  void list(unsigned c, u32 d) { classes_[c].lists[target_list()].push(d, links()); }
-  void recycle(unsigned c, u32 d) { classes_[c].pool.push(d, links()); }
+  void list(unsigned c, unsigned node, u32 d) { partial_.push(c, node, d, links()); }
+  void recycle(unsigned c, u32 d) { partial_.recycle(c, d, links()); }
 
   // The duty of the freer whose step made the anchor `now` = EMPTY: the span is his, the descriptor only if he gets U;
   // without U it is a tombstone in a list (or somebody is about to put it there).
-  void settle_empty(unsigned c, u32 d, uptr span, u64 now) {
+  void settle_empty(unsigned c, unsigned node, u32 d, uptr span, u64 now) {
     backing_->give_span(span, c);
+    partial_.count(c, node, ~u32{0});
     Env::step("superblock.settling");
     if (!anchor::is_unlisted(now)) return;
     if (backing_->descriptor(d).anchor.cas_acquire(now, now & ~anchor::kUnlisted)) {  // [A5] pairs with [R2]
@@ -297,10 +304,38 @@ class Superblocks {
     }
   }
 
-  u32 adopt_from(unsigned c, unsigned which) {
+  u32 hold_at(unsigned c, unsigned node) {
+    if (u32 d = adopt_at(c, node)) return d;
+    return hold_elsewhere(c, node);
+  }
+  // One that is not in the lists of `node`. Taking from another node, and making one: both may be wrong, the one since
+  // memory elsewhere is slow, the other since memory grows while what other nodes freed lies idle. So nodes keep a few.
+  u32 hold_elsewhere(unsigned c, unsigned node) {
+    if (u32 d = steal(c, node, /*all=*/false)) return d;
+    if (u32 d = make(c, node)) return d;
+    return steal(c, node, /*all=*/true);
+  }
+
+  u32 adopt_at(unsigned c, unsigned node) {
+    if (u32 d = adopt_from(c, node, /*target=*/true)) return d;
+    return adopt_from(c, node, /*target=*/false);
+  }
+  // One from other nodes' lists, the next ones first: from those that have some to spare, or from all.
+  u32 steal(unsigned c, unsigned node, bool all) {
+    if (Env::mutant("other nodes forgotten")) return 0;
+    for (unsigned i = 1; i < partial_.nodes(); ++i) {
+      const unsigned other = (node + i) % partial_.nodes();
+      if (!all && !partial_.has_to_spare(c, other)) continue;
+      Env::step("superblock.stealing");
+      if (u32 d = adopt_at(c, other)) return d;
+    }
+    return 0;
+  }
+
+  u32 adopt_from(unsigned c, unsigned node, bool target) {
     const SizeClass& k = backing_->size_class(c);
     for (unsigned tombstones = 0; tombstones < kTombstonesPerCall;) {
-      const u32 d = classes_[c].lists[which].pop(links());
+      const u32 d = partial_.pop(c, node, target, links());
       if (d == 0) return 0;
       Env::step("superblock.popped");
       Descriptor<Env>& desc = backing_->descriptor(d);
@@ -332,10 +367,10 @@ class Superblocks {
     desc.next_word.set(0);
   }
 
-  // A new superblock, held.
-  u32 make(unsigned c) {
+  // A new superblock, held; it belongs to `node`.
+  u32 make(unsigned c, unsigned node) {
     const SizeClass& k = backing_->size_class(c);
-    u32 d = classes_[c].pool.pop(links());
+    u32 d = partial_.reuse(c, links());
     if (d == 0) d = backing_->make_descriptor(c);
     if (d == 0) return 0;
     Env::step("superblock.descriptor");
@@ -347,6 +382,8 @@ class Superblocks {
     Env::step("superblock.span");
     Descriptor<Env>& desc = backing_->descriptor(d);
     desc.span.store_relaxed(span);
+    if (partial_.has_nodes()) desc.node.store_relaxed(node);
+    partial_.count(c, node, 1);
     begin(desc);
     for (unsigned word = 0; word < k.words; ++word) desc.words[word].store_relaxed(k.full_mask(word));
     desc.anchor.store_relaxed(anchor::born(c, k.words));
@@ -433,8 +470,7 @@ class Superblocks {
   }
 
   Backing* backing_ = nullptr;
-  typename Env::template Atomic<unsigned> target_;
-  PerClass classes_[kClassCount];
+  PartialLists<Env> partial_;
 };
 
 }  // namespace freeway

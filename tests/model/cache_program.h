@@ -58,6 +58,7 @@ struct CacheBacking {
   uptr take_span(unsigned c, u32 d);
   u32 descriptor_at(uptr address, unsigned c);
   void give_span(uptr address, unsigned c);
+  static unsigned node() { return 0; }
   static u32 span_index(uptr address);
   ModelEnv::Plain<u32>& content_of(uptr block);
 };

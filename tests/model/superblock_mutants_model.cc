@@ -30,6 +30,7 @@ TEST(SuperblockMutants, RecyclingADescriptorThatAListKnowsIsCaught) {
 }
 TEST(SuperblockMutants, ForgettingTheEntryIsCaught) { expect_mutant_caught(all_scenarios(), "entry forgotten"); }
 TEST(SuperblockMutants, KeepingADroppedEntryIsCaught) { expect_mutant_caught(all_scenarios(), "entry kept"); }
+TEST(SuperblockMutants, ForgettingOtherNodesIsCaught) { expect_mutant_caught(all_scenarios(), "other nodes forgotten"); }
 TEST(SuperblockMutants, ReadingTheDescriptorAfterTheEmptyStepIsCaught) {
   expect_mutant_caught(all_scenarios(), "late span");
 }

@@ -7,7 +7,7 @@
 namespace freeway::model {
 
 SuperblockProgram::SuperblockProgram(SuperblockScript s) : script(s) {
-  heap.init(&backing);
+  heap.init(&backing, script.nodes());
   backing.classes[1] = model_class(script.blocks);
   backing.classes[2] = model_class(script.blocks2);
   model_name(heap, "heap");
@@ -27,6 +27,7 @@ SuperblockProgram::SuperblockProgram(SuperblockScript s) : script(s) {
     model_name(descriptor.size_class, "class", index);
     model_name(descriptor.owed, "owed", index);
     model_name(descriptor.next_word, "next_word", index);
+    model_name(descriptor.node, "node", index);
   }
   ModelEnv::on_purge(this, [](void* self, uptr address, std::size_t bytes) {
     return static_cast<SuperblockProgram*>(self)->backing.purge(address, bytes);
@@ -110,6 +111,7 @@ void SuperblockProgram::act(char move, Hands& mine, unsigned& c) {
       heap.flip_lists();
       heap.each_listed(c, kDescriptors, [this](u32 d) { heap.purge(d, kBlockBytes); });
       break;
+    case 'o': backing.here() = 1 - backing.here(); break;
     case 'P': purge_without_holding(0); break;
     default: model_check(move == ' ', "a letter that means something");
   }
@@ -203,6 +205,7 @@ void SuperblockProgram::finish() {
   const bool stalled = model_stalled() >= 0;
   model_check(out_of_reach <= (stalled ? 1 : 0), "no descriptor is lost");
   if (!stalled) check_blocks(places);
+  if (!stalled && script.nodes() > 1) check_reach();
   drain();
 }
 
@@ -259,6 +262,23 @@ void SuperblockProgram::check_blocks(const int (&places)[kDescriptors + 1]) {
                   "the anchor of a superblock that nobody holds counts its words");
       model_check(!anchor::wants_listing(anchor), "what has free blocks is listed");
     }
+  }
+}
+
+// From each node: when no span is left, hold() finds whatever is listed; afterwards it is let go again.
+void SuperblockProgram::check_reach() {
+  for (unsigned node = 0; node < script.nodes(); ++node) {
+    backing.here() = node;
+    u32 found[kDescriptors] = {};
+    unsigned count = 0;
+    for (unsigned c = 1; c <= 2; ++c) {
+      while (const u32 d = heap.hold(c)) found[count++] = d;
+      heap.each_in_lists(c, [&](u32, bool pool) {
+        model_check(pool, "what is listed is within reach of every node");
+        return true;
+      });
+    }
+    while (count > 0) heap.let_go(found[--count]);
   }
 }
 

@@ -11,14 +11,17 @@
 //             f free the oldest group                         x split the newest one: its first block, the rest
 //             s send the oldest group                         r receive it
 //             p purge what is held                            m trim
+//             o go to the other NUMA node (programs without it have one)
 //           in the setup also: 0 1 2 give the oldest group to that thread, A B C give it what is held
 //           in mutants: P purge without holding, G let go as an earlier form of the protocol did
 // Promises  checked by finish(): every descriptor is in one place; every block is free once or in one pair of hands;
-//           when all is freed, every span has been given back. With a thread stopped for ever: nothing is in two
+//           when all is freed, every span has been given back; threads of each node find all that is listed, before
+//           they say that there is no memory. With a thread stopped for ever: nothing is in two
 //           places, and what is out of reach is one superblock at most.
 #pragma once
 
 #include <cstddef>
+#include <cstring>
 #include <new>
 
 #include "model/explorer.h"
@@ -51,6 +54,7 @@ struct ModelBacking {
   ModelEnv::Plain<u32> content[kSpans][kMostBlocks];
   alignas(64) std::byte descriptors[kDescriptors + 1][256];
   unsigned class_of_span[kSpans] = {};
+  unsigned nodes[4] = {};  // that threads are on, the constructor's and finish()'s first
   u32 latest = 0;  // descriptor asked for last, by the running thread: for the mutant "late span"
 
   const SizeClass& size_class(unsigned c) const { return classes[c]; }
@@ -95,6 +99,9 @@ struct ModelBacking {
     u64 before = used.fetch_and_release(~(u64{1} << span));
     model_check((before >> span & 1) != 0, "a span is given back once");
   }
+
+  unsigned& here() { return nodes[model_thread() + 1]; }
+  unsigned node() { return here(); }
 
   static u32 span_index(uptr address) {
     u32 span = static_cast<u32>((address - kFirstSpan) / kFrameSize);
@@ -148,6 +155,12 @@ struct SuperblockScript {
   u32 blocks2;  // of class 2
   const char* setup;
   const char* thread[3];
+
+  unsigned nodes() const {
+    for (const char* moves : {setup, thread[0], thread[1], thread[2]})
+      if (std::strchr(moves, 'o') != nullptr) return 2;
+    return 1;
+  }
 };
 
 struct SuperblockProgram {
@@ -175,6 +188,7 @@ struct SuperblockProgram {
   void let_go_after_one_scan(u32 d, Hands& mine);
   void count_places(int (&places)[kDescriptors + 1]);
   void check_blocks(const int (&places)[kDescriptors + 1]);
+  void check_reach();
   void drain();
 };
 

@@ -48,6 +48,17 @@ constexpr const char* kPairScripts[] = {"f",    "ff", "tg", "tgf", "yg",  "htg",
                                         "pg",   "m",  "mf", "htf", "ftg", "hTg",  "fhtg",   "fm",  "htsg",
                                         "hTgr", "rf", "cf", "cg",  "cTg", "chtg", "cTTgff", "cpg", "ntg",
                                         "ng", "nTg", "ntgf", "fntg", "hntgf"};
+// With a second node.
+constexpr Situation kNodeSituations[] = {
+    {"0 of 2, nobody's", 2, "hTxg01"},
+    {"1 of 3, listed", 3, "httg01"},
+    {"0 of 1 twice, on two nodes", 1, "hTgohTg01"},
+    {"1 of 2 twice, on two nodes", 2, "htgohtg01"},
+    {"held and held, on two nodes", 2, "htAohtB10"},
+    {"tombstone listed", 2, "htgf"},
+};
+constexpr const char* kNodeScripts[] = {"f", "of", "htg", "ohtg", "ohtog", "ohtgf", "fohtg", "m", "om", "ontg", "oatgf"};
+
 constexpr const char* kTripleScripts[] = {"f", "ff", "tg", "htg", "htgf", "atg", "pg", "m", "htf", "ntg", "nTg"};
 
 }  // namespace
@@ -81,6 +92,14 @@ std::vector<Scenario> superblock_scenarios() {
       scenario("found while a freer sleeps through another life", 1, "hTg0", "fhtf", "ntgf", "htg"),
       scenario("a tombstone is found", 2, "htg0", "f", "ntg", "htg"),
       scenario("found and taken, freed again, and popped", 3, "httg01", "nTg", "f", "htg"),
+      scenario("freed on another node, taken on both", 3, "hTxxg01", "of", "htg", "ohtg"),
+      scenario("freed on another node to EMPTY", 2, "hTxg01", "of", "f", "ohtg"),
+      scenario("a tombstone of another node", 2, "htg0", "f", "ohtg"),
+      scenario("born again on another node", 1, "hTg0", "ofhtf", "htgf"),
+      scenario("born again on another node, a freer sleeps", 2, "hTxg01", "f", "of", "ohTgfhT"),
+      scenario("taken from another node, and let go there", 3, "httghTg011", "ohtog", "fhtg", "of"),
+      scenario("trimmed from another node", 3, "httg01", "om", "ff", "of"),
+      scenario("beside its entry, on another node", 3, "httg01", "ontg", "htg", "of"),
   };
 }
 
@@ -89,6 +108,10 @@ std::vector<Scenario> superblock_pairs() {
   for (const Situation& situation : kSituations)
     for (const char* first : kPairScripts)
       for (const char* second : kPairScripts)
+        all.push_back(scenario(situation.name, situation.blocks, situation.setup, first, second));
+  for (const Situation& situation : kNodeSituations)
+    for (const char* first : kNodeScripts)
+      for (const char* second : kNodeScripts)
         all.push_back(scenario(situation.name, situation.blocks, situation.setup, first, second));
   return all;
 }

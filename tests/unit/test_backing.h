@@ -87,6 +87,8 @@ class TestBacking {
     kernel().release(span, size_class(c).span_bytes());
   }
 
+  unsigned node() const { return on_node; }
+
   // The descriptor of the superblock that a block lies in, and its span; 0 and 0 if it lies in none.
   std::pair<u32, uptr> find(const void* block) {
     const std::lock_guard lock(mutex_);
@@ -102,6 +104,7 @@ class TestBacking {
 
   unsigned spans_left = ~0u, descriptors_left = ~0u;  // before they are refused
   unsigned given = 0;                                 // spans that came back
+  unsigned on_node = 0;                               // where the calling thread is
 
  private:
   struct Span {

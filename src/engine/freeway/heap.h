@@ -34,6 +34,7 @@ class Backing {
   uptr take_span(unsigned c, u32 descriptor);
   u32 descriptor_at(uptr span, unsigned c) const;
   void give_span(uptr span, unsigned c);
+  static unsigned node();
 
  private:
   Heap* heap_ = nullptr;

@@ -37,6 +37,12 @@ u32 Backing::descriptor_at(uptr span, unsigned c) const {
 
 void Backing::give_span(uptr span, unsigned c) { heap_->substrate().give_span(span, kSizeClasses[c].span_frames); }
 
+// The kernel that fills in mm_cid fills in node_id, too.
+unsigned Backing::node() {
+  const bool is_told = freeway_hot.any_id == freeway_hot.any_rseq + RSEQ_MM_CID;
+  return process::node(is_told ? freeway_hot.any_rseq : 0);
+}
+
 // --- Slabs -------------------------------------------------------------------------------------------------------------
 
 Slab* Heap::make_slab() {

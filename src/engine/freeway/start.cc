@@ -55,7 +55,7 @@ process::Rseq find_rseq(const Options& options, u32 id_bound) {
 bool Heap::start(Substrate& substrate) {
   substrate_ = &substrate;
   backing_.init(this);
-  superblocks_.init(&backing_);
+  superblocks_.init(&backing_, process::nodes());
   magazines_.init(this);
   claimed_.init(2 * substrate.cpus());
   freeway_hot.arena.store_relaxed(substrate.frames().primary().base());

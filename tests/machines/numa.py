@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: MIT
+"""Runs numa_program.cc in an emulated machine of 32 CPUs and 4 NUMA nodes: which blocks lie on another node than the thread
+that gets them.
+
+    numa.py                         with the static library of the build
+    numa.py before.a after.a ...    with each of these, and a table
+
+Without hardware's help such a machine's times say nothing; where its memory lies is as it would be. Fails if more blocks
+lie elsewhere than LIMITS allow; the exit status is 77 (skipped) where a tool or the network is missing.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # tests/
+from emulated import ROOT, SKIPPED, Kind, MissingError, boot, can_boot, folder, initial_file_system, require_tools
+from many_cpus import KIND, MACHINES
+from proof import proof
+
+HERE = Path(__file__).resolve().parent
+BOOT_TIMEOUT_S = 900
+# Debian 12's qemu garbles the processor's flags after `cmpxchg16b` now and then, which newer kernels use a lot.
+SOUND_KIND = Kind(
+    KIND.architecture, KIND.emulator, tuple("qemu64,-cx16" if each == "qemu64" else each for each in KIND.options), KIND.console
+)
+# Of the blocks that are looked at, in percent.
+LIMITS = {"local": 2.0, "exchange": 40.0, "next node": 10.0}
+
+Figures = dict[str, tuple[int, int, int]]  # workload -> blocks, of these elsewhere, KiB
+
+
+def build_program(library: Path, work: Path) -> Path:
+    """The program, linked with the library."""
+    place = work / "numa_program"
+    command = ["g++", "-std=c++20", "-O2", "-g", "-static", "-pthread", "-fno-builtin-malloc", "-fno-builtin-free"]
+    command += ["-I", str(ROOT / "include"), "-I", str(ROOT / "tests")]
+    subprocess.run([*command, str(HERE / "numa_program.cc"), str(library), "-o", str(place)], check=True)
+    return place
+
+
+def figures_of(library: Path, work: Path, seed: str) -> Figures | None:
+    """Boots the machine with the library; what it said, or None if it did not pass."""
+    image = initial_file_system(build_program(library, work), work)
+    said = boot(MACHINES[1], SOUND_KIND, image, work, f"no_timer_check FREEWAY_TEST_SEED={seed}", BOOT_TIMEOUT_S)
+    if said is None:
+        return None
+    lines = re.findall(r"^([a-z ]+): (\d+) blocks, (\d+) elsewhere, peak (\d+) KiB", said, re.MULTILINE)
+    return {name: (int(blocks), int(elsewhere), int(peak)) for name, blocks, elsewhere, peak in lines}
+
+
+def percent(figures: Figures, name: str) -> float:
+    blocks, elsewhere, _ = figures[name]
+    return 100 * elsewhere / blocks
+
+
+def main() -> int:
+    work = folder("numa_machine")
+    try:
+        require_tools(KIND.emulator, "g++")
+        if not can_boot(MACHINES[1], SOUND_KIND, work):
+            raise MissingError("the machine has no kernel")
+    except MissingError as missing_something:
+        print(f"skipped: {missing_something}")
+        return SKIPPED
+    own = Path(os.environ.get("FREEWAY_BUILD_DIR", ROOT / "build/release")) / "libfreeway.a"
+    libraries = [Path(name) for name in sys.argv[1:]] or [own]
+    seed = os.environ.get("FREEWAY_TEST_SEED", "1")
+    found = {library: figures_of(library, work, seed) for library in libraries}
+    print(f"| | {' | '.join(LIMITS)} |\n|---{'|---' * len(LIMITS)}|")
+    for library, figures in found.items():
+        if figures is not None:
+            cells = [f"{percent(figures, name):.1f} %, {figures[name][2] / 1024:.1f} MiB" for name in LIMITS]
+            print(f"| {library.stem} | {' | '.join(cells)} |")
+    last = found[libraries[-1]]
+    if last is None or set(last) != set(LIMITS):
+        print("failed: the last one")
+        return 1
+    for name in LIMITS:
+        proof("machines", "4 NUMA nodes, emulated", f"blocks looked at, {name}", last[name][0])
+    too_many = [name for name in LIMITS if percent(last, name) > LIMITS[name]]
+    print(f"failed: too many blocks lie elsewhere: {', '.join(too_many)}" if too_many else "passed")
+    return 1 if too_many else 0
+
+
+if __name__ == "__main__":
+    if platform.machine() != "x86_64":
+        print("skipped: not on x86-64: a compiler for it is")
+        sys.exit(SKIPPED)
+    sys.exit(main())
