@@ -27,7 +27,10 @@ HERE = Path(__file__).resolve().parent
 BOOT_TIMEOUT_S = 900
 # Debian 12's qemu garbles the processor's flags after `cmpxchg16b` now and then, which newer kernels use a lot.
 SOUND_KIND = Kind(
-    KIND.architecture, KIND.emulator, tuple("qemu64,-cx16" if each == "qemu64" else each for each in KIND.options), KIND.console
+    KIND.architecture,
+    KIND.emulator,
+    tuple("qemu64,-cx16" if each == "qemu64" else each for each in KIND.options),
+    KIND.console,
 )
 # Of the blocks that are looked at, in percent.
 LIMITS = {"local": 2.0, "exchange": 40.0, "next node": 10.0}
