@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -156,6 +157,10 @@ constexpr Function kFunctions[] = {
            freeway_audit_t audit;
            require(::freeway_audit(&audit, sizeof audit) == 0, "audit");
          }},
+    {.name = "freeway_explain", .other = [] { ::freeway_explain(&environ, nullptr, 0); }},
+    {.name = "freeway_explain_to", .other = [] { ::freeway_explain_to(2, &environ); }},
+    {.name = "sigaction", .other = [] { ::sigaction(SIGSEGV, nullptr, nullptr); }},
+    {.name = "signal", .other = [] { ::signal(SIGUSR2, SIG_DFL); }},
     {.name = "mallinfo2", .other = [] { (void)::mallinfo2(); }},
     {.name = "mallinfo", .other = [] { (void)::freeway_mallinfo(); }},
     {.name = "mallopt", .other = [] { ::mallopt(M_MXFAST, 64); }},

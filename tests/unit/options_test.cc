@@ -51,6 +51,9 @@ TEST(Options, EachOptionHasItsTwoValues) {
   EXPECT_EQ(Reading({"FREEWAY_HARDEN=1"}).options.harden, 1u);
   EXPECT_EQ(Reading({"FREEWAY_HARDEN=2"}).options.harden, 2u);
   EXPECT_FALSE(Reading({"FREEWAY_HARDEN=0"}).options.harden);
+  EXPECT_EQ(Reading({"FREEWAY_GUARD=1000"}).options.guard, 1000u);
+  EXPECT_EQ(Reading({"FREEWAY_GUARD=0"}).options.guard, 0u);
+  EXPECT_EQ(Reading({"FREEWAY_GUARD=1001x"}).options.guard, 0u);
   EXPECT_TRUE(Reading({"FREEWAY_DEEPBIND=1"}).options.keep_deepbind);
   EXPECT_FALSE(Reading({"FREEWAY_DEEPBIND=0"}).options.keep_deepbind);
   EXPECT_TRUE(Reading({"FREEWAY_VERBOSE=1"}).options.verbose);

@@ -37,6 +37,7 @@ constexpr RunOption kRunOptions[] = {
     {"--stats=", "FREEWAY_STATS", nullptr, "--stats=json:PATH", "as JSON in PATH, or text:PATH; %p in it: process id"},
     {"--no-rseq", "FREEWAY_RSEQ", "0", "--no-rseq", "claimed caches instead of per-CPU ones"},
     {"--harden", "FREEWAY_HARDEN", "1", "--harden", "no caches: catch every double free where it happens"},
+    {"--guard=", "FREEWAY_GUARD", nullptr, "--guard=N", "explain overflows and uses after free of one in N slow mallocs"},
     {"--on-error=", "FREEWAY_ON_ERROR", nullptr, "--on-error=report", "name a bad free and go on instead of aborting"},
     {"--verbose", "FREEWAY_VERBOSE", "1", "--verbose", "at start, say which paths are used"},
 };
