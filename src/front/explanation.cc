@@ -35,8 +35,8 @@ void write_place(Line& line, const freeway_explanation_t& found) {
 
 void write_call(int fd, const char* did, const void* caller, u64 thread) {
   if (thread == 0) return;
-  Line().text("freeway:   ").text(did).text(" by ").hex(reinterpret_cast<u64>(caller)).text(" in thread ").number(thread)
-      .write(fd);
+  Line().text("freeway:   ").text(did).text(" by ").hex(reinterpret_cast<u64>(caller)).text(" in thread ")
+      .number(thread).write(fd);
 }
 
 }  // namespace
@@ -50,7 +50,8 @@ void write_explanation(int fd, const void* address, const freeway_explanation_t&
   } else {
     write_place(line, found);
     line.text(found.state == FREEWAY_LIVE ? "a live " : found.state == FREEWAY_FREE ? "a free " : "a ")
-        .text(name_of(found.kind)).text(" of ").number(found.size).text(" bytes at ").hex(reinterpret_cast<u64>(found.begin));
+        .text(name_of(found.kind)).text(" of ").number(found.size).text(" bytes at ")
+        .hex(reinterpret_cast<u64>(found.begin));
   }
   if (found.what[0] != 0) line.text(": ").text(found.what);
   line.write(fd);

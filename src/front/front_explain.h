@@ -11,8 +11,8 @@ namespace freeway {
 
 namespace explanation {
 
-inline void block(freeway_explanation_t& found, freeway_kind_t kind, freeway_state_t state, uptr begin, std::size_t size,
-                  uptr address) {
+inline void block(freeway_explanation_t& found, freeway_kind_t kind, freeway_state_t state, uptr begin,
+                  std::size_t size, uptr address) {
   found.kind = kind;
   found.state = state;
   found.begin = reinterpret_cast<void*>(begin);
@@ -49,7 +49,8 @@ bool Front<E>::explain_large(uptr address, freeway_explanation_t& found) {
     if (info.kind() == FrameInfo::kNothing) continue;
     if (info.kind() == FrameInfo::kSmall || info.value() <= distance) return false;
     const std::size_t prefix = E::kLargePrefix;
-    explanation::block(found, FREEWAY_LARGE_BLOCK, FREEWAY_LIVE, frame + prefix, info.value() * kFrameSize - prefix, address);
+    const std::size_t bytes = info.value() * kFrameSize - prefix;
+    explanation::block(found, FREEWAY_LARGE_BLOCK, FREEWAY_LIVE, frame + prefix, bytes, address);
     if (info.kind() == FrameInfo::kHuge) found.what = "a mapping of its own";
     return true;
   }
@@ -68,7 +69,8 @@ void Front<E>::explain_rest(uptr address, freeway_explanation_t& found) {
     return other(found, FREEWAY_FREE_MEMORY, used ? "a thread inside malloc or free has it in hand" : "a free frame");
   }
   if (substrate_.metadata().contains(address)) return other(found, FREEWAY_METADATA, "descriptors");
-  if (address - reinterpret_cast<uptr>(this) < sizeof(*this)) return other(found, FREEWAY_METADATA, "the heap's tables");
+  if (address - reinterpret_cast<uptr>(this) < sizeof(*this))
+    return other(found, FREEWAY_METADATA, "the heap's tables");
   if constexpr (requires { engine_.explain_metadata(address); })
     if (const char* what = engine_.explain_metadata(address)) other(found, FREEWAY_METADATA, what);
 }

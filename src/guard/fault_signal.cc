@@ -30,7 +30,9 @@ void on_fault(int number, siginfo_t* info, void* context) {
   if (!is_fault) send_again(number, *info);
 }
 
-constexpr u64 word_of(u64 handler, bool takes_info) { return handler | (handler != 0 && !takes_info ? kNumberAlone : 0); }
+constexpr u64 word_of(u64 handler, bool takes_info) {
+  return handler | (handler != 0 && !takes_info ? kNumberAlone : 0);
+}
 
 u64 own_handler() { return reinterpret_cast<u64>(&on_fault); }
 

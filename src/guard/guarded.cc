@@ -157,7 +157,8 @@ void write_history(const Near& what, int fd) {
     line.text(" in thread ").number(call.thread).write(fd);
   };
   if (what.kind == Near::kNothing) return;
-  if (!what.known) return Line().text("freeway:   another thread has that slot in hand: who had it is not known").write(fd);
+  if (!what.known)
+    return Line().text("freeway:   another thread has that slot in hand: who had it is not known").write(fd);
   write("allocated", what.birth.by);
   if (!what.live) write("freed", what.death);
 }

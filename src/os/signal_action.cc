@@ -33,8 +33,9 @@ bool signal_action(int number, const SignalAction* change, SignalAction* old) {
 }
 
 void send_again(int number, const siginfo_t& info) {
-  raw_syscall(SYS_rt_tgsigqueueinfo, static_cast<u64>(raw_syscall(SYS_getpid)), static_cast<u64>(raw_syscall(SYS_gettid)),
-              static_cast<u64>(number), reinterpret_cast<u64>(&info));
+  const long process = raw_syscall(SYS_getpid), thread = raw_syscall(SYS_gettid);
+  raw_syscall(SYS_rt_tgsigqueueinfo, static_cast<u64>(process), static_cast<u64>(thread), static_cast<u64>(number),
+              reinterpret_cast<u64>(&info));
 }
 
 FaultContext fault_context(const void* ucontext) {

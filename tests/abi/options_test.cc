@@ -38,8 +38,8 @@ TEST(Options, NothingIsPrintedByDefault) {
 TEST(Options, RightValuesGetNoWord) {
   for (const char* option :
        {"FREEWAY_RSEQ=0", "FREEWAY_RSEQ=1", "FREEWAY_ON_ERROR=abort", "FREEWAY_ON_ERROR=report", "FREEWAY_HARDEN=0",
-        "FREEWAY_HARDEN=1", "FREEWAY_GUARD=0", "FREEWAY_GUARD=1000", "FREEWAY_STATS=0", "FREEWAY_DEEPBIND=0", "FREEWAY_DEEPBIND=1", "FREEWAY_VERBOSE=0",
-        "FREEWAY_HELP=0"}) {
+        "FREEWAY_HARDEN=1", "FREEWAY_GUARD=0", "FREEWAY_GUARD=1000", "FREEWAY_STATS=0", "FREEWAY_DEEPBIND=0",
+        "FREEWAY_DEEPBIND=1", "FREEWAY_VERBOSE=0", "FREEWAY_HELP=0"}) {
     const Outcome outcome = run_scenario("UsesTheHeap", 0, {option});
     EXPECT_TRUE(outcome.succeeded()) << option;
     EXPECT_EQ(outcome.err, "") << option;
@@ -85,8 +85,8 @@ TEST(Options, HelpListsThemAll) {
   EXPECT_TRUE(outcome.succeeded());
   EXPECT_EQ(outcome.out, "");
   for (const char* name :
-       {"FREEWAY_RSEQ", "FREEWAY_ON_ERROR", "FREEWAY_HARDEN", "FREEWAY_GUARD", "FREEWAY_STATS", "FREEWAY_DEEPBIND", "FREEWAY_VERBOSE",
-        "FREEWAY_HELP"})
+       {"FREEWAY_RSEQ", "FREEWAY_ON_ERROR", "FREEWAY_HARDEN", "FREEWAY_GUARD", "FREEWAY_STATS", "FREEWAY_DEEPBIND",
+        "FREEWAY_VERBOSE", "FREEWAY_HELP"})
     EXPECT_NE(outcome.err.find(name), std::string::npos) << outcome.err;
 }
 

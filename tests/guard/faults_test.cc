@@ -124,7 +124,8 @@ FREEWAY_SCENARIO(WritesIntoTheSlack) {
   free(block);
 }
 TEST(GuardFaults, AWriteIntoWhatAlignmentLeavesIsFoundAtTheFree) {
-  expect_explained(run_guarded("WritesIntoTheSlack", 1), SIGABRT, {"overflow: the bytes past the end of 0x", "allocated by"});
+  expect_explained(run_guarded("WritesIntoTheSlack", 1), SIGABRT,
+                   {"overflow: the bytes past the end of 0x", "allocated by"});
   EXPECT_TRUE(run_guarded("WritesIntoTheSlack", 0).succeeded());
 }
 

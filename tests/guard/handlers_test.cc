@@ -103,7 +103,8 @@ TEST(GuardHandlers, OfVeryManyFaultsTheFirstAreExplained) {
 
 FREEWAY_SCENARIO(Asks) {
   struct sigaction old, action = {};
-  require(sigaction(SIGSEGV, nullptr, &old) == 0 && old.sa_handler == SIG_DFL && old.sa_flags == 0, "the default at first");
+  require(sigaction(SIGSEGV, nullptr, &old) == 0, "sigaction");
+  require(old.sa_handler == SIG_DFL && old.sa_flags == 0, "the default at first");
   action.sa_handler = count;
   action.sa_flags = SA_RESTART;
   require(sigaction(SIGSEGV, &action, &old) == 0 && old.sa_handler == SIG_DFL, "the default before");
@@ -111,7 +112,8 @@ FREEWAY_SCENARIO(Asks) {
   require((old.sa_flags & SA_SIGINFO) == 0 && (old.sa_flags & SA_RESTART) != 0, "its flags");
   handle(SA_ONSTACK | SA_NODEFER);
   require(sigaction(SIGSEGV, nullptr, &old) == 0 && old.sa_sigaction == note_and_jump_back, "the second one");
-  require((old.sa_flags & (SA_SIGINFO | SA_ONSTACK | SA_NODEFER)) == (SA_SIGINFO | SA_ONSTACK | SA_NODEFER), "its flags");
+  constexpr int kFlags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+  require((old.sa_flags & kFlags) == kFlags, "its flags");
   require(sigismember(&old.sa_mask, SIGUSR2) == 1 && sigismember(&old.sa_mask, SIGUSR1) == 0, "its mask");
   require(signal(SIGSEGV, SIG_IGN) == old.sa_handler, "signal answers with it");
   require(signal(SIGSEGV, SIG_DFL) == SIG_IGN, "ignored");
