@@ -23,7 +23,7 @@ constexpr Description kDescriptions[] = {
     {"HARDEN", "0|1|2",
      "1: every bad free is named at once, blocks in random order, after a rest; 2: no caches either (0)"},
     {"GUARD", "0..1000000000",
-     "one in N slow mallocs gets pages of its own: overflows and uses after free fault, and are explained (0)"},
+     "N: one in N slow mallocs has pages of its own, where bad accesses fault and are explained (0)"},
     {"STATS", "0|1|json:PATH|text:PATH", "at exit, what each layer did, on fd 2 or in PATH; %p there: process id (0)"},
     {"DEEPBIND", "0|1", "0: libraries that are loaded with RTLD_DEEPBIND take malloc from Freeway like others (0)"},
     {"VERBOSE", "0|1", "at start, which paths this process uses, on fd 2 (0)"},
