@@ -65,6 +65,8 @@ void freeway_test_delete_array_aligned_sized(void*, size_t, size_t) NAMED(_ZdaPv
 #pragma weak freeway_aligned_alloc
 #pragma weak freeway_audit
 #pragma weak freeway_calloc
+#pragma weak freeway_explain
+#pragma weak freeway_explain_to
 #pragma weak freeway_free
 #pragma weak freeway_free_aligned_sized
 #pragma weak freeway_free_batch
