@@ -45,8 +45,16 @@ constexpr unsigned popcount(u64 x) {
 // The lowest n of the bits that are set in x (all of them if there are fewer).
 constexpr u64 lowest_set_bits(u64 x, unsigned n) {
   if (n >= 64) return x;
-  u64 rest = x;
-  for (; n > 0 && rest != 0; --n) rest &= rest - 1;
+  constexpr u64 kOnes = 0x0101010101010101, kHighs = kOnes << 7;
+  const u64 pairs = x - ((x >> 1) & 0x5555555555555555);
+  const u64 nibbles = (pairs & 0x3333333333333333) + ((pairs >> 2) & 0x3333333333333333);
+  const u64 sums = ((nibbles + (nibbles >> 4)) & 0x0f0f0f0f0f0f0f0f) * kOnes;  // byte i: bits set in bytes 0 … i
+  // A byte's highest bit stays where the sum is at most n: there all of the byte's bits belong to the lowest n.
+  const u64 whole = ((n * kOnes | kHighs) - sums) & kHighs;
+  if (whole == kHighs) return x;
+  const unsigned below = lowest_bit(~whole & kHighs) - 7;  // bits of the whole bytes
+  u64 rest = x >> below << below;
+  for (u64 left = n - ((sums << 8) >> below & 0xff); left > 0; --left) rest &= rest - 1;
   return x & ~rest;
 }
 

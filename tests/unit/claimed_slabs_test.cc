@@ -171,6 +171,9 @@ TEST(ClaimedSlab, AnswersAsAnAccessMust) {
   EXPECT_EQ(access.pop_batch(c, blocks, 3), 1u);
   EXPECT_EQ(access.push_batch(c, blocks, 1), 1u);
   EXPECT_EQ(access.pop(c), block(c, 1));
+  EXPECT_EQ(access.push_run(c, 64, 16, 2), 2u);
+  EXPECT_EQ(access.pop(c), 64u);
+  EXPECT_EQ(access.pop(c), 80u);
   EXPECT_EQ(access.take_current(c), 0u);
   EXPECT_TRUE(access.put_current(c, 7));
   EXPECT_FALSE(access.put_current(c, 8)) << "it has one";

@@ -123,6 +123,24 @@ TEST_F(MagazinesTest, WithoutASlabABlockIsHandedOutAndTheRestGoesBack) {
   EXPECT_EQ(heap().backing().spans(), 0u);
 }
 
+TEST_F(MagazinesTest, OfARunThatDoesNotFitTheRestGoesBack) {
+  void* const first = allocate(k16);  // 64 of a run; 63 of them are in the magazine
+  const auto loaded = memory().contents(k16);
+  ASSERT_EQ(loaded.size(), 63u);
+  while (access().pop(k16) != 0) {
+  }
+  // A magazine with room for ten, which a refill finds empty: its upper sentinel stands lower.
+  const u64 top = slab().top[k16].load_relaxed();
+  slab_ops::slot(top + 10 * 8)->store_relaxed(0);
+  void* const next = allocate(k16);
+  EXPECT_EQ(next, static_cast<char*>(first) + 64 * 16);
+  std::vector<u64> there = memory().contents(k16);
+  ASSERT_EQ(there.size(), 10u);
+  for (u64 i = 0; i < 10; ++i) EXPECT_EQ(there[i], reinterpret_cast<u64>(next) + (63 - i) * 16) << "the upper ones";
+  const u32 d = static_cast<u32>(descriptor_of(next));
+  for (u32 i = 65; i < 128; ++i) EXPECT_EQ(heap().superblocks().is_free(d, i), i < 118) << i;
+}
+
 TEST_F(MagazinesTest, WithoutMemoryThereIsNothingAndLaterThereIs) {
   heap().backing().spans_left = 1;
   const auto blocks = allocate(k1024, 64);

@@ -71,6 +71,7 @@ class SlabStoppedTest : public testing::Test {
                for (u64 i = 0; i < 9; ++i) out_[i] = reinterpret_cast<void*>(block(kClass, 2000 + i));
                slab_ops::push_batch(slab(), kClass, out_, 9);
              }},
+            {"push_run", [this] { slab_ops::push_run(slab(), kClass, block(kClass, 3000), 16, 9); }},
             {"open", [this] { memory_.open(kClass); }},
             {"move", [this] { memory_.move(kClass, kFirstGrown); }},
             {"grow",

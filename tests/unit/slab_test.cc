@@ -90,6 +90,7 @@ TEST_F(SlabTest, AClosedMagazineIsEmptyAndFullAtOnce) {
     EXPECT_EQ(slab_ops::push(slab_, c, 64), 0u);
     EXPECT_EQ(slab_ops::pop_batch(slab_, c, blocks, 2), 0u);
     EXPECT_EQ(slab_ops::push_batch(slab_, c, blocks, 2), 0u);
+    EXPECT_EQ(slab_ops::push_run(slab_, c, 64, 64, 2), 0u);
     EXPECT_EQ(slab_.top[c].load_relaxed(), memory_.closed());
   }
 }
@@ -145,6 +146,22 @@ TEST_F(SlabTest, WhatWasPoppedMayBePushedOnceMore) {
     ASSERT_EQ(slab_ops::push_once(slab_, 1, 64), 1u);
     ASSERT_EQ(slab_ops::pop(slab_, 1), 64u);
   }
+}
+
+TEST_F(SlabTest, ARunIsPushedAsTheBatchOfItsAddresses) {
+  for (unsigned c : {1u, 9u, 40u})
+    for (unsigned count : {1u, 3u, 5u, 64u, 200u}) {
+      TestSlab one, other;
+      one.open(c), other.open(c);
+      slab_ops::push(one.slab(), c, 16), slab_ops::push(other.slab(), c, 16);
+      std::vector<void*> run;
+      for (u64 i = 0; i < count; ++i) run.push_back(reinterpret_cast<void*>(block(c, i)));
+      const u64 size = block(c, 1) - block(c, 0);
+      EXPECT_EQ(slab_ops::push_run(one.slab(), c, block(c, 0), size, count),
+                slab_ops::push_batch(other.slab(), c, run.data(), count));
+      EXPECT_EQ(one.contents(c), other.contents(c)) << count << " of class " << c;
+      EXPECT_EQ(one.room(c), other.room(c));
+    }
 }
 
 TEST_F(SlabTest, OfABatchThatDoesNotFitTheFirstOnesAreLeft) {

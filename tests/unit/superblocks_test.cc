@@ -46,6 +46,50 @@ TEST_F(SuperblocksTest, EveryBlockIsHandedOutOnceInAddressOrder) {
     }
 }
 
+TEST_F(SuperblocksTest, ACutIsARunOnlyIfAllItsBlocksLieSideBySideInOneWord) {
+  const u64 size = Backing::size_class(4).size;
+  const u32 d = superblocks().hold(4);  // 3 words and a bit
+  const uptr span = backing().descriptor(d).span.load_relaxed();
+  void* out[64] = {};
+  Cut got = superblocks().cut(d, 64, out);
+  EXPECT_EQ(got.run, span);
+  EXPECT_EQ(got.count, 64u);
+  EXPECT_EQ(out[0], nullptr) << "no address is written";
+  got = superblocks().cut(d, 30, out);
+  EXPECT_EQ(got.run, span + 64 * size);
+  got = superblocks().cut(d, 34, out);
+  EXPECT_EQ(got.run, span + 94 * size) << "the rest of a word";
+  EXPECT_EQ(got.count, 34u);
+  const auto at = [&](u64 i) { return reinterpret_cast<void*>(span + i * size); };
+  free(4, {at(3), at(5), at(6)});
+  got = superblocks().cut(d, 64, out);
+  EXPECT_EQ(got.run, span + 128 * size);
+  got = superblocks().cut(d, 3, out);  // one is left above, two come from below
+  EXPECT_EQ(got.run, 0u) << "not in one word";
+  EXPECT_EQ(std::vector<void*>(out, out + got.count), (std::vector<void*>{at(192), at(3), at(5)}));
+  got = superblocks().cut(d, 2, out);
+  EXPECT_EQ(got.run, 0u) << "fewer than wanted";
+  EXPECT_EQ(std::vector<void*>(out, out + got.count), (std::vector<void*>{at(6)}));
+  EXPECT_EQ(superblocks().cut(d, 1, out).count, 0u);
+  superblocks().let_go(d);
+  std::vector<void*> all;
+  for (u64 i = 0; i < Backing::size_class(4).blocks; ++i) all.push_back(at(i));
+  free(4, all);
+}
+
+TEST_F(SuperblocksTest, AFewBlocksAtTheEndOfAWordAreNoRunOfMore) {
+  const u32 d = superblocks().hold(4);
+  const auto blocks = take_all(d);
+  free(4, {blocks[62], blocks[63]});
+  void* out[64] = {};
+  const Cut got = superblocks().cut(d, 64, out);
+  EXPECT_EQ(got.count, 2u);
+  EXPECT_EQ(got.run, 0u);
+  EXPECT_EQ(std::vector<void*>(out, out + 2), (std::vector<void*>{blocks[62], blocks[63]}));
+  superblocks().let_go(d);
+  free(4, blocks);
+}
+
 TEST_F(SuperblocksTest, TakingGoesOnWhereItStoppedAndComesAroundOnce) {
   const u32 d = superblocks().hold(4);  // 3 words and a bit
   std::vector<void*> first = take(d, 64), second = take(d, 30);
