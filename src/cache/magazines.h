@@ -5,7 +5,7 @@
 // interrupted by a handler that does the same; what it holds meanwhile (a superblock, a batch) is its own and in no slab.
 //
 //   refill   take the slab's current superblock (else hold one), take a batch of blocks from it, put it back (else let it
-//            go), push the batch; what does not fit goes back to its superblock
+//            go), push the batch, or the run if they lie side by side; what does not fit goes back to its superblock
 //   stash    push; else open the magazine, or grow it if the class swings, or pop a batch and flush it; then push again
 //   flush    group a batch by bitmap word, free each group with one atomic OR
 //

@@ -86,6 +86,21 @@ MUTANTS = (
         only_on="x86_64",
     ),
     Mutant(
+        "push_run: the top follows each slot instead of being moved once",
+        "arch/x86_64/rseq_sections.S",
+        """    mov     [r11], rax
+    add     r11, 8
+    sub     rax, rdx
+""",
+        """    mov     [r11], rax
+    add     r11, 8
+    mov     [r9 + rdi*8], r11
+    sub     rax, rdx
+""",
+        SECTIONS,
+        only_on="x86_64",
+    ),
+    Mutant(
         "alone: whether there is one thread is asked before the section",
         "arch/x86_64/rseq_sections.S",
         """.Lstart_\\name:
