@@ -112,9 +112,7 @@ def _phases() -> list[Workload]:
 
 def _rings_and_rounds() -> list[Workload]:
     rings = "rings of small blocks, half freed upwards, half downwards, a fifth kept: runs of neighbours with holes"
-    rounds = (
-        "1000 blocks a thread, 100 replaced a round, of all sizes up to 16,000 bytes: many classes, few blocks of each"
-    )
+    rounds = "1000 blocks a thread, 100 replaced a round, of up to 16,000 bytes: few blocks each of many classes"
     return [
         _simple("rings-4", "rings", "rings of 8-48 B, 4 threads", rings, "threads", "phases"),
         _simple("rounds-1", "rounds", "100 of 1000 x 8-16000 B a round, 1 thread", rounds, "random"),
