@@ -157,8 +157,8 @@ inline unsigned push_batch(Slab& slab, unsigned c, void* const* blocks, unsigned
 inline unsigned push_run(Slab& slab, unsigned c, u64 lowest, u64 size, unsigned count) {
   u64 top = slab.top[c].load_relaxed();
   unsigned left = count;
-  for (u64 block = lowest + (count - 1) * size; left > 0 && slot(top)->load_relaxed() != 0; --left, top += 8, block -= size)
-    slot(top)->store_relaxed(block);
+  for (; left > 0 && slot(top)->load_relaxed() != 0; --left, top += 8)
+    slot(top)->store_relaxed(lowest + (left - 1) * size);
   slab.top[c].store_release(top);  // [R1] pairs with [A1]
   return count - left;
 }
