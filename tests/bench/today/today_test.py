@@ -88,6 +88,8 @@ class Work(unittest.TestCase):
         for program, arguments in (
             ("random_replace", ("--sizes", "git")),
             ("phases", ("--order", "in")),
+            ("rings", ()),
+            ("rounds", ()),
             ("realloc_growth", ("--growth", "half")),
             ("producer_consumer", ("--pairs", "2")),
             ("server", ()),
@@ -102,6 +104,7 @@ class Work(unittest.TestCase):
             ("random_replace", ("--min", "128", "--max", "128", "--slots", "500", "--shrink", "2000")),
             ("phases", ("--threads", "1", "--min", "128", "--max", "128", "--phases", "1")),
             ("producer_consumer", ("--size", "128", "--blocks", "100000")),
+            ("rounds", ("--min", "128", "--max", "128", "--shrink", "1000")),
         ):
             true = run(program, *arguments)
             false = run(program, *arguments, preload=ONE_BLOCK)
@@ -120,6 +123,7 @@ class Work(unittest.TestCase):
         for program, arguments in (
             ("random_replace", ("--sizes", "nobody")),
             ("phases", ("--order", "none")),
+            ("rounds", ("--min", "7")),
             ("realloc_growth", ("--growth", "triple")),
             ("aligned_mix", ("--most", "100")),
             ("kv_cache", ("--skew", "0")),
