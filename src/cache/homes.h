@@ -8,9 +8,13 @@
 // foreign ones go back to their superblocks, where the CPU that cuts them finds them. So a line is shared for that
 // many frees at most.
 //
+// Where there are several NUMA nodes blocks also go home to their node. There the look is at all of a batch, and more often:
+// of the blocks that go from node to node few would be among the topmost.
+//
 // Bytes     home of a frame: the home that the slab which last held its superblock has for the class; written when a
 //           superblock is held. home of a slab, for each class: constant. For classes whose blocks share no line with
-//           their neighbours both are 0, so these are never foreign
+//           their neighbours they are nodes instead: that which the superblock belongs to, and that on which the slab was
+//           last used off the fast path. With one node both are 0, so these are never foreign
 // Numbers   a byte holds 255 of them: slabs whose numbers differ by a multiple of 255 take each other's blocks for their own
 // Hints     all of it: a wrong one sends a block home that need not go, or leaves one
 // Checked   tests/unit/homes_test.cc, tests/model/claimed_slabs_model.cc, tests/stress/false_sharing_test.cc
@@ -22,6 +26,7 @@ namespace freeway::homes {
 
 constexpr u32 kPatience = 64;
 constexpr unsigned kSentAtOnce = 4;  // blocks that are looked at
+constexpr u32 kNodePatience = 16;    // the first where there are several nodes
 constexpr u32 kLine = 64;            // bytes of a cache line
 
 // Whether blocks of class `c` lie in one line with others of their superblock.
@@ -32,7 +37,7 @@ inline bool is_due(Slab& slab) {
   slab.patience.store_relaxed(left);
   return left > kPatience;
 }
-// The home of slab `n` for class `c`.
+// The home of slab `n` for class `c`; where blocks share no lines, before the slab is used on a node but 0.
 constexpr u8 of_slab(u32 n, unsigned c) { return shares_lines(c) ? static_cast<u8>(1 + n % 255) : 0; }
 
 }  // namespace freeway::homes

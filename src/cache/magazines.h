@@ -69,26 +69,13 @@ class Magazines {
     return access.push(c, word);
   }
 
-  // Frees the foreign ones of the topmost blocks to their superblocks (homes.h).
+  // Frees the foreign ones of the topmost blocks to their superblocks, and those of other nodes in a batch (homes.h).
   template <class Access>
   void send_home(const Access& access, Slab& home, unsigned c) {
-    home.patience.store_relaxed(homes::kPatience);
-    void* blocks[homes::kSentAtOnce];
-    const unsigned got = access.pop_batch(c, blocks, homes::kSentAtOnce);
-    Heap::Env::step("magazine.sending");
-    void* foreign[homes::kSentAtOnce];
-    unsigned sent = 0, kept = 0;
-    for (unsigned i = 0; i < got; ++i) {
-      void* block = slots::block_of(reinterpret_cast<u64>(blocks[i]));
-      if (heap_->is_foreign(home, c, block))
-        foreign[sent++] = block;
-      else
-        blocks[kept++] = blocks[i];
-    }
-    const unsigned left = kept - access.push_batch(c, blocks, kept);
-    slots::to_blocks(blocks, left);
-    if (left > 0) flush(c, blocks, left);  // other threads have filled it
-    if (sent > 0) flush(c, foreign, sent);
+    if (heap_->has_nodes())
+      send_topmost<kBatchMax>(access, home, c);
+    else
+      send_topmost<homes::kSentAtOnce>(access, home, c);
   }
 
   // Frees `count` (at most kBatchMax) blocks of class `c` to their superblocks. Not inlined: a frame of its own is gone
@@ -121,7 +108,29 @@ class Magazines {
   }
 
  private:
-  // The same without atomic instructions, while the process has one thread.
+  // send_home, looking at so many blocks.
+  template <unsigned kLooked, class Access>
+  FREEWAY_NOINLINE void send_topmost(const Access& access, Slab& home, unsigned c) {
+    home.patience.store_relaxed(kLooked == homes::kSentAtOnce ? homes::kPatience : homes::kNodePatience);
+    void* blocks[kLooked];
+    const unsigned got = access.pop_batch(c, blocks, kLooked);
+    Heap::Env::step("magazine.sending");
+    void* foreign[kLooked];
+    unsigned sent = 0, kept = 0;
+    for (unsigned i = 0; i < got; ++i) {
+      void* block = slots::block_of(reinterpret_cast<u64>(blocks[i]));
+      if (heap_->is_foreign(home, c, block) && (i < homes::kSentAtOnce || heap_->is_away(home, c, block)))
+        foreign[sent++] = block;
+      else
+        blocks[kept++] = blocks[i];
+    }
+    const unsigned left = kept - access.push_batch(c, blocks, kept);
+    slots::to_blocks(blocks, left);
+    if (left > 0) flush(c, blocks, left);  // other threads have filled it
+    if (sent > 0) flush(c, foreign, sent);
+  }
+
+  // flush without atomic instructions, while the process has one thread.
   FREEWAY_NOINLINE void flush_alone(unsigned c, void* const* blocks, unsigned count) {
     const SizeClass k = kSizeClasses[c];
     auto& superblocks = heap_->superblocks();

@@ -83,9 +83,9 @@ struct Slab {
   static constexpr unsigned kClasses = 64;  // room for kClassCount, at a round distance
 
   Atomic<u64> top[kClasses];
-  Atomic<u8> home[kClasses];  // see homes.h; constant
+  Atomic<u8> home[kClasses];  // see homes.h
   Atomic<u32> patience;       // foreign frees until blocks are sent home: a hint
-  Atomic<u32> unused;
+  Atomic<u32> node;           // NUMA node on which the slab was last used off the fast path: a hint
   Atomic<u64> current[kClasses];
   Atomic<u64> capacity[kClasses];
   Atomic<u64> grown_bytes;           // block bytes by which magazines outgrew their first size

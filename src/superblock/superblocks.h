@@ -91,11 +91,14 @@ class Superblocks {
 
   uptr span_of(u32 d) { return backing_->descriptor(d).span.load_relaxed(); }
 
+  // Whether there are several NUMA nodes, and where the lists of the calling thread's are.
+  bool has_nodes() const { return partial_.has_nodes(); }
+  unsigned here() const { return has_nodes() ? partial_.place_of(backing_->node()) : 0; }
   // Whether the superblock is another node's than that of the calling thread. Where it may be anybody's: a hint.
-  bool is_away(u32 d) { return partial_.has_nodes() && node_of(d) != here(); }
+  bool is_away(u32 d) { return has_nodes() && node_of(d) != here(); }
   // The node that the superblock belongs to.
-  unsigned node_of(u32 d) {
-    return partial_.has_nodes() ? backing_->descriptor(d).node.load_relaxed() : 0;
+  unsigned node_of(u32 d) const {
+    return has_nodes() ? backing_->descriptor(d).node.load_relaxed() : 0;
   }
 
   // Holds a superblock from the partial lists, those of the own node first; 0 if none was found.
@@ -286,8 +289,6 @@ class Superblocks {
   auto links() {
     return [this](u32 index) -> auto& { return backing_->descriptor(index).link; };
   }
-  unsigned here() const { return partial_.has_nodes() ? partial_.place_of(backing_->node()) : 0; }
-
   void list(unsigned c, unsigned node, u32 d) { partial_.push(c, node, d, links()); }
   void recycle(unsigned c, u32 d) { partial_.recycle(c, d, links()); }
 
@@ -382,7 +383,7 @@ class Superblocks {
     Env::step("superblock.span");
     Descriptor<Env>& desc = backing_->descriptor(d);
     desc.span.store_relaxed(span);
-    if (partial_.has_nodes()) desc.node.store_relaxed(node);
+    if (has_nodes()) desc.node.store_relaxed(node);
     partial_.count(c, node, 1);
     begin(desc);
     for (unsigned word = 0; word < k.words; ++word) desc.words[word].store_relaxed(k.full_mask(word));

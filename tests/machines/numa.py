@@ -26,6 +26,8 @@ from proof import proof
 
 HERE = Path(__file__).resolve().parent
 BOOT_TIMEOUT_S = 900
+# Huge pages, the kernel's default, would have blocks of several nodes in them.
+SETTINGS = "no_timer_check transparent_hugepage=never"
 # Debian 12's qemu garbles the processor's flags after `cmpxchg16b` now and then, which newer kernels use a lot.
 SOUND_KIND = Kind(
     KIND.architecture,
@@ -52,7 +54,7 @@ def build_program(library: Path, work: Path) -> Path:
 def figures_of(machine: Machine, library: Path, work: Path, seed: str) -> Figures | None:
     """Boots the machine with the library; what it said, or None if it did not pass."""
     image = initial_file_system(build_program(library, work), work)
-    said = boot(machine, SOUND_KIND, image, work, f"no_timer_check FREEWAY_TEST_SEED={seed}", BOOT_TIMEOUT_S)
+    said = boot(machine, SOUND_KIND, image, work, f"{SETTINGS} FREEWAY_TEST_SEED={seed}", BOOT_TIMEOUT_S)
     if said is None:
         return None
     lines = re.findall(r"^([a-z ]+): (\d+) blocks, (\d+) elsewhere, peak (\d+) KiB", said, re.MULTILINE)

@@ -97,6 +97,8 @@ class CacheProgram {
   void free_group(unsigned c, const SizeClass& k, const Group& group, void* block);
   static bool is_far(uptr) { return false; }
   static bool is_foreign(const Slab&, unsigned, const void* block) { return reinterpret_cast<uptr>(block) % 2 == 0; }
+  static bool has_nodes() { return false; }
+  static bool is_away(const Slab&, unsigned, const void*) { return false; }
   static void settle_home(const Slab&, unsigned, u32) {}
 
  private:

@@ -55,6 +55,8 @@ class TestHeap {
     const u32 d = backing_.find(const_cast<void*>(block)).first;
     return homes.count(d) != 0 && homes[d] != home.home[c].load_relaxed();
   }
+  static bool has_nodes() { return false; }
+  static bool is_away(const Slab&, unsigned, const void*) { return false; }
   void settle_home(const Slab& home, unsigned c, u32 d) { homes[d] = home.home[c].load_relaxed(); }
 
   // What the public functions do with a slab that a thread has.

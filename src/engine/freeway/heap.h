@@ -106,6 +106,9 @@ class Heap {  // all zero until start(): it takes no room in the file
   bool is_far(uptr address) const { return has_births() && substrate_->map().class_byte(address) == 0; }
   // Whether the block is another's than the slab's (cache/homes.h).
   bool is_foreign(const Slab& home, unsigned c, const void* block) const;
+  // Whether there are several NUMA nodes; whether the block is of another one than that on which the slab is used.
+  bool has_nodes() const { return superblocks_.has_nodes(); }
+  bool is_away(const Slab& home, unsigned c, const void* block) const;
   // The slab that `home` is, or was a moment ago, holds superblock `d` of class `c` from now on.
   void settle_home(const Slab& home, unsigned c, u32 d);
   // What is left to do after the group's bits were set in a word that was `old`.
@@ -132,6 +135,11 @@ class Heap {  // all zero until start(): it takes no room in the file
   void* small_direct(unsigned c);
   void* small_random(unsigned c);
   Slab* own_slab();
+  // The slab is used where the thread is.
+  void follow(Slab& home) const {
+    if (FREEWAY_UNLIKELY(has_nodes())) follow_node(home);
+  }
+  void follow_node(Slab& home) const;
   Slab* make_slab();
   template <class F>
   bool with_claimed_slab(F&& f);

@@ -126,10 +126,12 @@ void* Heap::small_slow(unsigned c) {
   if (substrate_->options().harden == 2) return small_random(c);
   void* block = nullptr;
   if (Slab* slab = own_slab()) {
+    follow(*slab);
     if ((++slab->counters[c].slow_mallocs & kTickMask) == 0) substrate_->frames().tick(process::coarse_time_ns());
     block = magazines_.refill(RseqSlabs(), *slab, c);
   } else {
     with_claimed_slab([&](const ClaimedSlab& access, Slab& home) {
+      follow(home);
       if ((++home.counters[c].slow_mallocs & kTickMask) == 0) substrate_->frames().tick(process::coarse_time_ns());
       block = magazines_.refill(access, home, c);
     });
@@ -233,15 +235,34 @@ void Heap::put_back(unsigned c, void* block) {
 void Heap::settle_home(const Slab& home, unsigned c, u32 d) {
   const uptr span = superblocks_.span_of(d);
   if (substrate_->map().class_byte(span) == 0) return;  // not the fast path's
-  const u8 number = home.home[c].load_relaxed();
+  const bool by_slab = homes::shares_lines(c);
+  const u8 number = by_slab ? home.home[c].load_relaxed() : static_cast<u8>(superblocks_.node_of(d));
   for (unsigned i = 0; i < kSizeClasses[c].span_frames; ++i) home_of(span + i * kFrameSize).store_relaxed(number);
 }
 
+void Heap::follow_node(Slab& home) const {
+  const unsigned node = superblocks_.here();
+  if (home.node.load_relaxed() == node) return;
+  home.node.store_relaxed(node);
+  for (unsigned c = 1; c < kClassCount; ++c)
+    if (!homes::shares_lines(c)) home.home[c].store_relaxed(static_cast<u8>(node));
+}
+
+bool Heap::is_away(const Slab& home, unsigned c, const void* block) const {
+  const u32 d = substrate_->map().value_of_primary(reinterpret_cast<uptr>(block), c);
+  return d != 0 && superblocks_.node_of(d) != home.node.load_relaxed();
+}
+
 void Heap::send_home(unsigned c) {
-  if (Slab* slab = own_slab())
+  if (Slab* slab = own_slab()) {
+    follow(*slab);
     magazines_.send_home(RseqSlabs(), *slab, c);
-  else
-    with_claimed_slab([&](const ClaimedSlab& access, Slab& home) { magazines_.send_home(access, home, c); });
+  } else {
+    with_claimed_slab([&](const ClaimedSlab& access, Slab& home) {
+      follow(home);
+      magazines_.send_home(access, home, c);
+    });
+  }
 }
 
 // --- Sizes -------------------------------------------------------------------------------------------------------------
