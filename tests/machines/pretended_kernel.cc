@@ -117,6 +117,7 @@ PretendedKernel& pretended_kernel() {
 
 void run_on(unsigned cpu, unsigned mm_cid) {
   rseq.mm_cid = pretended_kernel().feature_size >= 28 ? mm_cid : 0;  // an old kernel leaves it alone
+  rseq.node_id = pretended_kernel().feature_size >= 24 ? pretended_kernel().node_of_cpu(cpu) : ~0u;
   rseq.cpu_id_start = cpu;
   rseq.cpu_id = static_cast<std::int32_t>(cpu);
 }

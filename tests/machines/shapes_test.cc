@@ -76,6 +76,14 @@ void sized(PretendedKernel& kernel) {
   kernel.alignment = alignment;
   kernel.registered = registered;
 }
+// NUMA nodes with the numbers 0, `step`, 2 * `step` and so on, of which the CPUs are by turns.
+template <unsigned count, unsigned step, unsigned features = 28>
+void nodes(PretendedKernel& kernel) {
+  plain<64, 32>(kernel);
+  kernel.feature_size = features;
+  for (unsigned i = 0; i < count; ++i) kernel.nodes.set(i * step);
+  kernel.node_of_cpu = [](unsigned cpu) { return cpu % count * step; };
+}
 template <std::size_t page>
 void paged(PretendedKernel& kernel) {
   plain<64, 8>(kernel);
@@ -113,6 +121,10 @@ const Shape kShapes[] = {
     {"__rseq_size 33, features 33", sized<33, 33, 64, 33>, each(0, 8)},  // glibc 2.41
     {"rseq not registered", [](PretendedKernel& kernel) { kernel.registers_rseq = false; }, each(0, 8), {}, false},
     {"membarrier refused", [](PretendedKernel& kernel) { kernel.has_membarrier = false; }, each(0, 64)},
+    {"4 nodes", nodes<4, 1>, each(0, 32)},
+    {"4 nodes, by cpu_id", nodes<4, 1, 20>, each(0, 32)},
+    {"nodes 0, 3 and 6", nodes<3, 3>, each(0, 32)},
+    {"24 nodes", nodes<24, 5>, each(0, 32)},
     {"pages of 16 KiB", paged<16384>, each(0, 8)},
     {"pages of 64 KiB", paged<65536>, each(0, 8)},
 };

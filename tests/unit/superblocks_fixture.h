@@ -26,11 +26,11 @@ class SuperblocksFixture : public testing::Test {
   void SetUp() override { make(); }
   void TearDown() override { kernel().reset(); }
 
-  void make() {
+  void make(unsigned nodes = 1) {
     kernel().reset();
     backing_ = std::make_unique<Backing>();
     superblocks_ = std::make_unique<Superblocks<TestEnv, Backing>>();
-    superblocks().init(&backing());
+    superblocks().init(&backing(), nodes);
     kept_.clear();
   }
   Backing& backing() { return *backing_; }
