@@ -8,8 +8,8 @@
 // foreign ones go back to their superblocks, where the CPU that cuts them finds them. So a line is shared for that
 // many frees at most.
 //
-// Where there are several NUMA nodes blocks also go home to their node. There the look is at all of a batch, and more often:
-// of the blocks that go from node to node few would be among the topmost.
+// Where there are several NUMA nodes blocks also go home to their node. There the look is at more blocks, and taken more
+// often: each of them is worth more, and of blocks that go from node to node few would be among the topmost.
 //
 // Bytes     home of a frame: the home that the slab which last held its superblock has for the class; written when a
 //           superblock is held. home of a slab, for each class: constant. For classes whose blocks share no line with
@@ -26,7 +26,8 @@ namespace freeway::homes {
 
 constexpr u32 kPatience = 64;
 constexpr unsigned kSentAtOnce = 4;  // blocks that are looked at
-constexpr u32 kNodePatience = 16;    // the first where there are several nodes
+constexpr u32 kNodePatience = 8;  // these two where there are several nodes
+constexpr unsigned kNodeSentAtOnce = 32;
 constexpr u32 kLine = 64;            // bytes of a cache line
 
 // Whether blocks of class `c` lie in one line with others of their superblock.

@@ -69,11 +69,11 @@ class Magazines {
     return access.push(c, word);
   }
 
-  // Frees the foreign ones of the topmost blocks to their superblocks, and those of other nodes in a batch (homes.h).
+  // Frees the foreign ones of the topmost blocks to their superblocks (homes.h).
   template <class Access>
   void send_home(const Access& access, Slab& home, unsigned c) {
     if (heap_->has_nodes())
-      send_topmost<kBatchMax>(access, home, c);
+      send_topmost<homes::kNodeSentAtOnce>(access, home, c);
     else
       send_topmost<homes::kSentAtOnce>(access, home, c);
   }
