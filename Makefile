@@ -38,7 +38,7 @@ products := --target freeway_shared freeway_static freeway_command
 # $(call test,preset): everything but what is labelled `long`; the last lines are ctest's own summary.
 test = ctest --preset $(1) -j $(JOBS) $(CTEST_ARGS)
 
-.PHONY: all run test test-programs prove matrix matrix-roots lint debug asan tsan fuzz aarch64 bench bench-quick peers attacks attack-costs install clean help
+.PHONY: all run test test-programs prove matrix matrix-roots numa lint debug asan tsan fuzz aarch64 bench bench-quick peers attacks attack-costs install clean help
 # Installing packages is a queue anyway; the parallel work is in the commands.
 .NOTPARALLEL:
 
@@ -71,6 +71,10 @@ matrix: packages-build packages-test packages-cross packages-matrix $(VENV)/.sta
 matrix-roots: packages-build packages-matrix $(VENV)/.stamp | build ## Debian 11, 12, 13 and sid: python3, perl, g++, git and php of each, on this kernel
 	@$(call build,release,$(products))
 	@FREEWAY_BUILD_DIR=build/release nice $(FREEWAY_PYTHON) -B tests/matrix/debian_roots.py
+
+numa: packages-build packages-test packages-cross $(VENV)/.stamp | build ## 32 CPUs in 4 NUMA nodes, emulated: which blocks lie on another node than who gets them; minutes
+	@$(call build,release,$(products))
+	@FREEWAY_BUILD_DIR=build/release nice $(FREEWAY_PYTHON) -B tests/machines/numa.py
 
 lint: packages-lint $(VENV)/.stamp ## check layers, memory-order labels, last touches, hygiene, references, the scripts
 	@$(FREEWAY_PYTHON) -m tools.lint
