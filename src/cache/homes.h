@@ -27,7 +27,7 @@ namespace freeway::homes {
 constexpr u32 kPatience = 64;
 constexpr unsigned kSentAtOnce = 4;  // blocks that are looked at
 constexpr u32 kNodePatience = 8;  // these two where there are several nodes
-constexpr unsigned kNodeSentAtOnce = 32;
+constexpr unsigned kNodeSentAtOnce = 64;
 constexpr u32 kLine = 64;            // bytes of a cache line
 
 // Whether blocks of class `c` lie in one line with others of their superblock.

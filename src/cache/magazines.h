@@ -111,6 +111,7 @@ class Magazines {
   // send_home, looking at so many blocks.
   template <unsigned kLooked, class Access>
   FREEWAY_NOINLINE void send_topmost(const Access& access, Slab& home, unsigned c) {
+    static_assert(kLooked <= kBatchMax);
     home.patience.store_relaxed(kLooked == homes::kSentAtOnce ? homes::kPatience : homes::kNodePatience);
     void* blocks[kLooked];
     const unsigned got = access.pop_batch(c, blocks, kLooked);

@@ -35,7 +35,7 @@ class PartialLists {
   unsigned place_of(unsigned number) const { return number % nodes_; }
 
   template <class Links>
-  void push(unsigned c, unsigned node, u32 d, Links&& links) {
+  void put(unsigned c, unsigned node, u32 d, Links&& links) {
     OfNode& of = at(c, node);
     if (has_nodes()) of.listed.fetch_add_relaxed(1);
     of.lists[target()].push(d, links);

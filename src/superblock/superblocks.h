@@ -289,7 +289,7 @@ class Superblocks {
   auto links() {
     return [this](u32 index) -> auto& { return backing_->descriptor(index).link; };
   }
-  void list(unsigned c, unsigned node, u32 d) { partial_.push(c, node, d, links()); }
+  void list(unsigned c, unsigned node, u32 d) { partial_.put(c, node, d, links()); }
   void recycle(unsigned c, u32 d) { partial_.recycle(c, d, links()); }
 
   // The duty of the freer whose step made the anchor `now` = EMPTY: the span is his, the descriptor only if he gets U;

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Runs numa_program.cc in an emulated machine of 32 CPUs and 4 NUMA nodes: which blocks lie on another node than the thread
-that gets them.
+"""Runs numa_program.cc in an emulated machine of 32 CPUs and 4 NUMA nodes: blocks on another node than who gets them.
 
     numa.py                         with the static library of the build
     numa.py before.a after.a ...    with each of these, and a table
     numa.py cpu_id ...              under that kernel alone (many_cpus.py)
 
-Without hardware's help such a machine's times say nothing; where its memory lies is as it would be. Fails if more blocks
-lie elsewhere than LIMITS allow; the exit status is 77 (skipped) where a tool or the network is missing.
+Without hardware's help such a machine's times say nothing; where its memory lies is as it would be. Fails if more
+blocks lie elsewhere than LIMITS allow; the exit status is 77 (skipped) where a tool or the network is missing.
 """
 
 from __future__ import annotations
@@ -20,7 +19,18 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # tests/
-from emulated import ROOT, SKIPPED, Kind, Machine, MissingError, boot, can_boot, folder, initial_file_system, require_tools
+from emulated import (
+    ROOT,
+    SKIPPED,
+    Kind,
+    Machine,
+    MissingError,
+    boot,
+    can_boot,
+    folder,
+    initial_file_system,
+    require_tools,
+)
 from many_cpus import KIND, MACHINES
 from proof import proof
 
@@ -29,14 +39,11 @@ BOOT_TIMEOUT_S = 900
 # Huge pages, the kernel's default, would have blocks of several nodes in them.
 SETTINGS = "no_timer_check transparent_hugepage=never"
 # Debian 12's qemu garbles the processor's flags after `cmpxchg16b` now and then, which newer kernels use a lot.
-SOUND_KIND = Kind(
-    KIND.architecture,
-    KIND.emulator,
-    tuple("qemu64,-cx16" if each == "qemu64" else each for each in KIND.options),
-    KIND.console,
-)
-# Of the blocks that are looked at, in percent.
-LIMITS = {"local": 2.0, "exchange": 40.0, "next node": 10.0}
+OPTIONS = tuple("qemu64,-cx16" if each == "qemu64" else each for each in KIND.options)
+SOUND_KIND = Kind(KIND.architecture, KIND.emulator, OPTIONS, KIND.console)
+# Of the blocks that are looked at, in percent. Under the emulator which thread comes when differs from run to run; without
+# lists and homes by node `exchange` has about 50, `next node` 64.
+LIMITS = {"local": 25.0, "exchange": 40.0, "next node": 40.0}
 
 NAMES = {machine.name for machine in MACHINES}
 Figures = dict[str, tuple[int, int, int]]  # workload -> blocks, of these elsewhere, KiB
