@@ -34,8 +34,8 @@ HEAD = """\
 
 What {columns} allocators do about typical errors of programs with their heap, and about attacks that begin with such
 an error. One small program an attack ([tests/attacks](../tests/attacks/README.md)), each with blocks of {sizes} bytes
-(overflows: of more sizes): **the worst that was seen is in the table**. In brackets: in how many of 100 tries, where it was not
-in all of them.
+(overflows: of more sizes): **the worst that was seen is in the table**. In brackets: in how many of 100 tries, where
+it was not in all of them.
 
 - **at once**: the wrong call itself ends the program, before it has changed anything
 - **late**: a later call ends it
