@@ -120,14 +120,14 @@ class Magazines {
     unsigned sent = 0, kept = 0;
     for (unsigned i = 0; i < got; ++i) {
       void* block = slots::block_of(reinterpret_cast<u64>(blocks[i]));
-      if (heap_->is_foreign(home, c, block) && (i < homes::kSentAtOnce || heap_->is_away(home, c, block)))
-        foreign[sent++] = block;
-      else
-        blocks[kept++] = blocks[i];
+      const bool goes = heap_->is_foreign(home, c, block) && (i < homes::kSentAtOnce || heap_->is_away(home, c, block));
+      if (goes) foreign[sent++] = block;
+      if (!goes || Heap::Env::mutant("sent home and kept")) blocks[kept++] = blocks[i];
     }
     const unsigned left = kept - access.push_batch(c, blocks, kept);
     slots::to_blocks(blocks, left);
-    if (left > 0) flush(c, blocks, left);  // other threads have filled it
+    // Other threads may have filled it.
+    if (left > 0 && !Heap::Env::mutant("kept blocks that do not fit are forgotten")) flush(c, blocks, left);
     if (sent > 0) flush(c, foreign, sent);
   }
 

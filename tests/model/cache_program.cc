@@ -25,6 +25,7 @@ void reset(Slab& slab) {
   slab.capacity[c].store_relaxed(kMagazines[c].small);
   slab.refills_seen[c].store_relaxed(0);
   slab.grown_bytes.store_relaxed(0);
+  slab.patience.store_relaxed(0);
   std::memset(static_cast<void*>(&slab.counters[c]), 0, sizeof(slab.counters[c]));
   for (u64 at = 0; at < kMagazines[c].small + 2; ++at) slab.small[kMagazines[c].small_at - 1 + at].store_relaxed(0);
   for (u64 at = 0; at < kMagazines[c].big + 2; ++at) slab.big[kMagazines[c].big_at - 1 + at].store_relaxed(0);
@@ -160,6 +161,10 @@ Place CacheProgram::place_of(unsigned, const SizeClass&, void* block) {
   return {d, index};
 }
 
+bool CacheProgram::is_foreign(const Slab&, unsigned, const void* block) {
+  return world->backing_.shape.block_at(reinterpret_cast<uptr>(block)) == 1;
+}
+
 void CacheProgram::free_group(unsigned c, const SizeClass& k, const Group& group, void* block) {
   const uptr span = k.span_of(reinterpret_cast<uptr>(block));
   const u64 twice = superblocks_.free_group(c, group.descriptor(), span, group.word(), group.mask);
@@ -293,6 +298,15 @@ void CacheProgram::release(Hands& mine, void* block) {
   if (!done) magazines_.flush(kCacheClass, &block, 1);
 }
 
+void CacheProgram::send_home(Hands& mine) {
+  if (script_.mode == CacheMode::kSections) {
+    Slab* home = own_slab(mine.cpu);
+    if (home != nullptr) magazines_.send_home(SectionAccess(*this, mine.cpu), use(home), kCacheClass);
+  } else {
+    with_claimed(mine, [&](const ClaimedSlab& access, Slab& home) { magazines_.send_home(access, home, kCacheClass); });
+  }
+}
+
 void CacheProgram::drain(Hands&) {
   if (script_.mode == CacheMode::kSections) {
     const auto interrupt = [] {
@@ -399,6 +413,9 @@ void CacheProgram::act(char move, Hands& mine) {
       break;
     case 'f':
       if (mine.from < mine.to) release(mine, give(mine));
+      break;
+    case 'h':
+      send_home(mine);
       break;
     case 'd':
       drain(mine);

@@ -11,6 +11,7 @@
 //           address that it yields
 // Scripts   one letter an action:
 //             m malloc    f free the oldest block    > go to the other CPU
+//             h send home: the second block of each superblock is foreign to all
 //             d drain: empty a slab that another may be using, the first that there is; D where membarrier is refused
 //             c claim a slab, or enter the own, and stay in it         u malloc, v free in it         r release it
 //             a look at a slab, as accounts do
@@ -96,7 +97,7 @@ class CacheProgram {
   Place place_of(unsigned c, const SizeClass& k, void* block);
   void free_group(unsigned c, const SizeClass& k, const Group& group, void* block);
   static bool is_far(uptr) { return false; }
-  static bool is_foreign(const Slab&, unsigned, const void* block) { return reinterpret_cast<uptr>(block) % 2 == 0; }
+  static bool is_foreign(const Slab&, unsigned, const void* block);
   static bool has_nodes() { return false; }
   static bool is_away(const Slab&, unsigned, const void*) { return false; }
   static void settle_home(const Slab&, unsigned, u32) {}
@@ -135,6 +136,7 @@ class CacheProgram {
   Slab* new_slab();
   Slab* settle(Hands& mine);
   Slab& use(Slab* slab);
+  void send_home(Hands& mine);
   void drain(Hands& mine);
   void drain_own(Hands& mine);
   process::Claimant who();

@@ -46,7 +46,9 @@ std::vector<Scenario> by_hand() {
       scenario("mmm0", 1, 3, "m", "f", "d"),  scenario("m", 1, 3, "m", "m", "m"),
       scenario("mm01", 2, 2, "f", "f", "d"),  scenario("mmmm0000", 1, 3, "ffff", "d"),
       scenario("mmmm00", 2, 3, "cuvvr", "d"), scenario("mmm0", 2, 3, "cum", "fd"),
-      scenario("", 1, 3, "m", "a"),
+      scenario("", 1, 3, "m", "a"),           scenario("mmm01", 1, 3, "fh", "fh"),
+      scenario("mmm0", 1, 3, "fh", "m"),      scenario("mmm0", 2, 3, "fh", "d"),
+      scenario("mmm0", 1, 3, "ffh", "h"),     scenario("mmmm00", 1, 3, "ffh", "mf"),
   };
 }
 
@@ -115,7 +117,8 @@ TEST(ClaimedSlabsModel, DISABLED_PromisesHoldForEveryThreeScripts) {
 
 TEST(ClaimedSlabsMutants, AreCaught) {
   for (const char* mutant :
-       {"held slabs are claimed", "claimed by a store", "released before it is used", "closed before it is empty"})
+       {"held slabs are claimed", "claimed by a store", "released before it is used", "closed before it is empty",
+        "sent home and kept"})
     expect_mutant_caught(by_hand(), mutant);
 }
 TEST(ClaimedSlabsMutants, TakingOverFromOneself) { expect_mutant_caught(forks(), "the epoch alone decides"); }

@@ -46,7 +46,9 @@ std::vector<Scenario> by_hand() {
       scenario(kTwo, 0, ">mm0", 2, "f", "d"),      scenario(kTwo, 0, "", 3, "m", "a"),
       scenario(kTwo, 1, "mm", 3, "d", "d"),        scenario(kTwo, 0, "mmm0", 3, "f>m", "d"),
       scenario(kOne, 0, "mm01", 3, "f", "f", "a"), scenario(kTwo, 0, "mm0", 3, "f", "D"),
-      scenario(kTwo, 1, "m", 3, "m", "D"),
+      scenario(kTwo, 1, "m", 3, "m", "D"),         scenario(kTwo, 0, "mmm00", 3, "ffh", "d"),
+      scenario(kOne, 0, "mmm00", 3, "ffh", "m"),   scenario(kOne, 0, "mmm001", 3, "ffh", "f"),
+      scenario(kOne, 0, "mmmmmmffff11", 3, "h", "ff"),
   };
 }
 
@@ -104,7 +106,8 @@ TEST(CpuSlabsMutants, AreCaught) {
   for (const char* mutant :
        {"sections are not interrupted", "nobody's word is heeded", "held beside the current one",
         "the current superblock is looked at, not taken", "put over the current superblock",
-        "refused is taken for done", "what does not fit is forgotten", "closed before it is empty"})
+        "refused is taken for done", "what does not fit is forgotten", "closed before it is empty",
+        "sent home and kept", "kept blocks that do not fit are forgotten"})
     expect_mutant_caught(by_hand(), mutant);
   expect_mutant_caught(forks(), "always a new slab");
 }

@@ -43,7 +43,8 @@ std::vector<Scenario> by_hand() {
       scenario("mm0", 1, 3, "f", "d"),  scenario("m", 1, 3, "m", "d"),    scenario("m0", 1, 3, "df", ""),
       scenario("m", 1, 3, "", "mm"),    scenario("m", 1, 3, "m", "Km"),   scenario("", 1, 3, "m", "a"),
       scenario("m", 2, 3, "d", "m"),    scenario("m", 1, 3, "cu", "m"),   scenario("m", 1, 3, "cumr", ""),
-      scenario("m", 1, 3, "", "d", "m"),
+      scenario("m", 1, 3, "", "d", "m"), scenario("mmm0", 1, 3, "fh", "m"), scenario("mmm00", 1, 3, "ffh", "d"),
+      scenario("mmm01", 2, 3, "fh", "fh"),
   };
 }
 
@@ -86,7 +87,7 @@ TEST(OwnedSlabsModel, DISABLED_OthersFinishWhenAThreadStopsForEver) { expect_oth
 
 TEST(OwnedSlabsMutants, AreCaught) {
   for (const char* mutant : {"no barrier", "inside is read before the mark", "the owner does not look",
-                             "inside is said too late", "revoked from inside"})
+                             "inside is said too late", "revoked from inside", "sent home and kept"})
     expect_mutant_caught(by_hand(), mutant);
 }
 TEST(OwnedSlabsMutants, TakingOverFromOneself) { expect_mutant_caught(forks(), "the epoch alone decides"); }
