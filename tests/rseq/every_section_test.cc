@@ -16,7 +16,8 @@
 // instruction.
 //
 // Where the kernel offers mm_cid the sections that go by cpu_id are not in use: a second case starts the program again
-// with AT_RSEQ_FEATURE_SIZE lowered to that of an older kernel.
+// with AT_RSEQ_FEATURE_SIZE lowered to that of an older kernel. The checked sections are in use with FREEWAY_HARDEN=1, and
+// then the others' twins are not.
 #include <pthread.h>
 #include <sched.h>
 #include <sys/auxv.h>
@@ -297,12 +298,20 @@ void no_longer_alone_anywhere() {
   freeway::test::proof("sections", "alone, then another thread is made", "interruptions", boundaries);
 }
 
-// By the names of the descriptors: the fast paths exist once for each kind of index, everything else serves both.
+bool hardened() {
+  const char* const level = ::getenv("FREEWAY_HARDEN");
+  return level != nullptr && std::strcmp(level, "1") == 0;
+}
+
+// By the names of the descriptors: the fast paths exist once for each kind of index, and all that once more checked;
+// everything else serves all of them.
 bool in_use(const RestartableSection& section) {
   const bool by_cpu_id = ends_with(section.name, "_by_cpu");
   const bool has_twin = std::any_of(text.sections.begin(), text.sections.end(), [&](const RestartableSection& other) {
     return other.name == section.name + "_by_cpu";
   });
+  const bool is_checked = section.name.find("_checked_") != std::string::npos;
+  if ((by_cpu_id || has_twin) && is_checked != hardened()) return false;
   return goes_by_mm_cid() ? !by_cpu_id : !has_twin;
 }
 
