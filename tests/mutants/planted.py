@@ -28,6 +28,11 @@ def handler_at_every_instruction(case: str, of_symbols: str, rseq: bool = True) 
 
 
 SECTIONS = Killer("tests/rseq/rseq_every_section_test", (), ("FREEWAY_RSEQ=1",))
+CHECKED_SECTIONS = Killer(
+    "tests/rseq/rseq_every_section_test",
+    ("--only", "every_section"),
+    ("FREEWAY_RSEQ=1", "FREEWAY_HARDEN=1"),
+)
 FIRST_CALL = Killer(
     "tests/signal/signal_first_call_test",
     ("--only", "first_call_and_a_handler_allocates", "--seconds", "20"),
@@ -40,6 +45,8 @@ OWN_RSEQ = Killer(
     ("FREEWAY_RSEQ=1", "GLIBC_TUNABLES=glibc.pthread.rseq=0"),
 )
 PARKED = Killer("tests/stall/stall_park_test", ("--seconds", "1"), ("FREEWAY_RSEQ=0",))
+FALSE_SHARING = Killer("tests/stress/stress_false_sharing", (), ("FREEWAY_RSEQ=1",))
+FALSE_SHARING_OWNED = Killer("tests/stress/stress_false_sharing", (), ("FREEWAY_RSEQ=0",))
 ALIGNED = Killer("tests/abi/abi_functions", (), ("FREEWAY_RSEQ=1",))
 
 
@@ -61,12 +68,12 @@ MUTANTS = (
         "free: the commit before the block is in its slot",
         "arch/x86_64/fast_path.S",
         """    mov     [rax], rdi                                  // [6]
-    add     qword ptr [rsi + rcx*8], 8                  // [7]
-.Lpost_free:
+    add     qword ptr [rsi + rcx*8], 8
+.Lpost_\\name:
 """,
         """    add     qword ptr [rsi + rcx*8], 8
     mov     [rax], rdi
-.Lpost_free:
+.Lpost_\\name:
 """,
         SECTIONS,
         only_on="x86_64",
@@ -284,5 +291,52 @@ MUTANTS = (
         "FREEWAY_UNLIKELY(own.inside.load_relaxed() != 0)) return nullptr;",
         "false) return nullptr;",
         handler_at_every_instruction("handler_allocates", "freeway_malloc_slow", rseq=False),
+    ),
+    Mutant(
+        "births: the tag is set before the block is the caller's",
+        "arch/x86_64/fast_path.S",
+        """    sub     qword ptr [rsi + rcx*8], 8                  // [6]
+.Lpost_\\name:
+  .if \\checked
+    BIRTH   rdx, rax, r8
+    lea     ecx, [rax + 1]
+    mov     [rdx], cl
+  .endif
+""",
+        """  .if \\checked
+    BIRTH   rdx, rax, r8
+    lea     r10d, [rax + 1]
+    mov     [rdx], r10b
+  .endif
+    sub     qword ptr [rsi + rcx*8], 8
+.Lpost_\\name:
+""",
+        CHECKED_SECTIONS,
+        only_on="x86_64",
+    ),
+    Mutant(
+        "births: a freed block stays live",
+        "arch/x86_64/fast_path.S",
+        """    mov     byte ptr [r9], 0
+""",
+        """""",
+        CHECKED_SECTIONS,
+        only_on="x86_64",
+    ),
+    Mutant(
+        "homes: foreign blocks are counted and never sent",
+        "arch/x86_64/fast_path.S",
+        """    js      freeway_send_home
+""",
+        """""",
+        FALSE_SHARING,
+        only_on="x86_64",
+    ),
+    Mutant(
+        "homes: the owned slabs' patience has no end",
+        "cache/homes.h",
+        "  return left > kPatience;\n",
+        "  return false;\n",
+        FALSE_SHARING_OWNED,
     ),
 )

@@ -89,7 +89,10 @@ inline bool belongs_to_another_form(const Site& site) {
   const bool lifo = order != nullptr && std::strcmp(order, "lifo") == 0;
   const bool of_owned_slabs = name.starts_with("owned.") || name == "heap.owned";
   const bool of_cpus = name.starts_with("drain.") || name == "heap.seized" || name == "heap.installed";
-  if (freeway::test::on_flagship()) return rseq_mode() ? of_owned_slabs : of_cpus;
+  const char* const harden = std::getenv("FREEWAY_HARDEN");
+  const bool has_births = harden != nullptr && std::strcmp(harden, "1") == 0;
+  if (freeway::test::on_flagship() && name == "births.leaf" && !has_births) return true;  // blocks of further arenas
+  if (freeway::test::on_flagship()) return rseq_mode() || has_births ? of_owned_slabs : of_cpus;
   // The layers that all share are the flagship's matter.
   if (!site.file.starts_with("engine/") && !site.file.starts_with("sync/")) return true;
   if (site.file == "engine/lfmalloc/protection.h") return rseq_mode();  // hashed heaps, and CPUs' heaps
