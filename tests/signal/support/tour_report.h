@@ -42,7 +42,8 @@ inline bool begins_with_any(const std::string& name, std::initializer_list<const
 
 // `name` is demangled.
 inline bool on_fast_path(const std::string& name) {
-  if (begins_with_any(name, {"freeway_rseq_", "freeway_alone_", "freeway_malloc_slow", "freeway_free_slow"}))
+  if (begins_with_any(name, {"freeway_rseq_", "freeway_alone_", "freeway_malloc_slow", "freeway_free_slow", "freeway_free_full",
+                             "freeway_send_home"}))
     return false;
   if (name.find("::") == std::string::npos || begins_with_any(name, {"operator "})) return true;
   for (const char* inner :
@@ -75,6 +76,7 @@ inline bool is_outside_of_calls(const std::string& name) {
                            "::mode(",
                            "fill_tables",
                            "decide_mode",
+                           "place_births",
                            "::start(",
                            "Substrate::start",
                            "throw_bad_alloc",
