@@ -20,6 +20,7 @@ BASE = "glibc"
 ABOUT = {
     "freeway": "as it is by default",
     "freeway-harden": "`FREEWAY_HARDEN=1`",
+    "freeway-harden-2": "`FREEWAY_HARDEN=2`",
     "glibc": "as programs have it by themselves",
     "scudo": "LLVM's, default options, without GWP-ASan",
     "scudo-quarantine": "the same with a quarantine of 256 KiB, 64 KiB a thread",
