@@ -41,8 +41,8 @@ SETTINGS = "no_timer_check transparent_hugepage=never"
 # Debian 12's qemu garbles the processor's flags after `cmpxchg16b` now and then, which newer kernels use a lot.
 OPTIONS = tuple("qemu64,-cx16" if each == "qemu64" else each for each in KIND.options)
 SOUND_KIND = Kind(KIND.architecture, KIND.emulator, OPTIONS, KIND.console)
-# Of the blocks that are looked at, in percent. Under the emulator which thread comes when differs from run to run; without
-# lists and homes by node `exchange` has about 50, `next node` 64.
+# Of the blocks that are looked at, in percent. Which thread comes when differs from run to run; without lists and homes
+# by node `exchange` has about 50, `next node` 64.
 LIMITS = {"local": 25.0, "exchange": 40.0, "next node": 40.0}
 
 NAMES = {machine.name for machine in MACHINES}
