@@ -28,11 +28,11 @@ class PartialLists {
   static constexpr u32 kKeptShare = 8;
 
   // Once (or again with the same), before anything else. `nodes`: 1, or what is above all their numbers.
-  void init(unsigned nodes) { nodes_ = nodes < kMostNodes ? nodes : kMostNodes; }
-  unsigned nodes() const { return nodes_; }
-  bool has_nodes() const { return nodes_ > 1; }
+  void init(unsigned nodes) { more_ = (nodes < kMostNodes ? nodes : kMostNodes) - 1; }
+  unsigned nodes() const { return more_ + 1; }
+  bool has_nodes() const { return more_ != 0; }
   // Which lists the kernel's node `number` has.
-  unsigned place_of(unsigned number) const { return number % nodes_; }
+  unsigned place_of(unsigned number) const { return number % nodes(); }
 
   template <class Links>
   void put(unsigned c, unsigned node, u32 d, Links&& links) {
@@ -76,7 +76,7 @@ class PartialLists {
   // For audits, while nobody else moves: calls f(stack, whether it is the pool) for the lists and the pool of class c.
   template <class F>
   void each_stack(unsigned c, F&& f) {
-    for (unsigned node = 0; node < nodes_; ++node)
+    for (unsigned node = 0; node < nodes(); ++node)
       for (auto& list : at(c, node).lists) f(list, false);
     f(pools_[c].pool, true);
   }
@@ -95,7 +95,7 @@ class PartialLists {
   const OfNode& at(unsigned c, unsigned node) const { return node == 0 ? pools_[c] : others_[node - 1][c]; }
   unsigned target() const { return target_.load_relaxed() & 1; }
 
-  unsigned nodes_ = 1;
+  unsigned more_ = 0;  // nodes but the first: what is all zero takes no room in the library's file
   typename Env::template Atomic<unsigned> target_;
   Pool pools_[kClassCount];  // with the lists of node 0, so that one line has all where there is one node
   OfNode others_[kMostNodes - 1][kClassCount];
