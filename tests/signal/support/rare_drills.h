@@ -16,9 +16,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <ctime>
+#include <vector>
 
+#include "cpu_affinity.h"
 #include "signal/support/block_mix.h"
 #include "signal/support/heap_account.h"
 
@@ -29,7 +32,7 @@ class RareDrills {
   // `in_hand`: what a jump out of a call would lose now, in bytes.
   explicit RareDrills(volatile size_t& in_hand) : in_hand_(in_hand) {}
 
-  static constexpr size_t kCount = 9;
+  static constexpr size_t kCount = 10;
 
   void run(size_t drill) {
     switch (drill) {
@@ -52,6 +55,8 @@ class RareDrills {
         return slab_of_another_thread();
       case 7:
         return beyond_the_watermark();
+      case 8:
+        return foreign_blocks();
       default:
         return many_superblocks();
     }
@@ -273,24 +278,47 @@ class RareDrills {
 
   // Its slab is there, with blocks in it, and is emptied by this thread.
   void slab_of_another_thread() {
-    static std::atomic<bool> done;
-    done = false;
-    pthread_t thread;
-    const auto work = [](void*) -> void* {
+    in_another_slab([](RareDrills&) {
       void* blocks[200];
       for (size_t i = 0; i < std::size(blocks); i++) blocks[i] = ::malloc(16 + 50 * i);
       for (void* block : blocks) ::free(block);
-      done = true;
-      return nullptr;
-    };
-    require(::pthread_create(&thread, nullptr, work, nullptr) == 0, "no thread");
-    while (!done) {
-    }  // running at the same time, the two have different slabs
-    ::pthread_join(thread, nullptr);
+    });
     trims();
   }
 
+  // Small ones, which share lines with their neighbours: of those freed here some go home now and then.
+  void foreign_blocks() {
+    constexpr size_t kMany = 900, kBytes = 48;
+    in_another_slab([](RareDrills& self) {
+      for (size_t i = 0; i < kMany; i++) self.blocks_[i] = ::malloc(kBytes);
+    });
+    for (size_t i = 0; i < kMany; i++) drop(blocks_[i], kBytes);
+  }
+
+  void in_another_slab(void (*work)(RareDrills&)) {
+    work_ = work;
+    done_ = false;
+    pthread_t thread;
+    const std::vector<int> cpus = usable_cpus();
+    here_ = cpus.front(), there_ = cpus.back();
+    stay_on(here_);
+    const auto life = [](void* argument) -> void* {
+      auto& self = *static_cast<RareDrills*>(argument);
+      stay_on(self.there_);
+      self.work_(self);
+      self.done_ = true;
+      return nullptr;
+    };
+    require(::pthread_create(&thread, nullptr, life, this) == 0, "no thread");
+    while (!done_ && here_ != there_) {
+    }  // running at the same time, the two have different slabs
+    ::pthread_join(thread, nullptr);
+  }
+
   volatile size_t& in_hand_;
+  void (*work_)(RareDrills&) = nullptr;
+  std::atomic<bool> done_{false};
+  int here_ = 0, there_ = 0;  // CPUs
   uintptr_t first_ = 0;
   void* blocks_[kMostBlocks];
 };
