@@ -21,9 +21,10 @@
 // Orders    the byte goes where the block goes: what makes the block another's makes the byte his. A program may hand a block
 //           to another thread by a relaxed store; where processors reorder stores, free may then come before the tag is
 //           seen: so who finds 0 makes all processors agree (membarrier) and looks again before he complains
+//           (A second free behind such a hand-over may be missed: the order of the byte's values is nobody's then)
 //           [R1] publishes a leaf; [A1] sees it
 // Progress  wait-free (publishing a leaf, growing: lock-free)     Lost if killed: the block in hand; an unpublished leaf
-// Checked   tests/model/births_model.cc, tests/unit/births_test.cc, tests/abi/bad_input_test.cc
+// Checked   tests/model/births_model.cc, births_leaves_model.cc, tests/unit/births_test.cc, tests/abi/bad_input_test.cc
 #pragma once
 
 #include "base/compiler.h"

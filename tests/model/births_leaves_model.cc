@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// births_leaves_model.cc: the leaves of src/birth/births.h in all executions of small programs: the bytes of far blocks,
+// births_leaves_model.cc: the leaves of src/birth/births.h in all executions of small programs: far blocks' bytes,
 // whose memory whoever needs it first gets from the kernel and publishes.
 //
 // World     a span for each thread, all in one gigabyte; three leaves, which hold garbage until the mapping thread has

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// births_model.cc: the moves of src/birth/births.h in all executions of small programs: a byte for each block says whether
-// it is live, written by plain stores of whoever has the block in hand. Leaves: births_leaves_model.cc.
+// births_model.cc: the moves of src/birth/births.h in all executions of small programs: a byte for each block says
+// whether it is live, written by plain stores of whoever has the block in hand. Leaves: births_leaves_model.cc.
 //
 // World     two blocks, in a heap's word (taken by CAS, given by OR: a bitmap) or in the words of two CPUs that are changed
 //           in restartable sections (magazines); threads that have blocks; mail

@@ -115,6 +115,8 @@ void Heap::decide_mode() {
   const Options& options = substrate_->options();
   const process::Rseq found = find_rseq(options, substrate_->id_bound());
   const Mode wanted = !found.registered ? kClaimed : found.is_own ? kOwnRseq : kRseq;
+  // Before the mode: no far block is marked in a CPU's slab then that an unchecked path will pop (cache/slots.h).
+  no_births_.store_relaxed(options.harden != 1);
   const u64 mode = mode_.get([wanted] { return wanted; }, [](u64) {});
   const process::Rseq rseq = mode == kOwnRseq ? process::own_rseq() : process::rseq();  // the same for all who start
   const bool on = mode != kClaimed;
@@ -126,7 +128,6 @@ void Heap::decide_mode() {
     if (options.harden == 0 && process::can_make_barriers()) owned_.init(4 * substrate_->cpus());
   }
 
-  no_births_.store_relaxed(options.harden != 1);
   const std::size_t frames = substrate_->frames().primary().bytes() / kFrameSize;
   if (options.harden == 1 && on) freeway_hot.checked = frames;
   if (options.harden != 0 || !on) return;  // the limits stay 0
