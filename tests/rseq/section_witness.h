@@ -5,9 +5,9 @@
 // since nothing was committed. Breakpoints on the function's first instruction (where the state is written down), on
 // the instruction itself, and on the abort address. One thread; x86-64 only.
 //
-// State     of every slab that is installed: tops, current superblocks, capacities, the blocks in the magazines and how
-//           much room is above them. What lies above is nobody's yet: sections prepare it before they commit. Of a
-//           section on bitmap words (arch/alone.h): the words
+// State     of every slab that is installed: tops, current superblocks, capacities, the blocks in the magazines (with
+//           their birth bytes, where there are any) and how much room is above them. What lies above is nobody's yet:
+//           sections prepare it before they commit. Of a section on bitmap words (arch/alone.h): the words
 // Aborts    the kernel also aborts a section when the thread is preempted: such aborts are told by its context switches
 #ifndef FREEWAY_TESTS_RSEQ_SECTION_WITNESS_H
 #define FREEWAY_TESTS_RSEQ_SECTION_WITNESS_H
@@ -44,7 +44,7 @@ class State {
   void add_slabs(uintptr_t hot) {
     for (size_t id = 0; id < HOT_IDS; id++) {
       const uint64_t slab = word_at(hot + HOT_SLAB_OF + 8 * id);
-      if (slab != 0 && slab != word_at(hot + HOT_NULL_SLAB)) add_slab(*reinterpret_cast<const freeway::Slab*>(slab));
+      if (slab != 0 && slab != word_at(hot + HOT_NULL_SLAB)) add_slab(hot, *reinterpret_cast<const freeway::Slab*>(slab));
     }
   }
 
@@ -52,18 +52,28 @@ class State {
   static constexpr size_t kMost = 1 << 16;
   static uint64_t word_at(uint64_t address) { return *reinterpret_cast<const volatile uint64_t*>(address); }
 
-  void add_slab(const freeway::Slab& slab) {
+  void add_slab(uintptr_t hot, const freeway::Slab& slab) {
+    const bool checked = word_at(hot + HOT_CHECKED) != 0;
     for (unsigned c = 0; c < freeway::Slab::kClasses; c++) {
       add(slab.current[c].load_relaxed());
       add(slab.capacity[c].load_relaxed());
       const uint64_t top = slab.top[c].load_relaxed();
       add(top);
       if (top == 0) continue;
-      for (uint64_t at = top - 8; word_at(at) != 0; at -= 8) add(word_at(at));
+      for (uint64_t at = top - 8; word_at(at) != 0; at -= 8) {
+        add(word_at(at));
+        if (checked && static_cast<int64_t>(word_at(at)) > 0) add(birth_of(hot, c, word_at(at)));
+      }
       uint64_t end = top;
       while (word_at(end) != 0) end += 8;
       add(end);
     }
+  }
+
+  // The byte that says whether a block is live; see src/birth/births.h.
+  static uint64_t birth_of(uintptr_t hot, unsigned c, uint64_t block) {
+    const uint64_t scaled = block * word_at(hot + HOT_BIRTH_SCALE + 8 * c) >> 8;
+    return *reinterpret_cast<const volatile unsigned char*>(word_at(hot + HOT_BIRTH_BASE + 8 * c) + scaled);
   }
 
   size_t count_ = 0;

@@ -166,7 +166,8 @@ class Auditor {
     for (uptr frame = span; frame < span + k.span_bytes(); frame += kFrameSize) {
       if (map.get(frame).bits != FrameInfo::small(index).bits)
         error("frame that its superblock does not own, address", frame);
-      if (heap_.substrate().frames().primary().contains(frame) && (map.class_byte(frame) != known || (known != c && known != 0)))
+      if (!heap_.substrate().frames().primary().contains(frame)) continue;
+      if (map.class_byte(frame) != known || (known != c && known != 0))
         error("frame whose size class is not its superblock's, address", frame);
     }
   }
