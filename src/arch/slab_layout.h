@@ -36,6 +36,7 @@
 // A slab, from its start: the words `top` of 64 classes, then:
 #define SLAB_HOME 512      // a byte for each class
 #define SLAB_PATIENCE 576  // foreign frees until blocks are sent home
+#define SLAB_REST 584      // the word `top` of each class's magazine of blocks that rest (cache/quarantine.h)
 
 // struct rseq of the kernel.
 #define RSEQ_CPU_ID 4    // negative: this thread is not registered

@@ -89,6 +89,22 @@ class Magazines {
     free_groups(c, groups, blocks);
   }
 
+  // Pushes blocks of one superblock so that the first is popped first; what does not fit is freed.
+  template <class Access>
+  void load(const Access& access, unsigned c, void** blocks, unsigned count) {
+    Heap::Env::step("magazine.loading");
+    if (count > 0 && heap_->is_far(reinterpret_cast<uptr>(blocks[0]))) slots::to_far(blocks, count);
+    load_slots(access, c, blocks, count);
+  }
+  // The same for slots of any superblocks.
+  template <class Access>
+  void load_slots(const Access& access, unsigned c, void** blocks, unsigned count) {
+    unsigned left = count - access.push_batch(c, blocks, count);
+    if (left > 0 && open(access, c)) left -= access.push_batch(c, blocks, left);
+    slots::to_blocks(blocks, left);
+    if (left > 0 && !Heap::Env::mutant("what does not fit is forgotten")) flush(c, blocks, left);
+  }
+
   // Empties a slab that the caller has to himself, and closes its magazines.
   void empty(Slab& slab) {
     for (unsigned c = 1; c < kClassCount; ++c) empty_class(slab, c);
@@ -208,18 +224,7 @@ class Magazines {
     }
   }
 
-  // Pushes blocks of one superblock so that the lowest is popped first; what does not fit is freed.
-  template <class Access>
-  void load(const Access& access, unsigned c, void** blocks, unsigned count) {
-    Heap::Env::step("magazine.loading");
-    if (count > 0 && heap_->is_far(reinterpret_cast<uptr>(blocks[0]))) slots::to_far(blocks, count);
-    unsigned left = count - access.push_batch(c, blocks, count);
-    if (left > 0 && open(access, c)) left -= access.push_batch(c, blocks, left);
-    slots::to_blocks(blocks, left);
-    if (left > 0 && !Heap::Env::mutant("what does not fit is forgotten")) flush(c, blocks, left);
-  }
-
-  // The same for blocks side by side, the first at `lowest`. `room`: for the addresses of those that do not fit.
+  // As load, for blocks side by side, the first at `lowest`. `room`: for the addresses of those that do not fit.
   template <class Access>
   void load_run(const Access& access, unsigned c, uptr lowest, unsigned count, void** room) {
     Heap::Env::step("magazine.loading");

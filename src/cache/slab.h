@@ -86,6 +86,7 @@ struct Slab {
   Atomic<u8> home[kClasses];  // see homes.h
   Atomic<u32> patience;       // foreign frees until blocks are sent home: a hint
   Atomic<u32> node;           // NUMA node on which the slab was last used off the fast path: a hint
+  Atomic<u64> rest[kClasses];  // `top` of the magazines of blocks that rest (quarantine.h); else closed
   Atomic<u64> current[kClasses];
   Atomic<u64> capacity[kClasses];
   Atomic<u64> grown_bytes;           // block bytes by which magazines outgrew their first size
@@ -94,7 +95,8 @@ struct Slab {
   Atomic<u64> small[kMagazines[0].small_at];
   Atomic<u64> big[kMagazines[0].big_at];
 };
-static_assert(offsetof(Slab, top) == 0 && offsetof(Slab, home) == SLAB_HOME && offsetof(Slab, patience) == SLAB_PATIENCE);
+static_assert(offsetof(Slab, top) == 0 && offsetof(Slab, home) == SLAB_HOME && offsetof(Slab, patience) == SLAB_PATIENCE &&
+              offsetof(Slab, rest) == SLAB_REST);
 // The part of a slab that the fast path reads, in words: so much there is of the null slab.
 inline constexpr std::size_t kSlabHeadWords = offsetof(Slab, current) / 8;
 
@@ -110,29 +112,32 @@ namespace slab_ops {
 inline Atomic<u64>* slot(u64 address) { return reinterpret_cast<Atomic<u64>*>(address); }
 inline Atomic<u64>& word(Slab& slab, u64 offset) { return *slot(reinterpret_cast<u64>(&slab) + offset); }
 
+// The `top` of class `c`; of other magazines than the ordinary one of a class, c is their row (quarantine.h).
+inline Atomic<u64>& top_of(Slab& slab, unsigned c) { return word(slab, u64{c} * 8); }
+
 inline u64 pop(Slab& slab, unsigned c) {
-  u64 top = slab.top[c].load_relaxed();
+  u64 top = top_of(slab, c).load_relaxed();
   u64 block = slot(top - 8)->load_relaxed();
-  if (FREEWAY_LIKELY(block != 0)) slab.top[c].store_relaxed(top - 8);
+  if (FREEWAY_LIKELY(block != 0)) top_of(slab, c).store_relaxed(top - 8);
   return block;
 }
 
 inline u64 push(Slab& slab, unsigned c, u64 block) {
-  u64 top = slab.top[c].load_relaxed();
+  u64 top = top_of(slab, c).load_relaxed();
   if (FREEWAY_UNLIKELY(slot(top)->load_relaxed() == 0)) return 0;
   slot(top)->store_relaxed(block);
-  slab.top[c].store_release(top + 8);  // [R1] pairs with [A1]
+  top_of(slab, c).store_release(top + 8);  // [R1] pairs with [A1]
   return 1;
 }
 
 // The same, but not of what lies on top already.
 inline u64 push_once(Slab& slab, unsigned c, u64 block) {
-  const u64 top = slab.top[c].load_relaxed();
+  const u64 top = top_of(slab, c).load_relaxed();
   return FREEWAY_LIKELY(slot(top - 8)->load_relaxed() != block) ? push(slab, c, block) : 0;
 }
 
 inline unsigned pop_batch(Slab& slab, unsigned c, void** out, unsigned count) {
-  u64 top = slab.top[c].load_acquire();  // [A1] pairs with [R1] (in a forked child: the slots behind the top are there)
+  u64 top = top_of(slab, c).load_acquire();  // [A1] pairs with [R1] (in a forked child: the slots behind the top are there)
   unsigned n = 0;
   for (; n < count; ++n) {
     u64 block = slot(top - 8)->load_relaxed();
@@ -140,16 +145,16 @@ inline unsigned pop_batch(Slab& slab, unsigned c, void** out, unsigned count) {
     out[n] = reinterpret_cast<void*>(block);
     top -= 8;
   }
-  slab.top[c].store_relaxed(top);
+  top_of(slab, c).store_relaxed(top);
   return n;
 }
 
 inline unsigned push_batch(Slab& slab, unsigned c, void* const* blocks, unsigned count) {
-  u64 top = slab.top[c].load_relaxed();
+  u64 top = top_of(slab, c).load_relaxed();
   unsigned left = count;
   for (; left > 0 && slot(top)->load_relaxed() != 0; --left, top += 8)
     slot(top)->store_relaxed(reinterpret_cast<u64>(blocks[left - 1]));
-  slab.top[c].store_release(top);  // [R1] pairs with [A1]
+  top_of(slab, c).store_release(top);  // [R1] pairs with [A1]
   return count - left;
 }
 
@@ -180,21 +185,21 @@ inline void fill(u64 from, u64 to) {
 }
 
 inline u64 open(Slab& slab, unsigned c, u64 area, u64 bytes, u64 closed) {
-  if (slab.top[c].load_relaxed() != closed) return 0;
+  if (top_of(slab, c).load_relaxed() != closed) return 0;
   u64 first = reinterpret_cast<u64>(&slab) + area;
   fill(first, first + bytes);
-  slab.top[c].store_release(first);  // [R1] pairs with [A1]
+  top_of(slab, c).store_release(first);  // [R1] pairs with [A1]
   return 1;
 }
 
 inline u64 move(Slab& slab, unsigned c, u64 old_area, u64 old_bytes, u64 distance, u64 new_bytes) {
-  u64 top = slab.top[c].load_relaxed();
+  u64 top = top_of(slab, c).load_relaxed();
   u64 old = reinterpret_cast<u64>(&slab) + old_area;
   if (top - old > old_bytes) return 0;
   for (u64 at = old; at < top; at += 8) slot(at + distance)->store_relaxed(slot(at)->load_relaxed());
   fill(top + distance, old + distance + new_bytes);
   slot(old + distance + new_bytes)->store_relaxed(0);  // it may lie where a larger one once was
-  slab.top[c].store_release(top + distance);  // [R1] pairs with [A1]
+  top_of(slab, c).store_release(top + distance);  // [R1] pairs with [A1]
   return 1;
 }
 

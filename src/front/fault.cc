@@ -41,6 +41,13 @@ void report(Fault fault, const char* function, const void* pointer, const void* 
   if (!go_on) die();
 }
 
+void report_written(const void* block, std::size_t bytes, std::size_t offset, bool go_on) {
+  Line().text("freeway: block ").hex(reinterpret_cast<u64>(block)).text(" of ").number(bytes)
+      .text(" bytes was written to after it was freed, at byte ").number(offset)
+      .text(" (found when its rest ended)").write();
+  if (!go_on) die();
+}
+
 void report_batch(std::size_t count, const void* blocks, const void* caller, bool go_on) {
   Line().text("freeway: freeway_free_batch of ").number(count).text(" blocks at ").hex(reinterpret_cast<u64>(blocks))
       .text(" by ").hex(reinterpret_cast<u64>(caller)).write();

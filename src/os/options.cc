@@ -22,6 +22,9 @@ constexpr Description kDescriptions[] = {
     {"ON_ERROR", "abort|report", "after a bad free was named on fd 2: abort, or go on and leak the block (abort)"},
     {"HARDEN", "0|1|2",
      "1: every bad free is named at once, blocks in random order, after a rest; 2: no caches either (0)"},
+    {"QUARANTINE", "0..1048576",
+     "with HARDEN=1, bytes of freed blocks that rest, for each size class and CPU (65536)"},
+    {"FILL", "0|1", "with HARDEN, freed blocks are filled; with 1, what is written to them as they rest is named (0)"},
     {"GUARD", "0..1000000000",
      "N: one in N slow mallocs has pages of its own, where bad accesses fault and are explained (0)"},
     {"STATS", "0|1|json:PATH|text:PATH", "at exit, what each layer did, on fd 2 or in PATH; %p there: process id (0)"},
@@ -63,14 +66,16 @@ class Reader {
   }
 
   // The number that the option has, or which of its values, by their number; 0 if it is absent or none of them.
-  u64 index(const char* name) const {
+  u64 index(const char* name) const { return number(name, 0); }
+  // The same, or the number that an option with a range has; `fallback` if it is absent or none of them.
+  u64 number(const char* name, u64 fallback) const {
     const char* value = value_of(name);
     u64 found = 0;
-    if (value == nullptr || *value == 0) return 0;
+    if (value == nullptr || *value == 0) return fallback;
     for (const Description& d : kDescriptions)
       if (equal(d.name, name) && parse_option(d.values, value, &found)) return found;
     complain(name, value);
-    return 0;
+    return fallback;
   }
 
   void complain(const char* name, const char* value) const {
@@ -98,6 +103,8 @@ Options read_options(bool speak) {
   options.force_rseq = rseq == 3;
   options.report_only = reader.choice("ON_ERROR", "abort", "report", false);
   options.harden = static_cast<u32>(reader.index("HARDEN"));
+  options.quarantine = reader.number("QUARANTINE", options.quarantine);
+  options.fill = reader.choice("FILL", "0", "1", false) && options.harden != 0;
   options.keep_deepbind = reader.choice("DEEPBIND", "0", "1", false);
   options.guard = reader.index("GUARD");
   options.verbose = reader.choice("VERBOSE", "0", "1", false);

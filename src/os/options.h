@@ -16,6 +16,8 @@ struct Options {
   bool force_rseq = false;      // FREEWAY_RSEQ=force
   bool report_only = false;   // FREEWAY_ON_ERROR=report
   u32 harden = 0;             // FREEWAY_HARDEN
+  u64 quarantine = 64 * kKiB; // FREEWAY_QUARANTINE
+  bool fill = false;          // FREEWAY_FILL
   bool keep_deepbind = false; // FREEWAY_DEEPBIND
   u64 guard = 0;              // FREEWAY_GUARD
   bool verbose = false;       // FREEWAY_VERBOSE

@@ -5,13 +5,12 @@
 #include <fcntl.h>
 #include <linux/mman.h>
 #include <sys/auxv.h>
-#include <sys/personality.h>
-#include <time.h>
 
 #include "arch/tsan.h"
 #include "base/check.h"
 #include "os/machine.h"
 #include "os/once.h"
+#include "os/random.h"
 #include "os/syscall.h"
 #include "os/window.h"
 
@@ -66,24 +65,11 @@ Probe probe(uptr address) {
   return release(address, page_size()) ? Probe::kFree : Probe::kStuck;
 }
 
-// The same in each run where the process asks for that; what nobody can guess, as a rule; never 0 calls for want of it.
-u64 random_bits() {
-  constexpr u64 kNonBlocking = 1, kAsk = 0xffffffff;
-  const long personality = raw_syscall(SYS_personality, kAsk);
-  if (!failed(personality) && (personality & ADDR_NO_RANDOMIZE) != 0) return 0;
-  u64 bits = 0;
-  if (raw_syscall(SYS_getrandom, reinterpret_cast<u64>(&bits), sizeof(bits), kNonBlocking) == sizeof(bits)) return bits;
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return window::mixed(static_cast<u64>(now.tv_nsec)) ^ window::mixed(getauxval(AT_RANDOM)) ^
-         window::mixed(getauxval(AT_SYSINFO_EHDR) + 1);
-}
-
 u64 choose_window() {
   constexpr int kTries = 8;
   const unsigned bits = window::address_bits(getauxval(AT_RANDOM));  // which lies on the first stack
   if (bits < window::kLeastBits || tsan::fixes_addresses()) return kNoWindow;
-  const u64 random = random_bits();
+  const u64 random = random::kernel_bits();
   for (int i = 0; i < kTries; ++i) {
     const uptr base = window::base(bits, random == 0 ? static_cast<u64>(i) * 1024 : window::mixed(random + static_cast<u64>(i)));
     const Probe got = probe(base);

@@ -40,6 +40,9 @@ class LargeBlocks {
     lift_from_ = lift_from;
   }
 
+  // Whether runs lose their contents when they are freed; else when it suits.
+  void empty_freed(bool empties) { empties_.store_relaxed(empties); }
+
   struct Block {
     uptr address = 0;  // 0: no memory
     bool zero = false;  // all of it reads as zero
@@ -222,10 +225,9 @@ class LargeBlocks {
   }
 
   void give_memory(uptr address, FrameInfo info, u64 now) {
-    if (info.kind() == FrameInfo::kHuge)
-      give_huge(address, info.value());
-    else
-      frames_->give(address, info.value(), now);
+    if (info.kind() == FrameInfo::kHuge) return give_huge(address, info.value());
+    if (empties_.load_relaxed()) Env::purge(address, info.value() * kFrameSize);
+    frames_->give(address, info.value(), now);
   }
 
   void give_huge(uptr address, std::size_t frames) {
@@ -263,6 +265,7 @@ class LargeBlocks {
   std::size_t huge_from_ = 0, lift_from_ = 0;
   typename Env::template Atomic<std::size_t> huge_, huge_count_;  // frames, blocks
   typename Env::template Atomic<uptr> kept_;
+  typename Env::template Atomic<bool> empties_;
 };
 
 }  // namespace freeway

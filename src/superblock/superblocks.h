@@ -50,6 +50,7 @@ class Superblocks {
  public:
   static constexpr unsigned kTombstonesPerCall = 8;
   static constexpr unsigned kNeighbours = 4;  // spans that take_behind looks at
+  static constexpr unsigned kAroundBits = 6;
 
   // Once (or again with the same), before anything else. `nodes`: see PartialLists.
   void init(Backing* backing, unsigned nodes = 1) {
@@ -72,19 +73,17 @@ class Superblocks {
   // Holds one of the next few superblocks behind `behind` that nobody holds and that has free blocks; 0 if there is none.
   u32 take_behind(unsigned c, uptr behind) {
     const SizeClass& k = backing_->size_class(c);
-    for (unsigned i = 1; i <= kNeighbours; ++i) {
-      const u32 d = backing_->descriptor_at(behind + i * k.span_bytes(), c);
-      if (d == 0) continue;
-      // It may be another superblock's descriptor by now, or none's: its own word says what may be done with it.
-      Descriptor<Env>& desc = backing_->descriptor(d);
-      u64 seen = desc.anchor.load_relaxed();  // OPTIMISTIC: neighbour
-      Env::step("superblock.found");
-      const u64 entry = Env::mutant("entry forgotten") ? 0 : anchor::kEntry;
-      if (anchor::may_take(seen, c, k.words) && !is_away(d) &&
-          desc.anchor.cas_acquire_acquire(seen, seen | anchor::kHeld | entry)) {  // [A6] pairs with [R2] [R1]
-        begin(desc);
-        return d;
-      }
+    for (unsigned i = 1; i <= kNeighbours; ++i)
+      if (const u32 d = take_at(c, k, behind + i * k.span_bytes())) return d;
+    return 0;
+  }
+
+  // The same for kNeighbours of the kAround spans around `span`, which `random` chooses.
+  u32 take_around(unsigned c, uptr span, u64 random) {
+    const SizeClass& k = backing_->size_class(c);
+    for (unsigned i = 0; i < kNeighbours; ++i, random >>= kAroundBits) {
+      const u64 steps = (random & low_bits(kAroundBits)) - (u64{1} << (kAroundBits - 1));  // modulo 2^64
+      if (const u32 d = take_at(c, k, span + steps * k.span_bytes())) return d;
     }
     return 0;
   }
@@ -166,6 +165,25 @@ class Superblocks {
       word = word + 1 == k.words ? 0 : word + 1;
     }
     return nullptr;
+  }
+
+  // take(), but from a word of the bitmap on that `random` chooses, and of the last word any blocks. Words are taken whole,
+  // since blocks that are handed out one after the other are used together: they should lie in few pages.
+  template <class Random>
+  unsigned take_scattered(u32 d, unsigned want, void** out, Random& random) {
+    Descriptor<Env>& desc = backing_->descriptor(d);
+    const SizeClass& k = backing_->size_class(desc.size_class.load_relaxed());
+    const uptr span = desc.span.load_relaxed();
+    unsigned word = random.below(k.words);
+    unsigned got = 0;
+    for (unsigned scanned = 0; scanned < k.words && got < want; ++scanned) {
+      u64 chosen = desc.words[word].load_relaxed();
+      if (popcount(chosen) > want - got) chosen = random.some_of(chosen, want - got);
+      if (chosen != 0) chosen = take_bits(desc, k, word, chosen);
+      if (chosen != 0) got += addresses_of(chosen, span + u64{word} * 64 * k.size, k.size, out + got);
+      word = word + 1 == k.words ? 0 : word + 1;
+    }
+    return got;
   }
 
   // Lets the held superblock `d` go: to a partial list, to nobody (nothing free), or, all free, out of existence.
@@ -331,6 +349,22 @@ class Superblocks {
       if (u32 d = adopt_at(c, other)) return d;
     }
     return 0;
+  }
+
+  // Holds the superblock of class `c` at `span`, if there is one that nobody holds and that has free blocks; else 0.
+  u32 take_at(unsigned c, const SizeClass& k, uptr span) {
+    const u32 d = backing_->descriptor_at(span, c);
+    if (d == 0) return 0;
+    // It may be another superblock's descriptor by now, or none's: its own word says what may be done with it.
+    Descriptor<Env>& desc = backing_->descriptor(d);
+    u64 seen = desc.anchor.load_relaxed();  // OPTIMISTIC: neighbour
+    Env::step("superblock.found");
+    const u64 entry = Env::mutant("entry forgotten") ? 0 : anchor::kEntry;
+    if (!anchor::may_take(seen, c, k.words) || is_away(d) ||
+        !desc.anchor.cas_acquire_acquire(seen, seen | anchor::kHeld | entry))  // [A6] pairs with [R2] [R1]
+      return 0;
+    begin(desc);
+    return d;
   }
 
   u32 adopt_from(unsigned c, unsigned node, bool target) {

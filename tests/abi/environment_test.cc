@@ -39,7 +39,8 @@ struct Option {
 std::vector<Option> options() {
   std::vector<Option> all;
   if (on_flagship())
-    all = {{"ON_ERROR", "abort|report"}, {"HARDEN", "0|1|2"}, {"STATS", "0|1|json:PATH|text:PATH"}, {"DEEPBIND", "0|1"},
+    all = {{"ON_ERROR", "abort|report"}, {"HARDEN", "0|1|2"}, {"QUARANTINE", "0..1048576"}, {"FILL", "0|1"},
+           {"STATS", "0|1|json:PATH|text:PATH"}, {"DEEPBIND", "0|1"},
            {"VERBOSE", "0|1"},           {"HELP", "0|1"},   {"RSEQ", "1|0|libc|force"}};
   for (const EngineOption& option : kEngineOptions)
     if (strcmp(option.engine, engine_name()) == 0) all.push_back({option.name, option.values});

@@ -152,6 +152,7 @@ class Run(InAFolder):
     def test_each_option_reaches_the_library(self) -> None:
         self.assertIn("(claimed)", freeway("run", "--no-rseq", "--stats", "true").stderr)
         self.assertIn("(hardened)", freeway("run", "--harden", "--stats", "true").stderr)
+        self.assertEqual(environment_under("--harden=2")["FREEWAY_HARDEN"], "2")
         self.assertIn("claimed slabs", freeway("run", "--no-rseq", "--verbose", "true").stderr)
         self.assertEqual(environment_under("--on-error=report")["FREEWAY_ON_ERROR"], "report")
 

@@ -27,7 +27,7 @@ const char* const kFuzzerSubject = "environment";
 
 namespace {
 
-constexpr const char* kNames[] = {"RSEQ", "ON_ERROR", "HARDEN", "STATS", "VERBOSE", "HELP", "DEEPBIND"};
+constexpr const char* kNames[] = {"RSEQ", "ON_ERROR", "HARDEN", "STATS", "VERBOSE", "HELP", "DEEPBIND", "QUARANTINE", "FILL"};
 
 // fd 2 as a file in memory, while one of these lives.
 class CapturedErrors {
@@ -157,6 +157,12 @@ void try_library_options(const std::vector<std::string>& variables) {
     expect(options.harden == 2, "HARDEN=2");
   else
     expect(options.harden == choice("HARDEN", "0", "1", false), "HARDEN");
+  const std::string quarantine = value_of(variables, "QUARANTINE");
+  u64 bytes = 65536;
+  if (!quarantine.empty() && !parse_option("0..1048576", quarantine.c_str(), &bytes)) ++wrong;
+  expect(options.quarantine == bytes, "QUARANTINE");
+  const bool fill = choice("FILL", "0", "1", false);
+  expect(options.fill == (fill && options.harden != 0), "FILL");
   expect(options.keep_deepbind == choice("DEEPBIND", "0", "1", false), "DEEPBIND");
   expect(options.verbose == choice("VERBOSE", "0", "1", false), "VERBOSE");
   expect(options.help == choice("HELP", "0", "1", false), "HELP");

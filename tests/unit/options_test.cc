@@ -54,6 +54,11 @@ TEST(Options, EachOptionHasItsTwoValues) {
   EXPECT_EQ(Reading({"FREEWAY_GUARD=1000"}).options.guard, 1000u);
   EXPECT_EQ(Reading({"FREEWAY_GUARD=0"}).options.guard, 0u);
   EXPECT_EQ(Reading({"FREEWAY_GUARD=1001x"}).options.guard, 0u);
+  EXPECT_EQ(Reading({}).options.quarantine, 65536u);
+  EXPECT_EQ(Reading({"FREEWAY_QUARANTINE=0"}).options.quarantine, 0u);
+  EXPECT_EQ(Reading({"FREEWAY_QUARANTINE=1048576"}).options.quarantine, 1048576u);
+  EXPECT_TRUE(Reading({"FREEWAY_HARDEN=2", "FREEWAY_FILL=1"}).options.fill);
+  EXPECT_FALSE(Reading({"FREEWAY_FILL=1"}).options.fill) << "without FREEWAY_HARDEN";
   EXPECT_TRUE(Reading({"FREEWAY_DEEPBIND=1"}).options.keep_deepbind);
   EXPECT_FALSE(Reading({"FREEWAY_DEEPBIND=0"}).options.keep_deepbind);
   EXPECT_TRUE(Reading({"FREEWAY_VERBOSE=1"}).options.verbose);
@@ -95,6 +100,7 @@ TEST(Options, AllOfThemTogetherAreRead) {
 TEST(Options, AValueThatMeansNothingIsNamedInOneLineAndTheDefaultUsed) {
   const std::pair<const char*, const char*> wrong[] = {{"RSEQ", "yes"},    {"RSEQ", "01"},    {"ON_ERROR", "Abort"},
                                                       {"HARDEN", "3"},    {"VERBOSE", "on"}, {"STATS", "jsonx"},
+                                                      {"QUARANTINE", "1048577"}, {"QUARANTINE", "-1"}, {"FILL", "2"},
                                                       {"STATS", "11"},    {"HELP", "-1"},    {"ON_ERROR", "report "}};
   for (const auto& [name, value] : wrong) {
     const std::string entry = std::string("FREEWAY_") + name + "=" + value;
@@ -148,7 +154,7 @@ TEST(Options, BeforeTheEnvironmentIsThereTheDefaultsAreUsed) {
 
 TEST(Options, HelpNamesEveryOptionOnce) {
   const std::string help = captured(1, [] { write_option_help(1); });
-  for (const char* name : {"RSEQ", "ON_ERROR", "HARDEN", "STATS", "VERBOSE", "HELP"}) {
+  for (const char* name : {"RSEQ", "ON_ERROR", "HARDEN", "QUARANTINE", "FILL", "STATS", "VERBOSE", "HELP"}) {
     const std::string entry = std::string("FREEWAY_") + name + "=";
     const std::size_t at = help.find(entry);
     ASSERT_NE(at, std::string::npos) << name;

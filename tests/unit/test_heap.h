@@ -15,6 +15,8 @@
 #include "cache/claimed_slabs.h"
 #include "cache/magazines.h"
 #include "differential/random.h"
+#include "os/machine.h"
+#include "os/random.h"
 #include "unit/test_backing.h"
 #include "unit/test_slab.h"
 
@@ -50,6 +52,8 @@ class TestHeap {
     twice_freed += popcount(superblocks().free_group(c, group.descriptor(), span, group.word(), group.mask));
   }
 
+  random::Stream random() { return random_.stream(1); }
+  void leaves_rest(unsigned, void* const*, unsigned) {}
   bool is_far(uptr address) const { return (far_from != 0 && address >= far_from) || (address & far_bit) != 0; }
   bool is_foreign(const Slab& home, unsigned c, const void* block) {
     const u32 d = backing_.find(const_cast<void*>(block)).first;
@@ -81,6 +85,7 @@ class TestHeap {
   Backing backing_;
   std::unique_ptr<Superblocks<TestEnv, Backing>> superblocks_ = std::make_unique<Superblocks<TestEnv, Backing>>();
   Magazines<TestHeap> magazines_;
+  freeway::Random<Machine> random_;
   Atomic<u64> zeros_[3];
 };
 

@@ -93,6 +93,8 @@ HOLE_BITS = 8  # range_word::kHoleBits
 LEAF_FRAMES = 1 << 16  # PageMap::kLeafBits
 MOST_LEAVES = 64  # of 4 GiB each, that are searched for the beginning of a huge block
 NOTHING, SMALL, LARGE, HUGE = range(4)  # FrameInfo::Kind
+FAR = 1 << 63  # cache/slots.h
+MOST_BEDS = 64  # cache/quarantine.h
 # superblock/anchor.h
 HELD = 1 << 1
 STATE_MASK = ((1 << 52) - 1) & ~1
@@ -180,6 +182,22 @@ class Heap:
             at -= 8
         return blocks
 
+    def resting(self, slab: Slab, size_class: int) -> list[int]:
+        """The blocks of a slab that rest (cache/quarantine.h)."""
+        if int(self.substrate["options_"]["harden"]) != 1:
+            return []
+        _, address, memory = slab
+        first = offset_in("freeway::Slab", "rest") + 8 * size_class
+        behind = (len(memory) + 63) // 64 * 64 + 8 * MOST_BEDS * size_class
+        tops = (read(address + first, 8) + read(address + behind, 8 * MOST_BEDS))[: 8 * (1 + MOST_BEDS)]
+        blocks = []
+        for (top,) in struct.iter_unpack("<Q", tops):
+            at = top - 8
+            while (block := int.from_bytes(read(at, 8), "little")) != 0:
+                blocks.append(block & ~FAR)
+                at -= 8
+        return blocks
+
     def _superblock(self, memory: bytes, at: int) -> Superblock | None:
         (size_class,) = struct.unpack_from("<I", memory, at + self.at["size_class"])
         if not 0 < size_class < len(self.classes):
@@ -258,7 +276,7 @@ class Heap:
             line[1] += self.classes[superblock.size_class]["blocks"] - free
             line[2] += free
         for c, (count, taken, free) in sorted(total.items()):
-            cached = sum(len(self.magazine(slab, c)) for slab in self.slabs)
+            cached = sum(len(self.magazine(slab, c)) + len(self.resting(slab, c)) for slab in self.slabs)
             yield self.classes[c]["size"], count, max(taken - cached, 0), cached, free
 
 
@@ -333,6 +351,8 @@ class BlockCommand(gdb.Command):
         for slab in heap.slabs:
             if begin in heap.magazine(slab, superblock.size_class):
                 state = f"cached in {slab[0]}"
+            elif begin in heap.resting(slab, superblock.size_class):
+                state = f"resting in {slab[0]}"
         return (
             f"{self._where(inside)} the block {begin:#x} of {shape['size']} bytes, number {index} of {shape['blocks']}"
             f" of the superblock {superblock.span:#x}: {state}"

@@ -23,7 +23,7 @@ ClassAccount Heap::account_of(unsigned only) {
   each_slab([&](Slab& slab, auto) {
     for (unsigned c = 1; c < kClassCount; ++c) {
       if (only != 0 && c != only) continue;
-      const u32 blocks = magazine_blocks(slab, c);
+      const u32 blocks = cached_blocks(*this, slab, c);
       total.cached_blocks += blocks;
       total.cached_bytes += u64{blocks} * kSizeClasses[c].size;
       total.slow_mallocs += slab.counters[c].slow_mallocs;
@@ -50,7 +50,7 @@ void Heap::account(Account& account) {
   account.slow_frees = small.slow_frees;
   account.refills = small.refills;
   account.flushes = small.flushes;
-  each_slab([&](Slab&, auto) { account.metadata_bytes += align_up(sizeof(Slab), kFrameSize); });
+  each_slab([&](Slab&, auto) { account.metadata_bytes += slab_bytes(); });
 }
 
 bool Heap::owns(u32 descriptor, uptr address) {

@@ -68,11 +68,11 @@ class Auditor {
     audit_.slabs_held += taken;
     for (unsigned c = 1; c < kClassCount; ++c) {
       if (const u64 word = each.current[c].load_relaxed()) current(static_cast<u32>(word), c, taken);
-      for (u64 top = each.top[c].load_relaxed() - 8; const u64 slot = slab_ops::slot(top)->load_relaxed(); top -= 8) {
+      each_cached(heap_, each, c, [&](u64 slot) {
         ++audit_.blocks_cached;
         if (taken) audit_.bytes_held += kSizeClasses[c].size;
         cached(c, reinterpret_cast<u64>(slots::block_of(slot)));
-      }
+      });
     }
   }
 

@@ -10,6 +10,12 @@
 
 namespace freeway {
 
+// Empties a slab that the caller has to himself.
+void Heap::empty(Slab& slab) {
+  magazines_.empty(slab);
+  if (is_careful()) quarantine_.empty(slab);
+}
+
 // Empties what caches can be had. False if other CPUs' slabs could not be.
 bool Heap::drain() {
   const process::Claimant who = process::claimant();
@@ -17,7 +23,7 @@ bool Heap::drain() {
   if (uses_rseq()) {
     // One slab at a time: a thread that stops here strands one.
     for (u32 id = 0; id < ids_; ++id) {
-      const auto end = cpu_slabs_.drain(id, who, process::interrupt_sections, [this](Slab& slab) { magazines_.empty(slab); });
+      const auto end = cpu_slabs_.drain(id, who, process::interrupt_sections, [this](Slab& slab) { empty(slab); });
       complete = end != CpuSlabs<Machine>::Drained::kRefused;
       if (!complete) break;
     }
@@ -27,7 +33,7 @@ bool Heap::drain() {
   for (unsigned n = 0; n < claimed_.kSlabs; ++n) {
     Slab* slab = claimed_.slab(n);
     if (slab == nullptr || !claimed_.take(n, who)) continue;
-    magazines_.empty(*slab);
+    empty(*slab);
     claimed_.release(n);
   }
   return complete;
@@ -45,6 +51,7 @@ void Heap::drain_own() {
       Machine::step("drain.own");
       magazines_.flush(c, blocks, n);
     }
+    if (is_careful()) quarantine_.empty_class(access, c);
     if (const u32 d = access.take_current(c)) superblocks_.let_go(d);
   }
 }

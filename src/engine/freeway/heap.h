@@ -16,7 +16,9 @@
 #include "cache/hot.h"
 #include "cache/magazines.h"
 #include "cache/owned_slabs.h"
+#include "cache/quarantine.h"
 #include "cache/rseq_slabs.h"
+#include "cache/scattered.h"
 #include "front/front.h"
 #include "superblock/superblocks.h"
 
@@ -111,6 +113,11 @@ class Heap {  // all zero until start(): it takes no room in the file
   bool is_away(const Slab& home, unsigned c, const void* block) const;
   // The slab that `home` is, or was a moment ago, holds superblock `d` of class `c` from now on.
   void settle_home(const Slab& home, unsigned c, u32 d);
+  // Whether freed blocks rest, and are handed out in random order: FREEWAY_HARDEN=1.
+  bool is_careful() const { return substrate_->options().harden == 1; }
+  random::Stream random() { return random_.stream(process::claimant().survivor); }
+  // Blocks that rested go back to their superblocks: with FREEWAY_FILL, names those that were written to.
+  void leaves_rest(unsigned c, void* const* slots, unsigned count);
   // What is left to do after the group's bits were set in a word that was `old`.
   void group_was_freed(unsigned c, const SizeClass& k, const Group& group, void* block, u64 old);
 
@@ -121,6 +128,9 @@ class Heap {  // all zero until start(): it takes no room in the file
   // Whether this thread is registered for rseq by now.
   static bool can_enter_sections();
   ClassAccount account_of(unsigned only);  // 0: all classes
+  // Calls f(top) for each of the class's magazines in the slab.
+  template <class F>
+  void each_magazine(Slab& slab, unsigned c, F&& f) const;
 
  private:
   friend class Backing;
@@ -141,6 +151,9 @@ class Heap {  // all zero until start(): it takes no room in the file
   }
   void follow_node(Slab& home) const;
   Slab* make_slab();
+  std::size_t slab_bytes() const;
+  void empty(Slab& slab);
+  FREEWAY_NOINLINE void fill(unsigned c, uptr block);
   template <class F>
   bool with_claimed_slab(F&& f);
   // owned.cc
@@ -164,6 +177,8 @@ class Heap {  // all zero until start(): it takes no room in the file
   Once<Machine> births_place_;
   Atomic<bool> no_births_;
   Magazines<Heap> magazines_;
+  Scattered<Heap> scattered_;
+  Quarantine<Heap> quarantine_;
   ClaimedSlabs<Machine> claimed_;
   OwnedSlabs<Machine> owned_;
   CpuSlabs<Machine> cpu_slabs_;
@@ -171,7 +186,7 @@ class Heap {  // all zero until start(): it takes no room in the file
   // kUndecided, then the mode, for good, when the environment can be read.
   Once<Machine> mode_;
   const char* why_claimed_ = nullptr;  // said by whoever found that the mode must be kClaimed
-  Atomic<u64> random_;
+  Random<Machine> random_;
   u32 ids_ = 0;  // CPU numbers and concurrency ids are below it
   Atomic<u32> slabs_made_;
   Atomic<u64> null_slab_[kSlabHeadWords];
@@ -244,6 +259,13 @@ void Heap::each_slab(F&& f) {
     if (Slab* slab = claimed_.slab(n)) f(*slab, [&] { return claimed_.is_taken(n, who); });
   for (unsigned n = 0; n < owned_.kSeats; ++n)
     if (Slab* slab = owned_.slab(n)) f(*slab, [&] { return owned_.is_taken(n, who, Revoker::is_inside); });
+}
+
+template <class F>
+void Heap::each_magazine(Slab& slab, unsigned c, F&& f) const {
+  f(slab.top[c].load_relaxed());
+  if (!is_careful()) return;
+  for (u32 bed = 0; bed <= quarantine_.beds(c); ++bed) f(quarantine::top(slab, c, bed).load_relaxed());
 }
 
 }  // namespace freeway

@@ -68,7 +68,7 @@ const Slab* Heap::owned_slab() {
 }
 
 void Heap::drain_owned(const process::Claimant& who) {
-  owned_.drain(own, who, Revoker(), [this](Slab& slab) { magazines_.empty(slab); });
+  owned_.drain(own, who, Revoker(), [this](Slab& slab) { empty(slab); });
 }
 
 }  // namespace freeway

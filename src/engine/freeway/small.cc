@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // small.cc: small blocks off the fast path.
+#include <string.h>
+
 #include "engine/freeway/heap.h"
 #include "engine/freeway/owned.h"
 #include "os/process.h"
@@ -45,14 +47,21 @@ unsigned Backing::node() {
 
 // --- Slabs -------------------------------------------------------------------------------------------------------------
 
+// A slab that is made before it is known whether blocks will rest has room for them.
+std::size_t Heap::slab_bytes() const {
+  return align_up(has_births() ? quarantine::kSlabBytes : sizeof(Slab), kFrameSize);
+}
+
 Slab* Heap::make_slab() {
-  const std::size_t bytes = align_up(sizeof(Slab), kFrameSize);
+  const std::size_t bytes = slab_bytes();
   const uptr memory = vm::map(bytes, kFrameSize);
   if (memory == 0) return nullptr;
   vm::prefer_small(memory, bytes);
   Machine::step("heap.slab");
   auto* slab = reinterpret_cast<Slab*>(memory);
   for (auto& top : slab->top) top.store_relaxed(closed());
+  for (auto& top : slab->rest) top.store_relaxed(closed());
+  if (has_births()) quarantine::close(*slab, closed());
   const u32 number = slabs_made_.fetch_add_relaxed(1);
   for (unsigned c = 0; c < kClassCount; ++c) {
     slab->capacity[c].store_relaxed(kMagazines[c].small);
@@ -128,15 +137,16 @@ void* Heap::small_slow(unsigned c) {
   if (Slab* slab = own_slab()) {
     follow(*slab);
     if ((++slab->counters[c].slow_mallocs & kTickMask) == 0) substrate_->frames().tick(process::coarse_time_ns());
-    block = magazines_.refill(RseqSlabs(), *slab, c);
+    block = is_careful() ? scattered_.refill(RseqSlabs(), *slab, c) : magazines_.refill(RseqSlabs(), *slab, c);
   } else {
     with_claimed_slab([&](const ClaimedSlab& access, Slab& home) {
       follow(home);
       if ((++home.counters[c].slow_mallocs & kTickMask) == 0) substrate_->frames().tick(process::coarse_time_ns());
-      block = magazines_.refill(access, home, c);
+      block = is_careful() ? scattered_.refill(access, home, c) : magazines_.refill(access, home, c);
     });
   }
-  return block != nullptr ? block : small_direct(c);
+  if (block != nullptr) return block;
+  return is_careful() ? scattered_.direct(c) : small_direct(c);
 }
 
 // One block without a slab.
@@ -154,11 +164,7 @@ void* Heap::small_direct(unsigned c) {
 // One block at a random place (FREEWAY_HARDEN=2).
 void* Heap::small_random(unsigned c) {
   while (const u32 d = superblocks_.hold(c)) {
-    // A Weyl sequence, mixed: neighbouring calls land far apart.
-    u64 x = random_.fetch_add_relaxed(0x9e3779b97f4a7c15u) ^ reinterpret_cast<u64>(&x);
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    void* block = superblocks_.take_random(d, x ^ (x >> 31));
+    void* block = superblocks_.take_random(d, random().next());
     superblocks_.let_go(d);
     if (block != nullptr) return block;
   }
@@ -209,6 +215,7 @@ Verdict Heap::free(uptr address, u32 descriptor) {
   if (is_free(address, descriptor, c)) return Verdict::kDoubleFree;
   if (has_births()) birth::end(birth_of(address, c));
   Machine::step("heap.ended");
+  if (substrate_->options().fill) fill(c, address);
   put_back(c, reinterpret_cast<void*>(address));
   return Verdict::kOk;
 }
@@ -218,16 +225,39 @@ void Heap::put_back(unsigned c, void* block) {
   if (substrate_->options().harden == 2) return magazines_.flush(c, &block, 1);
   if (Slab* slab = own_slab()) {
     ++slab->counters[c].slow_frees;
-    done = magazines_.stash(RseqSlabs(), *slab, c, block);
+    done = is_careful() ? quarantine_.lay_down(RseqSlabs(), *slab, c, block) : magazines_.stash(RseqSlabs(), *slab, c, block);
   } else {
     with_claimed_slab([&](const ClaimedSlab& access, Slab& home) {
       ++home.counters[c].slow_frees;
+      if (is_careful()) {
+        done = quarantine_.lay_down(access, home, c, block);
+        return;
+      }
       done = magazines_.stash(access, home, c, block);
       foreign = is_foreign(home, c, block) && homes::is_due(home);
     });
   }
   if (!done) magazines_.flush(c, &block, 1);
   if (foreign) send_home(c);
+}
+
+// --- Filling -----------------------------------------------------------------------------------------------------------
+
+namespace {
+constexpr u64 kFill = 0xdfdfdfdfdfdfdfdfu;  // no address, and as a number of anything far too large
+}
+
+void Heap::fill(unsigned c, uptr block) { memset(reinterpret_cast<void*>(block), kFill & 0xff, kSizeClasses[c].size); }
+
+void Heap::leaves_rest(unsigned c, void* const* slots, unsigned count) {
+  if (FREEWAY_LIKELY(!substrate_->options().fill)) return;
+  const std::size_t bytes = kSizeClasses[c].size;
+  for (unsigned i = 0; i < count; ++i) {
+    const auto* block = static_cast<const u64*>(slots::block_of(reinterpret_cast<u64>(slots[i])));
+    std::size_t at = 0;
+    while (at < bytes && block[at / 8] == kFill) at += 8;
+    if (at < bytes) report_written(block, bytes, at, substrate_->options().report_only);
+  }
 }
 
 // --- Home --------------------------------------------------------------------------------------------------------------

@@ -57,6 +57,7 @@ bool Heap::start(Substrate& substrate) {
   backing_.init(this);
   superblocks_.init(&backing_, process::nodes());
   magazines_.init(this);
+  scattered_.init(this, &magazines_, &quarantine_);
   claimed_.init(2 * substrate.cpus());
   freeway_hot.arena.store_relaxed(substrate.frames().primary().base());
   place_births();
@@ -77,8 +78,11 @@ void Heap::fill_tables() {
   }
   freeway_hot.malloc_section = freeway_section_malloc;
   freeway_hot.free_section = freeway_section_free;
-  for (unsigned c = 0; c < Slab::kClasses; ++c) null_slab_[c].store_relaxed(closed());
   auto* null_slab = reinterpret_cast<Slab*>(&null_slab_);
+  for (unsigned c = 0; c < Slab::kClasses; ++c) {
+    null_slab_[c].store_relaxed(closed());
+    null_slab_[SLAB_REST / 8 + c].store_relaxed(closed());
+  }
   freeway_hot.null_slab = reinterpret_cast<u64>(null_slab);
   if (freeway_hot.any_rseq == 0) enter_by(0, 0, 0);
   ids_ = static_cast<u32>(clamp(substrate_->id_bound(), kLeastIds, HOT_IDS));
@@ -128,8 +132,10 @@ void Heap::decide_mode() {
     if (options.harden == 0 && process::can_make_barriers()) owned_.init(4 * substrate_->cpus());
   }
 
+  quarantine_.init(this, &magazines_, options.quarantine);
+  substrate_->large().empty_freed(options.fill);
   const std::size_t frames = substrate_->frames().primary().bytes() / kFrameSize;
-  if (options.harden == 1 && on) freeway_hot.checked = frames;
+  if (options.harden == 1 && on && !options.fill) freeway_hot.checked = frames;
   if (options.harden != 0 || !on) return;  // the limits stay 0
   freeway_hot.frames.store_relaxed(frames);
   freeway_hot.step_limit.store_relaxed(kMaxSmall + 1);

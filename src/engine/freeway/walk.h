@@ -37,9 +37,17 @@ void each_descriptor(Heap& owner, F&& f) {
   });
 }
 
-inline u32 magazine_blocks(const Slab& slab, unsigned c) {
+// Calls f(slot) for each block that the slab has of class `c`.
+template <class F>
+void each_cached(const Heap& owner, Slab& slab, unsigned c, F&& f) {
+  owner.each_magazine(slab, c, [&](u64 top) {
+    for (u64 at = top - 8; const u64 slot = slab_ops::slot(at)->load_relaxed(); at -= 8) f(slot);
+  });
+}
+
+inline u32 cached_blocks(const Heap& owner, Slab& slab, unsigned c) {
   u32 blocks = 0;
-  for (u64 at = slab.top[c].load_relaxed() - 8; slab_ops::slot(at)->load_relaxed() != 0; at -= 8) ++blocks;
+  each_cached(owner, slab, c, [&](u64) { ++blocks; });
   return blocks;
 }
 

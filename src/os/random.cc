@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+#include "os/random.h"
+
+#include <sys/auxv.h>
+#include <sys/personality.h>
+#include <time.h>
+
+#include "os/syscall.h"
+#include "os/window.h"
+
+namespace freeway::random {
+
+// What nobody can guess, as a rule; never 0 calls for want of it.
+u64 kernel_bits() {
+  constexpr u64 kNonBlocking = 1, kAsk = 0xffffffff;
+  const long personality = raw_syscall(SYS_personality, kAsk);
+  if (personality > 0 && (personality & ADDR_NO_RANDOMIZE) != 0) return 0;
+  u64 bits = 0;
+  if (raw_syscall(SYS_getrandom, reinterpret_cast<u64>(&bits), sizeof(bits), kNonBlocking) == sizeof(bits)) return bits;
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return window::mixed(static_cast<u64>(now.tv_nsec)) ^ window::mixed(getauxval(AT_RANDOM)) ^
+         window::mixed(getauxval(AT_SYSINFO_EHDR) + 1);
+}
+
+}  // namespace freeway::random
