@@ -34,6 +34,7 @@
 #include "base/check.h"
 #include "base/compiler.h"
 #include "size/size_classes.h"
+#include "superblock/bitmap.h"
 #include "superblock/descriptor.h"
 #include "superblock/partial_lists.h"
 
@@ -125,7 +126,7 @@ class Superblocks {
           desc.next_word.set(word);
           return {want, span + (u64{word} * 64 + first) * k.size};
         }
-        got += addresses_of(chosen, span + u64{word} * 64 * k.size, k.size, out + got);
+        got += bitmap::addresses_of(chosen, span + u64{word} * 64 * k.size, k.size, out + got);
       }
       if (got == want) break;
       word = word + 1 == k.words ? 0 : word + 1;
@@ -139,14 +140,7 @@ class Superblocks {
     const Cut got = cut(d, want, out);
     if (got.run == 0) return got.count;
     const Descriptor<Env>& desc = backing_->descriptor(d);
-    return addresses_of(low_bits(got.count), got.run, backing_->size_class(desc.size_class.load_relaxed()).size, out);
-  }
-
-  // Writes base + i * size for each bit i of `bits`; how many.
-  FREEWAY_INLINE static unsigned addresses_of(u64 bits, uptr base, u64 size, void** out) {
-    unsigned n = 0;
-    for (; bits != 0; bits &= bits - 1) out[n++] = reinterpret_cast<void*>(base + lowest_bit(bits) * size);
-    return n;
+    return bitmap::addresses_of(low_bits(got.count), got.run, backing_->size_class(desc.size_class.load_relaxed()).size, out);
   }
 
   // Takes one free block of the held superblock `d` at a place that `random` chooses; null if nothing is free.
@@ -180,7 +174,7 @@ class Superblocks {
       u64 chosen = desc.words[word].load_relaxed();
       if (popcount(chosen) > want - got) chosen = random.some_of(chosen, want - got);
       if (chosen != 0) chosen = take_bits(desc, k, word, chosen);
-      if (chosen != 0) got += addresses_of(chosen, span + u64{word} * 64 * k.size, k.size, out + got);
+      if (chosen != 0) got += bitmap::addresses_of(chosen, span + u64{word} * 64 * k.size, k.size, out + got);
       word = word + 1 == k.words ? 0 : word + 1;
     }
     return got;
@@ -268,7 +262,7 @@ class Superblocks {
     const uptr span = desc.span.load_relaxed();
     std::size_t purged = 0;
     for (unsigned first = 0; first < k.blocks;) {
-      const unsigned end = free_run(desc, k, first);
+      const unsigned end = bitmap::free_run(desc, k, first);
       // Whole pages within blocks first … end - 1; the span's unused tail belongs to its last block.
       const u64 limit = end == k.blocks ? k.span_bytes() : u64{end} * k.size;
       const u64 from = align_up(u64{first} * k.size, page);
@@ -460,19 +454,6 @@ class Superblocks {
     desc.owed.set(desc.owed.get() - change);
   }
 
-  // The end of the run of free blocks that starts at block `first` (== first if that one is not free).
-  static unsigned free_run(const Descriptor<Env>& desc, const SizeClass& k, unsigned first) {
-    unsigned end = first;
-    while (end < k.blocks) {
-      const u64 taken = ~(desc.words[end / 64].load_relaxed() >> (end % 64));
-      const unsigned length = taken == 0 ? 64 : lowest_bit(taken);
-      const unsigned here = static_cast<unsigned>(clamp(length, 0, 64 - end % 64));
-      end += here;
-      if (here == 0 || end % 64 != 0) break;
-    }
-    return end < k.blocks ? end : k.blocks;
-  }
-
   std::size_t purge_blocks(Descriptor<Env>& desc, const SizeClass& k, uptr span, unsigned first, unsigned end, u64 from,
                            u64 to) {
     std::size_t backed = to - from;
@@ -480,7 +461,7 @@ class Superblocks {
     if (backed == 0) return 0;
     bool all = true;
     u64 got[kMaxWords];
-    each_word(first, end, [&](unsigned word, u64 mask) {
+    bitmap::each_word(first, end, [&](unsigned word, u64 mask) {
       u64& mine = got[word - first / 64];
       mine = take_bits(desc, k, word, mask);
       all &= mine == mask;
@@ -488,20 +469,10 @@ class Superblocks {
     Env::step("superblock.purging");
     const bool done = all && Env::purge(span + from, to - from);
     Env::step("superblock.purged");
-    each_word(first, end, [&](unsigned word, u64) {
+    bitmap::each_word(first, end, [&](unsigned word, u64) {
       if (got[word - first / 64] != 0) put_bits(desc, k, word, got[word - first / 64]);
     });
     return done ? backed : 0;
-  }
-
-  template <class F>
-  static void each_word(unsigned first, unsigned end, F&& f) {
-    while (first < end) {
-      const unsigned word = first / 64;
-      const unsigned stop = (word + 1) * 64 < end ? (word + 1) * 64 : end;
-      f(word, low_bits(stop - first) << (first % 64));
-      first = stop;
-    }
   }
 
   Backing* backing_ = nullptr;
