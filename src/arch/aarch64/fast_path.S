@@ -175,6 +175,9 @@ freeway_malloc:
 .macro PUSH name, checked
     add     x14, x9, #(HOT_SLAB_OF AT_FREE)
     ldr     x14, [x14, x13, lsl #3]                     // [4]
+  .if \checked
+    add     x14, x14, #SLAB_REST
+  .endif
     ldr     x13, [x14, x11, lsl #3]                     // [5]
     ldr     x15, [x13]
   .if \checked
@@ -188,11 +191,13 @@ freeway_malloc:
     str     x0, [x13], #8                               // [6]
     str     x13, [x14, x11, lsl #3]
 .Lpost_\name:
+  .if !\checked
     add     x13, x14, x11                               // [8]
     ldrb    w13, [x13, #SLAB_HOME]
     OF_FRAME 10, HOT_HOME AT_FREE
     cmp     w13, w10
     b.ne    .Lforeign
+  .endif
     ret
 .endm
 
