@@ -46,6 +46,7 @@ struct Backing {
     return 0;
   }
   u32 descriptor_at(uptr, unsigned) { return 0; }
+  static unsigned node() { return 0; }
   void give_span(uptr address, unsigned) {
     const u32 span = static_cast<u32>((address - kFirstSpan) / kFrameSize);
     RL_ASSERT(span < kSpans);
