@@ -64,7 +64,8 @@ size_t shared_lines(const Side& a, const Side& b, size_t size) {
   return count;
 }
 
-void exchange(const std::vector<int>& cpus, size_t size) {
+// Whether blocks shared lines, and do no more.
+bool went_home(const std::vector<int>& cpus, size_t size) {
   Side sides[2];
   Turns turns;
   size_t shared_at_first = 0, shared_at_last = 0;
@@ -95,16 +96,23 @@ void exchange(const std::vector<int>& cpus, size_t size) {
   std::thread one(live, 0u), two(live, 1u);
   one.join();
   two.join();
-  ASSERT_TRUE(sides[0].stays && sides[1].stays);
+  EXPECT_TRUE(sides[0].stays && sides[1].stays);
   std::printf("  %zu bytes: %zu pairs of blocks share a line at first, %zu at last\n", size, shared_at_first, shared_at_last);
-  EXPECT_GT(shared_at_first, kBlocks / 8) << "the test shows nothing";
-  EXPECT_EQ(shared_at_last, 0u);
+  return shared_at_first > kBlocks / 8 && shared_at_last == 0;
 }
+
+// Two threads that other processes keep from running at the same time may get one slab by turns (mm_cid): then they share
+// what they allocate from it. So it is tried again; where nothing goes home, it never does.
+constexpr int kTries = 20;
 
 TEST(FalseSharing, BlocksOfForeignLinesGoHome) {
   const std::vector<int> cpus = freeway_test::usable_cpus();
   if (cpus.size() < 2) GTEST_SKIP() << "one CPU";
-  for (const size_t size : {16, 32, 48}) exchange(cpus, size);
+  for (const size_t size : {16, 32, 48}) {
+    int tries = 0;
+    while (tries < kTries && !went_home(cpus, size)) ++tries;
+    EXPECT_LT(tries, kTries) << size << " bytes";
+  }
 }
 
 }  // namespace
