@@ -63,6 +63,30 @@ unsigned read_area(unsigned offset) {
   return *reinterpret_cast<const volatile unsigned*>(area + offset);
 }
 
+TEST(Process, NodesAreThoseOfTheKernel) {
+  std::ifstream online("/sys/devices/system/node/online");
+  std::string text;
+  if (online >> text) {
+    EXPECT_EQ(process::nodes() > 1, text.find_first_of("-,") != std::string::npos) << text;
+  }
+  cpu_set_t before, one;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(before), &before), 0);
+  const auto rseq = process::rseq();
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &before)) continue;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+    unsigned node = ~0u;
+    ASSERT_EQ(syscall(SYS_getcpu, nullptr, &node, nullptr), 0);
+    EXPECT_EQ(process::node(0), node) << cpu;
+    if (rseq.registered && rseq.has_mm_cid) {
+      EXPECT_EQ(process::node(static_cast<u64>(rseq.offset)), node) << cpu;
+    }
+  }
+  sched_setaffinity(0, sizeof(before), &before);
+}
+
 TEST(Process, RseqIsWhatLibcRegistered) {
   const process::Rseq rseq = process::rseq();
   if (&__rseq_size == nullptr || __rseq_size == 0) {
