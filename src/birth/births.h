@@ -105,10 +105,11 @@ class Births {
     const unsigned shift = birth::shift_of(block_bytes);
     return *reinterpret_cast<Byte*>(base(shift) + (block >> shift));
   }
-  // For blocks in a span whose kind is kFar.
+  // For blocks in a span whose kind is kFar. Who asks about what is not his may find no leaf: then a byte that says "not
+  // live", and is not to be written.
   Byte& far(uptr block) const {
-    Byte* leaf = leaves_[block >> kLeafShift].load_acquire();  // [A1] pairs with [R1]
-    return leaf[(block & low_bits(kLeafShift)) >> birth::kLeastShift];
+    Byte* leaf = block >> 48 != 0 ? nullptr : leaves_[block >> kLeafShift].load_acquire();  // [A1] pairs with [R1]
+    return leaf == nullptr ? no_byte_ : leaf[(block & low_bits(kLeafShift)) >> birth::kLeastShift];
   }
 
   // Gives back the memory of bytes of [address, address + bytes), frames of the caller's that are no superblock's.
@@ -163,6 +164,7 @@ class Births {
   CommittedRange<Env> ranges_[birth::kMostShift - birth::kLeastShift + 1];
   typename Env::template Atomic<std::size_t> leaves_made_;
   typename Env::template Atomic<Byte*> leaves_[kLeaves];
+  mutable Byte no_byte_;
 };
 
 }  // namespace freeway

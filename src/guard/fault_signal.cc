@@ -3,6 +3,7 @@
 
 #include "guard/guarded.h"
 #include "os/process.h"
+#include "os/report.h"
 #include "os/signal_action.h"
 
 namespace freeway::guard {
@@ -25,9 +26,10 @@ void on_fault(int number, siginfo_t* info, void* context) {
   }
   if (const u64 handler = kept_of(number).load_relaxed() & ~kNumberAlone)
     return reinterpret_cast<Handler*>(handler)(number, info, context);
+  // The signal once more, with what it said: not each fault comes again by itself. Where the kernel refuses (a filter), the
+  // process ends as well.
   const SignalAction standard;
-  signal_action(number, &standard, nullptr);
-  if (!is_fault) send_again(number, *info);
+  if (!signal_action(number, &standard, nullptr) || !send_again(number, *info)) die();
 }
 
 constexpr u64 word_of(u64 handler, bool takes_info) {

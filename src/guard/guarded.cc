@@ -85,7 +85,7 @@ Freed give(uptr address, const void* caller) {
   const ProcessSlots::Seen seen = slots.look(slot);
   if (!slot_word::was_used(seen.word)) return Freed::kForeign;
   if (seen.stable && seen.birth.address != address) return Freed::kInterior;
-  if (!slots.retire(slot, call_of(caller))) return Freed::kTwice;
+  if (!slots.retire(slot, seen.word, call_of(caller))) return Freed::kTwice;
   const bool overrun = is_overrun(seen.birth);
   // A page that stays accessible for want of a mapping is not guarded any more, but nobody's either.
   vm::forbid(page_of(slot), page());

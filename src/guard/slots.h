@@ -76,10 +76,11 @@ class Slots {
     slots_[i].word.store_release(slot_word::abandoned(slots_[i].word.load_relaxed()));  // [R1] pairs with [A1] [A4]
   }
 
-  // False: no block is live there. Else it is the caller's to put to rest, and nobody else's.
-  bool retire(unsigned i, const Call& by) {
+  // False: the block that was live when the slot's word was `seen` is so no more (another may be). Else it is the caller's to
+  // put to rest, and nobody else's.
+  bool retire(unsigned i, u64 seen, const Call& by) {
     Slot& slot = slots_[i];
-    u64 word = slot.word.load_relaxed();
+    u64 word = seen;
     if (!slot_word::is_live(word)) return false;
     Env::step("guard.retiring");
     if (Env::mutant("retired in two steps"))
@@ -94,6 +95,7 @@ class Slots {
     slots_[i].word.store_release(slot_word::rested(now));  // [R1] pairs with [A1] [A4]
   }
 
+  u64 word(unsigned i) const { return slots_[i].word.load_relaxed(); }
   Seen look(unsigned i) const {
     const Slot& slot = slots_[i];
     Seen seen;

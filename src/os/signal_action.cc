@@ -32,10 +32,10 @@ bool signal_action(int number, const SignalAction* change, SignalAction* old) {
                      reinterpret_cast<u64>(old), kSetBytes) == 0;
 }
 
-void send_again(int number, const siginfo_t& info) {
+bool send_again(int number, const siginfo_t& info) {
   const long process = raw_syscall(SYS_getpid), thread = raw_syscall(SYS_gettid);
-  raw_syscall(SYS_rt_tgsigqueueinfo, static_cast<u64>(process), static_cast<u64>(thread), static_cast<u64>(number),
-              reinterpret_cast<u64>(&info));
+  return raw_syscall(SYS_rt_tgsigqueueinfo, static_cast<u64>(process), static_cast<u64>(thread), static_cast<u64>(number),
+                     reinterpret_cast<u64>(&info)) == 0;
 }
 
 FaultContext fault_context(const void* ucontext) {

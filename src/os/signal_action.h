@@ -18,8 +18,8 @@ struct SignalAction {
 };
 // False: refused. `change` and `old` may be null.
 bool signal_action(int number, const SignalAction* change, SignalAction* old);
-// Sends this thread the signal that `info` tells of once more. It comes when it is not blocked any more.
-void send_again(int number, const siginfo_t& info);
+// Sends this thread the signal that `info` tells of once more. It comes when it is not blocked any more. False: refused.
+bool send_again(int number, const siginfo_t& info);
 
 struct FaultContext {
   uptr pc = 0;        // of the instruction

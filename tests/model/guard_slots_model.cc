@@ -62,7 +62,7 @@ struct SlotsProgram {
     kept[id][kept_to[id]++] = i;
   }
   void free(unsigned i) {
-    if (!slots.retire(i, {7, 7})) return;
+    if (!slots.retire(i, slots.word(i), {7, 7})) return;
     page[i].set(page[i].get() + 1);
     const auto seen = slots.look(i);
     model_check(seen.birth.address != 0 && seen.birth.address == seen.birth.size, "who frees a block sees its facts");

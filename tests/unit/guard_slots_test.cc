@@ -43,7 +43,7 @@ TEST(GuardSlots, AreUsedInTheOrderInWhichTheyCameToRest) {
   unsigned taken[6];
   for (unsigned& slot : taken) slots.publish(slot = slots.take(), {1, 1, {}});
   for (unsigned i : {4u, 0u, 5u, 2u}) {
-    EXPECT_TRUE(slots.retire(i, {}));
+    EXPECT_TRUE(slots.retire(i, slots.word(i), {}));
     slots.rest(i);
   }
   for (unsigned expected : {6u, 7u, 4u, 0u}) {  // those that were never used first
@@ -54,12 +54,12 @@ TEST(GuardSlots, AreUsedInTheOrderInWhichTheyCameToRest) {
 TEST(GuardSlots, TheSecondFreeOfABlockIsRefused) {
   Eight slots{};
   const unsigned i = slots.take();
-  EXPECT_FALSE(slots.retire(i, {1, 1})) << "not live yet";
+  EXPECT_FALSE(slots.retire(i, slots.word(i), {1, 1})) << "not live yet";
   slots.publish(i, {0x1000, 16, {1, 2}});
-  EXPECT_TRUE(slots.retire(i, {3, 4}));
-  EXPECT_FALSE(slots.retire(i, {5, 6}));
+  EXPECT_TRUE(slots.retire(i, slots.word(i), {3, 4}));
+  EXPECT_FALSE(slots.retire(i, slots.word(i), {5, 6}));
   slots.rest(i);
-  EXPECT_FALSE(slots.retire(i, {5, 6}));
+  EXPECT_FALSE(slots.retire(i, slots.word(i), {5, 6}));
   const auto seen = slots.look(i);
   EXPECT_TRUE(seen.stable);
   EXPECT_EQ(seen.birth.address, 0x1000u);
@@ -76,7 +76,7 @@ TEST(GuardSlots, ASlotInTheHandsOfAThreadThatVanishedIsLostAndNoOther) {
     ASSERT_NE(i, 0u);
     ASSERT_NE(i, Eight::kNone);
     slots.publish(i, {1, 1, {}});
-    ASSERT_TRUE(slots.retire(i, {}));
+    ASSERT_TRUE(slots.retire(i, slots.word(i), {}));
     slots.rest(i);
   }
   EXPECT_EQ(slots.counts().giving, 1u);

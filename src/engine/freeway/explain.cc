@@ -19,7 +19,9 @@ bool Heap::is_cached(unsigned c, uptr block) {
 // The one place that says whether a small block is live.
 freeway_state_t Heap::state_of(unsigned c, u32 descriptor, u32 index, uptr block, const char*& what) {
   if (superblocks_.is_free(descriptor, index)) return FREEWAY_FREE;
-  const bool is_dead = has_births() && birth_of(block, c).load_relaxed() != birth::tag_of(block);
+  // Its frame may become another's meanwhile. While the fast path's byte says this class, or since, its births are there.
+  const bool is_near = has_births() && substrate_->map().class_byte(block) == c;
+  const bool is_dead = is_near && births_.near(block, kSizeClasses[c].size).load_relaxed() != birth::tag_of(block);
   if (!is_dead && !is_cached(c, block)) return FREEWAY_LIVE;
   what = "in a magazine";
   return FREEWAY_FREE;

@@ -161,6 +161,7 @@ class Heap {  // all zero until start(): it takes no room in the file
   static const Slab* owned_slab();
   bool is_born(uptr block, unsigned c) const;
   bool is_free(uptr block, u32 descriptor, unsigned c);
+  bool seems_free(uptr block, u32 descriptor, unsigned c);
   FREEWAY_NOINLINE Place place_elsewhere(unsigned c, void* block, u32 index);
   FREEWAY_NOINLINE void report_twice(const SizeClass& k, uptr span, unsigned word, u64 twice);
   // explain.cc
@@ -174,7 +175,7 @@ class Heap {  // all zero until start(): it takes no room in the file
   Backing backing_;
   Superblocks<Machine, Backing> superblocks_;
   Births<Machine> births_;
-  Once<Machine> births_place_;
+  Once<Machine> births_place_, nodes_;
   Atomic<bool> no_births_;
   Magazines<Heap> magazines_;
   Scattered<Heap> scattered_;

@@ -194,15 +194,32 @@ void Heap::report_twice(const SizeClass& k, uptr span, unsigned word, u64 twice)
            nullptr, substrate_->options().report_only);
 }
 
+namespace {
+
+// What other processors had under way a moment ago is seen from here on. Where the kernel offers no barrier: in all
+// probability.
+bool have_seen_all() {
+  if (!process::make_barrier())
+    for (unsigned i = 0; i < 10000; ++i) fence_signal();
+  return true;
+}
+
+}  // namespace
+
 bool Heap::is_born(uptr block, unsigned c) const {
   // The tag may be on its way from the processor that allocated the block (births.h, Orders).
-  return birth::is_born(birth_of(block, c), block, [] { return !kStoresStayInOrder && process::make_barrier(); });
+  return birth::is_born(birth_of(block, c), block, [] { return !kStoresStayInOrder && have_seen_all(); });
 }
 
 // Whether the block, which begins where one may, is known to be free: exactly where there are births; else it is if it lies
-// on top of this CPU's, or thread's, magazine, or its superblock has it.
+// on top of this CPU's, or thread's, magazine, or its superblock has it. Where processors reorder stores, what is seen may
+// be older than the caller's right to the block: then it looks again.
 bool Heap::is_free(uptr block, u32 descriptor, unsigned c) {
   if (has_births()) return !is_born(block, c);
+  return seems_free(block, descriptor, c) && (kStoresStayInOrder || (have_seen_all() && seems_free(block, descriptor, c)));
+}
+
+bool Heap::seems_free(uptr block, u32 descriptor, unsigned c) {
   if (superblocks_.is_free(descriptor, kSizeClasses[c].block_at(block))) return true;
   // The caller's block is in no magazine, so it is no matter what other threads do to this one meanwhile.
   const Slab* slab = uses_rseq() ? own_slab() : owned_slab();

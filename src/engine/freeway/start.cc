@@ -55,7 +55,9 @@ process::Rseq find_rseq(const Options& options, u32 id_bound) {
 bool Heap::start(Substrate& substrate) {
   substrate_ = &substrate;
   backing_.init(this);
-  superblocks_.init(&backing_, process::nodes());
+  // For good: what is allowed may change, and superblocks are listed by what there was.
+  const u64 nodes = nodes_.get([]() -> u64 { return process::nodes(); }, [](u64) {});
+  superblocks_.init(&backing_, static_cast<unsigned>(nodes));
   magazines_.init(this);
   scattered_.init(this, &magazines_, &quarantine_);
   claimed_.init(2 * substrate.cpus());
