@@ -30,7 +30,7 @@ void require(bool holds, const char* what) {
 
 extern "C" void* dlsym(void*, const char* name) noexcept {
   dprintf(2, "asked for %s\n", name);
-  ++lookups;
+  lookups += name[0] == '_' && name[1] == 'Z';  // what is C++'s; the library's start asks for C's functions
   return nullptr;
 }
 

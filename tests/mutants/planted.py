@@ -68,10 +68,10 @@ MUTANTS = (
         "free: the commit before the block is in its slot",
         "arch/x86_64/fast_path.S",
         """    mov     [rax], rdi                                  // [6]
-    add     qword ptr [rsi + rcx*8], 8
+    add     qword ptr [rsi + rcx*8 + (\\checked * SLAB_REST)], 8
 .Lpost_\\name:
 """,
-        """    add     qword ptr [rsi + rcx*8], 8
+        """    add     qword ptr [rsi + rcx*8 + (\\checked * SLAB_REST)], 8
     mov     [rax], rdi
 .Lpost_\\name:
 """,
