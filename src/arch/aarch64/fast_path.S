@@ -72,10 +72,11 @@
     ret
 .endm
 
-// From [2] on: by mm_cid, and by cpu_id for kernels without it (before Linux 6.3).
-.macro MALLOC_SECTION name, checked
+// From [2] on: by mm_cid, and by cpu_id for kernels without it (before Linux 6.3). x11 = class, x9 + `at` = freeway_hot;
+// `move`: POP or PUSH. Who has no CPU goes `out`.
+.macro SECTION move, name, checked, at:vararg
     mrs     x13, tpidr_el0
-    ldr     x12, [x9, #HOT_RSEQ]
+    ldr     x12, [x9, #(HOT_RSEQ \at)]
     add     x12, x12, x13
   .if \checked
     adrp    x13, freeway_section_\name
@@ -88,20 +89,20 @@
     ldr     w13, [x12, #RSEQ_CPU_ID]                    // [3]
     tbnz    w13, #31, .L\name\()_by_cpu
     ldr     w13, [x12, #RSEQ_MM_CID]
-    POP     \name, \checked
+    \move    \name, \checked
 .endm
-.macro MALLOC_SECTION_BY_CPU name, checked
+.macro SECTION_BY_CPU move, name, checked, out, at:vararg
 .L\name\():
     mrs     x13, tpidr_el0
-    ldr     x12, [x9, #HOT_CPU_RSEQ]
+    ldr     x12, [x9, #(HOT_CPU_RSEQ \at)]
     add     x12, x12, x13
     adrp    x13, freeway_section_\name
     add     x13, x13, :lo12:freeway_section_\name
     str     x13, [x12, #RSEQ_SECTION]
 .Lstart_\name:
     ldr     w13, [x12, #RSEQ_CPU_ID]
-    tbnz    w13, #31, .Lmalloc_slow
-    POP     \name, \checked
+    tbnz    w13, #31, \out
+    \move    \name, \checked
 .endm
 
     .p2align 6
@@ -123,7 +124,7 @@ freeway_malloc:
     add     x10, x9, x0
     ldrb    w11, [x10, #HOT_BYTE_TABLE]                 // [1]
 .Lmalloc_class:
-    MALLOC_SECTION malloc, 0
+    SECTION POP, malloc, 0
 .Lmedium:
     ldr     x10, [x9, #HOT_STEP_LIMIT]
     cmp     x0, x10
@@ -132,7 +133,7 @@ freeway_malloc:
     add     x10, x9, x10, lsr #7
     ldrb    w11, [x10, #HOT_STEP_TABLE]
     b       .Lmalloc_class
-    MALLOC_SECTION_BY_CPU malloc_by_cpu, 0
+    SECTION_BY_CPU POP, malloc_by_cpu, 0, .Lmalloc_slow
 .Lleave_malloc:
     ldr     x10, [x9, #HOT_CHECKED]
     cbz     x10, .Lmalloc_slow
@@ -143,7 +144,7 @@ freeway_malloc:
     add     x10, x9, x0
     ldrb    w11, [x10, #HOT_BYTE_TABLE]
 .Lchecked_malloc_class:
-    MALLOC_SECTION checked_malloc, 1
+    SECTION POP, checked_malloc, 1
 .Lchecked_medium:
     cmp     x0, #(HOT_STEP_SIZES - 1)
     b.hi    .Lmalloc_slow
@@ -151,7 +152,7 @@ freeway_malloc:
     add     x10, x9, x10, lsr #7
     ldrb    w11, [x10, #HOT_STEP_TABLE]
     b       .Lchecked_malloc_class
-    MALLOC_SECTION_BY_CPU checked_malloc_by_cpu, 1
+    SECTION_BY_CPU POP, checked_malloc_by_cpu, 1, .Lmalloc_slow
 .Lmalloc_slow:
     b       freeway_malloc_slow
     SECTION_ABORT malloc, .Lmalloc_class
@@ -201,42 +202,6 @@ freeway_malloc:
     ret
 .endm
 
-// From [2] on. x9 = freeway_hot + HOT_FREE_SECTION.
-.macro FREE_SECTION name, checked
-    mrs     x13, tpidr_el0
-    ldr     x12, [x9, #HOT_RSEQ AT_FREE]
-    add     x12, x12, x13
-  .if \checked
-    adrp    x13, freeway_section_\name
-    add     x13, x13, :lo12:freeway_section_\name
-    str     x13, [x12, #RSEQ_SECTION]                   // [2]
-  .else
-    str     x9, [x12, #RSEQ_SECTION]                    // [2]
-  .endif
-.Lstart_\name:
-    ldr     w13, [x12, #RSEQ_CPU_ID]                    // [3]
-    tbnz    w13, #31, .L\name\()_by_cpu
-    ldr     w13, [x12, #RSEQ_MM_CID]
-    PUSH    \name, \checked
-.endm
-.macro FREE_SECTION_BY_CPU name, checked
-.L\name\():
-    mrs     x13, tpidr_el0
-    ldr     x12, [x9, #HOT_CPU_RSEQ AT_FREE]
-    add     x12, x12, x13
-    adrp    x13, freeway_section_\name
-    add     x13, x13, :lo12:freeway_section_\name
-    str     x13, [x12, #RSEQ_SECTION]
-.Lstart_\name:
-    ldr     w13, [x12, #RSEQ_CPU_ID]
-  .if \checked
-    tbnz    w13, #31, .Lfree_full
-  .else
-    tbnz    w13, #31, .Lfree_slow
-  .endif
-    PUSH    \name, \checked
-.endm
-
     .p2align 6
     .globl  freeway_free
     .type   freeway_free, %function
@@ -265,8 +230,8 @@ freeway_free:
     cmp     x13, x15
     b.hs    .Lleave_free
 .Lfree_class:
-    FREE_SECTION free, 0
-    FREE_SECTION_BY_CPU free_by_cpu, 0
+    SECTION PUSH, free, 0, AT_FREE
+    SECTION_BY_CPU PUSH, free_by_cpu, 0, .Lfree_slow, AT_FREE
 .Lforeign:
     ldr     w13, [x14, #SLAB_PATIENCE]
     subs    w13, w13, #1
@@ -290,8 +255,8 @@ freeway_free:
     b.ne    .Lfree_slow
     strb    wzr, [x15]
 .Lchecked_free_class:
-    FREE_SECTION checked_free, 1
-    FREE_SECTION_BY_CPU checked_free_by_cpu, 1
+    SECTION PUSH, checked_free, 1, AT_FREE
+    SECTION_BY_CPU PUSH, checked_free_by_cpu, 1, .Lfree_full, AT_FREE
 .Lfree_slow:
     b       freeway_free_slow
 .Lfree_full:

@@ -82,31 +82,32 @@
     ret
 .endm
 
-// From [2] on: by mm_cid, and by cpu_id for kernels without it (before Linux 6.3). r8 = freeway_hot, rcx = class.
-.macro MALLOC_SECTION name, checked
-    mov     rdx, [r8 + HOT_RSEQ]
+// From [2] on: by mm_cid, and by cpu_id for kernels without it (before Linux 6.3). rcx = class, r8 + `at` = freeway_hot;
+// `move`: POP or PUSH. Who has no CPU goes `out`.
+.macro SECTION move, name, checked, at:vararg
+    mov     r9, [r8 + HOT_RSEQ \at]
   .if \checked
     lea     rax, [rip + freeway_section_\name]
-    mov     fs:[rdx + RSEQ_SECTION], rax                // [2]
+    mov     fs:[r9 + RSEQ_SECTION], rax                 // [2]
   .else
-    mov     fs:[rdx + RSEQ_SECTION], r8                 // [2]
+    mov     fs:[r9 + RSEQ_SECTION], r8                  // [2]
   .endif
 .Lstart_\name:
-    cmp     dword ptr fs:[rdx + RSEQ_CPU_ID], 0         // [3]
+    cmp     dword ptr fs:[r9 + RSEQ_CPU_ID], 0          // [3]
     js      .L\name\()_by_cpu
-    mov     eax, fs:[rdx + RSEQ_MM_CID]
-    POP     \name, \checked
+    mov     eax, fs:[r9 + RSEQ_MM_CID]
+    \move    \name, \checked
 .endm
-.macro MALLOC_SECTION_BY_CPU name, checked
+.macro SECTION_BY_CPU move, name, checked, out, at:vararg
 .L\name\():
-    mov     rdx, [r8 + HOT_CPU_RSEQ]
+    mov     r9, [r8 + HOT_CPU_RSEQ \at]
     lea     rax, [rip + freeway_section_\name]
-    mov     fs:[rdx + RSEQ_SECTION], rax
+    mov     fs:[r9 + RSEQ_SECTION], rax
 .Lstart_\name:
-    mov     eax, fs:[rdx + RSEQ_CPU_ID]
+    mov     eax, fs:[r9 + RSEQ_CPU_ID]
     test    eax, eax
-    js      freeway_malloc_slow
-    POP     \name, \checked
+    js      \out
+    \move    \name, \checked
 .endm
 
     .p2align 6
@@ -124,7 +125,7 @@ freeway_malloc:
     jae     .Lmedium
     movzx   ecx, byte ptr [r8 + rdi + HOT_BYTE_TABLE]   // [1]
 .Lmalloc_class:
-    MALLOC_SECTION malloc, 0
+    SECTION POP, malloc, 0
 .Lmedium:
     cmp     rdi, [r8 + HOT_STEP_LIMIT]
     jae     .Lleave_malloc
@@ -132,7 +133,7 @@ freeway_malloc:
     shr     rcx, 7
     movzx   ecx, byte ptr [r8 + rcx + HOT_STEP_TABLE]
     jmp     .Lmalloc_class
-    MALLOC_SECTION_BY_CPU malloc_by_cpu, 0
+    SECTION_BY_CPU POP, malloc_by_cpu, 0, freeway_malloc_slow
 .Lleave_malloc:
     cmp     qword ptr [r8 + HOT_CHECKED], 0
     je      freeway_malloc_slow
@@ -142,7 +143,7 @@ freeway_malloc:
     jae     .Lchecked_medium
     movzx   ecx, byte ptr [r8 + rdi + HOT_BYTE_TABLE]
 .Lchecked_malloc_class:
-    MALLOC_SECTION checked_malloc, 1
+    SECTION POP, checked_malloc, 1
 .Lchecked_medium:
     cmp     rdi, HOT_STEP_SIZES
     jae     freeway_malloc_slow
@@ -150,7 +151,7 @@ freeway_malloc:
     shr     rcx, 7
     movzx   ecx, byte ptr [r8 + rcx + HOT_STEP_TABLE]
     jmp     .Lchecked_malloc_class
-    MALLOC_SECTION_BY_CPU checked_malloc_by_cpu, 1
+    SECTION_BY_CPU POP, checked_malloc_by_cpu, 1, freeway_malloc_slow
     SECTION_ABORT malloc, .Lmalloc_class
     SECTION_ABORT malloc_by_cpu, .Lmalloc_by_cpu
     SECTION_ABORT checked_malloc, .Lchecked_malloc_class
@@ -161,7 +162,7 @@ freeway_malloc:
     .size   malloc, . - malloc
 #endif
 
-// From [4] to [8] of free; the CPU's number is in eax.
+// From [4] to [8] of free; the CPU's number is in eax; rcx = class, rdx = frame, rdi = block.
 .macro PUSH name, checked
     mov     rsi, [r8 + rax*8 + HOT_SLAB_OF AT_FREE]     // [4]
     mov     rax, [rsi + rcx*8 + (\checked * SLAB_REST)] // [5]
@@ -182,37 +183,6 @@ freeway_malloc:
     jne     .Lforeign
   .endif
     ret
-.endm
-
-// From [2] on. r8 = freeway_hot + HOT_FREE_SECTION, rcx = class, rdx = frame, rdi = block.
-.macro FREE_SECTION name, checked
-    mov     r9, [r8 + HOT_RSEQ AT_FREE]
-  .if \checked
-    lea     rax, [rip + freeway_section_\name]
-    mov     fs:[r9 + RSEQ_SECTION], rax                 // [2]
-  .else
-    mov     fs:[r9 + RSEQ_SECTION], r8                  // [2]
-  .endif
-.Lstart_\name:
-    cmp     dword ptr fs:[r9 + RSEQ_CPU_ID], 0          // [3]
-    js      .L\name\()_by_cpu
-    mov     eax, fs:[r9 + RSEQ_MM_CID]
-    PUSH    \name, \checked
-.endm
-.macro FREE_SECTION_BY_CPU name, checked
-.L\name\():
-    mov     r9, [r8 + HOT_CPU_RSEQ AT_FREE]
-    lea     rax, [rip + freeway_section_\name]
-    mov     fs:[r9 + RSEQ_SECTION], rax
-.Lstart_\name:
-    mov     eax, fs:[r9 + RSEQ_CPU_ID]
-    test    eax, eax
-  .if \checked
-    js      freeway_free_full
-  .else
-    js      freeway_free_slow
-  .endif
-    PUSH    \name, \checked
 .endm
 
     .p2align 6
@@ -238,8 +208,8 @@ freeway_free:
     cmp     r9, [r8 + rcx*8 + HOT_FACTOR_LIMIT AT_FREE]
     jae     .Lleave_free
 .Lfree_class:
-    FREE_SECTION free, 0
-    FREE_SECTION_BY_CPU free_by_cpu, 0
+    SECTION PUSH, free, 0, AT_FREE
+    SECTION_BY_CPU PUSH, free_by_cpu, 0, freeway_free_slow, AT_FREE
 .Lforeign:
     sub     dword ptr [rsi + SLAB_PATIENCE], 1
     js      freeway_send_home
@@ -261,8 +231,8 @@ freeway_free:
     jne     freeway_free_slow
     mov     byte ptr [r9], 0
 .Lchecked_free_class:
-    FREE_SECTION checked_free, 1
-    FREE_SECTION_BY_CPU checked_free_by_cpu, 1
+    SECTION PUSH, checked_free, 1, AT_FREE
+    SECTION_BY_CPU PUSH, checked_free_by_cpu, 1, freeway_free_full, AT_FREE
     SECTION_ABORT free, .Lfree_class
     SECTION_ABORT free_by_cpu, .Lfree_by_cpu
     SECTION_ABORT checked_free, .Lchecked_free_class
