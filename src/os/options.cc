@@ -103,7 +103,7 @@ Options read_options(bool speak) {
   options.force_rseq = rseq == 3;
   options.report_only = reader.choice("ON_ERROR", "abort", "report", false);
   options.harden = static_cast<u32>(reader.index("HARDEN"));
-  options.quarantine = reader.number("QUARANTINE", options.quarantine);
+  options.quarantine = reader.number("QUARANTINE", 64 * kKiB);
   options.fill = reader.choice("FILL", "0", "1", false) && options.harden != 0;
   options.keep_deepbind = reader.choice("DEEPBIND", "0", "1", false);
   options.guard = reader.index("GUARD");

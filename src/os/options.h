@@ -10,13 +10,13 @@
 
 namespace freeway {
 
-struct Options {
+struct Options {  // all zero until it is read: it lies in the heap
   bool use_rseq = false;      // FREEWAY_RSEQ (read_options: true where nothing is said)
   bool libc_rseq_only = false;  // FREEWAY_RSEQ=libc
   bool force_rseq = false;      // FREEWAY_RSEQ=force
   bool report_only = false;   // FREEWAY_ON_ERROR=report
   u32 harden = 0;             // FREEWAY_HARDEN
-  u64 quarantine = 64 * kKiB; // FREEWAY_QUARANTINE
+  u64 quarantine = 0;         // FREEWAY_QUARANTINE (read_options: 64 KiB where nothing is said)
   bool fill = false;          // FREEWAY_FILL
   bool keep_deepbind = false; // FREEWAY_DEEPBIND
   u64 guard = 0;              // FREEWAY_GUARD
