@@ -312,7 +312,9 @@ bool in_use(const RestartableSection& section) {
   });
   const bool is_checked = section.name.find("_checked_") != std::string::npos;
   if ((by_cpu_id || has_twin) && is_checked != hardened()) return false;
-  if (hardened() && ends_with(section.name, "_push_run")) return false;  // blocks come in random order
+  // Blocks come in random order there, and freed ones go to beds: no run is pushed, no magazine grows.
+  for (const char* of_default : {"_push_run", "_move", "_grow"})
+    if (hardened() && ends_with(section.name, of_default)) return false;
   return goes_by_mm_cid() ? !by_cpu_id : !has_twin;
 }
 
