@@ -117,6 +117,11 @@ typedef struct freeway_stats_t {
   size_t guarded;          /* of live: blocks on pages of their own (FREEWAY_GUARD) */
   size_t guarded_blocks;   /* count: these */
   uint64_t guard_faults;   /* count: faults at or beside guarded blocks, so far */
+  size_t held;             /* what the kernel backs or may back: what freeway_set_limit limits */
+  size_t soft_limit;       /* 0: none */
+  size_t hard_limit;       /* 0: none */
+  uint64_t limit_refusals; /* count: runs of frames, huge blocks and tables that the hard limit refused, so far */
+  uint64_t limit_pressures; /* count: times that caches were taken apart for the soft limit, so far */
 } freeway_stats_t;
 
 /* Fills *stats. `size` is sizeof(freeway_stats_t) as the caller was compiled with; fields beyond it are not written, nor
@@ -127,6 +132,15 @@ void freeway_stats(freeway_stats_t* stats, size_t size) FREEWAY_NOEXCEPT;
  * blocks. About `keep` bytes of free frames stay ready; pages under free blocks go in any case. Returns the bytes given
  * back. Makes system calls (membarrier, madvise) for as long as there is something to give back. */
 size_t freeway_trim(size_t keep) FREEWAY_NOEXCEPT;
+
+/* Limits what the heap holds of memory that the kernel backs or may back: live blocks and the rest of their superblocks,
+ * free memory that is not given back yet, huge blocks, descriptors and caches. Bytes, rounded down to 64 KiB; 0: no limit.
+ * Above `soft` nothing free is kept, and caches are taken apart before the kernel is asked for more. Beyond `hard` nothing
+ * is asked for: malloc and its like say ENOMEM; frees make room again. Holds from the call on, also for calls under way;
+ * what is held already may be more. Children of a fork inherit both. Takes the place of FREEWAY_LIMIT. 0; EINVAL where
+ * `soft` is above `hard`, or one of them is not 0 and less than 64 KiB; ENOMEM where there is no memory to start with.
+ * Signal-safe. Makes madvise calls where more than `soft` is held. */
+int freeway_set_limit(size_t soft, size_t hard) FREEWAY_NOEXCEPT;
 
 /* The account of every frame of 64 KiB. Meaningful only while no other thread is inside the allocator. What threads that
  * vanished inside a call took with them is in frames_stranded, frames_held and bytes_held; without such threads these are
@@ -158,6 +172,10 @@ typedef struct freeway_audit_t {
   size_t slabs_held;       /* of these, in the hands of threads inside a call, or lost */
   size_t bytes_held;       /* free blocks that only a thread inside a call can find, or lost: those of superblocks that it
                               holds or is about to list, and what is cached in its slabs */
+  size_t frames_dirty;     /* of frames_free: those that are dirty */
+  size_t frames_tables;    /* what tables and caches are charged for (flagship) */
+  size_t frames_charged;   /* what limits count: small + large + huge + dirty + tables. What threads that vanished had in
+                              hand may be charged or not: then it is more, or by frames_stranded less */
 } freeway_audit_t;
 
 /* Walks all metadata, checks its invariants and fills *audit (`size` as above; NULL: nothing is filled). Returns the

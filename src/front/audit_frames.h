@@ -38,6 +38,7 @@ void Substrate::audit_frames(freeway_audit_t& audit, Owns&& owns) {
       if (info.kind() != FrameInfo::kSmall && map_.class_byte(address) != 0)
         audit_error(audit, "size class of a frame that is no superblock's, address", address);
       if (!is_used(arena, f)) {
+        audit.frames_dirty += (arena.dirty_word(f / kChunkFrames) >> (f % kChunkFrames) & 1) != 0;
         if (info.bits != 0 || f < large_end) audit_error(audit, "free frame that has an owner, address", address);
         ++(f < accessible ? audit.frames_free : audit.frames_unused);
       } else if (f < large_end) {
@@ -67,6 +68,12 @@ void Substrate::audit_frames(freeway_audit_t& audit, Owns&& owns) {
   const std::size_t counted =
       audit.frames_small + audit.frames_large + audit.frames_free + audit.frames_stranded + audit.frames_unused;
   if (counted != audit.frames) audit_error(audit, "frames do not add up, difference", audit.frames - counted);
+  audit.frames_tables += metadata_.charged() + map_.leaf_bytes() / kFrameSize;
+  audit.frames_charged = frames_.limits().held();
+  const std::size_t backed =
+      audit.frames_small + audit.frames_large + audit.frames_huge + audit.frames_dirty + audit.frames_tables;
+  if (audit.frames_charged < backed)
+    audit_error(audit, "memory that is not charged, frames", backed - audit.frames_charged);
   const std::size_t known = audit.frames_live + audit.frames_cached + audit.frames_held;
   if (known != 0 && known != audit.frames_small)
     audit_error(audit, "superblocks have other frames than the map says, difference", known - audit.frames_small);

@@ -95,6 +95,8 @@ class Front {  // all zero until start()
 
   // Gives memory without live blocks back, keeping about `keep` bytes ready; bytes given back.
   std::size_t trim(std::size_t keep);
+  // Bytes, see freeway_set_limit; 0 or an error's number.
+  int set_limit(std::size_t soft, std::size_t hard);
   void fill_stats(freeway_stats_t& stats);
   void fill_audit(freeway_audit_t& audit);
   void explain(uptr address, freeway_explanation_t& explanation);

@@ -268,6 +268,16 @@ std::size_t Front<E>::trim(std::size_t keep) {
   return substrate_.frames().policy().purged_bytes() - before;
 }
 
+template <Engine E>
+int Front<E>::set_limit(std::size_t soft, std::size_t hard) {
+  const auto is_limit = [](std::size_t bytes) { return bytes == 0 || bytes >= kFrameSize; };
+  if (!is_limit(soft) || !is_limit(hard) || (hard != 0 && soft > hard)) return EINVAL;
+  if (!start()) return ENOMEM;
+  substrate_.frames().limits().set(soft / kFrameSize, hard / kFrameSize);
+  substrate_.frames().tick(process::coarse_time_ns());
+  return 0;
+}
+
 // What `address`, where no live block begins, is. Reads only our own maps.
 template <Engine E>
 Fault Front<E>::classify(uptr address, FrameInfo info) {

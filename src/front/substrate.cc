@@ -21,8 +21,8 @@ bool Substrate::start(const char* engine, ClassByte* classes, std::size_t huge_f
   const uptr base = packed & ~kLowMask;
   const std::size_t bytes = std::size_t{1} << (packed % kReserved);
   frames_.init({base, (packed & kReserved) != 0}, bytes, chunks_);
-  map_.init(base, bytes / kFrameSize, classes, reinterpret_cast<Atomic<u32>*>(frame_infos_));
-  metadata_.init(Metadata<Machine>::kSegmentBytes);
+  map_.init(base, bytes / kFrameSize, classes, reinterpret_cast<Atomic<u32>*>(frame_infos_), &frames_.limits());
+  metadata_.init(Metadata<Machine>::kSegmentBytes, &frames_.limits());
   large_.init(&frames_, &map_, huge_from);
   engine_ = engine;
   cpus_ = process::cpus();
@@ -31,6 +31,7 @@ bool Substrate::start(const char* engine, ClassByte* classes, std::size_t huge_f
 
 void Substrate::read_environment(bool speak) {
   options_ = read_options(speak);
+  frames_.limits().begin(options_.soft_limit / kFrameSize, options_.hard_limit / kFrameSize);
   check_engine_options(engine_, speak);
   if (speak && options_.help) write_engine_option_help(engine_, 2);
 }
@@ -66,6 +67,12 @@ void Substrate::fill_stats(freeway_stats_t& stats, u64 small_bytes, u64 small_li
   stats.metadata = metadata_.committed() + map_.leaf_bytes();
   stats.purges = policy.purges();
   stats.purged = policy.purged_bytes();
+  const Limits<Machine>& limits = frames_.limits();
+  stats.held = limits.held() * kFrameSize;
+  stats.soft_limit = limits.soft() * kFrameSize;
+  stats.hard_limit = limits.hard() * kFrameSize;
+  stats.limit_refusals = limits.refusals();
+  stats.limit_pressures = limits.pressures();
 }
 
 }  // namespace freeway

@@ -36,6 +36,11 @@ void each_figure(const freeway_stats_t& s, F&& f) {
   f("guarded", s.guarded);
   f("guarded_blocks", s.guarded_blocks);
   f("guard_faults", s.guard_faults);
+  f("held", s.held);
+  f("soft_limit", s.soft_limit);
+  f("hard_limit", s.hard_limit);
+  f("limit_refusals", s.limit_refusals);
+  f("limit_pressures", s.limit_pressures);
 }
 
 }  // namespace
@@ -54,6 +59,10 @@ void write_figures(int fd, const char* mode, const freeway_stats_t& stats) {
   if (guard::is_on())
     Line().text("  guarded    ").bytes(stats.guarded, 10).text(" in ").number(stats.guarded_blocks).text(" blocks, ")
         .number(stats.guard_faults).text(" faults").write(fd);
+  if (stats.soft_limit != 0 || stats.hard_limit != 0)
+    Line().text("  limits     ").bytes(stats.held, 10).text(" held; soft ").bytes(stats.soft_limit).text(", hard ")
+        .bytes(stats.hard_limit).text("; caches taken apart ").number(stats.limit_pressures).text(" times, ")
+        .number(stats.limit_refusals).text(" refusals").write(fd);
   Line().text("  slow path  ").number(stats.slow_mallocs, 10).text(" mallocs, ").number(stats.slow_frees)
       .text(" frees; ").number(stats.refills).text(" batches in, ").number(stats.flushes).text(" out").write(fd);
   Line().text("  given back ").bytes(stats.purged, 10).text(" in ").number(stats.purges).text(" purges").write(fd);

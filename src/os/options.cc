@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "os/memory_size.h"
 #include "os/process.h"
 #include "os/report.h"
 
@@ -27,6 +28,8 @@ constexpr Description kDescriptions[] = {
     {"FILL", "0|1", "with HARDEN, freed blocks are filled; with 1, what is written to them as they rest is named (0)"},
     {"GUARD", "0..1000000000",
      "N: one in N slow mallocs has pages of its own, where bad accesses fault and are explained (0)"},
+    {"LIMIT", "SOFT[,HARD]",
+     "how much memory the heap may hold: 900m, 2g, 90% (of the cgroup's); beyond HARD: ENOMEM (none)"},
     {"STATS", "0|1|json:PATH|text:PATH", "at exit, what each layer did, on fd 2 or in PATH; %p there: process id (0)"},
     {"DEEPBIND", "0|1", "0: libraries that are loaded with RTLD_DEEPBIND take malloc from Freeway like others (0)"},
     {"VERBOSE", "0|1", "at start, which paths this process uses, on fd 2 (0)"},
@@ -107,6 +110,12 @@ Options read_options(bool speak) {
   options.fill = reader.choice("FILL", "0", "1", false) && options.harden != 0;
   options.keep_deepbind = reader.choice("DEEPBIND", "0", "1", false);
   options.guard = reader.index("GUARD");
+  if (const char* limit = value_of("LIMIT"); limit != nullptr && *limit != 0) {
+    MemoryLimits limits;
+    if (!parse_memory_limits(limit, process_memory, &limits)) reader.complain("LIMIT", limit);
+    options.soft_limit = limits.soft;
+    options.hard_limit = limits.hard;
+  }
   options.verbose = reader.choice("VERBOSE", "0", "1", false);
   if (const char* stats = value_of("STATS"); stats != nullptr && names_file(stats)) {
     options.stats_path = stats + 5;

@@ -119,6 +119,14 @@ class Arena {
     });
   }
 
+  // Gives a run back as it was when it was taken: nothing was done to it.
+  void put_back(uptr address, std::size_t frames) {
+    each_part(address, frames, [this](std::size_t chunk, u64 mask) {
+      release_bits(chunk, mask);
+      return true;
+    });
+  }
+
   // Takes the `frames` frames from `address` on if all are free (allocation at an address).
   Run take_at(uptr address, std::size_t frames) {
     if (!contains(address) || range_.bytes() - (address - base()) < frames * kFrameSize) return {};
@@ -268,11 +276,7 @@ class Arena {
     });
     if (reached == end) return made_usable(start, frames, dirty);
     Env::step("arena.rolling_back");
-    if (Env::mutant("no roll back")) return {};
-    each_part(start, (reached - start) / kFrameSize, [this](std::size_t c, u64 mask) {
-      release_bits(c, mask);
-      return true;
-    });
+    if (!Env::mutant("no roll back")) put_back(start, (reached - start) / kFrameSize);
     return {};
   }
 

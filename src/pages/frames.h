@@ -11,6 +11,7 @@
 #pragma once
 
 #include "pages/arena.h"
+#include "pages/limits.h"
 #include "pages/purge_policy.h"
 
 #include <new>
@@ -37,28 +38,45 @@ class Frames {
     purge_context_ = context;
     on_purge_ = f;
   }
+  // f(context) makes free frames of what caches hold, taking none itself: called above the soft limit, now and then.
+  using OnPressure = void (*)(void* context);
+  void on_pressure(void* context, OnPressure f) {
+    pressure_context_ = context;
+    on_pressure_ = f;
+  }
 
   Arena<Env>& primary() { return primary_; }
+  Limits<Env>& limits() { return limits_; }
   PurgePolicy<Env>& policy() { return policy_; }
 
   // A run of `frames` frames at a multiple of `alignment` frames; none if memory is refused.
   Run take(std::size_t frames, std::size_t alignment) {
+    if (const std::size_t dirty = policy_.dirty(); frames > dirty && !limits_.has_room(frames - dirty))
+      return limits_.note_refusal(), Run{};  // and no address space for it
     Run run = take_anywhere(frames, alignment);
     if (!run && policy_.dirty() != 0) {  // the kernel may be out of memory, or out of patience with our limit
       purge_to(0);
       run = take_anywhere(frames, alignment);
     }
     Env::step("frames.taken");
-    if (run) policy_.on_take(frames, run.dirty);
-    return run;
+    if (run && run.dirty < frames && FREEWAY_UNLIKELY(limits_.is_due(frames - run.dirty))) {
+      arena_of(run.address)->put_back(run.address, frames);
+      if (on_pressure_ != nullptr) on_pressure_(pressure_context_);
+      run = take_anywhere(frames, alignment);  // what caches gave may serve in its place
+    }
+    return admitted(run, frames);
   }
 
   // The frames from `end` on, if they are free and in the arena of `address` (another may begin where it ends).
   Run take_behind(uptr address, uptr end, std::size_t frames) {
     Arena<Env>* arena = arena_of(address);
-    Run run = arena == nullptr ? Run{} : arena->take_at(end, frames);
-    if (run) policy_.on_take(frames, run.dirty);
-    return run;
+    return admitted(arena == nullptr ? Run{} : arena->take_at(end, frames), frames);
+  }
+
+  // Charges `frames` frames of a mapping beside the arenas, which is about to be made; false: they are too many.
+  bool charge_mapping(std::size_t frames) {
+    if (limits_.is_due(frames) && on_pressure_ != nullptr) on_pressure_(pressure_context_);
+    return charge(frames);
   }
 
   // Gives frames back; `now` is a monotonic time in ns, which the purge policy needs.
@@ -72,7 +90,7 @@ class Frames {
     tick(now);
   }
 
-  // The same for frames whose memory has gone already: all of them read as zero.
+  // The same for frames whose memory has gone already, and is charged no more, or to another: all of them read as zero.
   void give_zero(uptr address, std::size_t frames, u64 now) {
     Arena<Env>* arena = arena_of(address);
     FREEWAY_CHECK(arena != nullptr);
@@ -84,7 +102,7 @@ class Frames {
   // Purges what the policy does not let stay; for slow paths to call now and then.
   void tick(u64 now) {
     if (policy_.doubts(now)) look_for_lost();
-    const std::size_t target = policy_.target(now);
+    const std::size_t target = policy_.target(now, /*none_may_stay=*/limits_.is_above_soft(0));
     if (target < policy_.dirty()) purge_to(target);
   }
 
@@ -93,6 +111,7 @@ class Frames {
     auto dirty = [this] { return policy_.dirty(); };
     auto purged = [this](uptr address, std::size_t frames, unsigned were_dirty) {
       policy_.on_purge(were_dirty);
+      limits_.uncharge(were_dirty);
       if (on_purge_ != nullptr) on_purge_(purge_context_, address, frames * kFrameSize);
     };
     PurgeEnd end = PurgeEnd::kReached;
@@ -133,6 +152,29 @@ class Frames {
       Arena<Env>* arena = slot.load_acquire();  // [A1] pairs with [R1]
       if (arena == nullptr || !f(*arena)) return;
     }
+  }
+
+  // The run, once what the kernel may have to give for it is charged; none, and it is as it was, where that is too much.
+  Run admitted(Run run, std::size_t frames) {
+    const std::size_t clean = frames - run.dirty;
+    if (!run || (clean != 0 && !charge(clean))) {
+      if (run) arena_of(run.address)->put_back(run.address, frames);
+      return {};
+    }
+    Env::step("frames.charged");
+    policy_.on_take(frames, run.dirty);
+    return run;
+  }
+
+  bool charge(std::size_t frames) {
+    if (limits_.is_above_soft(frames)) purge_some(frames);
+    if (limits_.charge(frames)) return true;
+    purge_some(frames);
+    if (limits_.charge(frames)) return true;
+    purge_to(0);  // what others were faster with is made good by all the rest
+    if (limits_.charge(frames)) return true;
+    limits_.note_refusal();
+    return false;
   }
 
   // Counts the frames that are free and dirty, without stopping anybody.
@@ -201,6 +243,9 @@ class Frames {
 
   Arena<Env> primary_;
   PurgePolicy<Env> policy_;
+  Limits<Env> limits_;
+  OnPressure on_pressure_ = nullptr;
+  void* pressure_context_ = nullptr;
   OnPurge on_purge_ = nullptr;
   void* purge_context_ = nullptr;
   typename Env::template Atomic<Arena<Env>*> further_[kFurtherArenas];

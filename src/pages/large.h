@@ -124,10 +124,10 @@ class LargeBlocks {
     bool refused = false;
     for (uptr here = kept_.exchange_acquire(0); here != 0;) {  // [A1] pairs with [R1]
       const uptr next = kept_at(here)->next.get();
-      const std::size_t bytes = kept_at(here)->bytes.get();
+      const std::size_t bytes = kept_at(here)->bytes.get(), charged = kept_at(here)->charged.get();
       Env::step("large.kept");
       refused = refused || !Env::release(here, bytes);
-      if (refused) push_kept(here, bytes);
+      refused ? push_kept(here, bytes, charged) : limits().uncharge(charged);
       here = next;
     }
   }
@@ -141,9 +141,11 @@ class LargeBlocks {
   struct Kept {
     typename Env::template Plain<uptr> next;
     typename Env::template Plain<std::size_t> bytes;
+    typename Env::template Plain<std::size_t> charged;  // frames
   };
   static Kept* kept_at(uptr address) { return reinterpret_cast<Kept*>(address); }
 
+  Limits<Env>& limits() { return frames_->limits(); }
   // Frames of a huge block that need not be copied into a run when it shrinks.
   std::size_t least_huge() const { return huge_from_ < lift_from_ ? huge_from_ : lift_from_; }
 
@@ -160,20 +162,24 @@ class LargeBlocks {
   }
 
   uptr move_huge(uptr address, FrameInfo info, std::size_t frames) {
+    const std::size_t more = frames - info.value();
+    if (!frames_->charge_mapping(more)) return 0;
     const uptr target = claim_for(address, info, frames * kFrameSize);
-    if (target == 0) return 0;
+    if (target == 0) return limits().uncharge(more), 0;
     Env::step("large.moving");
     if (!Env::move(address, info.value() * kFrameSize, target, frames * kFrameSize)) {
       map_->set(address, 1, info, 0);
-      return 0;
+      return limits().uncharge(more), 0;
     }
     huge_.fetch_add_relaxed(frames - info.value());
     map_->set(target, 1, FrameInfo::huge(frames), 0);
     return target;
   }
 
+  // What the run is charged for is the mapping's, once its pages are there.
   uptr lift(uptr run, FrameInfo info, std::size_t frames, u64 now) {
     const std::size_t old_bytes = info.value() * kFrameSize, bytes = frames * kFrameSize;
+    if (!limits().has_room(frames - info.value())) return 0;  // before anything has moved
     const uptr target = claim_for(run, info, bytes);
     if (target == 0) return 0;
     Env::step("large.lifting");
@@ -206,18 +212,19 @@ class LargeBlocks {
     carry(lifted, run, info.value() * kFrameSize);
     map_->claim(lifted, FrameInfo::huge(info.value()));
     Env::step("large.lowered");
-    give_huge(lifted, info.value());
+    give_huge(lifted, info.value(), /*charged=*/0);
     map_->set(run, 1, info, 0);
   }
 
   Block take_huge(std::size_t frames, std::size_t alignment) {
     release_kept();
+    if (!frames_->charge_mapping(frames)) return {};
     uptr address = Env::map(frames * kFrameSize, alignment < kFrameSize ? kFrameSize : alignment);
-    if (address == 0) return {};
+    if (address == 0) return limits().uncharge(frames), Block{};
     Env::step("large.mapped");
     if (!map_->set(address, 1, FrameInfo::huge(frames), 0)) {
       Env::release(address, frames * kFrameSize);
-      return {};
+      return limits().uncharge(frames), Block{};
     }
     huge_.fetch_add_relaxed(frames);
     huge_count_.fetch_add_relaxed(1);
@@ -225,35 +232,44 @@ class LargeBlocks {
   }
 
   void give_memory(uptr address, FrameInfo info, u64 now) {
-    if (info.kind() == FrameInfo::kHuge) return give_huge(address, info.value());
+    if (info.kind() == FrameInfo::kHuge) return give_huge(address, info.value(), info.value());
     if (empties_.load_relaxed()) Env::purge(address, info.value() * kFrameSize);
     frames_->give(address, info.value(), now);
   }
 
-  void give_huge(uptr address, std::size_t frames) {
+  void give_huge(uptr address, std::size_t frames, std::size_t charged) {
     huge_.fetch_sub_relaxed(frames);
     huge_count_.fetch_sub_relaxed(1);
-    if (Env::release(address, frames * kFrameSize)) return release_kept();
-    Env::purge(address, frames * kFrameSize);
+    if (Env::release(address, frames * kFrameSize)) {
+      limits().uncharge(charged);
+      return release_kept();
+    }
+    const std::size_t kept = Env::purge(address, frames * kFrameSize) ? clamp(charged, 0, 1) : charged;
     // The program may have protected it.
-    if (Env::commit(address, kFrameSize)) push_kept(address, frames * kFrameSize);
+    const bool has_link = Env::commit(address, kFrameSize);
+    limits().uncharge(charged - (has_link ? kept : 0));
+    if (has_link) push_kept(address, frames * kFrameSize, kept);
   }
 
-  void push_kept(uptr address, std::size_t bytes) {
+  void push_kept(uptr address, std::size_t bytes, std::size_t charged) {
     uptr top = kept_.load_relaxed();
     do {
       kept_at(address)->next.set(top);
       kept_at(address)->bytes.set(bytes);
+      kept_at(address)->charged.set(charged);
       Env::step("large.keep");
     } while (!kept_.cas_release(top, address));  // [R1] pairs with [A1]
   }
 
   bool resize_huge(uptr address, FrameInfo info, std::size_t frames) {
-    if (!map_->claim(address, info)) return false;
+    const std::size_t more = frames > info.value() ? frames - info.value() : 0;
+    if (!frames_->charge_mapping(more)) return false;
+    if (!map_->claim(address, info)) return limits().uncharge(more), false;
     Env::step("large.resizing");
     const std::size_t bytes = frames * kFrameSize, old_bytes = info.value() * kFrameSize;
     const bool done = Env::resize(address, old_bytes, bytes);
     if (done) huge_.fetch_add_relaxed(frames - info.value());
+    limits().uncharge(!done ? more : bytes < old_bytes ? info.value() - frames : 0);
     // A mapping that cannot be cut (at the kernel's limit) stays as long as it is.
     if (!done && bytes < old_bytes) Env::purge(address + bytes, old_bytes - bytes);
     map_->set(address, 1, done ? FrameInfo::huge(frames) : info, 0);

@@ -16,6 +16,7 @@
 #pragma once
 
 #include "pages/committed_range.h"
+#include "pages/limits.h"
 
 namespace freeway {
 
@@ -29,7 +30,11 @@ class Metadata {
   static constexpr std::size_t kMinSegmentBytes = kMiB;
 
   // `segment_bytes`: how much address space a segment has, a power of two from kMinSegmentBytes to kSegmentBytes.
-  void init(std::size_t segment_bytes) { wanted_.store_relaxed(segment_bytes); }
+  // `limits`: where what is handed out is charged, if anywhere.
+  void init(std::size_t segment_bytes, Limits<Env>* limits = nullptr) {
+    wanted_.store_relaxed(segment_bytes);
+    limits_ = limits;
+  }
 
   // The index of `units` consecutive zeroed units, 0 if there is no memory, or no segment so long.
   u32 take(u32 units) {
@@ -57,7 +62,10 @@ class Metadata {
       }
       if (Env::mutant("cursor first")) return index;
       Env::step("metadata.committed");
+      const u32 more = frames_below(next) - frames_below(seen);
+      if (!charge(more)) return 0;
       if (cursor_.cas_release(seen, next)) return index;  // [R2] pairs with [A3]
+      uncharge(more);
     }
   }
 
@@ -91,6 +99,9 @@ class Metadata {
     return false;
   }
 
+  // Frames that are charged: those that units were handed out in.
+  std::size_t charged() const { return charged_.load_relaxed(); }
+
   std::size_t committed() const {
     std::size_t bytes = 0;
     for (const Segment& segment : segments_) bytes += segment.extent.end();
@@ -102,6 +113,20 @@ class Metadata {
   static constexpr std::size_t kAlignment = 64 * kKiB;
   static constexpr std::size_t kStep = 64 * kKiB;
   static constexpr uptr kReserved = 64;
+
+  // Frames of a segment that hold units below this index.
+  static constexpr u32 frames_below(u32 index) {
+    return static_cast<u32>(ceil_div((index & kUnitMask) * kUnit, kFrameSize));
+  }
+  bool charge(u32 frames) {
+    if (frames == 0 || limits_ == nullptr) return true;
+    return limits_->charge_table(frames) && (charged_.fetch_add_relaxed(frames), true);
+  }
+  void uncharge(u32 frames) {
+    if (frames == 0 || limits_ == nullptr) return;
+    charged_.fetch_sub_relaxed(frames);
+    limits_->uncharge(frames);
+  }
 
   struct Segment {
     // Address (a multiple of 64 KiB) | whether it is reserved : 1 | logarithm of its size in bytes : 6; 0 = none yet.
@@ -130,6 +155,8 @@ class Metadata {
 
   typename Env::template Atomic<std::size_t> wanted_;  // bytes of address space a segment
   typename Env::template Atomic<u32> cursor_;
+  typename Env::template Atomic<std::size_t> charged_;
+  Limits<Env>* limits_ = nullptr;
   Segment segments_[kSegments];
 };
 

@@ -16,6 +16,7 @@
 #pragma once
 
 #include "base/compiler.h"
+#include "pages/limits.h"
 #include "pages/small_pages.h"
 #include "size/size_classes.h"
 
@@ -49,7 +50,9 @@ class PageMap {
   static constexpr std::size_t kRoots = std::size_t{1} << (kAddressBits - kFrameShift - kLeafBits);
 
   // Once. `classes` (may be null: nobody reads them) and `infos` have an entry for each frame of the primary arena.
-  void init(uptr primary, std::size_t frames, ClassByte* classes, Entry* infos) {
+  // `limits`: where leaves are charged, if anywhere.
+  void init(uptr primary, std::size_t frames, ClassByte* classes, Entry* infos, Limits<Env>* limits = nullptr) {
+    limits_ = limits;
     primary_ = primary;
     frames_ = frames;
     classes_ = classes;
@@ -137,8 +140,9 @@ class PageMap {
     if (Entry* entry = find(address)) return entry;
     if (address >> kAddressBits != 0) return nullptr;
     auto& slot = root_[address >> (kFrameShift + kLeafBits)];
+    if (limits_ != nullptr && !limits_->charge_table(kLeafBytes / kFrameSize)) return nullptr;
     uptr fresh = Env::map(kLeafBytes, kFrameSize);
-    if (fresh == 0) return nullptr;
+    if (fresh == 0) return uncharge_leaf(), nullptr;
     prefer_small_pages<Env>(fresh, kLeafBytes);
     Entry* seen = nullptr;
     Env::step("map.leaf");
@@ -146,15 +150,19 @@ class PageMap {
       leaves_.fetch_add_relaxed(1);
     else if (Env::mutant("own leaf used"))
       return &reinterpret_cast<Entry*>(fresh)[(address >> kFrameShift) & low_bits(kLeafBits)];
-    else if (!Env::mutant("leaf kept"))
-      Env::release(fresh, kLeafBytes);
+    else if (!Env::mutant("leaf kept") && Env::release(fresh, kLeafBytes))
+      uncharge_leaf();
     return find(address);
+  }
+  void uncharge_leaf() {
+    if (limits_ != nullptr) limits_->uncharge(kLeafBytes / kFrameSize);
   }
 
   uptr primary_ = 0;
   std::size_t frames_ = 0;
   ClassByte* classes_ = nullptr;
   Entry* infos_ = nullptr;
+  Limits<Env>* limits_ = nullptr;
   typename Env::template Atomic<std::size_t> leaves_;
   typename Env::template Atomic<Entry*> root_[kRoots];
 };

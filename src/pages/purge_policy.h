@@ -105,7 +105,7 @@ class PurgePolicy {
   }
 
   // Down to how many dirty frames to purge now (`now` in ns); not below dirty() = nothing to do.
-  std::size_t target(u64 now) {
+  std::size_t target(u64 now, bool none_may_stay = false) {
     u64 last = last_tick_.load_relaxed();
     const u64 ticks = now > last ? (now - last) / purge_policy::kTickNs : 0;  // another thread's clock may be ahead
     const std::size_t counted = dirty();
@@ -117,6 +117,7 @@ class PurgePolicy {
     if (counted < lost_.load_relaxed()) lost_.store_relaxed(counted);
     const std::size_t lost = lost_.load_relaxed();
     if (now < quiet_until_.load_relaxed() || counted <= lost) return counted;
+    if (none_may_stay) return lost;
     const std::size_t dirty_now = counted - lost;
     const std::size_t peak = peak_.load_relaxed();
     std::size_t allowed = purge_policy::allowed_for_long(peak, live());

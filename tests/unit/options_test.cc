@@ -57,6 +57,11 @@ TEST(Options, EachOptionHasItsTwoValues) {
   EXPECT_EQ(Reading({}).options.quarantine, 65536u);
   EXPECT_EQ(Reading({"FREEWAY_QUARANTINE=0"}).options.quarantine, 0u);
   EXPECT_EQ(Reading({"FREEWAY_QUARANTINE=1048576"}).options.quarantine, 1048576u);
+  EXPECT_EQ(Reading({"FREEWAY_LIMIT=900m,1g"}).options.soft_limit, 900 * kMiB);
+  EXPECT_EQ(Reading({"FREEWAY_LIMIT=900m,1g"}).options.hard_limit, kGiB);
+  EXPECT_EQ(Reading({"FREEWAY_LIMIT=1g,900m"}).options.soft_limit, 0u);
+  EXPECT_EQ(Reading({"FREEWAY_LIMIT=1g,900m"}).lines(), 1);
+  EXPECT_EQ(Reading({}).options.hard_limit, 0u);
   EXPECT_TRUE(Reading({"FREEWAY_HARDEN=2", "FREEWAY_FILL=1"}).options.fill);
   EXPECT_FALSE(Reading({"FREEWAY_FILL=1"}).options.fill) << "without FREEWAY_HARDEN";
   EXPECT_TRUE(Reading({"FREEWAY_DEEPBIND=1"}).options.keep_deepbind);

@@ -204,6 +204,9 @@ class Auditor {
 
 }  // namespace
 
-void Heap::audit(freeway_audit_t& audit) { Auditor(*this, audit).run(); }
+void Heap::audit(freeway_audit_t& audit) {
+  Auditor(*this, audit).run();
+  audit.frames_tables += slab_frames_.load_relaxed();
+}
 
 }  // namespace freeway

@@ -190,6 +190,7 @@ class Heap {  // all zero until start(): it takes no room in the file
   Random<Machine> random_;
   u32 ids_ = 0;  // CPU numbers and concurrency ids are below it
   Atomic<u32> slabs_made_;
+  Atomic<std::size_t> slab_frames_;  // of all slabs
   Atomic<u64> null_slab_[kSlabHeadWords];
   Atomic<u64> zeros_[3];
 };

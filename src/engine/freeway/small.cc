@@ -54,8 +54,11 @@ std::size_t Heap::slab_bytes() const {
 
 Slab* Heap::make_slab() {
   const std::size_t bytes = slab_bytes();
+  Limits<Machine>& limits = substrate_->frames().limits();
+  if (!limits.charge_table(bytes / kFrameSize)) return nullptr;
   const uptr memory = vm::map(bytes, kFrameSize);
-  if (memory == 0) return nullptr;
+  if (memory == 0) return limits.uncharge(bytes / kFrameSize), nullptr;
+  slab_frames_.fetch_add_relaxed(bytes / kFrameSize);
   vm::prefer_small(memory, bytes);
   Machine::step("heap.slab");
   auto* slab = reinterpret_cast<Slab*>(memory);

@@ -62,6 +62,7 @@ bool Heap::start(Substrate& substrate) {
   scattered_.init(this, &magazines_, &quarantine_);
   claimed_.init(2 * substrate.cpus());
   freeway_hot.arena.store_relaxed(substrate.frames().primary().base());
+  substrate.frames().on_pressure(this, [](void* heap) { static_cast<Heap*>(heap)->drain(); });
   place_births();
   fill_tables();
   if (options_available()) decide_mode();

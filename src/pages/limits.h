@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT
+// Limits: how much memory the heap holds, and how much it may.
+//
+// Counted   what the kernel backs or may back: frames in somebody's hands, free frames that are dirty, huge blocks, and
+//           tables (descriptors, slabs, leaves of the page map), in frames of 64 KiB, always: so a limit that is set
+//           later is as exact as one from the start
+// Words     held : 32 | hard : 31 (0: none) | whether it was set : 1, one word, so that who charges sees the limit that
+//           holds at his step. soft, and the mark of the next pressure: hints
+// Moves     charge: held += n (CAS) if it stays within hard.  Before the memory can be touched: frames once they are the
+//           caller's, mappings before they are made
+//           uncharge: held -= n, after the memory has gone: purged, unmapped
+//           set: hard = h (CAS). From that step on no charge goes beyond h, whoever was where; what is held may be more
+//           begin: the same unless it was set before: several may initialise, and one of them late
+// Invariant what is backed is never more than held. So it is within a hard limit that held was within when it was set
+// Moved     memory that changes its kind keeps its charge: a dirty frame that is taken or given, a run that is lifted
+// Pressure  above soft nothing dirty is kept; and who is about to charge more takes the caches apart first, once for each
+//           64th of soft that held has grown since (decision 034)
+// Who       any thread, any signal handler, the child of any fork, which inherits both limits and what is held
+// Orders    relaxed: the word counts. It publishes nothing, and between it and the memory there is a system call
+// Progress  charge, set: lock-free; uncharge: wait-free     Lost if killed: room. What was charged and not yet used, or
+//           has gone and is still charged: a run, a huge block, or what a purge has in hand (at most 4 MiB)
+// Checked   tests/model/pages_limits_model.cc, tests/unit/limits_test.cc, tests/abi/limit_test.cc
+#pragma once
+
+#include "base/compiler.h"
+#include "base/integers.h"
+
+namespace freeway {
+
+namespace limit_word {
+
+constexpr u64 kMostFrames = low_bits(32), kMostHard = low_bits(31), kSet = u64{1} << 63;
+
+constexpr u64 make(u64 held, u64 hard) { return kSet | hard << 32 | held; }
+constexpr u64 held(u64 word) { return word & kMostFrames; }
+constexpr u64 hard(u64 word) { return word >> 32 & kMostHard; }
+constexpr bool was_set(u64 word) { return (word & kSet) != 0; }
+// How many frames more may be charged.
+constexpr u64 room(u64 word) {
+  const u64 most = hard(word) == 0 ? kMostFrames : hard(word);
+  return most > held(word) ? most - held(word) : 0;
+}
+// The word with so many frames more, or, where they are too many, as it was.
+constexpr u64 charged(u64 word, u64 frames) { return frames <= room(word) ? word + frames : word; }
+constexpr u64 limited(u64 word, u64 frames) { return make(held(word), frames); }
+
+}  // namespace limit_word
+
+template <class Env>
+class Limits {
+ public:
+  static constexpr u64 kLeastStep = 16;  // frames between two pressures
+
+  // Frames; 0: no limit. More than can be counted is none.
+  void set(u64 soft, u64 hard) {
+    if (hard > limit_word::kMostHard) hard = 0;
+    u64 seen = word_.load_relaxed();
+    if (Env::mutant("limit set in two steps")) word_.store_relaxed(limit_word::limited(seen, hard));
+    while (!word_.cas_relaxed(seen, limit_word::limited(seen, hard))) {
+    }
+    soft_.store_relaxed(soft);
+    next_.store_relaxed(0);
+  }
+  // The same, once, for who reads the environment.
+  void begin(u64 soft, u64 hard) {
+    if (hard > limit_word::kMostHard) hard = 0;
+    u64 seen = word_.load_relaxed();
+    do {
+      if (limit_word::was_set(seen)) return;
+    } while (!word_.cas_relaxed(seen, limit_word::limited(seen, hard)));
+    soft_.store_relaxed(soft);
+  }
+
+  // False: so much more would be above the hard limit.
+  bool charge(u64 frames) {
+    u64 seen = word_.load_relaxed();
+    for (;;) {
+      const u64 next = limit_word::charged(seen, frames);
+      if (next == seen && frames != 0) return false;
+      if (frames == 0) return true;
+      Env::step("limits.seen");
+      if (Env::mutant("tested and added apart")) return word_.fetch_add_relaxed(frames), true;
+      if (word_.cas_relaxed(seen, next)) return true;
+    }
+  }
+  void uncharge(u64 frames) {
+    if (frames != 0) word_.fetch_sub_relaxed(frames);
+  }
+  // The same for a table: there is nothing to purge in its place.
+  bool charge_table(u64 frames) { return charge(frames) || (note_refusal(), false); }
+
+  // Whether `more` frames would be above the soft limit.
+  bool is_above_soft(u64 more) const {
+    const u64 soft = soft_.load_relaxed();
+    return FREEWAY_UNLIKELY(soft != 0) && held() + more > soft;
+  }
+  // Whether who is about to charge `more` should take caches apart before: then it is his duty.
+  bool is_due(u64 more) {
+    if (!is_above_soft(more)) return false;
+    const u64 soft = soft_.load_relaxed(), now = held() + more;
+    u64 next = next_.load_relaxed();
+    const u64 step = soft / 64 > kLeastStep ? soft / 64 : kLeastStep;
+    if (now + step < next) next_.store_relaxed(now + step);  // it has shrunk since
+    if (now < next || !next_.cas_relaxed(next, now + step)) return false;
+    pressures_.fetch_add_relaxed(1);
+    return true;
+  }
+  void note_refusal() { refusals_.fetch_add_relaxed(1); }
+
+  bool has_room(u64 frames) const { return frames <= limit_word::room(word_.load_relaxed()); }
+  u64 held() const { return limit_word::held(word_.load_relaxed()); }
+  u64 hard() const { return limit_word::hard(word_.load_relaxed()); }
+  u64 soft() const { return soft_.load_relaxed(); }
+  u64 refusals() const { return refusals_.load_relaxed(); }
+  u64 pressures() const { return pressures_.load_relaxed(); }
+
+ private:
+  using Word = typename Env::template Atomic<u64>;
+  Word word_;
+  Word soft_, next_;  // frames; next_: what held must reach for the next pressure
+  Word refusals_, pressures_;
+};
+
+}  // namespace freeway
