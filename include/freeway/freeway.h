@@ -142,6 +142,13 @@ size_t freeway_trim(size_t keep) FREEWAY_NOEXCEPT;
  * Signal-safe. Makes madvise calls where more than `soft` is held. */
 int freeway_set_limit(size_t soft, size_t hard) FREEWAY_NOEXCEPT;
 
+/* Makes memory ready for `count` blocks of `size` bytes (under 256 MiB), beside what is in use: superblocks or runs of frames
+ * are made and touched, and their memory stays, free or not, from then on: malloc and free within it make no system call and
+ * no page fault, in threads that have called malloc before, on any CPU that the process may run on now. Blocks of other sizes
+ * may use it as well: ask for all that will be needed. Returns for how many blocks memory is ready: fewer where memory is
+ * refused. Signal-safe. Makes mmap and madvise calls. See also FREEWAY_PREFAULT and FREEWAY_PURGE. */
+size_t freeway_reserve(size_t size, size_t count) FREEWAY_NOEXCEPT;
+
 /* The account of every frame of 64 KiB. Meaningful only while no other thread is inside the allocator. What threads that
  * vanished inside a call took with them is in frames_stranded, frames_held and bytes_held; without such threads these are
  * 0. */

@@ -30,6 +30,10 @@ FREEWAY_EXPORT void freeway_stats(freeway_stats_t* stats, std::size_t size) noex
 
 FREEWAY_EXPORT std::size_t freeway_trim(std::size_t keep) noexcept { return process_heap.trim(keep); }
 
+FREEWAY_EXPORT std::size_t freeway_reserve(std::size_t size, std::size_t count) noexcept {
+  return process_heap.reserve(size, count);
+}
+
 FREEWAY_EXPORT int freeway_set_limit(std::size_t soft, std::size_t hard) noexcept {
   return process_heap.set_limit(soft, hard);
 }

@@ -97,6 +97,8 @@ class Front {  // all zero until start()
   std::size_t trim(std::size_t keep);
   // Bytes, see freeway_set_limit; 0 or an error's number.
   int set_limit(std::size_t soft, std::size_t hard);
+  // Makes memory ready for `count` blocks of so many bytes; for how many it is.
+  std::size_t reserve(std::size_t bytes, std::size_t count);
   void fill_stats(freeway_stats_t& stats);
   void fill_audit(freeway_audit_t& audit);
   void explain(uptr address, freeway_explanation_t& explanation);

@@ -23,6 +23,7 @@ bool Front<E>::start() {
   if (!known) return true;
   if constexpr (kOwnEntry) guard::start(substrate_.options().guard);
   ready_.store_release(1);  // [R1] pairs with [A1]
+  if constexpr (requires { engine_.prefault(u64{}); }) engine_.prefault(substrate_.options().prefault);
   if (substrate_.options().stats) prepare_summary();
   if (substrate_.options().verbose) {
     Line line;
@@ -264,7 +265,8 @@ std::size_t Front<E>::trim(std::size_t keep) {
   const u64 before = substrate_.frames().policy().purged_bytes();
   engine_.trim();
   substrate_.large().release_kept();
-  substrate_.frames().purge_to(keep / kFrameSize);
+  const std::size_t least = substrate_.frames().policy().kept(), wanted = keep / kFrameSize;
+  substrate_.frames().purge_to(wanted > least ? wanted : least);
   return substrate_.frames().policy().purged_bytes() - before;
 }
 
@@ -275,6 +277,13 @@ int Front<E>::set_limit(std::size_t soft, std::size_t hard) {
   if (!start()) return ENOMEM;
   substrate_.frames().limits().set(soft / kFrameSize, hard / kFrameSize);
   substrate_.frames().tick(process::coarse_time_ns());
+  return 0;
+}
+
+template <Engine E>
+std::size_t Front<E>::reserve(std::size_t bytes, std::size_t count) {
+  if constexpr (requires { engine_.reserve(bytes, count); })
+    if (start() && ready()) return engine_.reserve(bytes, count);
   return 0;
 }
 

@@ -32,6 +32,7 @@ bool Substrate::start(const char* engine, ClassByte* classes, std::size_t huge_f
 void Substrate::read_environment(bool speak) {
   options_ = read_options(speak);
   frames_.limits().begin(options_.soft_limit / kFrameSize, options_.hard_limit / kFrameSize);
+  frames_.policy().never(options_.never_purge);
   check_engine_options(engine_, speak);
   if (speak && options_.help) write_engine_option_help(engine_, 2);
 }

@@ -30,6 +30,8 @@ constexpr Description kDescriptions[] = {
      "N: one in N slow mallocs has pages of its own, where bad accesses fault and are explained (0)"},
     {"LIMIT", "SOFT[,HARD]",
      "how much memory the heap may hold: 900m, 2g, 90% (of the cgroup's); beyond HARD: ENOMEM (none)"},
+    {"PREFAULT", "BYTES", "so much memory is made resident at start and stays, free or not: 64m, 1g (0)"},
+    {"PURGE", "default|never", "never: nothing is given back to the kernel but by malloc_trim (default)"},
     {"STATS", "0|1|json:PATH|text:PATH", "at exit, what each layer did, on fd 2 or in PATH; %p there: process id (0)"},
     {"DEEPBIND", "0|1", "0: libraries that are loaded with RTLD_DEEPBIND take malloc from Freeway like others (0)"},
     {"VERBOSE", "0|1", "at start, which paths this process uses, on fd 2 (0)"},
@@ -116,6 +118,14 @@ Options read_options(bool speak) {
     options.soft_limit = limits.soft;
     options.hard_limit = limits.hard;
   }
+  if (const char* bytes = value_of("PREFAULT"); bytes != nullptr && *bytes != 0) {
+    const char* end = parse_memory_size(bytes, process_memory, &options.prefault);
+    if (end == nullptr || *end != 0) {
+      options.prefault = 0;
+      reader.complain("PREFAULT", bytes);
+    }
+  }
+  options.never_purge = reader.choice("PURGE", "default", "never", false);
   options.verbose = reader.choice("VERBOSE", "0", "1", false);
   if (const char* stats = value_of("STATS"); stats != nullptr && names_file(stats)) {
     options.stats_path = stats + 5;

@@ -21,6 +21,8 @@ struct Options {  // all zero until it is read: it lies in the heap
   bool keep_deepbind = false; // FREEWAY_DEEPBIND
   u64 guard = 0;              // FREEWAY_GUARD
   u64 soft_limit = 0, hard_limit = 0;  // FREEWAY_LIMIT, bytes; 0: none
+  u64 prefault = 0;           // FREEWAY_PREFAULT, bytes
+  bool never_purge = false;   // FREEWAY_PURGE=never
   bool verbose = false;       // FREEWAY_VERBOSE
   bool stats = false;         // FREEWAY_STATS=1
   bool help = false;          // FREEWAY_HELP

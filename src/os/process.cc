@@ -57,6 +57,11 @@ bool kernel_restarts_sections() {
   return restarts_sections(kThisProcessor, name.release);
 }
 
+unsigned cpu_mask(u64 (&mask)[kMaskWords]) {
+  const long bytes = raw_syscall(SYS_sched_getaffinity, 0, sizeof(mask), reinterpret_cast<u64>(mask));
+  return bytes <= 0 ? 0 : static_cast<unsigned>(bytes) / 8;
+}
+
 Cpus cpus() {
   // The kernel answers with the bytes of its CPU mask, whose bits are all the numbers it can have.
   u64 mask[HOT_IDS / 64];

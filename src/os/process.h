@@ -2,6 +2,7 @@
 // process.h: what the library must know of the process and its threads. All signal-safe.
 #pragma once
 
+#include "arch/slab_layout.h"
 #include "base/integers.h"
 
 namespace freeway::process {
@@ -26,12 +27,23 @@ bool kernel_restarts_sections();
 // Whether the calling thread is registered with the struct rseq at this distance from its thread pointer.
 bool is_registered(u64 offset);
 
+// The kernel's CPU mask of this process, in words; how many there are, 0 where it does not say, or there are more.
+constexpr unsigned kMaskWords = HOT_IDS / 64;
+unsigned cpu_mask(u64 (&mask)[kMaskWords]);
+
 // What the kernel tells of the CPUs.
 struct Cpus {
   unsigned id_bound;  // its CPU numbers and concurrency ids are below this; over HOT_IDS: more than there is room for
   unsigned usable;    // CPUs this process may run on now, at least 1
 };
 Cpus cpus();
+// Calls f(number) for each CPU that this process may run on now.
+template <class F>
+void each_cpu(F&& f) {
+  u64 mask[kMaskWords];
+  for (unsigned word = 0, words = cpu_mask(mask); word < words; ++word)
+    for (u64 bits = mask[word]; bits != 0; bits &= bits - 1) f(word * 64 + lowest_bit(bits));
+}
 
 // 1 if all memory of this process is on one NUMA node; else what is above the numbers of its nodes.
 unsigned nodes();

@@ -28,6 +28,7 @@ constexpr u64 kWipeOnFork = 18;                     // MADV_WIPEONFORK
 constexpr u64 kDontNeedLocked = 24;                 // MADV_DONTNEED_LOCKED, since Linux 5.18
 constexpr u64 kMoveTo = 1 | 2;                      // MREMAP_MAYMOVE | MREMAP_FIXED
 constexpr u64 kLeaveSource = 4;                     // MREMAP_DONTUNMAP, since Linux 5.7
+constexpr u64 kPopulateWrite = 23;                  // MADV_POPULATE_WRITE, since Linux 5.14
 constexpr u64 kCold = 20;                           // MADV_COLD, since Linux 5.4
 
 bool failed(long result) { return result < 0 && result >= -4095; }
@@ -255,6 +256,14 @@ constinit Once<Machine> small_by_hint;  // 1: the default does; 2: it has to be 
 void prefer_small(uptr address, std::size_t bytes) {
   const u64 how = small_by_hint.get([]() -> u64 { return huge_by_default() ? 2 : 1; }, [](u64) {});
   if (how == 2) raw_syscall(SYS_madvise, address, bytes, kNoHugePage);
+}
+
+bool populate(uptr address, std::size_t bytes) {
+  const long result = raw_syscall(SYS_madvise, address, bytes, kPopulateWrite);
+  if (result != -EINVAL) return result == 0;
+  for (uptr at = address; at < address + bytes; at += page_size())
+    reinterpret_cast<Atomic<u8>*>(at)->fetch_or_relaxed(0);
+  return true;
 }
 
 std::size_t resident(uptr address, std::size_t bytes) {

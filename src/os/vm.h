@@ -36,6 +36,9 @@ void prefer_huge(uptr address, std::size_t bytes);
 // Asks for small pages only where the system's default is huge ones (read once from /sys; a thread that is killed while it
 // reads leaves a file descriptor open); a hint.
 void prefer_small(uptr address, std::size_t bytes);
+// Gives the range, which is accessible and the caller's, its memory now, so that touching it later is no page fault. Contents
+// stay. False: not all of it could be had.
+bool populate(uptr address, std::size_t bytes);
 // How many bytes of the range have memory now.
 std::size_t resident(uptr address, std::size_t bytes);
 // Ends the mapping. False (at the mapping limit): it is still there.

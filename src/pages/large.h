@@ -203,7 +203,7 @@ class LargeBlocks {
     }
     Env::step("large.grown");
     if (!Env::mutant("frames given too early")) frames_->give_zero(run, info.value(), now);
-    frames_->purge_some(frames);  // what smaller blocks left when this one was copied is of no use to it any more
+    if (!frames_->policy().is_never()) frames_->purge_some(frames);  // what smaller blocks left when this one was copied is of no use to it any more
     return grown;
   }
 

@@ -69,6 +69,20 @@ class Metadata {
     }
   }
 
+  // Makes the next `units` units accessible, or what is left of this segment, and gives them their memory; false: refused.
+  bool provide(u32 units) {
+    const u32 index = cursor_.load_relaxed();
+    Segment& segment = segments_[index >> kSegmentShift];
+    const uptr packed = placed(segment);
+    if (packed == 0) return false;
+    const std::size_t from = (index & kUnitMask) * kUnit;
+    const std::size_t end = clamp(from + std::size_t{units} * kUnit, 0, size_of(packed));
+    u64 unused;
+    if (segment.extent.grow(space_of(packed), size_of(packed), end, kStep, unused) != Growth::kDone) return false;
+    const uptr begin = align_down(base_of(packed) + from, kFrameSize);
+    return Env::populate(begin, align_up(base_of(packed) + end, kFrameSize) - begin);
+  }
+
   void* at(u32 index) const {
     uptr packed = segments_[index >> kSegmentShift].packed.load_relaxed();
     return reinterpret_cast<void*>(base_of(packed) + (index & kUnitMask) * kUnit);

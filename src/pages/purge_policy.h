@@ -11,6 +11,8 @@
 // it had; it may call malloc_trim.) Giving back at once costs a program of phases a page fault per page and phase:
 // measured, blocks of 1 KiB in phases of a million took 4 times as long.
 //
+// What was asked to be ready (keep) stays whatever the peak; with never() everything does.
+//
 // Words     counters and the peak, all relaxed: they steer, nothing depends on them
 // Checked   tests/model/pages_frames_model.cc, tests/unit/purge_policy_test.cc
 #pragma once
@@ -104,7 +106,16 @@ class PurgePolicy {
     quiet_until_.store_relaxed(last_tick_.load_relaxed() + purge_policy::kRefusedTicks * purge_policy::kTickNs);
   }
 
-  // Down to how many dirty frames to purge now (`now` in ns); not below dirty() = nothing to do.
+  // So many free frames more stay dirty, as long as memory lasts.
+  void keep(std::size_t frames) { kept_.fetch_add_relaxed(frames); }
+  std::size_t kept() const { return kept_.load_relaxed(); }
+  // Nothing is given back by itself.
+  void never(bool never) { never_.store_relaxed(never); }
+  bool is_never() const { return never_.load_relaxed(); }
+
+  // Down to how many dirty frames to purge now (`now` in ns). kNoPurge: nothing, however many there are by the time of the
+  // purge: what others have freed meanwhile is theirs to look at.
+  static constexpr std::size_t kNoPurge = ~std::size_t{0};
   std::size_t target(u64 now, bool none_may_stay = false) {
     u64 last = last_tick_.load_relaxed();
     const u64 ticks = now > last ? (now - last) / purge_policy::kTickNs : 0;  // another thread's clock may be ahead
@@ -116,15 +127,16 @@ class PurgePolicy {
     }
     if (counted < lost_.load_relaxed()) lost_.store_relaxed(counted);
     const std::size_t lost = lost_.load_relaxed();
-    if (now < quiet_until_.load_relaxed() || counted <= lost) return counted;
+    if (now < quiet_until_.load_relaxed() || counted <= lost) return kNoPurge;
     if (none_may_stay) return lost;
+    if (is_never()) return kNoPurge;
     const std::size_t dirty_now = counted - lost;
     const std::size_t peak = peak_.load_relaxed();
     std::size_t allowed = purge_policy::allowed_for_long(peak, live());
     if (idle_.load_relaxed() <= lost + allowed) allowed = purge_policy::allowed_for_a_tick(peak, live());
     const std::size_t step = dirty_now < purge_policy::kStepFrames ? 0 : dirty_now - purge_policy::kStepFrames;
-    if (dirty_now <= allowed) return counted;
-    const std::size_t fewer = allowed / 4;
+    if (dirty_now <= allowed || dirty_now <= kept()) return kNoPurge;
+    const std::size_t fewer = allowed / 4 > kept() ? allowed / 4 : kept();
     return lost + (fewer > step ? fewer : step);
   }
 
@@ -140,7 +152,8 @@ class PurgePolicy {
     if (dirty_now < least_.load_relaxed()) least_.store_relaxed(dirty_now);
   }
 
-  Counter live_, dirty_, lost_, peak_;
+  Counter live_, dirty_, lost_, peak_, kept_;
+  typename Env::template Atomic<bool> never_;
   Counter least_, idle_;  // the fewest dirty frames since the last tick, and between the last two
   typename Env::template Atomic<u64> last_tick_, quiet_until_, doubt_from_, purged_total_, purges_;
 };

@@ -71,6 +71,9 @@ class Superblocks {
     return hold_at(c, node);
   }
 
+  // Holds a new one; 0: no memory.
+  u32 hold_new(unsigned c) { return make(c, here()); }
+
   // Holds one of the next few superblocks behind `behind` that nobody holds and that has free blocks; 0 if there is none.
   u32 take_behind(unsigned c, uptr behind) {
     const SizeClass& k = backing_->size_class(c);

@@ -57,7 +57,7 @@ def run_in(group: Path, program: str, environment: dict[str, str]) -> subprocess
     def enter() -> None:
         (group / "cgroup.procs").write_text("0")
 
-    return subprocess.run(  # noqa: PLW1509 - one thread, and nothing else would do
+    return subprocess.run(
         [program, ASKED],
         env={**os.environ, **environment},
         preexec_fn=enter,

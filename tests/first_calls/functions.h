@@ -85,6 +85,7 @@ void freeway_test_delete_array_aligned_sized(void*, size_t, size_t) NAMED(_ZdaPv
 #pragma weak freeway_pvalloc
 #pragma weak freeway_realloc
 #pragma weak freeway_reallocarray
+#pragma weak freeway_reserve
 #pragma weak freeway_set_limit
 #pragma weak freeway_stats
 #pragma weak freeway_trim
@@ -182,6 +183,7 @@ constexpr Function kFunctions[] = {
     BOTH(OTHER, mallopt, f(M_MMAP_THRESHOLD, 100'000) == 1),
     OTHER(freeway_trim, f(0) == 0),
     OTHER(freeway_set_limit, f(0, 0) == 0),
+    OTHER(freeway_reserve, f(100, 10) <= 10),
     OTHER(freeway_explain, f("no block", nullptr, 0) == FREEWAY_NOT_OURS),
     OTHER(freeway_explain_to, (f(-1, "no block"), true)),
     OTHER(freeway_version, f()[0] == '0' + FREEWAY_VERSION_MAJOR),

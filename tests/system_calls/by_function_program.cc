@@ -145,6 +145,7 @@ constexpr Function kFunctions[] = {
          }},
     {.name = "malloc_trim", .other = [] { ::malloc_trim(0); }},
     {.name = "freeway_trim", .other = [] { ::freeway_trim(1 << 20); }},
+    {.name = "freeway_reserve", .other = [] { ::freeway_reserve(1000, 100), ::freeway_reserve(100'000, 3); }},
     {.name = "freeway_set_limit", .other = [] { ::freeway_set_limit(1 << 20, 0), ::freeway_set_limit(0, 0); }},
     {.name = "freeway_stats",
      .other =

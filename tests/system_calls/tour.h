@@ -306,6 +306,7 @@ class Tour {
     ::malloc_trim(0);
     get_some(1, 300, 3, 3000);
     drop_all(700);
+    ::freeway_reserve(700, 100);
     ::freeway_set_limit(2 << 20, 0);
     ::freeway_trim(1 << 20);
     ::freeway_set_limit(0, 0);

@@ -228,10 +228,10 @@ TEST(PurgePolicy, FramesThatNoPurgeCanFindAreNotCountedAnyLonger) {
   policy.on_give(5000);
   purge(policy, kNow);
   policy.on_exhausted();  // none of what is counted was found
-  EXPECT_EQ(policy.target(kNow + 1000 * kTickNs), policy.dirty());
+  EXPECT_GE(policy.target(kNow + 1000 * kTickNs), policy.dirty());
   policy.on_take(kFloor, 0);
   policy.on_give(kFloor);
-  EXPECT_EQ(policy.target(kNow + 2000 * kTickNs), policy.dirty());
+  EXPECT_GE(policy.target(kNow + 2000 * kTickNs), policy.dirty());
   policy.on_take(1, 0);
   policy.on_give(1);
   EXPECT_LT(policy.target(kNow + 3000 * kTickNs), policy.dirty());
@@ -245,7 +245,7 @@ TEST(PurgePolicy, ARefusedPurgeIsNotTriedAgainAtOnce) {
   const u64 later = kNow + 1000 * kTickNs;
   ASSERT_LT(policy.target(later), policy.dirty());
   policy.on_refused();
-  EXPECT_EQ(policy.target(later + kTickNs), policy.dirty());
+  EXPECT_GE(policy.target(later + kTickNs), policy.dirty());
   EXPECT_LT(policy.target(later + 1000 * kTickNs), policy.dirty());
 }
 

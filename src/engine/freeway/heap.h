@@ -68,6 +68,9 @@ class Heap {  // all zero until start(): it takes no room in the file
   std::size_t usable(uptr address, u32 descriptor);
   bool begins_block(uptr address, u32 descriptor);
   void trim();
+  // What may not fault later (reserve.cc): memory at start; memory for so many blocks, and for how many it is ready.
+  void prefault(u64 bytes);
+  std::size_t reserve(std::size_t bytes, std::size_t count);
   // Takes caches apart; false if some could not be had.
   bool drain();
   void account(Account& account);
@@ -167,6 +170,13 @@ class Heap {  // all zero until start(): it takes no room in the file
   // explain.cc
   bool is_cached(unsigned c, uptr block);
   freeway_state_t state_of(unsigned c, u32 descriptor, u32 index, uptr block, const char*& what);
+  // reserve.cc
+  void provide_slabs();
+  void give_filled(uptr address, std::size_t frames);
+  std::size_t refill_kept(std::size_t frames, uptr highest, uptr& top);
+  void populate_used(unsigned c);
+  std::size_t reserve_small(unsigned c, std::size_t count);
+  std::size_t reserve_large(std::size_t frames, std::size_t count);
   // drain.cc
   void drain_own();
   void drain_owned(const process::Claimant& who);
@@ -191,6 +201,8 @@ class Heap {  // all zero until start(): it takes no room in the file
   u32 ids_ = 0;  // CPU numbers and concurrency ids are below it
   Atomic<u32> slabs_made_;
   Atomic<std::size_t> slab_frames_;  // of all slabs
+  Atomic<bool> is_prepared_;         // slabs get their memory at once, since something was asked to be ready
+  Atomic<u32> prefaulted_;           // whether somebody does, or has done, what FREEWAY_PREFAULT asks for
   Atomic<u64> null_slab_[kSlabHeadWords];
   Atomic<u64> zeros_[3];
 };

@@ -60,6 +60,7 @@ Slab* Heap::make_slab() {
   if (memory == 0) return limits.uncharge(bytes / kFrameSize), nullptr;
   slab_frames_.fetch_add_relaxed(bytes / kFrameSize);
   vm::prefer_small(memory, bytes);
+  if (is_prepared_.load_relaxed()) vm::populate(memory, bytes);
   Machine::step("heap.slab");
   auto* slab = reinterpret_cast<Slab*>(memory);
   for (auto& top : slab->top) top.store_relaxed(closed());
