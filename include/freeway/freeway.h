@@ -146,7 +146,8 @@ int freeway_set_limit(size_t soft, size_t hard) FREEWAY_NOEXCEPT;
  * are made and touched, and their memory stays, free or not, from then on: malloc and free within it make no system call and
  * no page fault, in threads that have called malloc before, on any CPU that the process may run on now. Blocks of other sizes
  * may use it as well: ask for all that will be needed. Returns for how many blocks memory is ready: fewer where memory is
- * refused. Signal-safe. Makes mmap and madvise calls. See also FREEWAY_PREFAULT and FREEWAY_PURGE. */
+ * refused, none before the C library has set up the environment. Signal-safe. Makes mmap, madvise and membarrier calls. For no
+ * call at all later also set FREEWAY_PURGE=never. See also FREEWAY_PREFAULT. */
 size_t freeway_reserve(size_t size, size_t count) FREEWAY_NOEXCEPT;
 
 /* The account of every frame of 64 KiB. Meaningful only while no other thread is inside the allocator. What threads that

@@ -5,6 +5,8 @@
 // policy is told to keep as many (PurgePolicy::keep). All that is taken at once is held until the last one is, so that the
 // next is another; a chain through the frames themselves remembers it, since there is nowhere else.
 //
+// Limits    frames are charged as they are taken. The memory of descriptors that are not handed out yet (at most 1/100 of
+//           what FREEWAY_PREFAULT asks for) is charged when they are
 // Who       any thread, any signal handler
 // Lost if killed: the frames in hand, all that were asked for; what is to be kept is counted first
 // Checked   tests/reserve
