@@ -182,7 +182,7 @@ constexpr Function kFunctions[] = {
     BOTH(OTHER, malloc_trim, f(0) == 0),
     BOTH(OTHER, mallopt, f(M_MMAP_THRESHOLD, 100'000) == 1),
     OTHER(freeway_trim, f(0) == 0),
-    OTHER(freeway_set_limit, f(0, 0) == 0),
+    OTHER(freeway_set_limit, (f(0, 0) | ENOMEM) == ENOMEM),
     OTHER(freeway_reserve, f(100, 10) <= 10),
     OTHER(freeway_explain, f("no block", nullptr, 0) == FREEWAY_NOT_OURS),
     OTHER(freeway_explain_to, (f(-1, "no block"), true)),
