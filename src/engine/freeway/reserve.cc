@@ -102,7 +102,6 @@ void Heap::prefault(u64 bytes) {
     if (run && !done) break;
   }
   all.policy().keep(had);
-  Machine::step("reserve.held");
   unchain(top, [&](uptr address, u64) { give_filled(address, 1); });
   if (had < frames)
     Line().text("freeway: FREEWAY_PREFAULT: memory was refused; ").bytes(had * kFrameSize).text(" are resident").write();
@@ -148,7 +147,6 @@ std::size_t Heap::reserve_small(unsigned c, std::size_t count) {
   const std::size_t missing = ceil_div(refill_kept(all.policy().kept(), highest, top), k.span_frames);
   had = had > missing ? had - missing : 0;
   all.policy().keep(had * k.span_frames);
-  Machine::step("reserve.held");
   unchain(top, [&](uptr span, u64 d) {
     if (d == 0) return give_filled(span, 1);
     for (unsigned i = 0; i < k.span_frames && all.primary().contains(span); ++i)
@@ -173,7 +171,6 @@ std::size_t Heap::reserve_large(std::size_t frames, std::size_t count) {
   const std::size_t missing = ceil_div(refill_kept(all.policy().kept(), highest, top), frames);
   had = had > missing ? had - missing : 0;
   all.policy().keep(had * frames);
-  Machine::step("reserve.held");
   unchain(top, [&](uptr address, u64 run) { give_filled(address, run == 0 ? 1 : run); });
   return had;
 }
