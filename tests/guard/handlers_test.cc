@@ -89,7 +89,7 @@ TEST(GuardHandlers, SentSignalsReachAHandlerThatReturns) {
 FREEWAY_SCENARIO(ManyFaults) {
   signal(SIGSEGV, jump_back);
   char* block = guarded_block(64, At::kEnd);
-  for (int i = 0; i < 1000; ++i) require(faults(block + 64), "a fault");
+  for (int i = 0; i < 1000; ++i) require(faults(block + 64 + i), "a fault");
   freeway_stats_t stats;
   freeway_stats(&stats, sizeof(stats));
   require(calls == 1000 && stats.guard_faults == 1000, "each is counted");
