@@ -22,16 +22,18 @@ constinit Atomic<u64> watching;
 using Handler = void(int, siginfo_t*, void*);
 
 void on_fault(u64 handler, int number, siginfo_t* info, void* context) {
-  const bool complete = are_from_kernel(info, context);
+  // Set without SA_SIGINFO, past us, the kernel leaves `info` as it finds it.
+  const bool complete = are_from_kernel(info, context) && info->si_signo == number;
   if (complete && info->si_code > 0) {  // else somebody sent it
     const FaultContext where = fault_context(context);
     explain_fault(reinterpret_cast<uptr>(info->si_addr), where.pc, where.access);
   }
   if (handler != 0) return reinterpret_cast<Handler*>(handler & ~kNumberAlone)(number, info, context);
-  // The signal once more, with what it said: not each fault comes again by itself. Where the kernel refuses (a filter), the
-  // process ends as well.
+  // The signal once more, with what it said, if that is known: not each fault comes again by itself. Where the kernel refuses
+  // (a filter), the process ends as well.
   const SignalAction standard;
-  if (!signal_action(number, &standard, nullptr) || !send_again(number, complete ? info : nullptr)) die();
+  if (!signal_action(number, &standard, nullptr)) die();
+  if (!(complete && send_again(number, info)) && !send_again(number, nullptr)) die();
 }
 
 template <unsigned kEntry>
