@@ -29,8 +29,8 @@ void on_fault(u64 handler, int number, siginfo_t* info, void* context) {
     explain_fault(reinterpret_cast<uptr>(info->si_addr), where.pc, where.access);
   }
   if (handler != 0) return reinterpret_cast<Handler*>(handler & ~kNumberAlone)(number, info, context);
-  // The signal once more, with what it said, if that is known: not each fault comes again by itself. Where the kernel refuses
-  // (a filter), the process ends as well.
+  // The signal once more, with what it said, if that is known: not each fault comes again by itself. Where the kernel
+  // refuses (a filter), the process ends as well.
   const SignalAction standard;
   if (!signal_action(number, &standard, nullptr)) die();
   if (!(complete && send_again(number, info)) && !send_again(number, nullptr)) die();

@@ -4,8 +4,8 @@
 // Layout    fence | page | fence | page | … | fence: slot i's block lies on the i-th page, at its end or at its beginning. The
 //           pages are accessible while a block is live there; freed, they stay inaccessible until the slot is used again
 // Words     slots.h; range: where the pages are, once; odds, lottery: which allocations are guarded
-//           last_explained: what a thread's last fault was (exchange). Two threads may have one word between them: then a fault
-//           that comes twice may be explained twice, nothing else
+//           last_explained: what a thread's last fault was (exchange). Two threads may have one word between them: then
+//           a fault that comes twice may be explained twice, nothing else
 // Orders    guarded.cc:[R1] publishes the range and the odds; guarded.cc:[A1] who samples sees them
 // Who       any thread, any signal handler, the child of any fork (which has the pages as they are, copied when written)
 // Lost if killed: the slot in hand, 1 of kSlots, and its page
@@ -72,8 +72,8 @@ struct Figures {
 };
 Figures figures();
 // Explains a fault at the address on fd 2, if it is near a guarded block. `pc`: the instruction; access: 'r', 'w', '?'.
-// The same fault as the thread's last one is counted and not explained again: a handler that puts the default back and returns
-// has it come twice.
+// The same fault as the thread's last one is counted and not explained again: a handler that puts the default back and
+// returns has it come twice.
 bool explain_fault(uptr address, uptr pc, char access);
 
 }  // namespace freeway::guard

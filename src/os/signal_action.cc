@@ -14,7 +14,8 @@ constexpr u64 kSetBytes = 8;
 constexpr u64 kPipeSignal = u64{1} << (SIGPIPE - 1);
 
 #if defined(__x86_64__)
-// What a handler returns to: here the kernel has to be told, or delivers nothing. Unwinders know these two instructions.
+// What a handler returns to: here the kernel has to be told, or delivers nothing. Unwinders know these two
+// instructions.
 __attribute__((naked, noinline)) void restore() { asm volatile("mov $15, %rax\n\tsyscall"); }
 #endif
 

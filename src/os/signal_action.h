@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// signal_action.h: the kernel's calls about signals, and what a fault's context tells, without the C library's functions
-// (some of which the library itself stands in front of). errno is kept.
+// signal_action.h: the kernel's calls about signals, and what a fault's context tells, without the C library's
+// functions (some of which the library itself stands in front of). errno is kept.
 #pragma once
 
 #include <signal.h>
@@ -24,16 +24,17 @@ struct SignalAction {
 };
 // False: refused. `change` and `old` may be null.
 bool signal_action(int number, const SignalAction* change, SignalAction* old);
-// Sends this thread the signal once more, with what `info` tells of it if that is not null. It comes when it is not blocked
-// any more. False: refused.
+// Sends this thread the signal once more, with what `info` tells of it if that is not null. It comes when it is not
+// blocked any more. False: refused.
 bool send_again(int number, const siginfo_t* info);
 
-// Whether these are what the kernel gives a handler: two parts of one frame on the stack. Who was told of a handler of ours may
-// call it with the signal's number alone.
+// Whether these are what the kernel gives a handler: two parts of one frame on the stack. Who was told of a handler of
+// ours may call it with the signal's number alone.
 bool are_from_kernel(const siginfo_t* info, const void* ucontext);
 
-// While it lives, a write into a pipe or socket that nobody reads ends in an error and nothing else, if drop() is called after it:
-// SIGPIPE is blocked, and drop() takes the one that the write sent this thread. One that was waiting before goes on to.
+// While it lives, a write into a pipe or socket that nobody reads ends in an error and nothing else, if drop() is called
+// after it: SIGPIPE is blocked, and drop() takes the one that the write sent this thread. One that was waiting before
+// goes on waiting.
 class HeldPipeSignal {
  public:
   HeldPipeSignal();

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // handler_table_model.cc: src/guard/handler_table.h: entries that stand for the program's handlers.
 //
-// Promises  who asks for a handler's entry gets one that stands for it, then and for ever; who asks for the same handler
-//           gets the same; none only if as many others have one
-// Bounds    3 threads of up to 2 handlers each, 2 and 3 entries; weak memory, source-DPOR, exhausted. Stops: each thread for
-//           ever at each operation
+// Promises  who asks for a handler's entry gets one that stands for it, then and for ever; who asks for the same
+//           handler gets the same; none only if as many others have one
+// Bounds    3 threads of up to 2 handlers each, 2 and 3 entries; weak memory, source-DPOR, exhausted. Stops: each
+//           thread for ever at each operation
 #include <gtest/gtest.h>
 
 #include <string>

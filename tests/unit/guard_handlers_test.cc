@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// guard_handlers_test.cc: the table of the program's handlers, and the change of what has an exchange alone, whatever others put
-// there meanwhile.
+// guard_handlers_test.cc: the table of the program's handlers, and the change of what has an exchange alone, whatever
+// others put there meanwhile.
 #include "guard/handler_table.h"
 
 #include <gtest/gtest.h>
@@ -34,8 +34,8 @@ TEST(HandlerTable, WhereAllEntriesAreOthersThereIsNone) {
 // What others want there, by numbers from 1 on; changed, it is 100 more.
 int changed(int value) { return value < 100 ? value + 100 : value; }
 
-// A cell into which others put something before this or that exchange of ours. Bit i of `puts`: before the i-th; of `raw`: as it
-// is, else changed.
+// A cell into which others put something before this or that exchange of ours. Bit i of `puts`: before the i-th; of
+// `raw`: as it is, else changed.
 int changed_beside(unsigned puts, unsigned raw, int first) {
   int cell = first, last = first, exchanges = 0;
   const auto exchange = [&](int next) {

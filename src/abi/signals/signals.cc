@@ -2,8 +2,8 @@
 // signals.cc: sigaction and signal in front of the C library's, for what is said of SIGSEGV and SIGBUS while blocks are
 // guarded (guard/fault_signal.h). All else passes through.
 //
-// Words     next: the C library's functions; 0 -> address (plain stores; everybody who comes early finds the same). Where it
-//           cannot be asked for yet (in resolvers), or nobody has one, the kernel is called
+// Words     next: the C library's functions; 0 -> address (plain stores; everybody who comes early finds the same).
+//           Where it cannot be asked for yet (in resolvers), or nobody has one, the kernel is called
 // Progress  wait-free but for the first call, which asks the loader; the constructor makes one when blocks are guarded
 #include <dlfcn.h>
 #include <errno.h>
