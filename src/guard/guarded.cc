@@ -26,6 +26,8 @@ constinit ProcessSlots slots;
 constinit Once<Machine> place;
 constinit Atomic<u64> odds_word, lottery, faults, explained;
 constinit Atomic<u64> last_explained[16];
+constinit Atomic<void*> end_context;
+constinit Atomic<FindEnd> find_end;  // stored after its context
 
 std::size_t page() { return vm::page_size(); }
 std::size_t range_bytes() { return (2 * kSlots + 1) * page(); }
@@ -173,6 +175,11 @@ Figures figures() {
           is_on() ? (counts.live + counts.giving + counts.retiring) * page() : 0, faults.load_relaxed()};
 }
 
+void know_ends(void* context, FindEnd find) {
+  end_context.store_relaxed(context);
+  find_end.store_release(find);  // [R2] pairs with [A2]
+}
+
 namespace {
 
 struct Access {
@@ -199,14 +206,18 @@ long write_fault(const Access& access, const Near& what) {
   line.text(what.kind == Near::kBefore ? "before" : what.kind == Near::kInside ? "inside" : "past the end of");
   line.text(" a block of ").number(what.birth.size).text(" at ").hex(what.birth.address);
   const long failed = line.text(", by ").hex(access.pc).text(" in thread ").number(access.thread).write();
-  return failed != 0 ? failed : write_history(what);
+  return failed != 0 || !owns(access.address) ? failed : write_history(what);
 }
 
 }  // namespace
 
 bool explain_fault(uptr address, uptr pc, char kind) {
-  if (!owns(address)) return false;
-  const Near what = near(address);
+  Near what;
+  if (owns(address))
+    what = near(address);
+  else if (const FindEnd find = find_end.load_acquire();  // [A2] pairs with [R2]
+           find == nullptr || !find(end_context.load_relaxed(), address, what))
+    return false;
   if (what.kind == Near::kNothing || (what.kind == Near::kInside && what.live)) return false;
   faults.fetch_add_relaxed(1);
   const Access access{address, pc, kind, static_cast<u64>(raw_syscall(SYS_gettid))};

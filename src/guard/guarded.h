@@ -7,6 +7,8 @@
 //           last_explained: what a thread's last fault was (exchange). Two threads may have one word between them: then
 //           a fault that comes twice may be explained twice, nothing else
 // Orders    guarded.cc:[R1] publishes the range and the odds; guarded.cc:[A1] who samples sees them
+// Orders    guarded.cc:[R1] publishes the range and the odds; guarded.cc:[A1] who samples sees them. guarded.cc:[R2] publishes
+//           who else to ask with his context; guarded.cc:[A2] who explains a fault sees both
 // Who       any thread, any signal handler, the child of any fork (which has the pages as they are, copied when written)
 // Lost if killed: the slot in hand, 1 of kSlots, and its page
 // Checked   tests/guard
@@ -71,7 +73,11 @@ struct Figures {
   u64 live, live_bytes, lost_or_in_hand, mapped_bytes, faults;
 };
 Figures figures();
-// Explains a fault at the address on fd 2, if it is near a guarded block. `pc`: the instruction; access: 'r', 'w', '?'.
+// Who knows of other inaccessible pages: find(context, address, near) says whether the address is on one, and beside which
+// block. Once, or again with the same.
+using FindEnd = bool (*)(void* context, uptr address, Near& near);
+void know_ends(void* context, FindEnd find);
+// Explains a fault at the address on fd 2, if it is near a guarded block, or on a page that another knows of. `pc`: the instruction; access: 'r', 'w', '?'.
 // The same fault as the thread's last one is counted and not explained again: a handler that puts the default back and
 // returns has it come twice.
 bool explain_fault(uptr address, uptr pc, char access);
