@@ -77,7 +77,8 @@ Figures figures();
 // block. Once, or again with the same.
 using FindEnd = bool (*)(void* context, uptr address, Near& near);
 void know_ends(void* context, FindEnd find);
-// Explains a fault at the address on fd 2, if it is near a guarded block, or on a page that another knows of. `pc`: the instruction; access: 'r', 'w', '?'.
+// Explains a fault at the address on fd 2, if it is near a guarded block, or on a page that another knows of. `pc`: the
+// instruction; access: 'r', 'w', '?'.
 // The same fault as the thread's last one is counted and not explained again: a handler that puts the default back and
 // returns has it come twice.
 bool explain_fault(uptr address, uptr pc, char access);
