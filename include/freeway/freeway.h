@@ -187,7 +187,7 @@ typedef struct freeway_explanation_t {
   void* begin;              /* of the block; NULL where there is none */
   size_t size;              /* of the block, in bytes: what malloc_usable_size says; 0 where there is none */
   ptrdiff_t offset;         /* of the address from `begin`: negative before a guarded block, >= size past its end or a large one's */
-  const char* what;         /* a few words about it, in static storage: "in a magazine", "a slab" */
+  const char* what;         /* a few words about it, in static storage: "in a magazine", "at rest since its free" */
   /* Of a guarded block: where the calls of malloc and free returned to, and which threads made them; else 0. */
   void* allocated_by;
   void* freed_by;

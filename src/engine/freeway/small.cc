@@ -63,6 +63,7 @@ Slab* Heap::make_slab() {
   for (auto& top : slab->rest) top.store_relaxed(closed());
   if (has_births()) quarantine::close(*slab, closed());
   const u32 number = slabs_made_.fetch_add_relaxed(1);
+  slabs_bytes_.fetch_add_relaxed(bytes);
   for (unsigned c = 0; c < kClassCount; ++c) {
     slab->capacity[c].store_relaxed(kMagazines[c].small);
     slab->home[c].store_relaxed(homes::of_slab(number, c));
