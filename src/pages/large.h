@@ -181,14 +181,14 @@ class LargeBlocks {
     const std::size_t fewer = grows ? old_frames : frames, change = (grows ? frames : old_frames) - fewer;
     const uptr rest = address + fewer * kFrameSize;  // what is taken, or given back
     if (grows && !frames_->take_behind(address, rest, change)) return false;
-    Env::step("large.extended");
+    Env::step("ends.extended");
     if (Env::mutant("guard moved unowned") && !grows) ends_.close(address, info.with(frames));
     const bool claimed = map_->claim(address, info);
     const bool done = claimed && ends_.open(address, info);
     const FrameInfo resized = done ? info.with(frames) : info;
     if (done) ends_.close(address, resized);
     if (claimed) map_->set(address, 1, resized, 0);
-    Env::step("large.resized");
+    Env::step("ends.resized");
     if (done != grows) frames_->give(rest, change, now);
     return done;
   }

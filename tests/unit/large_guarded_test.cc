@@ -232,7 +232,7 @@ TEST_F(LargeGuardedTest, NotMoreBlocksThanTheLimitHaveAGuard) {
 // A thread that ends anywhere leaves no closed page among the frames that others get.
 TEST_F(LargeGuardedTest, AThreadThatEndsAnywhereLeavesNoClosedPageToOthers) {
   for (const char* step : {"ends.closing", "ends.closed", "ends.opening", "ends.opened", "large.claimed",
-                           "large.extended", "large.resized", "large.lifting", "large.lifted", "large.grown",
+                           "ends.extended", "ends.resized", "large.lifting", "large.lifted", "large.grown",
                            "large.resizing", "large.moving", "arena.giving", "frames.giving"}) {
     unsigned ended = 0;
     for (unsigned skips = 0; skips < 3; ++skips)
