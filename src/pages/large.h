@@ -59,12 +59,7 @@ class LargeBlocks {
 
   // A block of `bytes` > 0 (at most PTRDIFF_MAX) at a multiple of `alignment` (a power of two).
   Block take(std::size_t bytes, std::size_t alignment) {
-    if (FREEWAY_LIKELY(ends_.bytes() == 0)) return take(bytes, alignment, false);
-    release_kept();
-    const bool guarded = ends_.admit();
-    const Block block = take(bytes + (guarded ? ends_.bytes() : 0), alignment, guarded);
-    if (block.address == 0) ends_.dismiss(FrameInfo{}.guarded(guarded));
-    return block;
+    return FREEWAY_LIKELY(ends_.bytes() == 0) ? take_as<false>(bytes, alignment) : take_guarded(bytes, alignment);
   }
 
   // Frees the block whose entry is `info`; false if somebody else did it first.
@@ -147,19 +142,28 @@ class LargeBlocks {
   };
   static Kept* kept_at(uptr address) { return reinterpret_cast<Kept*>(address); }
 
-  Block take(std::size_t bytes, std::size_t alignment, bool guarded) {
+  FREEWAY_NOINLINE Block take_guarded(std::size_t bytes, std::size_t alignment) {
+    release_kept();
+    if (!ends_.admit()) return take_as<false>(bytes, alignment);
+    const Block block = take_as<true>(bytes + ends_.bytes(), alignment);
+    if (block.address == 0) ends_.dismiss(FrameInfo{}.guarded(true));
+    return block;
+  }
+
+  template <bool kGuarded>
+  Block take_as(std::size_t bytes, std::size_t alignment) {
     const std::size_t frames = ceil_div(bytes, kFrameSize);
     if (frames > kMaxFrames || alignment > (std::size_t{1} << 46)) return {};
     // A run at a multiple of so much would need all that lies before it to be accessible.
     const bool far = alignment >= kHugeFrames * kFrameSize;
     if (frames >= huge_from_ || far) {
-      const Block block = take_huge(frames, alignment, guarded);
+      const Block block = take_huge(frames, alignment, kGuarded);
       if (block.address != 0 || frames >= kHugeFrames || far) return block;
     }
     Run run = frames_->take(frames, clamp(alignment / kFrameSize, 1, alignment));
     if (!run) return {};
     Env::step("large.taken");
-    const FrameInfo info = FrameInfo::large(frames).guarded(guarded);
+    const FrameInfo info = FrameInfo::large(frames).guarded(kGuarded);
     ends_.close(run.address, info, run.dirty == 0);
     if (map_->set(run.address, 1, info, 0)) return {run.address, run.dirty == 0};
     give_run(run.address, info, 0);
