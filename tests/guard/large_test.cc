@@ -3,6 +3,7 @@
 // large_test.cc: FREEWAY_GUARD_LARGE: what a program sees of the inaccessible page that ends each large block. (Each way
 // that blocks are resized, moved and refused: tests/unit/large_guarded_test.cc.)
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include <csignal>
@@ -249,6 +250,36 @@ TEST(GuardLarge, AtTheMappingLimitBlocksHaveNoGuard) {
   const Outcome outcome = run_with_ends("RunsOutOfMappings");
   EXPECT_TRUE(outcome.succeeded()) << outcome.err << " signal " << outcome.signal;
   if (outcome.out == "skip") GTEST_SKIP() << "mappings are not limited here";
+}
+
+// A closed page is not counted by this limit, an open one is: at the limit those of freed blocks stay closed.
+FREEWAY_SCENARIO(RunsOutOfData) {
+  static char* blocks[2000];
+  rlimit limit;
+  getrlimit(RLIMIT_DATA, &limit);
+  limit.rlim_cur = proc_value("status", "VmData:") * kKiB + 64 * kMiB;
+  require(setrlimit(RLIMIT_DATA, &limit) == 0, "setrlimit");
+  size_t count = 0;
+  while (count < 2000 && (blocks[count] = static_cast<char*>(hide(malloc(100 * kKiB)))) != nullptr) ++count;
+  require(count > 300 && count < 2000, "memory up to the limit");
+  for (size_t i = 0; i < count; ++i) free(blocks[i]);
+  require_sound();
+  for (int i = 0; i < 20; ++i) {  // what can be had can be used
+    char* block = static_cast<char*>(hide(malloc(40 * kKiB + static_cast<size_t>(i) * 10 * kKiB)));
+    if (block != nullptr) memset(block, 1, malloc_usable_size(block));
+    free(block);
+  }
+  limit.rlim_cur = limit.rlim_max;
+  require(setrlimit(RLIMIT_DATA, &limit) == 0, "setrlimit");
+  malloc_trim(0);
+  freeway_stats_t stats;
+  freeway_stats(&stats, sizeof stats);
+  require(stats.large < 2 * kMiB, "all frames are free again");
+  require_sound();
+}
+TEST(GuardLarge, WhatADataLimitKeepsClosedComesBackWithoutIt) {
+  const Outcome outcome = run_with_ends("RunsOutOfData");
+  EXPECT_TRUE(outcome.succeeded()) << outcome.err << " signal " << outcome.signal;
 }
 
 FREEWAY_SCENARIO(Forks) {
