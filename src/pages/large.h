@@ -3,25 +3,25 @@
 // own ("huge"): 256 MiB in the flagship, everything in engines whose paper goes "straight to the OS". A run that is to
 // grow and has no room becomes huge, too, from `lift_from` frames on ("lifted"): its pages move, nothing is copied.
 //
-// Word      the FrameInfo of the block's first frame: {kind, length in frames}
+// Word      the FrameInfo of the block's first frame: {kind, guarded, length in frames}
 // Moves     birth: 0 -> {kind, n} by the frames' owner      free, move: {kind, n} -> 0 (CAS): the winner owns the block
 //           resize: {kind, n} -> {kind, m} (CAS)
 //           lift: {large, n} -> 0 (CAS), pages move, 0 -> {huge, m} elsewhere; then the frames, which are zero now, are
 //           given back. They stay ours until the mapping has grown: where it cannot, all that moved is copied back
-//           kept: mappings that the kernel would not end (at its limit even munmap fails), a chain through their first
-//           words: pushed (CAS), taken whole (exchange). They are tried again when huge blocks come and go. With them a
-//           frame whose last page could not be opened again (guarded_ends.h)
-//           guarded blocks are resized in hand: {kind, n} -> 0 (CAS) -> {kind, m}
+//           blocks with a guard are resized in hand: {kind, n} -> 0 (CAS) -> {kind, m}
+// Kept      (kept_memory.h) mappings that the kernel would not end, and frames whose last page it would not open again
+//           (guarded_ends.h): tried again when huge blocks, or blocks with a guard, come and go
 // Duties    who takes the entry away gives the frames back, or puts an entry back. The entry goes *before* the memory: a
 //           mapping that someone else gets at the same address must not be described by ours
 // Double free  the second CAS fails: seen exactly, while the frames are not a new block's
-// Orders    [R1] a kept mapping's link is published with it; [A1] who takes the chain sees it
-// Lost if killed: the block, also while it is resized if it is guarded; lifting: its frames and the new place; address space of kept mappings in hand
+// Lost if killed: the block, also while it is resized if it is guarded; lifting: its frames and the new place; address
+//           space of kept mappings in hand
 // Checked   tests/model/pages_large_model.cc, tests/unit/large_test.cc, tests/unit/large_guarded_test.cc, tests/abi
 #pragma once
 
 #include "pages/frames.h"
 #include "pages/guarded_ends.h"
+#include "pages/kept_memory.h"
 #include "pages/page_map.h"
 
 namespace freeway {
@@ -118,16 +118,7 @@ class LargeBlocks {
 
   // Ends what mappings could not be ended earlier.
   void release_kept() {
-    if (kept_.load_relaxed() == 0) return;
-    bool refused = false;
-    for (uptr here = kept_.exchange_acquire(0); here != 0;) {  // [A1] pairs with [R1]
-      const uptr next = kept_at(here)->next.get();
-      const std::size_t bytes = kept_at(here)->bytes.get();
-      Env::step("large.kept");
-      refused = refused || !end_kept(here, bytes);
-      if (refused) push_kept(here, bytes);
-      here = next;
-    }
+    kept_.retry([this](uptr address, std::size_t bytes) { return end_kept(address, bytes); });
   }
 
   std::size_t huge_count() const { return huge_count_.load_relaxed(); }
@@ -135,12 +126,6 @@ class LargeBlocks {
 
  private:
   static constexpr std::size_t kCarryBytes = 2 * kMiB;
-
-  struct Kept {
-    typename Env::template Plain<uptr> next;
-    typename Env::template Plain<std::size_t> bytes;
-  };
-  static Kept* kept_at(uptr address) { return reinterpret_cast<Kept*>(address); }
 
   FREEWAY_NOINLINE Block take_guarded(std::size_t bytes, std::size_t alignment) {
     release_kept();
@@ -301,7 +286,7 @@ class LargeBlocks {
     if (ends_.open(address, info)) return frames_->give(address, frames, now);
     // The frame whose last page stays closed waits; where it is one page there is no room for a link, and it is lost.
     if (frames > 1) frames_->give(address, frames - 1, now);
-    if (ends_.bytes() < kFrameSize) push_kept(address + (frames - 1) * kFrameSize, kFrameSize);
+    if (ends_.bytes() < kFrameSize) kept_.push(address + (frames - 1) * kFrameSize, kFrameSize);
   }
 
   // Whether what was kept is given back now.
@@ -318,16 +303,7 @@ class LargeBlocks {
     if (Env::release(address, frames * kFrameSize)) return release_kept();
     Env::purge(address, frames * kFrameSize);
     // The program may have protected it.
-    if (Env::commit(address, kFrameSize)) push_kept(address, frames * kFrameSize);
-  }
-
-  void push_kept(uptr address, std::size_t bytes) {
-    uptr top = kept_.load_relaxed();
-    do {
-      kept_at(address)->next.set(top);
-      kept_at(address)->bytes.set(bytes);
-      Env::step("large.keep");
-    } while (!kept_.cas_release(top, address));  // [R1] pairs with [A1]
+    if (Env::commit(address, kFrameSize)) kept_.push(address, frames * kFrameSize);
   }
 
   bool resize_huge(uptr address, FrameInfo info, std::size_t frames) {
@@ -346,7 +322,7 @@ class LargeBlocks {
   PageMap<Env>* map_ = nullptr;
   std::size_t huge_from_ = 0, lift_from_ = 0;
   typename Env::template Atomic<std::size_t> huge_, huge_count_;  // frames, blocks
-  typename Env::template Atomic<uptr> kept_;
+  KeptMemory<Env> kept_;
   typename Env::template Atomic<bool> empties_;
   GuardedEnds<Env> ends_;
 };

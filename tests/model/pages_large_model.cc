@@ -393,7 +393,7 @@ TEST(PagesLargeMutants, TakingTheEntryAwayAfterTheMemoryIsCaught) {
 TEST(PagesLargeMutants, GivingTheFramesBeforeTheMappingHasGrownIsCaught) {
   expect_mutant_caught(lifts(), "frames given too early");
 }
-TEST(PagesLargeMutants, EachMemoryOrderIsNeeded) { expect_orders_needed(all_scenarios(), "pages/large.h"); }
+TEST(PagesLargeMutants, EachMemoryOrderIsNeeded) { expect_orders_needed(all_scenarios(), "pages/kept_memory.h"); }
 
 }  // namespace
 }  // namespace freeway::model
