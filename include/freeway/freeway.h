@@ -195,7 +195,7 @@ size_t freeway_audit(freeway_audit_t* audit, size_t size) FREEWAY_NOEXCEPT;
 typedef enum freeway_kind_t {
   FREEWAY_NOT_OURS = 0,      /* nothing of Freeway's */
   FREEWAY_SMALL_BLOCK = 1,   /* up to 32 KiB, among others of its size */
-  FREEWAY_LARGE_BLOCK = 2,   /* over 32 KiB */
+  FREEWAY_LARGE_BLOCK = 2,   /* over 32 KiB, or on the inaccessible page that ends it (FREEWAY_GUARD_LARGE) */
   FREEWAY_GUARDED_BLOCK = 3, /* with pages of its own (FREEWAY_GUARD), or on the inaccessible page beside it */
   FREEWAY_FREE_MEMORY = 4,   /* ready for blocks: none is there */
   FREEWAY_METADATA = 5       /* what Freeway needs itself */
@@ -212,8 +212,8 @@ typedef struct freeway_explanation_t {
   freeway_state_t state;
   void* begin;              /* of the block; NULL where there is none */
   size_t size;              /* of the block, in bytes: what malloc_usable_size says; 0 where there is none */
-  ptrdiff_t offset;         /* of the address from `begin`: negative before a guarded block, >= size past its end */
-  const char* what;         /* a few words about it, in static storage: "in a magazine", "a slab" */
+  ptrdiff_t offset;         /* of the address from `begin`: negative before a guarded block, >= size past its end or a large one's */
+  const char* what;         /* a few words about it, in static storage: "in a magazine", "at rest since its free" */
   /* Of a guarded block: where the calls of malloc and free returned to, and which threads made them; else 0. */
   void* allocated_by;
   void* freed_by;

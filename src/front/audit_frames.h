@@ -45,8 +45,8 @@ void Substrate::audit_frames(freeway_audit_t& audit, Owns&& owns) {
         if (info.bits != 0) audit_error(audit, "frame inside a large block that has another owner, address", address);
         ++audit.frames_large;
       } else if (info.kind() == FrameInfo::kLarge) {
-        large_end = f + info.value();
-        if (info.value() == 0 || large_end > all)
+        large_end = f + info.frames();
+        if (info.frames() == 0 || large_end > all)
           audit_error(audit, "large block of impossible length, address", address);
         ++audit.frames_large;
       } else {
@@ -61,7 +61,7 @@ void Substrate::audit_frames(freeway_audit_t& audit, Owns&& owns) {
   });
   map_.each_outside([&](uptr address, FrameInfo info) {
     if (info.kind() == FrameInfo::kHuge)
-      audit.frames_huge += info.value();
+      audit.frames_huge += info.frames();
     else if (frames_.arena_of(address) == nullptr)
       audit_error(audit, "owner of memory that is in no arena, address", address);
   });

@@ -44,7 +44,7 @@ void write_call(int fd, const char* did, const void* caller, u64 thread) {
 void write_explanation(int fd, const void* address, const freeway_explanation_t& found) {
   Line line;
   line.text("freeway: ").hex(reinterpret_cast<u64>(address)).text(" is ");
-  if (found.kind == FREEWAY_NOT_OURS) return line.text("not Freeway's").write(fd);
+  if (found.kind == FREEWAY_NOT_OURS) return static_cast<void>(line.text("not Freeway's").write(fd));
   if (found.begin == nullptr) {
     line.text(found.kind == FREEWAY_METADATA ? "Freeway's own memory" : "no block's");
   } else {

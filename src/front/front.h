@@ -165,6 +165,7 @@ class Front {  // all zero until start()
     report(fault, function, pointer, caller, go_on);
   }
   Fault classify(uptr address, FrameInfo info);
+  void guard_large();
   void free_guarded(uptr address, const void* caller);
   bool explain_large(uptr address, freeway_explanation_t& explanation);
   void explain_rest(uptr address, freeway_explanation_t& explanation);

@@ -22,6 +22,7 @@ bool Front<E>::start() {
   if (!engine_.start(substrate_)) return false;
   if (!known) return true;
   if constexpr (kOwnEntry) guard::start(substrate_.options().guard);
+  if (substrate_.options().guard_large) guard_large();
   ready_.store_release(1);  // [R1] pairs with [A1]
   if constexpr (requires { engine_.prefault(u64{}); }) engine_.prefault(substrate_.options().prefault);
   if (substrate_.options().stats) prepare_summary();
@@ -35,6 +36,24 @@ bool Front<E>::start() {
     line.write();
   }
   return true;
+}
+
+// Before the first block that leaves here: all know how long theirs is by its own entry.
+template <Engine E>
+void Front<E>::guard_large() {
+  substrate_.large().guard_ends(vm::page_size());
+  guard::know_ends(this, [](void* front, uptr address, guard::Near& near) {
+    freeway_explanation_t found;
+    static_cast<Front*>(front)->explain(address, found);
+    const auto size = static_cast<ptrdiff_t>(found.size);
+    if (found.kind != FREEWAY_LARGE_BLOCK || found.offset < size) return false;
+    near.kind = guard::Near::kAfter;
+    near.live = true;
+    near.distance = static_cast<u64>(found.offset - size) + 1;
+    near.birth.address = reinterpret_cast<u64>(found.begin);
+    near.birth.size = found.size;
+    return true;
+  });
 }
 
 template <Engine E>
@@ -172,7 +191,7 @@ std::size_t Front<E>::usable_size(const void* block, const void* caller) {
   if (info.kind() == FrameInfo::kSmall) {
     if (const std::size_t bytes = engine_.usable(address, info.value())) return bytes;
   } else if (info.kind() != FrameInfo::kNothing && begins_large(address)) {
-    return std::size_t{info.value()} * kFrameSize - prefix_of(address);
+    return substrate_.large().bytes_of(info) - prefix_of(address);
   } else if (guard::owns(address)) {
     if (const std::size_t bytes = guard::usable(address)) return bytes;
   }
@@ -197,7 +216,7 @@ void* Front<E>::reallocate(void* block, std::size_t bytes, const void* caller) {
       return move_block(block, old_bytes, bytes, caller);
     }
   } else if (info.kind() != FrameInfo::kNothing && begins_large(address)) {
-    const std::size_t old_bytes = std::size_t{info.value()} * kFrameSize - prefix_of(address);
+    const std::size_t old_bytes = substrate_.large().bytes_of(info) - prefix_of(address);
     if (bytes > E::kMaxSmall && resize_large(address, info, bytes)) return reinterpret_cast<void*>(address);
     return move_block(block, old_bytes, bytes, caller);
   } else if (guard::owns(address)) {

@@ -47,11 +47,15 @@ bool Front<E>::explain_large(uptr address, freeway_explanation_t& found) {
   for (std::size_t distance = 0; distance < kFurthest && frame >= kFrameSize; ++distance, frame -= kFrameSize) {
     const FrameInfo info = substrate_.map().get_unowned(frame);  // OPTIMISTIC: explain
     if (info.kind() == FrameInfo::kNothing) continue;
-    if (info.kind() == FrameInfo::kSmall || info.value() <= distance) return false;
+    if (info.kind() == FrameInfo::kSmall || info.frames() <= distance) return false;
     const std::size_t prefix = E::kLargePrefix;
-    const std::size_t bytes = info.value() * kFrameSize - prefix;
-    explanation::block(found, FREEWAY_LARGE_BLOCK, FREEWAY_LIVE, frame + prefix, bytes, address);
-    if (info.kind() == FrameInfo::kHuge) found.what = "a mapping of its own";
+    const std::size_t bytes = substrate_.large().bytes_of(info) - prefix;
+    const uptr begin = frame + prefix;
+    explanation::block(found, FREEWAY_LARGE_BLOCK, FREEWAY_LIVE, begin, bytes, address);
+    if (address >= begin + bytes)
+      found.what = "on the guard page behind it";
+    else if (info.kind() == FrameInfo::kHuge)
+      found.what = "a mapping of its own";
     return true;
   }
   return false;

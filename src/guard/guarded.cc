@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "guard/guarded.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "guard/fault_signal.h"
 #include "os/once.h"
 #include "os/process.h"
 #include "os/report.h"
+#include "os/signal_action.h"
 #include "os/syscall.h"
 #include "os/window.h"
 
@@ -22,7 +24,10 @@ constexpr u64 kMostExplained = 32;  // faults: who handles them and goes on may 
 
 constinit ProcessSlots slots;
 constinit Once<Machine> place;
-constinit Atomic<u64> odds_word, lottery, faults;
+constinit Atomic<u64> odds_word, lottery, faults, explained;
+constinit Atomic<u64> last_explained[16];
+constinit Atomic<void*> end_context;
+constinit Atomic<FindEnd> find_end;  // stored after its context
 
 std::size_t page() { return vm::page_size(); }
 std::size_t range_bytes() { return (2 * kSlots + 1) * page(); }
@@ -120,6 +125,7 @@ Near near_slot(uptr address, unsigned slot) {
   Near near;
   const ProcessSlots::Seen seen = slots.look(slot);
   if (!slot_word::was_used(seen.word)) return near;
+  near.word = seen.word;
   near.birth = seen.birth;
   near.death = seen.death;
   near.live = slot_word::is_live(seen.word);
@@ -146,7 +152,7 @@ Near near(uptr address) {
   return before.distance <= after.distance ? before : after;
 }
 
-void write_history(const Near& what, int fd) {
+long write_history(const Near& what, int fd) {
   const auto write = [fd](const char* did, const Call& call) {
     Line line;
     line.text("freeway:   ").text(did);
@@ -154,13 +160,13 @@ void write_history(const Near& what, int fd) {
       line.text(" by an unknown caller");
     else
       line.text(" by ").hex(call.caller);
-    line.text(" in thread ").number(call.thread).write(fd);
+    return line.text(" in thread ").number(call.thread).write(fd);
   };
-  if (what.kind == Near::kNothing) return;
+  if (what.kind == Near::kNothing) return 0;
   if (!what.known)
     return Line().text("freeway:   another thread has that slot in hand: who had it is not known").write(fd);
-  write("allocated", what.birth.by);
-  if (!what.live) write("freed", what.death);
+  const long failed = write("allocated", what.birth.by);
+  return what.live || failed != 0 ? failed : write("freed", what.death);
 }
 
 Figures figures() {
@@ -169,24 +175,60 @@ Figures figures() {
           is_on() ? (counts.live + counts.giving + counts.retiring) * page() : 0, faults.load_relaxed()};
 }
 
-bool explain_fault(uptr address, uptr pc, char access) {
-  if (!owns(address)) return false;
-  const Near what = near(address);
-  if (what.kind == Near::kNothing || (what.kind == Near::kInside && what.live)) return false;
-  const u64 number = faults.fetch_add_relaxed(1);
-  if (number > kMostExplained) return true;
-  if (number == kMostExplained) return Line().text("freeway: further faults are not explained").write(), true;
+void know_ends(void* context, FindEnd find) {
+  end_context.store_relaxed(context);
+  find_end.store_release(find);  // [R2] pairs with [A2]
+}
+
+namespace {
+
+struct Access {
+  uptr address, pc;
+  char kind;
+  u64 thread;
+};
+
+bool is_repeated(const Access& access, const Near& what) {
+  const u64 parts[] = {access.address, access.pc, access.thread, what.word};
+  u64 fault = 0;
+  for (const u64 part : parts) fault = window::mixed(fault ^ part);
+  return last_explained[access.thread % 16].exchange_relaxed(fault) == fault;
+}
+
+long write_fault(const Access& access, const Near& what) {
   Line line;
   line.text("freeway: ");
   if (!what.live) line.text("use after free");
   else line.text(what.kind == Near::kBefore ? "underflow" : "overflow");
-  line.text(": a ").text(access == 'w' ? "write" : access == 'r' ? "read" : "read or write").text(" at ").hex(address);
-  line.text(", ").number(what.distance);
+  line.text(": a ").text(access.kind == 'w' ? "write" : access.kind == 'r' ? "read" : "read or write");
+  line.text(" at ").hex(access.address).text(", ").number(what.distance);
   line.text(what.distance == 1 ? " byte " : " bytes ");
   line.text(what.kind == Near::kBefore ? "before" : what.kind == Near::kInside ? "inside" : "past the end of");
   line.text(" a block of ").number(what.birth.size).text(" at ").hex(what.birth.address);
-  line.text(", by ").hex(pc).text(" in thread ").number(static_cast<u64>(raw_syscall(SYS_gettid))).write();
-  write_history(what);
+  const long failed = line.text(", by ").hex(access.pc).text(" in thread ").number(access.thread).write();
+  return failed != 0 || !owns(access.address) ? failed : write_history(what);
+}
+
+}  // namespace
+
+bool explain_fault(uptr address, uptr pc, char kind) {
+  Near what;
+  if (owns(address))
+    what = near(address);
+  else if (const FindEnd find = find_end.load_acquire();  // [A2] pairs with [R2]
+           find == nullptr || !find(end_context.load_relaxed(), address, what))
+    return false;
+  if (what.kind == Near::kNothing || (what.kind == Near::kInside && what.live)) return false;
+  faults.fetch_add_relaxed(1);
+  const Access access{address, pc, kind, static_cast<u64>(raw_syscall(SYS_gettid))};
+  if (is_repeated(access, what)) return true;
+  const u64 number = explained.fetch_add_relaxed(1);
+  if (number > kMostExplained) return true;
+  // Who reads fd 2 may be gone: the program's end is the fault's, not SIGPIPE's.
+  HeldPipeSignal held;
+  const long failed = number < kMostExplained ? write_fault(access, what)
+                                              : Line().text("freeway: further faults are not explained").write();
+  if (failed == -EPIPE) held.drop();
   return true;
 }
 

@@ -4,7 +4,11 @@
 // Layout    fence | page | fence | page | … | fence: slot i's block lies on the i-th page, at its end or at its beginning. The
 //           pages are accessible while a block is live there; freed, they stay inaccessible until the slot is used again
 // Words     slots.h; range: where the pages are, once; odds, lottery: which allocations are guarded
+//           last_explained: what a thread's last fault was (exchange). Two threads may have one word between them: then
+//           a fault that comes twice may be explained twice, nothing else
 // Orders    guarded.cc:[R1] publishes the range and the odds; guarded.cc:[A1] who samples sees them
+// Orders    guarded.cc:[R1] publishes the range and the odds; guarded.cc:[A1] who samples sees them. guarded.cc:[R2] publishes
+//           who else to ask with his context; guarded.cc:[A2] who explains a fault sees both
 // Who       any thread, any signal handler, the child of any fork (which has the pages as they are, copied when written)
 // Lost if killed: the slot in hand, 1 of kSlots, and its page
 // Checked   tests/guard
@@ -59,16 +63,24 @@ struct Near {
   u64 distance = 0;  // kInside: from its first byte; kAfter: from its last one; kBefore: to its first one
   Birth birth;
   Call death;  // if it is not live
+  u64 word = 0;  // of its slot: while it is the same, so is the block
 };
 Near near(uptr address);
-// Lines on fd 2: who made the block that is near, and who freed it.
-void write_history(const Near& what, int fd = 2);
+// Lines on fd 2: who made the block that is near, and who freed it. 0, or the error of the last line that failed.
+long write_history(const Near& what, int fd = 2);
 
 struct Figures {
   u64 live, live_bytes, lost_or_in_hand, mapped_bytes, faults;
 };
 Figures figures();
-// Explains a fault at the address on fd 2, if it is near a guarded block. `pc`: the instruction; access: 'r', 'w', '?'.
+// Who knows of other inaccessible pages: find(context, address, near) says whether the address is on one, and beside which
+// block. Once, or again with the same.
+using FindEnd = bool (*)(void* context, uptr address, Near& near);
+void know_ends(void* context, FindEnd find);
+// Explains a fault at the address on fd 2, if it is near a guarded block, or on a page that another knows of. `pc`: the
+// instruction; access: 'r', 'w', '?'.
+// The same fault as the thread's last one is counted and not explained again: a handler that puts the default back and
+// returns has it come twice.
 bool explain_fault(uptr address, uptr pc, char access);
 
 }  // namespace freeway::guard

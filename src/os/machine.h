@@ -32,8 +32,11 @@ struct Machine {
   static uptr reserve(std::size_t bytes, std::size_t alignment) { return vm::reserve(bytes, alignment); }
   static uptr map(std::size_t bytes, std::size_t alignment) { return vm::map(bytes, alignment); }
   static bool commit(uptr address, std::size_t bytes) { return vm::commit(address, bytes); }
+  static bool forbid(uptr address, std::size_t bytes) { return vm::forbid(address, bytes); }
   static bool purge(uptr address, std::size_t bytes) { return vm::purge(address, bytes); }
   static bool populate(uptr address, std::size_t bytes) { return vm::populate(address, bytes); }
+  // The first write to a page that is zero: it gets memory.
+  static void touch(uptr address) { *reinterpret_cast<volatile u64*>(address) = 0; }
   static void prefer_small(uptr address, std::size_t bytes) { vm::prefer_small(address, bytes); }
   static std::size_t resident(uptr address, std::size_t bytes) { return vm::resident(address, bytes); }
   static bool can_move(std::size_t more_bytes) { return vm::can_move(more_bytes); }

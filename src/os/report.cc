@@ -101,21 +101,23 @@ Line& Line::ratio(u64 part, u64 whole, std::size_t width) {
   return *this;
 }
 
-void Line::write(int fd) {
+long Line::write(int fd) {
   buffer_[used_++] = '\n';
-  write_all(fd, buffer_, used_);
+  const long error = write_all(fd, buffer_, used_);
   used_ = 0;
+  return error;
 }
 
-void write_all(int fd, const char* data, std::size_t bytes) {
+long write_all(int fd, const char* data, std::size_t bytes) {
   constexpr long kInterrupted = -4;  // -EINTR
   while (bytes > 0) {
     long done = raw_syscall(SYS_write, static_cast<u64>(fd), reinterpret_cast<u64>(data), bytes);
     if (done == kInterrupted) continue;
-    if (done <= 0) return;
+    if (done <= 0) return done;
     data += done;
     bytes -= static_cast<std::size_t>(done);
   }
+  return 0;
 }
 
 void die() {

@@ -18,8 +18,8 @@ class Line {
   Line& hex(u64 value);                              // 0x…
   Line& bytes(u64 value, std::size_t width = 0);     // 12.3 MiB, padded on the left
   Line& ratio(u64 part, u64 whole, std::size_t width = 0);  // part / whole with two decimals
-  // Writes the line and a newline to `fd`, and empties it. errno is kept.
-  void write(int fd = 2);
+  // Writes the line and a newline to `fd`, and empties it. errno is kept. 0, or the error: write_all.
+  long write(int fd = 2);
   const char* data() const { return buffer_; }
   std::size_t size() const { return used_; }
 
@@ -32,8 +32,8 @@ class Line {
   std::size_t used_ = 0;
 };
 
-// Writes all of it, whatever write() says in between (up to an error).
-void write_all(int fd, const char* data, std::size_t bytes);
+// Writes all of it, whatever write() says in between, up to an error, which is returned (negative); else 0.
+long write_all(int fd, const char* data, std::size_t bytes);
 [[noreturn]] void die();  // abort(), which may be caught, then a trap
 
 }  // namespace freeway

@@ -2,6 +2,7 @@
 #include "os/signal_action.h"
 
 #include <string.h>
+#include <time.h>
 #include <ucontext.h>
 
 #include "os/syscall.h"
@@ -10,10 +11,11 @@ namespace freeway {
 namespace {
 
 constexpr u64 kSetBytes = 8;
+constexpr u64 kPipeSignal = u64{1} << (SIGPIPE - 1);
 
 #if defined(__x86_64__)
-constexpr u64 kRestorer = 0x04000000;  // SA_RESTORER: without it the kernel delivers nothing here
-// What a handler returns to. Unwinders know these two instructions.
+// What a handler returns to: here the kernel has to be told, or delivers nothing. Unwinders know these two
+// instructions.
 __attribute__((naked, noinline)) void restore() { asm volatile("mov $15, %rax\n\tsyscall"); }
 #endif
 
@@ -23,8 +25,8 @@ bool signal_action(int number, const SignalAction* change, SignalAction* old) {
   SignalAction action;
   if (change != nullptr) action = *change;
 #if defined(__x86_64__)
-  if (action.handler > 1 && (action.flags & kRestorer) == 0) {
-    action.flags |= kRestorer;
+  if (action.handler > 1 && (action.flags & SignalAction::kRestorer) == 0) {
+    action.flags |= SignalAction::kRestorer;
     action.restorer = reinterpret_cast<u64>(&restore);
   }
 #endif
@@ -32,10 +34,42 @@ bool signal_action(int number, const SignalAction* change, SignalAction* old) {
                      reinterpret_cast<u64>(old), kSetBytes) == 0;
 }
 
-bool send_again(int number, const siginfo_t& info) {
-  const long process = raw_syscall(SYS_getpid), thread = raw_syscall(SYS_gettid);
-  return raw_syscall(SYS_rt_tgsigqueueinfo, static_cast<u64>(process), static_cast<u64>(thread), static_cast<u64>(number),
-                     reinterpret_cast<u64>(&info)) == 0;
+bool send_again(int number, const siginfo_t* info) {
+  const auto process = static_cast<u64>(raw_syscall(SYS_getpid)), thread = static_cast<u64>(raw_syscall(SYS_gettid));
+  if (info == nullptr) return raw_syscall(SYS_tgkill, process, thread, static_cast<u64>(number)) == 0;
+  return raw_syscall(SYS_rt_tgsigqueueinfo, process, thread, static_cast<u64>(number), reinterpret_cast<u64>(info)) == 0;
+}
+
+// The frame's layout is part of what the kernel promises; unwinders know it, too.
+bool are_from_kernel(const siginfo_t* info, const void* ucontext) {
+  const auto first = reinterpret_cast<uptr>(info), second = reinterpret_cast<uptr>(ucontext);
+#if defined(__x86_64__)
+  constexpr uptr kContextBytes = offsetof(ucontext_t, uc_sigmask) + kSetBytes;  // the kernel's; the C library's is longer
+  return first - second == kContextBytes && second != 0;
+#else
+  return second - first == sizeof(siginfo_t) && first != 0;
+#endif
+}
+
+HeldPipeSignal::HeldPipeSignal() {
+  held_ = raw_syscall(SYS_rt_sigprocmask, SIG_BLOCK, reinterpret_cast<u64>(&kPipeSignal), reinterpret_cast<u64>(&before_),
+                      kSetBytes) == 0;
+  // One that is not blocked does not wait for this thread.
+  if (!held_ || (before_ & kPipeSignal) == 0) return;
+  u64 waiting = 0;
+  raw_syscall(SYS_rt_sigpending, reinterpret_cast<u64>(&waiting), kSetBytes);
+  was_waiting_ = (waiting & kPipeSignal) != 0;
+}
+
+HeldPipeSignal::~HeldPipeSignal() {
+  if (held_) raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, reinterpret_cast<u64>(&before_), 0, kSetBytes);
+}
+
+// What was sent to the thread comes before what was sent to the process: it is the write's that is taken.
+void HeldPipeSignal::drop() {
+  if (!held_ || was_waiting_) return;
+  const timespec at_once{};
+  raw_syscall(SYS_rt_sigtimedwait, reinterpret_cast<u64>(&kPipeSignal), 0, reinterpret_cast<u64>(&at_once), kSetBytes);
 }
 
 FaultContext fault_context(const void* ucontext) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// signal_action.h: the kernel's sigaction, and what a fault's context tells, without the C library's functions (which the
-// library itself stands in front of).
+// signal_action.h: the kernel's calls about signals, and what a fault's context tells, without the C library's
+// functions (some of which the library itself stands in front of). errno is kept.
 #pragma once
 
 #include <signal.h>
@@ -15,11 +15,38 @@ struct SignalAction {
   u64 flags = 0;
   u64 restorer = 0;
   u64 mask = 0;
+
+  // But for what a handler returns to.
+  static constexpr u64 kRestorer = 0x04000000;  // SA_RESTORER, of flags
+  bool operator==(const SignalAction& other) const {
+    return handler == other.handler && mask == other.mask && ((flags ^ other.flags) & ~kRestorer) == 0;
+  }
 };
 // False: refused. `change` and `old` may be null.
 bool signal_action(int number, const SignalAction* change, SignalAction* old);
-// Sends this thread the signal that `info` tells of once more. It comes when it is not blocked any more. False: refused.
-bool send_again(int number, const siginfo_t& info);
+// Sends this thread the signal once more, with what `info` tells of it if that is not null. It comes when it is not
+// blocked any more. False: refused.
+bool send_again(int number, const siginfo_t* info);
+
+// Whether these are what the kernel gives a handler: two parts of one frame on the stack. Who was told of a handler of
+// ours may call it with the signal's number alone.
+bool are_from_kernel(const siginfo_t* info, const void* ucontext);
+
+// While it lives, a write into a pipe or socket that nobody reads ends in an error and nothing else, if drop() is called
+// after it: SIGPIPE is blocked, and drop() takes the one that the write sent this thread. One that was waiting before
+// goes on waiting.
+class HeldPipeSignal {
+ public:
+  HeldPipeSignal();
+  ~HeldPipeSignal();
+  HeldPipeSignal(const HeldPipeSignal&) = delete;
+  HeldPipeSignal& operator=(const HeldPipeSignal&) = delete;
+  void drop();
+
+ private:
+  u64 before_ = 0;  // what was blocked
+  bool held_ = false, was_waiting_ = false;
+};
 
 struct FaultContext {
   uptr pc = 0;        // of the instruction

@@ -3,22 +3,25 @@
 // own ("huge"): 256 MiB in the flagship, everything in engines whose paper goes "straight to the OS". A run that is to
 // grow and has no room becomes huge, too, from `lift_from` frames on ("lifted"): its pages move, nothing is copied.
 //
-// Word      the FrameInfo of the block's first frame: {kind, length in frames}
+// Word      the FrameInfo of the block's first frame: {kind, guarded, length in frames}
 // Moves     birth: 0 -> {kind, n} by the frames' owner      free, move: {kind, n} -> 0 (CAS): the winner owns the block
 //           resize: {kind, n} -> {kind, m} (CAS)
 //           lift: {large, n} -> 0 (CAS), pages move, 0 -> {huge, m} elsewhere; then the frames, which are zero now, are
 //           given back. They stay ours until the mapping has grown: where it cannot, all that moved is copied back
-//           kept: mappings that the kernel would not end (at its limit even munmap fails), a chain through their first
-//           words: pushed (CAS), taken whole (exchange). They are tried again when huge blocks come and go
+//           blocks with a guard are resized in hand: {kind, n} -> 0 (CAS) -> {kind, m}
+// Kept      (kept_memory.h) mappings that the kernel would not end, and frames whose last page it would not open again
+//           (guarded_ends.h): tried again when huge blocks, or blocks with a guard, come and go
 // Duties    who takes the entry away gives the frames back, or puts an entry back. The entry goes *before* the memory: a
 //           mapping that someone else gets at the same address must not be described by ours
 // Double free  the second CAS fails: seen exactly, while the frames are not a new block's
-// Orders    [R1] a kept mapping's link is published with it; [A1] who takes the chain sees it
-// Lost if killed: the block, lifting: its frames and the new place; address space of kept mappings in hand
-// Checked   tests/model/pages_large_model.cc, tests/unit/large_test.cc, tests/abi
+// Lost if killed: the block, also while it is resized if it is guarded; lifting: its frames and the new place; address
+//           space of kept mappings in hand
+// Checked   tests/model/pages_large_model.cc, tests/unit/large_test.cc, tests/unit/large_guarded_test.cc, tests/abi
 #pragma once
 
 #include "pages/frames.h"
+#include "pages/guarded_ends.h"
+#include "pages/kept_memory.h"
 #include "pages/page_map.h"
 
 namespace freeway {
@@ -43,6 +46,12 @@ class LargeBlocks {
   // Whether runs lose their contents when they are freed; else when it suits.
   void empty_freed(bool empties) { empties_.store_relaxed(empties); }
 
+  // Blocks taken from now on end with an inaccessible page of so many bytes.
+  void guard_ends(std::size_t bytes) { ends_.start(bytes); }
+  // Bytes of a block that are the program's.
+  std::size_t bytes_of(FrameInfo info) const { return ends_.usable(info); }
+  std::size_t guarded_count() const { return ends_.count(); }
+
   struct Block {
     uptr address = 0;  // 0: no memory
     bool zero = false;  // all of it reads as zero
@@ -50,20 +59,7 @@ class LargeBlocks {
 
   // A block of `bytes` > 0 (at most PTRDIFF_MAX) at a multiple of `alignment` (a power of two).
   Block take(std::size_t bytes, std::size_t alignment) {
-    const std::size_t frames = ceil_div(bytes, kFrameSize);
-    if (frames > kMaxFrames || alignment > (std::size_t{1} << 46)) return {};
-    // A run at a multiple of so much would need all that lies before it to be accessible.
-    const bool far = alignment >= kHugeFrames * kFrameSize;
-    if (frames >= huge_from_ || far) {
-      const Block block = take_huge(frames, alignment);
-      if (block.address != 0 || frames >= kHugeFrames || far) return block;
-    }
-    Run run = frames_->take(frames, clamp(alignment / kFrameSize, 1, alignment));
-    if (!run) return {};
-    Env::step("large.taken");
-    if (map_->set(run.address, 1, FrameInfo::large(frames), 0)) return {run.address, run.dirty == 0};
-    frames_->give(run.address, frames, 0);
-    return {};
+    return FREEWAY_LIKELY(ends_.bytes() == 0) ? take_as<false>(bytes, alignment) : take_guarded(bytes, alignment);
   }
 
   // Frees the block whose entry is `info`; false if somebody else did it first.
@@ -74,18 +70,20 @@ class LargeBlocks {
     }
     if (!map_->claim(address, info)) return false;
     Env::step("large.claimed");
+    ends_.dismiss(info);
     give_memory(address, info, now);
     return true;
   }
 
   // Makes the block `bytes` long where it is. False: it is as it was.
   bool resize(uptr address, FrameInfo info, std::size_t bytes, u64 now) {
-    const std::size_t old_frames = info.value();
-    const std::size_t frames = ceil_div(bytes, kFrameSize);
+    const std::size_t old_frames = info.frames();
+    const std::size_t frames = frames_for(bytes, info);
     if (frames == old_frames) return true;
     if (frames > kMaxFrames) return false;
     if (info.kind() == FrameInfo::kHuge) return frames >= least_huge() && resize_huge(address, info, frames);
     if (frames >= huge_from_) return false;
+    if (info.is_guarded()) return resize_guarded(address, info, frames, now);
     uptr old_end = address + old_frames * kFrameSize;
     if (frames > old_frames && !frames_->take_behind(address, old_end, frames - old_frames)) return false;
     Env::step("large.extended");
@@ -101,11 +99,11 @@ class LargeBlocks {
   // Moves the pages of a huge block, or of a run that is long enough, to a mapping of `bytes` (more than it has), copying
   // nothing. 0: it is as it was.
   uptr move(uptr address, FrameInfo info, std::size_t bytes, u64 now) {
-    const std::size_t frames = ceil_div(bytes, kFrameSize);
-    if (frames > kMaxFrames || frames <= info.value()) return 0;
-    if (info.kind() == FrameInfo::kLarge && info.value() < lift_from_) return 0;
+    const std::size_t frames = frames_for(bytes, info);
+    if (frames > kMaxFrames || frames <= info.frames()) return 0;
+    if (info.kind() == FrameInfo::kLarge && info.frames() < lift_from_) return 0;
     if constexpr (requires { Env::can_move(bytes); })
-      if (!Env::can_move((frames - info.value()) * kFrameSize)) return 0;
+      if (!Env::can_move((frames - info.frames()) * kFrameSize)) return 0;
     return info.kind() == FrameInfo::kHuge ? move_huge(address, info, frames) : lift(address, info, frames, now);
   }
 
@@ -120,16 +118,9 @@ class LargeBlocks {
 
   // Ends what mappings could not be ended earlier.
   void release_kept() {
-    if (kept_.load_relaxed() == 0) return;
-    bool refused = false;
-    for (uptr here = kept_.exchange_acquire(0); here != 0;) {  // [A1] pairs with [R1]
-      const uptr next = kept_at(here)->next.get();
-      const std::size_t bytes = kept_at(here)->bytes.get(), charged = kept_at(here)->charged.get();
-      Env::step("large.kept");
-      refused = refused || !Env::release(here, bytes);
-      refused ? push_kept(here, bytes, charged) : limits().uncharge(charged);
-      here = next;
-    }
+    kept_.retry([this](uptr address, std::size_t bytes, std::size_t charged) {
+      return end_kept(address, bytes, charged);
+    });
   }
 
   std::size_t huge_count() const { return huge_count_.load_relaxed(); }
@@ -138,16 +129,62 @@ class LargeBlocks {
  private:
   static constexpr std::size_t kCarryBytes = 2 * kMiB;
 
-  struct Kept {
-    typename Env::template Plain<uptr> next;
-    typename Env::template Plain<std::size_t> bytes;
-    typename Env::template Plain<std::size_t> charged;  // frames
-  };
-  static Kept* kept_at(uptr address) { return reinterpret_cast<Kept*>(address); }
+  FREEWAY_NOINLINE Block take_guarded(std::size_t bytes, std::size_t alignment) {
+    release_kept();
+    if (!ends_.admit()) return take_as<false>(bytes, alignment);
+    const Block block = take_as<true>(bytes + ends_.bytes(), alignment);
+    if (block.address == 0) ends_.dismiss(FrameInfo{}.guarded(true));
+    return block;
+  }
+
+  template <bool kGuarded>
+  Block take_as(std::size_t bytes, std::size_t alignment) {
+    const std::size_t frames = ceil_div(bytes, kFrameSize);
+    if (frames > kMaxFrames || alignment > (std::size_t{1} << 46)) return {};
+    // A run at a multiple of so much would need all that lies before it to be accessible.
+    const bool far = alignment >= kHugeFrames * kFrameSize;
+    if (frames >= huge_from_ || far) {
+      const Block block = take_huge(frames, alignment, kGuarded);
+      if (block.address != 0 || frames >= kHugeFrames || far) return block;
+    }
+    Run run = frames_->take(frames, clamp(alignment / kFrameSize, 1, alignment));
+    if (!run) return {};
+    Env::step("large.taken");
+    const FrameInfo info = FrameInfo::large(frames).guarded(kGuarded);
+    ends_.close(run.address, info, run.dirty == 0);
+    if (map_->set(run.address, 1, info, 0)) return {run.address, run.dirty == 0};
+    give_run(run.address, info, 0);
+    return {};
+  }
 
   Limits<Env>& limits() { return frames_->limits(); }
+
   // Frames of a huge block that need not be copied into a run when it shrinks.
   std::size_t least_huge() const { return huge_from_ < lift_from_ ? huge_from_ : lift_from_; }
+
+  // A block that has no guard does not get one when it is resized.
+  std::size_t frames_for(std::size_t bytes, FrameInfo info) const {
+    return ceil_div(bytes + (info.is_guarded() ? ends_.bytes() : 0), kFrameSize);
+  }
+
+  // The same for a run with a guard, in hand: the end that is closed and the one that is opened are nobody else's then.
+  bool resize_guarded(uptr address, FrameInfo info, std::size_t frames, u64 now) {
+    const std::size_t old_frames = info.frames();
+    const bool grows = frames > old_frames;
+    const std::size_t fewer = grows ? old_frames : frames, change = (grows ? frames : old_frames) - fewer;
+    const uptr rest = address + fewer * kFrameSize;  // what is taken, or given back
+    if (grows && !frames_->take_behind(address, rest, change)) return false;
+    Env::step("ends.extended");
+    if (Env::mutant("guard moved unowned") && !grows) ends_.close(address, info.with(frames));
+    const bool claimed = map_->claim(address, info);
+    const bool done = claimed && ends_.open(address, info);
+    const FrameInfo resized = done ? info.with(frames) : info;
+    if (done) ends_.close(address, resized);
+    if (claimed) map_->set(address, 1, resized, 0);
+    Env::step("ends.resized");
+    if (done != grows) frames_->give(rest, change, now);
+    return done;
+  }
 
   // Address space for the block, which is then in nobody's hands but ours; 0: it is as it was.
   uptr claim_for(uptr address, FrameInfo info, std::size_t bytes) {
@@ -156,30 +193,39 @@ class LargeBlocks {
     // Its entry, while the place is ours: from here on set() finds it. A move that is refused may make it another's.
     const bool has_entry = map_->set(target, 1, FrameInfo{}, 0);
     Env::step("large.target");
-    if (has_entry && map_->claim(address, info)) return target;
+    if (has_entry && map_->claim(address, info)) {
+      if (ends_.open(address, info)) return target;
+      map_->set(address, 1, info, 0);
+    }
     Env::release(target, bytes);
     return 0;
   }
 
   uptr move_huge(uptr address, FrameInfo info, std::size_t frames) {
-    const std::size_t more = frames - info.value();
+    const std::size_t more = frames - info.frames();
     if (!frames_->charge_mapping(more)) return 0;
     const uptr target = claim_for(address, info, frames * kFrameSize);
     if (target == 0) return limits().uncharge(more), 0;
     Env::step("large.moving");
-    if (!Env::move(address, info.value() * kFrameSize, target, frames * kFrameSize)) {
-      map_->set(address, 1, info, 0);
+    if (!Env::move(address, info.frames() * kFrameSize, target, frames * kFrameSize)) {
+      put_back(address, info);
       return limits().uncharge(more), 0;
     }
-    huge_.fetch_add_relaxed(frames - info.value());
-    map_->set(target, 1, FrameInfo::huge(frames), 0);
+    huge_.fetch_add_relaxed(frames - info.frames());
+    put_back(target, info.with(frames));
     return target;
+  }
+
+  // The entry of a block in hand, which has one already.
+  void put_back(uptr address, FrameInfo info) {
+    ends_.close(address, info);
+    map_->set(address, 1, info, 0);
   }
 
   // What the run is charged for is the mapping's, once its pages are there.
   uptr lift(uptr run, FrameInfo info, std::size_t frames, u64 now) {
-    const std::size_t old_bytes = info.value() * kFrameSize, bytes = frames * kFrameSize;
-    if (!limits().has_room(frames - info.value())) return 0;  // before anything has moved
+    const std::size_t old_bytes = info.frames() * kFrameSize, bytes = frames * kFrameSize;
+    if (!limits().has_room(frames - info.frames())) return 0;  // before anything has moved
     const uptr target = claim_for(run, info, bytes);
     if (target == 0) return 0;
     Env::step("large.lifting");
@@ -187,42 +233,45 @@ class LargeBlocks {
     const bool fits = Env::release(target + old_bytes, bytes - old_bytes);
     if (!fits) Env::release(target, bytes);
     if (!fits || !Env::move_out(run, old_bytes, target)) {
-      map_->set(run, 1, info, 0);
+      put_back(run, info);
       return 0;
     }
     Env::step("large.lifted");
-    const FrameInfo lifted = FrameInfo::huge(info.value());
-    huge_.fetch_add_relaxed(info.value());
+    const FrameInfo lifted = info.as_huge();  // its end is not closed yet
+    huge_.fetch_add_relaxed(info.frames());
     huge_count_.fetch_add_relaxed(1);
     map_->set(target, 1, lifted, 0);
-    if (Env::mutant("frames given too early")) frames_->give_zero(run, info.value(), now);
+    if (Env::mutant("frames given too early")) frames_->give_zero(run, info.frames(), now);
     const uptr grown = resize_huge(target, lifted, frames) ? target : move_huge(target, lifted, frames);
     if (grown == 0) {
       lower(target, run, info);
       return 0;
     }
     Env::step("large.grown");
-    if (!Env::mutant("frames given too early")) frames_->give_zero(run, info.value(), now);
-    if (!frames_->policy().is_never()) frames_->purge_some(frames);  // what smaller blocks left when this one was copied is of no use to it any more
+    if (!Env::mutant("frames given too early")) frames_->give_zero(run, info.frames(), now);
+    // What smaller blocks left when this one was copied is of no use to it any more.
+    if (!frames_->policy().is_never()) frames_->purge_some(frames);
     return grown;
   }
 
   // What was lifted goes back to its run.
   void lower(uptr lifted, uptr run, FrameInfo info) {
-    carry(lifted, run, info.value() * kFrameSize);
-    map_->claim(lifted, FrameInfo::huge(info.value()));
+    carry(lifted, run, ends_.usable(info));
+    map_->claim(lifted, info.as_huge());
     Env::step("large.lowered");
-    give_huge(lifted, info.value(), /*charged=*/0);
-    map_->set(run, 1, info, 0);
+    give_huge(lifted, info.frames(), /*charged=*/0);
+    put_back(run, info);
   }
 
-  Block take_huge(std::size_t frames, std::size_t alignment) {
+  Block take_huge(std::size_t frames, std::size_t alignment, bool guarded) {
     release_kept();
     if (!frames_->charge_mapping(frames)) return {};
     uptr address = Env::map(frames * kFrameSize, alignment < kFrameSize ? kFrameSize : alignment);
     if (address == 0) return limits().uncharge(frames), Block{};
     Env::step("large.mapped");
-    if (!map_->set(address, 1, FrameInfo::huge(frames), 0)) {
+    const FrameInfo info = FrameInfo::huge(frames).guarded(guarded);
+    ends_.close(address, info, /*fresh=*/true);
+    if (!map_->set(address, 1, info, 0)) {
       Env::release(address, frames * kFrameSize);
       return limits().uncharge(frames), Block{};
     }
@@ -232,9 +281,34 @@ class LargeBlocks {
   }
 
   void give_memory(uptr address, FrameInfo info, u64 now) {
-    if (info.kind() == FrameInfo::kHuge) return give_huge(address, info.value(), info.value());
-    if (empties_.load_relaxed()) Env::purge(address, info.value() * kFrameSize);
-    frames_->give(address, info.value(), now);
+    if (info.kind() == FrameInfo::kHuge) return give_huge(address, info.frames(), info.frames());
+    give_run(address, info, now);
+  }
+
+  void give_run(uptr address, FrameInfo info, u64 now) {
+    const std::size_t frames = info.frames();
+    if (empties_.load_relaxed()) Env::purge(address, frames * kFrameSize);
+    if (Env::mutant("opened too late")) {
+      frames_->give(address, frames, now);
+      ends_.open(address, info);
+      return;
+    }
+    if (ends_.open(address, info)) return frames_->give(address, frames, now);
+    // The frame whose last page stays closed waits; where it is one page there is no room for a link, and it is lost.
+    if (frames > 1) frames_->give(address, frames - 1, now);
+    if (ends_.bytes() < kFrameSize) kept_.push(address + (frames - 1) * kFrameSize, kFrameSize, /*charged=*/0);
+  }
+
+  // Whether what was kept is given back now.
+  bool end_kept(uptr address, std::size_t bytes, std::size_t charged) {
+    if (frames_->arena_of(address) == nullptr) {
+      const bool ended = Env::release(address, bytes);
+      if (ended) limits().uncharge(charged);
+      return ended;
+    }
+    if (!ends_.open(address, FrameInfo::large(1).guarded(true))) return false;
+    frames_->give(address, 1, 0);
+    return true;
   }
 
   void give_huge(uptr address, std::size_t frames, std::size_t charged) {
@@ -248,31 +322,21 @@ class LargeBlocks {
     // The program may have protected it.
     const bool has_link = Env::commit(address, kFrameSize);
     limits().uncharge(charged - (has_link ? kept : 0));
-    if (has_link) push_kept(address, frames * kFrameSize, kept);
-  }
-
-  void push_kept(uptr address, std::size_t bytes, std::size_t charged) {
-    uptr top = kept_.load_relaxed();
-    do {
-      kept_at(address)->next.set(top);
-      kept_at(address)->bytes.set(bytes);
-      kept_at(address)->charged.set(charged);
-      Env::step("large.keep");
-    } while (!kept_.cas_release(top, address));  // [R1] pairs with [A1]
+    if (has_link) kept_.push(address, frames * kFrameSize, kept);
   }
 
   bool resize_huge(uptr address, FrameInfo info, std::size_t frames) {
-    const std::size_t more = frames > info.value() ? frames - info.value() : 0;
+    const std::size_t more = frames > info.frames() ? frames - info.frames() : 0;
     if (!frames_->charge_mapping(more)) return false;
     if (!map_->claim(address, info)) return limits().uncharge(more), false;
     Env::step("large.resizing");
-    const std::size_t bytes = frames * kFrameSize, old_bytes = info.value() * kFrameSize;
-    const bool done = Env::resize(address, old_bytes, bytes);
-    if (done) huge_.fetch_add_relaxed(frames - info.value());
-    limits().uncharge(!done ? more : bytes < old_bytes ? info.value() - frames : 0);
+    const std::size_t bytes = frames * kFrameSize, old_bytes = info.frames() * kFrameSize;
+    const bool open = ends_.open(address, info), done = open && Env::resize(address, old_bytes, bytes);
+    if (done) huge_.fetch_add_relaxed(frames - info.frames());
+    limits().uncharge(!done ? more : bytes < old_bytes ? info.frames() - frames : 0);
     // A mapping that cannot be cut (at the kernel's limit) stays as long as it is.
     if (!done && bytes < old_bytes) Env::purge(address + bytes, old_bytes - bytes);
-    map_->set(address, 1, done ? FrameInfo::huge(frames) : info, 0);
+    put_back(address, done ? info.with(frames) : info);
     return done || bytes < old_bytes;
   }
 
@@ -280,8 +344,9 @@ class LargeBlocks {
   PageMap<Env>* map_ = nullptr;
   std::size_t huge_from_ = 0, lift_from_ = 0;
   typename Env::template Atomic<std::size_t> huge_, huge_count_;  // frames, blocks
-  typename Env::template Atomic<uptr> kept_;
+  KeptMemory<Env> kept_;
   typename Env::template Atomic<bool> empties_;
+  GuardedEnds<Env> ends_;
 };
 
 }  // namespace freeway

@@ -22,22 +22,30 @@
 
 namespace freeway {
 
-// kind:2 | value:30.
+// kind:2 | value:30, of which a large or huge block has guarded:1 | frames:29.
 struct FrameInfo {
   enum Kind : u32 { kNothing = 0, kSmall = 1, kLarge = 2, kHuge = 3 };
   u32 bits = 0;
 
   static constexpr u32 kValueMask = (u32{1} << 30) - 1;
   static constexpr FrameInfo small(u32 descriptor) { return {(kSmall << 30) | descriptor}; }
+  static constexpr u32 kGuarded = u32{1} << 29;
   static constexpr FrameInfo large(std::size_t frames) { return {(kLarge << 30) | static_cast<u32>(frames)}; }
   static constexpr FrameInfo huge(std::size_t frames) { return {(kHuge << 30) | static_cast<u32>(frames)}; }
 
   constexpr Kind kind() const { return static_cast<Kind>(bits >> 30); }
-  constexpr u32 value() const { return bits & kValueMask; }  // descriptor index, or length in frames
+  constexpr u32 value() const { return bits & kValueMask; }  // of a superblock: descriptor index
+  // Of a large or huge block: its length, and whether its last page is kept as a guard (pages/large.h).
+  constexpr std::size_t frames() const { return bits & (kGuarded - 1); }
+  constexpr bool is_guarded() const { return (bits & kGuarded) != 0; }
+  constexpr FrameInfo guarded(bool yes) const { return {yes ? bits | kGuarded : bits & ~kGuarded}; }
+  // The same block with another length, or as a mapping of its own.
+  constexpr FrameInfo with(std::size_t frames) const { return {(bits & ~(kGuarded - 1)) | static_cast<u32>(frames)}; }
+  constexpr FrameInfo as_huge() const { return {bits | kHuge << 30}; }
 };
 
-// The longest block a FrameInfo can describe, in frames (64 TiB).
-constexpr std::size_t kMaxFrames = FrameInfo::kValueMask;
+// The longest block a FrameInfo can describe, in frames (32 TiB).
+constexpr std::size_t kMaxFrames = FrameInfo::kGuarded - 1;
 
 template <class Env>
 class PageMap {

@@ -50,6 +50,44 @@ TEST(Hardened, ALongerRestIsLonger) {
   EXPECT_GE(atoi(outcome.out.c_str()), 400);
 }
 
+// What freeway_explain says of a freed block, at once and when many others have been freed after it.
+FREEWAY_SCENARIO(ExplainsABlockThatRests) {
+  void* others[2000];
+  for (void*& other : others) other = hide(malloc(64));
+  void* block = hide(malloc(64));
+  freeway_explanation_t found;
+  freeway_explain(block, &found, sizeof found);
+  require(found.state == FREEWAY_LIVE && found.what[0] == 0, "it is live");
+  free(hide(block));
+  freeway_explain(static_cast<char*>(block) + 9, &found, sizeof found);
+  require(found.state == FREEWAY_FREE && found.begin == block && found.offset == 9, "it is free");
+  dprintf(1, "%s, ", found.what);
+  for (void* other : others) free(hide(other));
+  freeway_explain(block, &found, sizeof found);
+  require(found.state == FREEWAY_FREE, "it is free for longer");
+  dprintf(1, "%s", found.what);
+}
+TEST(Hardened, FreewayExplainTellsOfTheRest) {
+  if (!on_flagship()) GTEST_SKIP() << "FREEWAY_HARDEN is the flagship's";
+  EXPECT_EQ(run_scenario("ExplainsABlockThatRests", 0, {"FREEWAY_HARDEN=1"}).out, "at rest since its free, ");
+  EXPECT_TRUE(run_scenario("ExplainsABlockThatRests").out.starts_with("in a magazine, ")) << "none rests";
+}
+
+// What the heap needs itself, with one block.
+FREEWAY_SCENARIO(PrintsItsMetadata) {
+  free(hide(malloc(64)));
+  freeway_stats_t stats;
+  freeway_stats(&stats, sizeof stats);
+  dprintf(1, "%zu", stats.metadata);
+}
+TEST(Hardened, BedsAreCountedAsMetadata) {
+  if (!on_flagship()) GTEST_SKIP() << "FREEWAY_HARDEN is the flagship's";
+  const auto metadata = [](const char* option) { return atol(run_scenario("PrintsItsMetadata", 0, {option}).out.c_str()); };
+  const long plain = metadata("FREEWAY_HARDEN=0"), with_beds = metadata("FREEWAY_HARDEN=1");
+  EXPECT_GE(plain, 256 * 1024);
+  EXPECT_GE(with_beds, plain + 512 * 1024);
+}
+
 // Which blocks come next in a process, and in two children that it forks one after the other.
 FREEWAY_SCENARIO(PrintsWhatChildrenGet) {
   free(hide(malloc(64)));

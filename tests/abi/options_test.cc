@@ -39,7 +39,9 @@ TEST(Options, RightValuesGetNoWord) {
   for (const char* option :
        {"FREEWAY_RSEQ=0", "FREEWAY_RSEQ=1", "FREEWAY_ON_ERROR=abort", "FREEWAY_ON_ERROR=report", "FREEWAY_HARDEN=0",
         "FREEWAY_HARDEN=1", "FREEWAY_HARDEN=2", "FREEWAY_QUARANTINE=0", "FREEWAY_QUARANTINE=1048576", "FREEWAY_FILL=1",
-        "FREEWAY_GUARD=0", "FREEWAY_GUARD=1000", "FREEWAY_LIMIT=1g", "FREEWAY_LIMIT=,90%", "FREEWAY_PREFAULT=1m", "FREEWAY_PURGE=never", "FREEWAY_STATS=0", "FREEWAY_DEEPBIND=0", "FREEWAY_DEEPBIND=1",
+        "FREEWAY_GUARD=0", "FREEWAY_GUARD=1000", "FREEWAY_GUARD_LARGE=0", "FREEWAY_GUARD_LARGE=1",
+        "FREEWAY_LIMIT=1g", "FREEWAY_LIMIT=,90%", "FREEWAY_PREFAULT=1m", "FREEWAY_PURGE=never",
+        "FREEWAY_STATS=0", "FREEWAY_DEEPBIND=0", "FREEWAY_DEEPBIND=1",
         "FREEWAY_VERBOSE=0", "FREEWAY_HELP=0"}) {
     const Outcome outcome = run_scenario("UsesTheHeap", 0, {option});
     EXPECT_TRUE(outcome.succeeded()) << option;
@@ -51,8 +53,9 @@ TEST(Options, AWrongValueGetsOneLineThatNamesItAndTheDefaultIsUsed) {
   for (const char* option : {"FREEWAY_RSEQ=maybe", "FREEWAY_ON_ERROR=explode", "FREEWAY_HARDEN=3",
                              "FREEWAY_QUARANTINE=1048577", "FREEWAY_QUARANTINE=some", "FREEWAY_FILL=2",
                              "FREEWAY_HARDEN=yes please", "FREEWAY_VERBOSE=loud", "FREEWAY_STATS=xml",
-                             "FREEWAY_GUARD=often", "FREEWAY_GUARD=-1", "FREEWAY_LIMIT=2g,1g", "FREEWAY_LIMIT=1000",
-                             "FREEWAY_PREFAULT=some", "FREEWAY_PREFAULT=1m1", "FREEWAY_PURGE=always"}) {
+                             "FREEWAY_GUARD=often", "FREEWAY_GUARD=-1", "FREEWAY_GUARD_LARGE=2",
+                             "FREEWAY_LIMIT=2g,1g", "FREEWAY_LIMIT=1000", "FREEWAY_PREFAULT=some",
+                             "FREEWAY_PREFAULT=1m1", "FREEWAY_PURGE=always"}) {
     const std::string text = option;
     const std::string name = text.substr(0, text.find('=')), value = text.substr(text.find('=') + 1);
     const Outcome outcome = run_scenario("UsesTheHeap", 0, {option});
@@ -89,7 +92,7 @@ TEST(Options, HelpListsThemAll) {
   EXPECT_EQ(outcome.out, "");
   for (const char* name :
        {"FREEWAY_RSEQ", "FREEWAY_ON_ERROR", "FREEWAY_HARDEN", "FREEWAY_QUARANTINE", "FREEWAY_FILL", "FREEWAY_GUARD",
-        "FREEWAY_LIMIT", "FREEWAY_PREFAULT", "FREEWAY_PURGE", "FREEWAY_STATS", "FREEWAY_DEEPBIND", "FREEWAY_VERBOSE", "FREEWAY_HELP"})
+        "FREEWAY_GUARD_LARGE", "FREEWAY_LIMIT", "FREEWAY_PREFAULT", "FREEWAY_PURGE", "FREEWAY_STATS", "FREEWAY_DEEPBIND", "FREEWAY_VERBOSE", "FREEWAY_HELP"})
     EXPECT_NE(outcome.err.find(name), std::string::npos) << outcome.err;
 }
 

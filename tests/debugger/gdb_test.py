@@ -112,6 +112,17 @@ class Printing(unittest.TestCase):
     def test_of_a_process(self) -> None:
         self.check(gdb(*AT_CHECKPOINT, *self.commands))
 
+    def test_of_guarded_blocks(self) -> None:
+        said = gdb(
+            "set environment FREEWAY_GUARD_LARGE 1",
+            *AT_CHECKPOINT,
+            "freeway block (char*)large + 9",
+            "freeway block (char*)large + 327679",
+        )
+        block = rf"the large block 0x\w+ of {327680 - resource.getpagesize()} bytes: live"
+        self.assertRegex(said, rf"(?m)^0x\w+: 9 bytes into {block}$")
+        self.assertRegex(said, rf"(?m)^0x\w+: on the guard page behind {block}$")
+
     def test_of_a_core_file(self) -> None:
         if not Path("/proc/sys/kernel/core_pattern").read_text().startswith("core"):
             self.skipTest("the kernel does not leave core files in the program's folder")

@@ -20,9 +20,8 @@ from proof import proof
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "exported_symbols.txt"
 NOT_OURS = {"fork"}  # in the table, but the C library's
-# The loader's, which cannot load anything before it has begun (tests/loader), and what asks it for the C library's
-# (tests/guard).
-NOT_TRIED = {"dlopen", "sigaction", "signal"}
+# The loader's, which cannot load anything before it has begun (tests/loader).
+NOT_TRIED = {"dlopen"}
 BEFORE_ENVIRON = ("resolver", "preinit")  # the C library has not set `environ`: no option is known
 SPEAK = ("malloc_stats", "malloc_info")  # on fd 2
 OUT_OF_MEMORY = "freeway: operator new: out of memory, and no C++ library to throw bad_alloc"

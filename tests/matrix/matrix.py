@@ -137,6 +137,7 @@ def plan(architecture: Architecture, glibc: Sequence[str], musl: str, seed: str)
         yield line(root, "first calls", "", f"/programs/first_call{suffix}")
         yield line(root, "functions", "", f"/programs/every_function{suffix}")
         yield line(root, "threads", "FREEWAY_VERBOSE=1", f"/programs/heap_program{suffix}", "40000")
+        yield line(root, "hardened", "FREEWAY_HARDEN=1,FREEWAY_GUARD=100", f"/programs/heap_program{suffix}", "40000")
         if root != musl:
             yield line(root, "vfork", seeded, "/programs/vfork_test", "--seconds", "0.5", "--limit", "60")
     if architecture is AMD64:  # minutes, and the same for all that use sections
@@ -184,7 +185,7 @@ def rows_of(machine: str, console: str) -> list[Row]:
     return list(rows.values())
 
 
-COLUMNS = ("doctor", "first calls", "functions", "threads", "vfork", "sections")
+COLUMNS = ("doctor", "first calls", "functions", "threads", "hardened", "vfork", "sections")
 
 
 def table(rows: Sequence[Row]) -> str:

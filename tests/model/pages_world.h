@@ -41,6 +41,7 @@ class PagesKernel {
   std::size_t most_committed = ~uptr{0};   // bytes in one call of commit
   std::size_t frames_in_place = 64;        // how far a mapping can be resized where it is
   bool purges = true;
+  bool closes_pages = false;  // blocks have guards (pages/guarded_ends.h)
   bool may_refuse_releases = false, may_refuse_moves = false;  // each call is tried both ways
   // Mappings of exactly so many bytes come from `pool` (as many as there are pointers); fresh(memory) zeroes one.
   std::size_t pool_bytes = 0;
@@ -51,6 +52,7 @@ class PagesKernel {
     model_name(places_, "places");
     model_name(accessible_, "accessible");
     model_name(content_, "contents");
+    model_name(closed_, "closed");
   }
   // Gives the places real memory, for templates that write links into memory of theirs. The same in every execution.
   static void back_places() {
@@ -118,6 +120,18 @@ class PagesKernel {
     const u64 bits = low_bits(static_cast<unsigned>(bytes / kFrameSize)) << ((address - start_of(r)) / kFrameSize);
     model_check((accessible_[r].fetch_and_acq_rel(~bits) & bits) == bits, "a piece is unmapped once");
   }
+  // Pages of blocks' ends, here whole frames.
+  bool forbid(uptr address, std::size_t bytes) {
+    closed_[region(address)].fetch_or_acq_rel(bits_of(address, bytes));
+    return true;
+  }
+  bool open(uptr address, std::size_t bytes) {
+    closed_[region(address)].fetch_and_acq_rel(~bits_of(address, bytes));
+    return true;
+  }
+  bool is_open(uptr address, std::size_t bytes) const {
+    return (closed_[region(address)].load_relaxed() & bits_of(address, bytes)) == 0;
+  }
   bool purge(uptr address, std::size_t bytes) {
     if (purges) each_frame(address, bytes, [](auto& content) { content.set(0); });
     return purges;
@@ -129,12 +143,14 @@ class PagesKernel {
     if (address >= kPlaces && address % kSlotBytes != kPlaces % kSlotBytes) return true;  // the end of one that is kept
     each_frame(address, bytes, [](auto& content) { content.set(0); });
     if (may_refuse_releases && model_choose(2) == 1) return false;
+    if (closes_pages) open(address, bytes);
     free_place(address);
     return true;
   }
   // A refused move may have ended the reservation that it was to replace.
   bool move(uptr from, std::size_t old_bytes, uptr to, std::size_t new_bytes) {
     if (may_refuse_moves && model_choose(2) == 1) return free_place(to), false;
+    model_check(!closes_pages || is_open(from, old_bytes), "what is moved is one mapping");
     for (std::size_t at = 0; at < new_bytes; at += kFrameSize)
       content(to + at).set(at < old_bytes ? content(from + at).get() : 0);
     each_frame(from, old_bytes, [](auto& content) { content.set(0); });
@@ -197,6 +213,10 @@ class PagesKernel {
   u64 pool_taken() const { return pooled_.load_relaxed(); }
 
  private:
+  static u64 bits_of(uptr address, std::size_t bytes) {
+    const uptr first = (address - start_of(region(address))) / kFrameSize;
+    return low_bits(static_cast<unsigned>(bytes / kFrameSize)) << first;
+  }
   static uptr start_of(unsigned r) {
     return r < kChunks ? kArena + r * kSlotBytes : kPlaces + (r - kChunks) * kSlotBytes;
   }
@@ -221,6 +241,7 @@ class PagesKernel {
   ModelEnv::Atomic<u64> accessible_[kRegions];
   u64 settled_[kRegions] = {};
   ModelEnv::Plain<u32> content_[kRegions][64];
+  ModelEnv::Atomic<u64> closed_[kRegions];
 };
 
 struct PagesEnv : ModelEnv {
@@ -231,7 +252,11 @@ struct PagesEnv : ModelEnv {
   static Extended extend(uptr address, std::size_t bytes) { return kernel->extend(address, bytes); }
   static uptr reserve(std::size_t bytes, std::size_t alignment) { return kernel->reserve(bytes, alignment); }
   static uptr map(std::size_t bytes, std::size_t alignment) { return kernel->map(bytes, alignment); }
-  static bool commit(uptr address, std::size_t bytes) { return kernel->commit(address, bytes); }
+  static bool commit(uptr address, std::size_t bytes) {
+    return kernel->closes_pages && bytes == kFrameSize ? kernel->open(address, bytes) : kernel->commit(address, bytes);
+  }
+  static bool forbid(uptr address, std::size_t bytes) { return kernel->forbid(address, bytes); }
+  static void touch(uptr) {}
   static bool purge(uptr address, std::size_t bytes) { return kernel->purge(address, bytes); }
   static bool release(uptr address, std::size_t bytes) { return kernel->release(address, bytes); }
   static bool move(uptr from, std::size_t old_bytes, uptr to, std::size_t new_bytes) {

@@ -73,7 +73,7 @@ class Table {
 // MiB of the arenas once.
 constexpr uint64_t kCall = 100'000;
 constexpr uint64_t kChunk = 64;
-constexpr uint64_t kUsable = 100;
+constexpr uint64_t kUsable = 200;
 
 // A mixed life: every call of a random replacement.
 void small_blocks(const Options& options) {

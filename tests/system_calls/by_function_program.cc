@@ -163,6 +163,7 @@ constexpr Function kFunctions[] = {
     {.name = "freeway_explain_to", .other = [] { ::freeway_explain_to(2, &environ); }},
     {.name = "sigaction", .other = [] { ::sigaction(SIGSEGV, nullptr, nullptr); }},
     {.name = "signal", .other = [] { ::signal(SIGUSR2, SIG_DFL); }},
+    {.name = "__sysv_signal", .other = [] { ::__sysv_signal(SIGUSR2, SIG_DFL); }},
     {.name = "mallinfo2", .other = [] { (void)::mallinfo2(); }},
     {.name = "mallinfo", .other = [] { (void)::freeway_mallinfo(); }},
     {.name = "mallopt", .other = [] { ::mallopt(M_MXFAST, 64); }},

@@ -156,6 +156,15 @@ bool Kernel::commit(uptr address, std::size_t bytes) {
   return true;
 }
 
+bool Kernel::forbid(uptr address, std::size_t bytes) {
+  Lock lock(mutex_);
+  EXPECT_TRUE(whole_pages(address, bytes)) << "forbid of " << bytes << " bytes at " << std::hex << address;
+  EXPECT_TRUE(in_one_mapping(address, bytes)) << "forbid of " << bytes << " bytes at " << std::hex << address;
+  if (refuses(Call::kForbid) || mprotect(pointer(address), bytes, PROT_NONE) != 0) return false;
+  set(address, bytes, false, std::prev(ranges_.upper_bound(address))->second.mapping);
+  return true;
+}
+
 bool Kernel::purge(uptr address, std::size_t bytes) {
   Lock lock(mutex_);
   EXPECT_TRUE(whole_pages(address, bytes)) << "purge of " << bytes << " bytes at " << std::hex << address;

@@ -18,8 +18,8 @@ namespace freeway::test {
 
 using uptr = std::uintptr_t;
 
-enum class Call { kReserve, kMap, kCommit, kPurge, kMove, kMoveOut, kResize, kRelease, kExtend };
-constexpr int kCalls = 9;
+enum class Call { kReserve, kMap, kCommit, kForbid, kPurge, kMove, kMoveOut, kResize, kRelease, kExtend };
+constexpr int kCalls = 10;
 
 class Kernel {
  public:
@@ -41,6 +41,7 @@ class Kernel {
   uptr reserve(std::size_t bytes, std::size_t alignment);
   uptr map(std::size_t bytes, std::size_t alignment);
   bool commit(uptr address, std::size_t bytes);
+  bool forbid(uptr address, std::size_t bytes);
   bool purge(uptr address, std::size_t bytes);
   std::size_t resident(uptr address, std::size_t bytes);
   bool release(uptr address, std::size_t bytes);

@@ -54,6 +54,9 @@ TEST(Options, EachOptionHasItsTwoValues) {
   EXPECT_EQ(Reading({"FREEWAY_GUARD=1000"}).options.guard, 1000u);
   EXPECT_EQ(Reading({"FREEWAY_GUARD=0"}).options.guard, 0u);
   EXPECT_EQ(Reading({"FREEWAY_GUARD=1001x"}).options.guard, 0u);
+  EXPECT_TRUE(Reading({"FREEWAY_GUARD_LARGE=1"}).options.guard_large);
+  EXPECT_FALSE(Reading({"FREEWAY_GUARD_LARGE=0"}).options.guard_large || Reading({}).options.guard_large);
+  EXPECT_EQ(Reading({"FREEWAY_GUARD_LARGE=1"}).options.guard, 0u);
   EXPECT_EQ(Reading({}).options.quarantine, 65536u);
   EXPECT_EQ(Reading({"FREEWAY_QUARANTINE=0"}).options.quarantine, 0u);
   EXPECT_EQ(Reading({"FREEWAY_QUARANTINE=1048576"}).options.quarantine, 1048576u);
@@ -159,7 +162,8 @@ TEST(Options, BeforeTheEnvironmentIsThereTheDefaultsAreUsed) {
 
 TEST(Options, HelpNamesEveryOptionOnce) {
   const std::string help = captured(1, [] { write_option_help(1); });
-  for (const char* name : {"RSEQ", "ON_ERROR", "HARDEN", "QUARANTINE", "FILL", "STATS", "VERBOSE", "HELP"}) {
+  for (const char* name : {"RSEQ", "ON_ERROR", "HARDEN", "QUARANTINE", "FILL", "GUARD", "GUARD_LARGE", "STATS", "VERBOSE",
+                           "HELP"}) {
     const std::string entry = std::string("FREEWAY_") + name + "=";
     const std::size_t at = help.find(entry);
     ASSERT_NE(at, std::string::npos) << name;

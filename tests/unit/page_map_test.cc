@@ -38,7 +38,19 @@ TEST(FrameInfo, KindAndValueAreReadBack) {
     EXPECT_EQ(FrameInfo::huge(v).value(), v);
   }
   EXPECT_EQ(FrameInfo{}.kind(), FrameInfo::kNothing);
-  EXPECT_EQ(kMaxFrames * kFrameSize, (std::size_t{64} << 40) - kFrameSize);
+  EXPECT_EQ(kMaxFrames * kFrameSize, (std::size_t{32} << 40) - kFrameSize);
+}
+TEST(FrameInfo, ABlockThatIsGuardedIsOtherwiseTheSame) {
+  for (const FrameInfo info : {FrameInfo::large(1), FrameInfo::huge(4097), FrameInfo::large(kMaxFrames)}) {
+    const FrameInfo guarded = info.guarded(true);
+    EXPECT_TRUE(guarded.is_guarded() && !info.is_guarded());
+    EXPECT_EQ(guarded.kind(), info.kind());
+    EXPECT_EQ(guarded.frames(), info.frames());
+    EXPECT_EQ(guarded.guarded(false).bits, info.bits);
+    EXPECT_EQ(guarded.with(7).frames(), 7u);
+    EXPECT_EQ(guarded.with(7).bits, info.with(7).guarded(true).bits);
+    EXPECT_EQ(guarded.as_huge().bits, FrameInfo::huge(info.frames()).guarded(true).bits);
+  }
 }
 
 class PageMapTest : public testing::Test {

@@ -46,6 +46,8 @@ struct TestEnv {
   static uptr reserve(std::size_t bytes, std::size_t alignment) { return kernel().reserve(bytes, alignment); }
   static uptr map(std::size_t bytes, std::size_t alignment) { return kernel().map(bytes, alignment); }
   static bool commit(uptr address, std::size_t bytes) { return kernel().commit(address, bytes); }
+  static bool forbid(uptr address, std::size_t bytes) { return kernel().forbid(address, bytes); }
+  static void touch(uptr address) { *reinterpret_cast<volatile u64*>(address) = 0; }
   static bool purge(uptr address, std::size_t bytes) { return kernel().purge(address, bytes); }
   static std::size_t resident(uptr address, std::size_t bytes) { return kernel().resident(address, bytes); }
   static bool release(uptr address, std::size_t bytes) { return kernel().release(address, bytes); }

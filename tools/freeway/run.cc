@@ -39,6 +39,7 @@ constexpr RunOption kRunOptions[] = {
     {"--harden", "FREEWAY_HARDEN", "1", "--harden", "catch every bad free where it happens; random order, blocks rest"},
     {"--harden=", "FREEWAY_HARDEN", nullptr, "--harden=LEVEL", "the same (1), or without caches (2)"},
     {"--guard=", "FREEWAY_GUARD", nullptr, "--guard=N", "explain overflows and uses after free of one in N slow mallocs"},
+    {"--guard-large", "FREEWAY_GUARD_LARGE", "1", "--guard-large", "an inaccessible page at the end of each large block"},
     {"--on-error=", "FREEWAY_ON_ERROR", nullptr, "--on-error=report", "name a bad free and go on instead of aborting"},
     {"--verbose", "FREEWAY_VERBOSE", "1", "--verbose", "at start, say which paths are used"},
 };

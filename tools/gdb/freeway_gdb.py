@@ -93,6 +93,7 @@ HOLE_BITS = 8  # range_word::kHoleBits
 LEAF_FRAMES = 1 << 16  # PageMap::kLeafBits
 MOST_LEAVES = 64  # of 4 GiB each, that are searched for the beginning of a huge block
 NOTHING, SMALL, LARGE, HUGE = range(4)  # FrameInfo::Kind
+GUARDED = 1 << 29  # FrameInfo::kGuarded
 FAR = 1 << 63  # cache/slots.h
 MOST_BEDS = 64  # cache/quarantine.h
 # superblock/anchor.h
@@ -329,10 +330,14 @@ class BlockCommand(gdb.Command):
         inside = address - begin
         if kind == SMALL and inside >> FRAME_SHIFT == 0:
             return self._small(heap, address, value)
-        if kind not in (LARGE, HUGE) or inside >> FRAME_SHIFT >= value:
+        length = (value & (GUARDED - 1)) << FRAME_SHIFT
+        if kind not in (LARGE, HUGE) or inside >= length:
             return "in no block of Freeway's"
         size = "huge" if kind == HUGE else "large"
-        return f"{self._where(inside)} the {size} block {begin:#x} of {value << FRAME_SHIFT} bytes: live"
+        if value & GUARDED:
+            length -= word(heap.substrate["large_"]["ends_"]["bytes_"])
+        where = self._where(inside) if inside < length else "on the guard page behind"
+        return f"{where} the {size} block {begin:#x} of {length} bytes: live"
 
     @staticmethod
     def _where(inside: int) -> str:

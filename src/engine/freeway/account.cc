@@ -50,7 +50,7 @@ void Heap::account(Account& account) {
   account.slow_frees = small.slow_frees;
   account.refills = small.refills;
   account.flushes = small.flushes;
-  each_slab([&](Slab&, auto) { account.metadata_bytes += slab_bytes(); });
+  account.metadata_bytes = slabs_bytes_.load_relaxed();
 }
 
 bool Heap::owns(u32 descriptor, uptr address) {

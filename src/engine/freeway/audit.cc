@@ -206,7 +206,7 @@ class Auditor {
 
 void Heap::audit(freeway_audit_t& audit) {
   Auditor(*this, audit).run();
-  audit.frames_tables += slab_frames_.load_relaxed();
+  audit.frames_tables += slabs_bytes_.load_relaxed() / kFrameSize;
 }
 
 }  // namespace freeway

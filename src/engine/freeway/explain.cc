@@ -6,12 +6,20 @@ namespace freeway {
 
 using namespace walk;
 
-// Whether the block lies in a magazine. Others push and pop meanwhile: of a block that nobody has in hand it is exact.
-bool Heap::is_cached(unsigned c, uptr block) {
-  bool found = false;
+// Where the block lies in a slab; null: in none. Others push and pop meanwhile: of a block that nobody has in hand it is
+// exact.
+const char* Heap::cache_of(unsigned c, uptr block) {
+  const char* found = nullptr;
   each_slab([&](Slab& slab, auto) {
-    u64 at = slab.top[c].load_relaxed() - 8;
-    for (u64 word; !found && (word = slab_ops::slot(at)->load_relaxed()) != 0; at -= 8) found = slots::block_of(word) == reinterpret_cast<void*>(block);
+    const char* here = "in a magazine";
+    each_magazine(slab, c, [&](u64 top) {
+      for (u64 at = top - 8; found == nullptr; at -= 8) {
+        const u64 slot = slab_ops::slot(at)->load_relaxed();
+        if (slot == 0) break;
+        if (slots::block_of(slot) == reinterpret_cast<void*>(block)) found = here;
+      }
+      here = "at rest since its free";
+    });
   });
   return found;
 }
@@ -22,8 +30,9 @@ freeway_state_t Heap::state_of(unsigned c, u32 descriptor, u32 index, uptr block
   // Its frame may become another's meanwhile. While the fast path's byte says this class, or since, its births are there.
   const bool is_near = has_births() && substrate_->map().class_byte(block) == c;
   const bool is_dead = is_near && births_.near(block, kSizeClasses[c].size).load_relaxed() != birth::tag_of(block);
-  if (!is_dead && !is_cached(c, block)) return FREEWAY_LIVE;
-  what = "in a magazine";
+  const char* place = cache_of(c, block);
+  if (!is_dead && place == nullptr) return FREEWAY_LIVE;
+  what = place != nullptr ? place : "in the hand of a thread inside malloc or free";
   return FREEWAY_FREE;
 }
 

@@ -168,7 +168,7 @@ class Heap {  // all zero until start(): it takes no room in the file
   FREEWAY_NOINLINE Place place_elsewhere(unsigned c, void* block, u32 index);
   FREEWAY_NOINLINE void report_twice(const SizeClass& k, uptr span, unsigned word, u64 twice);
   // explain.cc
-  bool is_cached(unsigned c, uptr block);
+  const char* cache_of(unsigned c, uptr block);
   freeway_state_t state_of(unsigned c, u32 descriptor, u32 index, uptr block, const char*& what);
   // reserve.cc
   void provide_slabs();
@@ -200,7 +200,7 @@ class Heap {  // all zero until start(): it takes no room in the file
   Random<Machine> random_;
   u32 ids_ = 0;  // CPU numbers and concurrency ids are below it
   Atomic<u32> slabs_made_;
-  Atomic<std::size_t> slab_frames_;  // of all slabs
+  Atomic<u64> slabs_bytes_;  // of all of them: early ones may be longer than later ones
   Atomic<bool> is_prepared_;         // slabs get their memory at once, since something was asked to be ready
   Atomic<u32> prefaulted_;           // whether somebody does, or has done, what FREEWAY_PREFAULT asks for
   Atomic<u64> null_slab_[kSlabHeadWords];

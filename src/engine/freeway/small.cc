@@ -58,7 +58,6 @@ Slab* Heap::make_slab() {
   if (!limits.charge_table(bytes / kFrameSize)) return nullptr;
   const uptr memory = vm::map(bytes, kFrameSize);
   if (memory == 0) return limits.uncharge(bytes / kFrameSize), nullptr;
-  slab_frames_.fetch_add_relaxed(bytes / kFrameSize);
   vm::prefer_small(memory, bytes);
   if (is_prepared_.load_relaxed()) vm::populate(memory, bytes);
   Machine::step("heap.slab");
@@ -67,6 +66,7 @@ Slab* Heap::make_slab() {
   for (auto& top : slab->rest) top.store_relaxed(closed());
   if (has_births()) quarantine::close(*slab, closed());
   const u32 number = slabs_made_.fetch_add_relaxed(1);
+  slabs_bytes_.fetch_add_relaxed(bytes);
   for (unsigned c = 0; c < kClassCount; ++c) {
     slab->capacity[c].store_relaxed(kMagazines[c].small);
     slab->home[c].store_relaxed(homes::of_slab(number, c));

@@ -112,7 +112,7 @@ void Source::each_span(F&& f) {
         f(address, kind);
         address += bytes_of<PaperSizes>(kind);
       } else {
-        address += info.kind() == FrameInfo::kLarge ? clamp(info.value(), 1, kMaxFrames) * kFrameSize : kFrameSize;
+        address += info.kind() == FrameInfo::kLarge ? clamp(info.frames(), 1, kMaxFrames) * kFrameSize : kFrameSize;
       }
     }
     return true;
