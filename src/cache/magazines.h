@@ -14,7 +14,7 @@
 // Lost if killed: the batch and the superblock in hand
 // Checked   tests/model/claimed_slabs_model.cc, tests/model/cpu_slabs_model.cc, tests/unit/magazines_test.cc, tests/stress
 //
-// Heap provides: Env, superblocks(), closed(), has_births(), is_far(address), place_of(c, k, block) -> Place (descriptor 0 and a report if it is no block),
+// Heap provides: Env, superblocks(), closed(), place_of(c, k, block) -> Place (descriptor 0 and a report if it is no block),
 // free_group(c, k, group, block), and, where words may be changed without atomic instructions, alone() and
 // group_was_freed(c, k, group, block, old)
 #pragma once
@@ -101,7 +101,7 @@ class Magazines {
   void load_slots(const Access& access, unsigned c, void** blocks, unsigned count) {
     unsigned left = count - access.push_batch(c, blocks, count);
     if (left > 0 && open(access, c)) left -= access.push_batch(c, blocks, left);
-    to_blocks(blocks, left);
+    slots::to_blocks(blocks, left);
     if (left > 0 && !Heap::Env::mutant("what does not fit is forgotten")) flush(c, blocks, left);
   }
 
@@ -114,7 +114,7 @@ class Magazines {
     void* blocks[kBatchMax];
     if (Heap::Env::mutant("closed before it is empty")) slab.top[c].store_relaxed(heap_->closed());
     while (const unsigned n = slab_ops::pop_batch(slab, c, blocks, kBatchMax)) {
-      to_blocks(blocks, n);
+      slots::to_blocks(blocks, n);
       Heap::Env::step("magazine.emptying");
       flush(c, blocks, n);
     }
@@ -141,7 +141,7 @@ class Magazines {
       if (!goes || Heap::Env::mutant("sent home and kept")) blocks[kept++] = blocks[i];
     }
     const unsigned left = kept - access.push_batch(c, blocks, kept);
-    to_blocks(blocks, left);
+    slots::to_blocks(blocks, left);
     // Other threads may have filled it.
     if (left > 0 && !Heap::Env::mutant("kept blocks that do not fit are forgotten")) flush(c, blocks, left);
     if (sent > 0) flush(c, foreign, sent);
@@ -224,11 +224,6 @@ class Magazines {
     }
   }
 
-  // What a magazine held; without births no slot is marked.
-  void to_blocks(void** slots, unsigned count) {
-    if (FREEWAY_UNLIKELY(heap_->has_births())) slots::to_blocks(slots, count);
-  }
-
   // As load, for blocks side by side, the first at `lowest`. `room`: for the addresses of those that do not fit.
   template <class Access>
   void load_run(const Access& access, unsigned c, uptr lowest, unsigned count, void** room) {
@@ -251,7 +246,7 @@ class Magazines {
       const unsigned wanted = left < kBatchMax ? left : kBatchMax;
       const unsigned got = access.pop_batch(c, blocks, wanted);
       if (got == 0) break;
-      to_blocks(blocks, got);
+      slots::to_blocks(blocks, got);
       Heap::Env::step("magazine.unloading");
       flush(c, blocks, got);
       any = true;

@@ -96,7 +96,6 @@ class CacheProgram {
   u64 closed() const;
   Place place_of(unsigned c, const SizeClass& k, void* block);
   void free_group(unsigned c, const SizeClass& k, const Group& group, void* block);
-  static bool has_births() { return false; }
   static bool is_far(uptr) { return false; }
   static bool is_foreign(const Slab&, unsigned, const void* block);
   static bool has_nodes() { return false; }

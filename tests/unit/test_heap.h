@@ -54,7 +54,6 @@ class TestHeap {
 
   random::Stream random() { return random_.stream(1); }
   void leaves_rest(unsigned, void* const*, unsigned) {}
-  static bool has_births() { return true; }
   bool is_far(uptr address) const { return (far_from != 0 && address >= far_from) || (address & far_bit) != 0; }
   bool is_foreign(const Slab& home, unsigned c, const void* block) {
     const u32 d = backing_.find(const_cast<void*>(block)).first;

@@ -47,7 +47,7 @@ void Heap::drain_own() {
     for (u32 tries = 0; tries < kMagazines[c].big / kBatchMax + 2; ++tries) {
       const unsigned n = access.pop_batch(c, blocks, kBatchMax);
       if (n == 0) break;
-      if (has_births()) slots::to_blocks(blocks, n);
+      slots::to_blocks(blocks, n);
       Machine::step("drain.own");
       magazines_.flush(c, blocks, n);
     }
