@@ -89,6 +89,15 @@ class Magazines {
     free_groups(c, groups, blocks);
   }
 
+  // The slab's current superblock, now the caller's; 0: it has none, or none of this node.
+  template <class Access>
+  u32 take_current(const Access& access, unsigned c) {
+    const u32 d = access.take_current(c);
+    if (d == 0 || !heap_->superblocks().is_away(d)) return d;
+    heap_->superblocks().let_go(d);  // taken from another node, or the slab is used on another one now
+    return 0;
+  }
+
   // Pushes blocks of one superblock so that the first is popped first; what does not fit is freed.
   template <class Access>
   void load(const Access& access, unsigned c, void** blocks, unsigned count) {
@@ -202,11 +211,7 @@ class Magazines {
   template <class Access>
   Cut cut(const Access& access, const Slab& home, unsigned c, unsigned wanted, void** blocks) {
     auto& superblocks = heap_->superblocks();
-    u32 d = access.take_current(c);
-    if (d != 0 && superblocks.is_away(d)) {  // taken from another node, or the slab is used on another one now
-      superblocks.let_go(d);
-      d = 0;
-    }
+    u32 d = take_current(access, c);
     const u32 old = d;
     if (d == 0) d = superblocks.hold(c);
     for (;;) {

@@ -73,11 +73,7 @@ class Scattered {
   unsigned cut(const Access& access, const Slab& home, unsigned c, random::Stream& random, void** blocks) {
     auto& superblocks = heap_->superblocks();
     const unsigned wanted = static_cast<unsigned>(clamp(kMagazines[c].small / 2, 1, kBatchMax));
-    u32 d = access.take_current(c);
-    if (d != 0 && superblocks.is_away(d)) {
-      superblocks.let_go(d);
-      d = 0;
-    }
+    u32 d = magazines_->take_current(access, c);
     if (d != 0 && random.below(kStay) == 0) d = another(c, d, random);
     if (d == 0) d = superblocks.hold(c);
     for (;;) {

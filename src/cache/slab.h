@@ -36,7 +36,7 @@ namespace slab_detail {
 constexpr std::size_t kSmallBytes = 64 * kKiB;  // blocks that a first magazine may hold, in bytes
 constexpr std::size_t kBigBytes = 512 * kKiB;
 constexpr u32 kSmallSlots = 128;
-constexpr u32 kBigSlots = 2048;
+constexpr u32 kBigSlots = 8192;
 
 constexpr u32 small_slots(unsigned c) { return static_cast<u32>(clamp(kSmallBytes / kSizeClasses[c].size, 4, kSmallSlots)); }
 constexpr u32 big_slots(unsigned c) {

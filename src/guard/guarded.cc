@@ -68,7 +68,7 @@ void start(u64 odds) {
 
 void* sample(std::size_t bytes, const void* caller) {
   if (range.bytes.load_acquire() == 0 || bytes > page()) return nullptr;  // [A1] pairs with [R1]
-  const u64 drawn = window::mixed(lottery.fetch_add_relaxed(0x9e3779b97f4a7c15u));
+  const u64 drawn = window::mixed(lottery.fetch_add_relaxed(window::kStep));
   if ((drawn >> 1) % odds_word.load_relaxed() != 0) return nullptr;
   const unsigned slot = slots.take();
   if (slot == ProcessSlots::kNone) return nullptr;

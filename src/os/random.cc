@@ -6,7 +6,6 @@
 #include <time.h>
 
 #include "os/syscall.h"
-#include "os/window.h"
 
 namespace freeway::random {
 

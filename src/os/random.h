@@ -14,6 +14,7 @@
 #pragma once
 
 #include "base/integers.h"
+#include "os/window.h"
 
 namespace freeway {
 
@@ -44,10 +45,9 @@ class Stream {
  public:
   explicit constexpr Stream(u64 seed) : state_(seed) {}
   constexpr u64 next() {
-    u64 x = state_ += 0x9e3779b97f4a7c15u;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
+    const u64 before = state_;
+    state_ += window::kStep;
+    return window::mixed(before);
   }
   // A number below `bound` (1 to 2^32), each as likely as the others but for 2^-32.
   constexpr u32 below(u64 bound) { return static_cast<u32>((next() >> 32) * bound >> 32); }

@@ -36,9 +36,10 @@ constexpr std::size_t part_end(Part part, unsigned bits) {
   return bytes(bits) / 8 * (part == Part::kRanges ? 6 : part == Part::kSmall ? 7 : 8);
 }
 
-// Bits that differ for different states (one round of splitmix64).
+// Bits that differ for different states (one round of splitmix64, whose next state is kStep further).
+constexpr u64 kStep = 0x9e3779b97f4a7c15;
 constexpr u64 mixed(u64 x) {
-  x += 0x9e3779b97f4a7c15;
+  x += kStep;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
   x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
   return x ^ (x >> 31);

@@ -66,7 +66,7 @@ EXPECTED: dict[str, tuple[str | tuple[str, ...], ...]] = {
     "double free, at once": (AT_ONCE, AT_ONCE, AT_ONCE, AT_ONCE),
     "double free, after another free": (EXPLOITABLE, AT_ONCE, AT_ONCE, AT_ONCE),
     "double free, after 1000 frees": (EXPLOITABLE, AT_ONCE, AT_ONCE, AT_ONCE),
-    "double free, by another thread": ((EXPLOITABLE, LATE), AT_ONCE, AT_ONCE, AT_ONCE),
+    "double free, by another thread": ((EXPLOITABLE, LATE, AT_ONCE), AT_ONCE, AT_ONCE, AT_ONCE),
     "double free of a recycled block": (EXPLOITABLE, AT_ONCE, EXPLOITABLE, AT_ONCE),
     "interior pointer": (AT_ONCE, AT_ONCE, AT_ONCE, AT_ONCE),
     "misaligned pointer": (AT_ONCE, AT_ONCE, AT_ONCE, AT_ONCE),

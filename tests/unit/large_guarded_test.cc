@@ -16,16 +16,15 @@ namespace {
 
 using test::Call;
 using test::ended_at;
+using test::kChunks;
 using test::kernel;
+using test::kHuge;
+using test::kLift;
+using test::kNow;
+using test::Large;
 using test::LargeWorld;
 using test::Random;
 using test::TestEnv;
-
-using Large = LargeBlocks<TestEnv>;
-constexpr std::size_t kChunks = 8;
-constexpr std::size_t kHuge = 256 * kMiB;
-constexpr std::size_t kLift = Large::kLiftFrames * kFrameSize;
-constexpr u64 kNow = 1'000'000'000;
 
 std::size_t page() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
 

@@ -11,6 +11,12 @@
 
 namespace freeway::test {
 
+using Large = LargeBlocks<TestEnv>;
+constexpr std::size_t kChunks = 8;
+constexpr std::size_t kHuge = 256 * kMiB;
+constexpr std::size_t kLift = Large::kLiftFrames * kFrameSize;
+constexpr u64 kNow = 1'000'000'000;
+
 struct LargeWorld {
   explicit LargeWorld(std::size_t count)
       : chunks(count), classes(count * kChunkFrames), infos(count * kChunkFrames) {

@@ -17,6 +17,7 @@ namespace freeway::test {
 namespace {
 
 constexpr unsigned k16 = 1, k1024 = 20;  // classes of 16 and of 1024 bytes
+constexpr u64 kOverflowing = kMagazines[k16].big * 2;   // blocks that no magazine holds at once
 
 class MagazinesTest : public testing::Test {
  protected:
@@ -154,20 +155,20 @@ TEST_F(MagazinesTest, WithoutMemoryThereIsNothingAndLaterThereIs) {
 }
 
 TEST_F(MagazinesTest, AClassThatSwingsGetsALargerMagazine) {
-  phases(k16, 5000, 200);
+  phases(k16, kOverflowing, 200);
   EXPECT_EQ(capacity(k16), kMagazines[k16].big);
   EXPECT_EQ(slots(k16), kMagazines[k16].big);
   EXPECT_EQ(slab().grown_bytes.load_relaxed(), (kMagazines[k16].big - kMagazines[k16].small) * 16u);
   const u64 flushes = slab().counters[k16].flushes, refills = slab().counters[k16].refills;
-  phases(k16, 1500, 50);
+  phases(k16, kMagazines[k16].big - 500, 50);
   EXPECT_EQ(slab().counters[k16].flushes, flushes) << "phases that fit need no superblock";
-  EXPECT_LE(slab().counters[k16].refills, refills + 1500 / 64 + 1);
+  EXPECT_LE(slab().counters[k16].refills, refills + kMagazines[k16].big / 64 + 1);
 }
 
 TEST_F(MagazinesTest, AMagazineGrowsAStepASwing) {
   u64 before = kMagazines[k16].small;
   for (int i = 0; i < 20; ++i) {
-    phases(k16, 4000, 1);
+    phases(k16, kOverflowing, 1);
     ASSERT_GE(capacity(k16), before);
     ASSERT_LE(capacity(k16), before + Magazines<TestHeap>::kGrowthStep) << "phase " << i;
     ASSERT_EQ(slots(k16), capacity(k16));
@@ -184,23 +185,23 @@ TEST_F(MagazinesTest, ACapacityThatWasRaisedInErrorIsMadeTrueByTheNextSwings) {
       TearDown();
       SetUp();
       phases(k16, 100, 1);
-      phases(k16, 5000, swings);
+      phases(k16, kOverflowing, swings);
       slab().capacity[k16].store_relaxed(capacity(k16) + steps * kStep);
       const u64 told = capacity(k16);
-      for (int i = 0; i < 4 && slots(k16) <= told; ++i) phases(k16, 5000, 1);
+      for (int i = 0; i < 4 && slots(k16) <= told; ++i) phases(k16, kOverflowing, 1);
       EXPECT_EQ(slots(k16), capacity(k16)) << steps << " steps in error after " << swings;
       EXPECT_GT(slots(k16), small);
-      phases(k16, 5000, 20);
+      phases(k16, kOverflowing, 40);
       EXPECT_EQ(slots(k16), kMagazines[k16].big);
     }
   }
 }
 
 TEST_F(MagazinesTest, ACapacityThatWasNotRaisedIsRaisedByTheNextSwing) {
-  phases(k16, 5000, 1);
+  phases(k16, kOverflowing, 1);
   ASSERT_GT(capacity(k16), kMagazines[k16].small);
   slab().capacity[k16].store_relaxed(kMagazines[k16].small);
-  phases(k16, 5000, 20);
+  phases(k16, kOverflowing, 40);
   EXPECT_EQ(slots(k16), kMagazines[k16].big);
   EXPECT_EQ(capacity(k16), kMagazines[k16].big);
 }
@@ -248,10 +249,10 @@ TEST_F(MagazinesTest, AnEmptiedSlabHasNothingAndWorksAgain) {
 
 // What was drained must not come back larger than its share of the budget.
 TEST_F(MagazinesTest, AMagazineThatWasEmptiedGrowsAgainFromItsFirstSize) {
-  phases(k16, 5000, 200);
+  phases(k16, kOverflowing, 200);
   ASSERT_EQ(slots(k16), kMagazines[k16].big);
   heap().magazines().empty(slab());
-  phases(k16, 4000, 3);
+  phases(k16, kOverflowing, 3);
   EXPECT_LT(capacity(k16), kMagazines[k16].big);
   EXPECT_EQ(slots(k16), capacity(k16));
 }

@@ -24,11 +24,11 @@ TEST(Magazines, ShapesAreWhatTheCommentsSay) {
     EXPECT_LE(shape.small, 128u);
     EXPECT_TRUE(shape.small * size <= 64 * kKiB || shape.small == 4) << "class " << c;
     EXPECT_GE(shape.big, 4 * shape.small) << "each class can grow";
-    EXPECT_LE(shape.big, 2048u);
+    EXPECT_LE(shape.big, 8192u);
     EXPECT_LE(shape.big * size, 512 * kKiB) << "class " << c;
   }
   EXPECT_EQ(kMagazines[1].small, 128u);
-  EXPECT_EQ(kMagazines[1].big, 2048u);
+  EXPECT_EQ(kMagazines[1].big, 8192u);
 }
 
 TEST(Magazines, AreasLieApartWithAZeroBelowAndAboveEach) {

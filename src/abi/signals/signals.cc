@@ -65,7 +65,7 @@ constinit Next<SetHandler> next_signal("signal"), next_sysv_signal("__sysv_signa
 
 // For handlers that set handlers, and children of forks: they may not wait for the loader.
 __attribute__((constructor)) void find_early() {
-  if (freeway::read_options(false).guard == 0) return;
+  if (freeway::option_text("GUARD") == nullptr) return;
   next_sigaction.get();
   next_signal.get();
   next_sysv_signal.get();

@@ -138,17 +138,15 @@ void* Heap::allocate_aligned(std::size_t bytes, std::size_t alignment) {
 void* Heap::small_slow(unsigned c) {
   if (substrate_->options().harden == 2) return small_random(c);
   void* block = nullptr;
-  if (Slab* slab = own_slab()) {
-    follow(*slab);
-    if ((++slab->counters[c].slow_mallocs & kTickMask) == 0) substrate_->frames().tick(process::coarse_time_ns());
-    block = is_careful() ? scattered_.refill(RseqSlabs(), *slab, c) : magazines_.refill(RseqSlabs(), *slab, c);
-  } else {
-    with_claimed_slab([&](const ClaimedSlab& access, Slab& home) {
-      follow(home);
-      if ((++home.counters[c].slow_mallocs & kTickMask) == 0) substrate_->frames().tick(process::coarse_time_ns());
-      block = is_careful() ? scattered_.refill(access, home, c) : magazines_.refill(access, home, c);
-    });
-  }
+  const auto refill = [&](const auto& access, Slab& home) {
+    follow(home);
+    if ((++home.counters[c].slow_mallocs & kTickMask) == 0) substrate_->frames().tick(process::coarse_time_ns());
+    block = is_careful() ? scattered_.refill(access, home, c) : magazines_.refill(access, home, c);
+  };
+  if (Slab* slab = own_slab())
+    refill(RseqSlabs(), *slab);
+  else
+    with_claimed_slab(refill);
   if (block != nullptr) return block;
   return is_careful() ? scattered_.direct(c) : small_direct(c);
 }
@@ -244,18 +242,16 @@ Verdict Heap::free(uptr address, u32 descriptor) {
 void Heap::put_back(unsigned c, void* block) {
   bool done = false, foreign = false;
   if (substrate_->options().harden == 2) return magazines_.flush(c, &block, 1);
+  const auto stash = [&](const auto& access, Slab& home) {
+    ++home.counters[c].slow_frees;
+    done = is_careful() ? quarantine_.lay_down(access, home, c, block) : magazines_.stash(access, home, c, block);
+  };
   if (Slab* slab = own_slab()) {
-    ++slab->counters[c].slow_frees;
-    done = is_careful() ? quarantine_.lay_down(RseqSlabs(), *slab, c, block) : magazines_.stash(RseqSlabs(), *slab, c, block);
+    stash(RseqSlabs(), *slab);
   } else {
     with_claimed_slab([&](const ClaimedSlab& access, Slab& home) {
-      ++home.counters[c].slow_frees;
-      if (is_careful()) {
-        done = quarantine_.lay_down(access, home, c, block);
-        return;
-      }
-      done = magazines_.stash(access, home, c, block);
-      foreign = is_foreign(home, c, block) && homes::is_due(home);
+      stash(access, home);
+      foreign = !is_careful() && is_foreign(home, c, block) && homes::is_due(home);
     });
   }
   if (!done) magazines_.flush(c, &block, 1);
@@ -305,15 +301,14 @@ bool Heap::is_away(const Slab& home, unsigned c, const void* block) const {
 }
 
 void Heap::send_home(unsigned c) {
-  if (Slab* slab = own_slab()) {
-    follow(*slab);
-    magazines_.send_home(RseqSlabs(), *slab, c);
-  } else {
-    with_claimed_slab([&](const ClaimedSlab& access, Slab& home) {
-      follow(home);
-      magazines_.send_home(access, home, c);
-    });
-  }
+  const auto send = [&](const auto& access, Slab& home) {
+    follow(home);
+    magazines_.send_home(access, home, c);
+  };
+  if (Slab* slab = own_slab())
+    send(RseqSlabs(), *slab);
+  else
+    with_claimed_slab(send);
 }
 
 // --- Sizes -------------------------------------------------------------------------------------------------------------

@@ -114,7 +114,9 @@ class Heaps {
     Env::step("michael.new.install");
     if (heap.active.cas_release(none, active::make(reinterpret_cast<u64>(desc), credits)))  // [R2] pairs with [A2], line 13
       return finish(*desc, sb);
-    if (!policy_.keep_new) {  // lines 16 and 17
+    if (!policy_.keep_new) {  // lines 16 and 17; EMPTY, so that it says nothing wrong of the next superblock it has
+      if (!Env::mutant("retired as it was"))
+        desc->anchor.store_relaxed(anchor::with_state(desc->anchor.load_relaxed(), anchor::kEmpty));
       level_->free_sb(sb, *desc);
       level_->desc_retire(desc);
       return 0;
@@ -211,7 +213,8 @@ class Heaps {
     desc.reciprocal.set(Desc::reciprocal_of(sz));
     if (policy_.form == anchor::Form::kLinked)
       for (u32 i = 1; i < maxcount; ++i) prefix_at<Env>(sb + u64{i} * sz).store_relaxed(i + 1);
-    // Last: a thread that vanishes before leaves a superblock that says it is EMPTY, or of which all blocks are in use.
+    // Last: a thread that vanishes before leaves a superblock that says it is EMPTY, or, where the descriptor is new, that
+    // all of its blocks are in use.
     desc.anchor.store_relaxed(anchor::born(desc.anchor.load_relaxed(), maxcount, credits, policy_.form));
     return credits;
   }

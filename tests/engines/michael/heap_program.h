@@ -55,6 +55,8 @@ struct ModelLevel {
     return nullptr;
   }
   void desc_retire(Descriptor<ModelEnv>* desc) {
+    const u64 anchor = desc->anchor.load_relaxed();
+    model_check(anchor == 0 || michael::anchor::state(anchor) == michael::anchor::kEmpty, "a descriptor is retired EMPTY, or new");
     const u32 bit = u32{1} << desc->self.get();
     model_check((idle.fetch_or_release(bit) & bit) == 0, "a descriptor is retired once");
   }
