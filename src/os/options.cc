@@ -27,6 +27,7 @@ constexpr Description kDescriptions[] = {
     {"FILL", "0|1", "with HARDEN, freed blocks are filled; with 1, what is written to them as they rest is named (0)"},
     {"GUARD", "0..1000000000",
      "N: one in N slow mallocs has pages of its own, where bad accesses fault and are explained (0)"},
+    {"BACKGROUND", "0|1", "1: a thread of its own gives memory back while the program does nothing (0)"},
     {"STATS", "0|1|json:PATH|text:PATH", "at exit, what each layer did, on fd 2 or in PATH; %p there: process id (0)"},
     {"DEEPBIND", "0|1", "0: libraries that are loaded with RTLD_DEEPBIND take malloc from Freeway like others (0)"},
     {"VERBOSE", "0|1", "at start, which paths this process uses, on fd 2 (0)"},
@@ -107,6 +108,7 @@ Options read_options(bool speak) {
   options.fill = reader.choice("FILL", "0", "1", false) && options.harden != 0;
   options.keep_deepbind = reader.choice("DEEPBIND", "0", "1", false);
   options.guard = reader.index("GUARD");
+  options.background = reader.choice("BACKGROUND", "0", "1", false);
   options.verbose = reader.choice("VERBOSE", "0", "1", false);
   if (const char* stats = value_of("STATS"); stats != nullptr && names_file(stats)) {
     options.stats_path = stats + 5;

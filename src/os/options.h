@@ -20,6 +20,7 @@ struct Options {  // all zero until it is read: it lies in the heap
   bool fill = false;          // FREEWAY_FILL
   bool keep_deepbind = false; // FREEWAY_DEEPBIND
   u64 guard = 0;              // FREEWAY_GUARD
+  bool background = false;    // FREEWAY_BACKGROUND
   bool verbose = false;       // FREEWAY_VERBOSE
   bool stats = false;         // FREEWAY_STATS=1
   bool help = false;          // FREEWAY_HELP

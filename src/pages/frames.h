@@ -38,6 +38,10 @@ class Frames {
     on_purge_ = f;
   }
 
+  // f() is called at each tick(). Once, or again with the same.
+  using OnTick = void (*)();
+  void on_tick(OnTick f) { on_tick_ = f; }
+
   Arena<Env>& primary() { return primary_; }
   PurgePolicy<Env>& policy() { return policy_; }
 
@@ -86,6 +90,7 @@ class Frames {
     if (policy_.doubts(now)) look_for_lost();
     const std::size_t target = policy_.target(now);
     if (target < policy_.dirty()) purge_to(target);
+    if (on_tick_ != nullptr) on_tick_();
   }
 
   // Gives back the memory of free dirty frames until `target` frames or fewer keep theirs.
@@ -203,6 +208,7 @@ class Frames {
   PurgePolicy<Env> policy_;
   OnPurge on_purge_ = nullptr;
   void* purge_context_ = nullptr;
+  OnTick on_tick_ = nullptr;
   typename Env::template Atomic<Arena<Env>*> further_[kFurtherArenas];
 };
 

@@ -56,16 +56,29 @@ void Heap::drain_own() {
   }
 }
 
+// Gives back pages under free blocks of the class's superblocks, until about `most` bytes are back; bytes given back.
+std::size_t Heap::purge_class(unsigned c, std::size_t most) {
+  PurgePolicy<Machine>& policy = substrate_->frames().policy();
+  const std::size_t page = vm::page_size();
+  std::size_t given = 0;
+  bool more = true;
+  for (std::size_t left = policy.live(); more && left > 0 && given < most; --left) {  // no class has more superblocks
+    more = false;
+    superblocks_.each_listed(c, 1, [&](u32 d) {
+      more = true;
+      if (const std::size_t bytes = superblocks_.purge(d, page)) {
+        policy.on_purge_bytes(bytes);
+        given += bytes;
+      }
+    });
+  }
+  return given;
+}
+
 void Heap::trim() {
   drain();
-  const std::size_t page = vm::page_size();
   superblocks_.flip_lists();
-  PurgePolicy<Machine>& policy = substrate_->frames().policy();
-  const std::size_t most = policy.live();  // no class has more superblocks than there are frames
-  for (unsigned c = 1; c < kClassCount; ++c)
-    superblocks_.each_listed(c, most, [&](u32 d) {
-      if (const std::size_t bytes = superblocks_.purge(d, page)) policy.on_purge_bytes(bytes);
-    });
+  for (unsigned c = 1; c < kClassCount; ++c) purge_class(c, ~std::size_t{0});
 }
 
 }  // namespace freeway
