@@ -30,6 +30,10 @@ FREEWAY_EXPORT void freeway_stats(freeway_stats_t* stats, std::size_t size) noex
 
 FREEWAY_EXPORT std::size_t freeway_trim(std::size_t keep) noexcept { return process_heap.trim(keep); }
 
+FREEWAY_EXPORT std::size_t freeway_trim_step(std::size_t max_bytes) noexcept { return process_heap.trim_step(max_bytes); }
+
+FREEWAY_EXPORT void freeway_idle() noexcept { process_heap.idle(); }
+
 FREEWAY_EXPORT std::size_t freeway_audit(freeway_audit_t* audit, std::size_t size) noexcept {
   freeway_audit_t mine;
   process_heap.fill_audit(mine);

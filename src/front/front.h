@@ -95,6 +95,10 @@ class Front {  // all zero until start()
 
   // Gives memory without live blocks back, keeping about `keep` bytes ready; bytes given back.
   std::size_t trim(std::size_t keep);
+  // The same piece by piece: about `most` bytes, or as much work as they would be; 0: there is nothing more, else at least 1.
+  std::size_t trim_step(std::size_t most);
+  // The thread is about to sleep: gives back what the purge policy lets go, and what its cache has not needed lately.
+  void idle();
   void fill_stats(freeway_stats_t& stats);
   void fill_audit(freeway_audit_t& audit);
   void explain(uptr address, freeway_explanation_t& explanation);
@@ -168,6 +172,7 @@ class Front {  // all zero until start()
   Substrate substrate_;
   E engine_;
   Atomic<u32> ready_;
+  Atomic<u32> barren_parts_;  // that trim_step did without finding anything, one after the other: a hint
 };
 
 }  // namespace freeway

@@ -145,6 +145,8 @@ constexpr Function kFunctions[] = {
          }},
     {.name = "malloc_trim", .other = [] { ::malloc_trim(0); }},
     {.name = "freeway_trim", .other = [] { ::freeway_trim(1 << 20); }},
+    {.name = "freeway_trim_step", .other = [] { ::freeway_trim_step(1 << 20); }},
+    {.name = "freeway_idle", .other = [] { ::freeway_idle(); }},
     {.name = "freeway_stats",
      .other =
          [] {
@@ -337,7 +339,7 @@ const char* kind_of(const Function& f) {
   const bool throws = std::strncmp(f.name, "_Zn", 3) == 0 && std::strstr(f.name, "nothrow") == nullptr;
   if (f.allocate != nullptr) return throws ? "throwing" : "allocating";
   if (f.free != nullptr) return "freeing";
-  if (std::strstr(f.name, "trim") != nullptr) return "trimming";
+  if (std::strstr(f.name, "trim") != nullptr || std::strcmp(f.name, "freeway_idle") == 0) return "trimming";
   if (std::strstr(f.name, "mallinfo") != nullptr || std::strcmp(f.name, "freeway_stats") == 0) return "telling";
   return f.resize != nullptr && std::strcmp(f.name, "malloc_usable_size") != 0 ? "resizing" : f.name;
 }

@@ -307,6 +307,8 @@ class Tour {
     get_some(1, 300, 3, 3000);
     drop_all(700);
     ::freeway_trim(1 << 20);
+    ::freeway_trim_step(1 << 20);
+    ::freeway_idle();
   }
 
   void figures() {

@@ -56,29 +56,36 @@ void Heap::drain_own() {
   }
 }
 
-// Gives back pages under free blocks of the class's superblocks, until about `most` bytes are back; bytes given back.
-std::size_t Heap::purge_class(unsigned c, std::size_t most) {
+// Gives back pages under free blocks of the class's superblocks that were listed when lists were flipped last, until that is
+// all or the effort is spent: what is given back, and something for each look. Whether it is all.
+bool Heap::purge_class(unsigned c, std::size_t& effort) {
+  constexpr std::size_t kLook = kFrameSize / 2;  // bytes that are given back in about the same time
   PurgePolicy<Machine>& policy = substrate_->frames().policy();
   const std::size_t page = vm::page_size();
-  std::size_t given = 0;
   bool more = true;
-  for (std::size_t left = policy.live(); more && left > 0 && given < most; --left) {  // no class has more superblocks
+  for (std::size_t left = policy.live(); more && left > 0 && effort > 0; --left) {  // no class has more superblocks
     more = false;
     superblocks_.each_listed(c, 1, [&](u32 d) {
       more = true;
-      if (const std::size_t bytes = superblocks_.purge(d, page)) {
-        policy.on_purge_bytes(bytes);
-        given += bytes;
-      }
+      const std::size_t bytes = superblocks_.purge(d, page);
+      if (bytes != 0) policy.on_purge_bytes(bytes);
+      effort -= clamp(bytes + kLook, 0, effort);
     });
   }
-  return given;
+  return !more;
+}
+
+void Heap::purge_superblocks() {
+  superblocks_.flip_lists();
+  for (unsigned c = 1; c < kClassCount; ++c) {
+    std::size_t effort = ~std::size_t{0};
+    purge_class(c, effort);
+  }
 }
 
 void Heap::trim() {
   drain();
-  superblocks_.flip_lists();
-  for (unsigned c = 1; c < kClassCount; ++c) purge_class(c, ~std::size_t{0});
+  purge_superblocks();
 }
 
 }  // namespace freeway

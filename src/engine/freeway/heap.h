@@ -71,9 +71,9 @@ class Heap {  // all zero until start(): it takes no room in the file
   void trim();
   // For a thread that is about to sleep: empties its slab if nothing has changed there for a while.
   void idle(u64 now);
-  // Does one of trim_parts() parts of what trim() does, the next one, or as much of it as gives about `most` bytes back.
-  // Whether that part is done.
-  bool trim_part(std::size_t most);
+  // Does one of trim_parts() parts of what trim() does, the next one, or as much of it as `effort` lasts for, of which it takes
+  // what it needs: a byte for each given back, and for other work by the time that it takes. Whether that part is done.
+  bool trim_part(std::size_t& effort);
   unsigned trim_parts() const;
   // Takes caches apart; false if some could not be had.
   bool drain();
@@ -177,7 +177,8 @@ class Heap {  // all zero until start(): it takes no room in the file
   // drain.cc
   void drain_own();
   void drain_owned(const process::Claimant& who);
-  std::size_t purge_class(unsigned c, std::size_t most);
+  bool purge_class(unsigned c, std::size_t& effort);
+  void purge_superblocks();
   // idle.cc
   void start_background();
   void care(background::Care care);

@@ -63,9 +63,7 @@ void Heap::care(background::Care care) {
   if (rests || care == Care::kDeep)
     beside_program([&] {
       drain_resting(now);
-      if (care != Care::kDeep) return;
-      superblocks_.flip_lists();
-      for (unsigned c = 1; c < kClassCount; ++c) purge_class(c, ~std::size_t{0});
+      if (care == Care::kDeep) purge_superblocks();
     });
   substrate_->frames().tick(now);
   if (care != Care::kDue) substrate_->frames().purge_to(0);
@@ -129,13 +127,15 @@ void Heap::idle(u64 now) {
 // works beside others may do what they do, or leave a part to the next round.
 unsigned Heap::trim_parts() const { return (uses_rseq() ? ids_ : 0) + kClassCount; }
 
-bool Heap::trim_part(std::size_t most) {
+bool Heap::trim_part(std::size_t& effort) {
+  constexpr std::size_t kSlab = 4 * kFrameSize;  // bytes that are given back while a slab is emptied, about
   const u32 slabs = uses_rseq() ? ids_ : 0;
   const u32 part = next_part_.load_relaxed();
   const process::Claimant who = process::claimant();
-  const auto take_apart = [this](Slab& slab) {
+  const auto take_apart = [this, &effort](Slab& slab) {
     empty(slab);
     slab_age::note_emptied(slab);
+    effort -= clamp(kSlab, 0, effort);
   };
   bool done = true;
   if (part < slabs) {
@@ -146,7 +146,7 @@ bool Heap::trim_part(std::size_t most) {
     drain_claimed_if(is_used, 0, take_apart);
     superblocks_.flip_lists();
   } else {
-    done = purge_class(part - slabs, most) < most;
+    done = purge_class(part - slabs, effort);
   }
   if (done) next_part_.store_relaxed(part + 1 < trim_parts() ? part + 1 : 0);
   return done;
