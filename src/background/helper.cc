@@ -53,14 +53,14 @@ void obey(const bare_thread::Request& request) {
   if (request.is_order && (request.value & 1) != 0) work.trim(work.heap, request.value / 2);
 }
 
-void live() {
+int live() {
   HelperWord<Machine>& word = words()->helper;
   Beats beats;
   for (;;) {
     const u64 from = process::coarse_time_ns();
     const Care care = beats.next(word.ticks(), from);
     if (care == Care::kSleep) {
-      if (bare_thread::is_last()) return;
+      if (const int status = bare_thread::status_if_last(); status >= 0) return status;
       if (!word.lie_down(beats.seen())) continue;
       obey(bare_thread::wait(kLongNs));
       word.rise();
@@ -72,11 +72,12 @@ void live() {
   }
 }
 
-void begin() {
+int begin() {
   bare_thread::introduce("freeway");
   if (confine()) return live();
   words()->not_before.store_relaxed(kNever);
   refuse("a thread cannot be confined here (seccomp)");
+  return 0;
 }
 
 FREEWAY_NOINLINE void make(Words& mine) {

@@ -17,7 +17,7 @@
 #include "os/vm.h"
 
 extern "C" FREEWAY_HIDDEN long freeway_bare_clone(freeway::u64 flags, freeway::uptr stack, freeway::Atomic<freeway::u32>* word,
-                                                  freeway::uptr thread_pointer, void (*f)());
+                                                  freeway::uptr thread_pointer, int (*f)());
 
 namespace freeway::bare_thread {
 
@@ -92,7 +92,7 @@ void drop_block(uptr block) {
   if (block != 0 && block != kNoSupport) vm::release(block, block_bytes());
 }
 
-bool make(uptr block, Atomic<u32>& word, void (*f)()) {
+bool make(uptr block, Atomic<u32>& word, int (*f)()) {
   const uptr live = block + kLiveBytes;
   if (!vm::purge(live, block_bytes() - kLiveBytes)) return false;  // a thread before this one may have lived here
   const uptr thread_pointer = thread_pointer_in(block);
@@ -119,13 +119,24 @@ void introduce(const char* name) {
 
 // The folder of threads has a link for each, and two. The process's first thread stays among them when it has ended, but
 // has no program any more.
-bool is_last() {
+int status_if_last() {
   struct stat threads = {};
-  char letter;
+  char text[1024];
   const auto here = static_cast<u64>(AT_FDCWD);
   const long known = raw_syscall(SYS_newfstatat, here, reinterpret_cast<u64>(kThreadsFolder), reinterpret_cast<u64>(&threads), 0);
-  if (known != 0 || threads.st_nlink != 4) return false;
-  return raw_syscall(SYS_readlinkat, here, reinterpret_cast<u64>(kProgramLink), reinterpret_cast<u64>(&letter), 1) == -ENOENT;
+  if (known != 0 || threads.st_nlink != 4) return -1;
+  const long program = raw_syscall(SYS_readlinkat, here, reinterpret_cast<u64>(kProgramLink), reinterpret_cast<u64>(text), 1);
+  if (program != -ENOENT) return -1;
+  // Only now a file is opened: in a program that lives its number might be another's that this was to be.
+  const long file = raw_syscall(SYS_openat, here, reinterpret_cast<u64>(kProcessFile), O_RDONLY | O_CLOEXEC, 0);
+  const long bytes = file < 0 ? 0 : raw_syscall(SYS_read, static_cast<u64>(file), reinterpret_cast<u64>(text), sizeof(text));
+  u64 status = 0, factor = 1;
+  for (long i = bytes - 1; i >= 0 && text[i] != ' '; --i) {  // the last number in there, as waitpid gives it
+    if (text[i] < '0' || text[i] > '9') continue;
+    status += static_cast<u64>(text[i] - '0') * factor;
+    factor *= 10;
+  }
+  return static_cast<int>(status >> 8 & 0xff);
 }
 
 Request wait(u64 ns) {

@@ -24,10 +24,10 @@ constexpr uptr kNoSupport = 1;
 uptr make_block();
 void drop_block(uptr block);
 
-// Makes a thread that runs f and ends. `word` is the kernel's: it stores the thread's id there before this returns and
+// Makes a thread that runs f and ends with the status that f returns. `word` is the kernel's: it stores the thread's id there before this returns and
 // before f begins, and 0 when the thread has ended, however it did. Nobody may use the block meanwhile. False: refused.
 // All signals must be blocked (SignalsBlocked): so they are in the new thread.
-bool make(uptr block, Atomic<u32>& word, void (*f)());
+bool make(uptr block, Atomic<u32>& word, int (*f)());
 
 // Blocks all signals of the calling thread, the C library's own too, while it lives.
 class SignalsBlocked {
@@ -44,9 +44,9 @@ class SignalsBlocked {
 // For the thread itself: its name, and no more urgency than an ordinary thread has.
 void introduce(const char* name);
 
-// Whether all other threads of the process have ended: then it would keep an empty process alive. False where /proc
-// does not say.
-bool is_last();
+// Where all other threads of the process have ended, so that the calling one keeps an empty process alive: the status that
+// the first one ended with, which is the process's if the last one ends with it, too. Else, or where /proc does not say, -1.
+int status_if_last();
 
 // The signal that such threads are woken by: the C libraries keep it for themselves, so programs can neither handle nor
 // wait for it; and send it to single threads of theirs only, never to the process.

@@ -16,6 +16,7 @@ namespace freeway {
 
 constexpr char kThreadsFolder[] = "/proc/self/task";
 constexpr char kProgramLink[] = "/proc/self/exe";
+constexpr char kProcessFile[] = "/proc/self/stat";
 
 namespace {
 
@@ -27,9 +28,9 @@ constexpr u32 kArchitecture = AUDIT_ARCH_AARCH64;
 
 // Giving memory back, waiting, ending, and what a failed check needs for its line and its end.
 constexpr u16 kAllowed[] = {
-    SYS_madvise, SYS_membarrier,     SYS_mincore,        SYS_munmap,       SYS_rt_sigtimedwait, SYS_clock_gettime, SYS_futex,
-    SYS_getpid,  SYS_gettid,         SYS_getcpu,         SYS_write,        SYS_exit,            SYS_exit_group,
-    SYS_rt_sigprocmask, SYS_rt_sigaction, SYS_rt_sigreturn, SYS_restart_syscall,
+    SYS_madvise, SYS_membarrier, SYS_mincore, SYS_munmap, SYS_rt_sigtimedwait, SYS_restart_syscall, SYS_clock_gettime,
+    SYS_futex, SYS_getpid, SYS_gettid, SYS_getcpu, SYS_write, SYS_read, SYS_exit, SYS_exit_group, SYS_rt_sigprocmask,
+    SYS_rt_sigaction, SYS_rt_sigreturn,
 };
 
 constexpr u32 kRefused = SECCOMP_RET_ERRNO | EPERM;
@@ -84,6 +85,7 @@ bool confine() {
   filter.allow_with(SYS_tgkill, 0, process::id());
   filter.allow_with(SYS_newfstatat, 1, reinterpret_cast<u64>(kThreadsFolder));
   filter.allow_with(SYS_readlinkat, 1, reinterpret_cast<u64>(kProgramLink));
+  filter.allow_with(SYS_openat, 1, reinterpret_cast<u64>(kProcessFile));
   filter.answer(kRefused);
   return filter.install();
 }

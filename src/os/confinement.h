@@ -10,7 +10,7 @@
 namespace freeway {
 
 // The only paths that a confined thread may name, by these very addresses.
-extern const char kThreadsFolder[], kProgramLink[];
+extern const char kThreadsFolder[], kProgramLink[], kProcessFile[];
 
 // Confines the calling thread. False: the kernel, or a filter, refused; nothing has changed but that it gains no rights by
 // exec.

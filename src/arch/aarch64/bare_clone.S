@@ -2,7 +2,7 @@
 // bare_clone.S: a thread that the C library does not know of (aarch64); see os/bare_thread.h.
 //
 // freeway_bare_clone(flags, stack, word, thread_pointer, f): makes it, with `word` for the kernel to write its id to and
-// to clear at its end; it calls f and ends. Returns the kernel's answer.
+// to clear at its end; it calls f and ends with the status that this returns. Returns the kernel's answer.
 // The call keeps all registers but x0, in the new thread too: it finds f in x9.
 
     .text
@@ -26,7 +26,6 @@ freeway_bare_clone:
 1:  mov     x29, #0
     mov     x30, #0
     blr     x9
-    mov     x0, #0
     mov     x8, #SYS_exit
     svc     #0
     brk     #1

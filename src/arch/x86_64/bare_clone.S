@@ -2,7 +2,7 @@
 // bare_clone.S: a thread that the C library does not know of (x86-64); see os/bare_thread.h.
 //
 // freeway_bare_clone(flags, stack, word, thread_pointer, f): makes it, with `word` for the kernel to write its id to and
-// to clear at its end; it calls f and ends. Returns the kernel's answer.
+// to clear at its end; it calls f and ends with the status that this returns. Returns the kernel's answer.
 // The call keeps all registers but rax, rcx and r11, in the new thread too: it finds f in r9.
 
     .intel_syntax noprefix
@@ -28,7 +28,7 @@ freeway_bare_clone:
     .cfi_undefined rip                                  // nobody called what follows
 1:  xor     ebp, ebp
     call    r9
-    xor     edi, edi
+    mov     edi, eax
     mov     eax, SYS_exit
     syscall
     hlt
