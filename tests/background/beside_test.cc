@@ -67,7 +67,7 @@ class Tormentor {
  public:
   using Torment = bool(pid_t parent, std::minstd_rand&);  // whether it was done
   explicit Tormentor(Torment* torment) {
-    require(pipe(pipe_) == 0, "a pipe");
+    require(pipe2(pipe_, O_NONBLOCK) == 0, "a pipe");
     const uint64_t start = seed();
     const pid_t parent = getpid();
     child_ = fork();
@@ -76,26 +76,21 @@ class Tormentor {
       close(pipe_[0]);
       std::minstd_rand random(start);
       uint64_t times = 0;
-      for (bool stop = false; !stop;) {
-        if (!torment(parent, random) || ++times % 16 != 0) continue;
-        stop = write(pipe_[1], "", 1) != 1;
-      }
-      _exit(0);
+      for (;;)
+        if (torment(parent, random) && ++times % 16 == 0 && write(pipe_[1], "", 1) != 1) _exit(1);
     }
     close(pipe_[1]);
     prctl(PR_SET_PTRACER, child_);
   }
-  // How often it did it by now, in sixteens; waits for it.
-  size_t wait_for(size_t times, const std::function<void()>& meanwhile) {
-    size_t done = 0;
+  // Until it did it so often, calls meanwhile() again and again.
+  void wait_for(size_t times, const std::function<void()>& meanwhile) {
     char some[64];
-    while (done < times) {
+    for (size_t done = 0; done < times;) {
       meanwhile();
-      const ssize_t got = read(pipe_[0], some, 1);
-      require(got == 1, "a tormentor that lives");
-      done += 16;
+      const ssize_t got = read(pipe_[0], some, sizeof some);
+      require(got > 0 || (got < 0 && errno == EAGAIN), "a tormentor that lives");
+      if (got > 0) done += static_cast<size_t>(got) * 16;
     }
-    return done;
   }
   ~Tormentor() {
     kill(child_, SIGKILL);
