@@ -8,7 +8,7 @@
 
 #include "arch/tsan.h"
 #include "background/helper_word.h"
-#include "os/confinement.h"
+#include "background/confinement.h"
 #include "os/machine.h"
 #include "os/once.h"
 #include "os/process.h"

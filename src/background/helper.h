@@ -7,8 +7,8 @@
 //
 // Words     block: 0 -> what it lives on (os/once.h), whose first words, wiped at forks, are helper_word.h and which process
 //           this is: 0 -> its number (CAS); the child of a vfork, which has its parent's words, finds that it is another
-// Rights    it gives up all (os/confinement.h) before it looks at anything; where that is refused there is no helper
-// Signals   kSignal of os/bare_thread.h, sent to it by name: without a value it looks again; with (bytes to keep) * 2 + 1 it
+// Rights    it gives up all (background/confinement.h) before it looks at anything; where that is refused there is no helper
+// Signals   kSignal of background/bare_thread.h, sent to it by name: without a value it looks again; with (bytes to keep) * 2 + 1 it
 //           gives back all but those: `freeway trim`
 // Lost if killed: what the engine says of a thread that vanishes in drain() or trim(); on x86-64 (a single-threaded program)
 //           bitmap words stay atomic until the next helper has done something
@@ -16,7 +16,7 @@
 #pragma once
 
 #include "background/beats.h"
-#include "os/bare_thread.h"
+#include "background/bare_thread.h"
 
 namespace freeway::background {
 

@@ -12,7 +12,7 @@
 #include <fstream>
 #include <map>
 
-#include "os/bare_thread.h"
+#include "background/bare_thread.h"
 
 namespace freeway_command {
 namespace {

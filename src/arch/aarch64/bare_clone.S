@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// bare_clone.S: a thread that the C library does not know of (aarch64); see os/bare_thread.h.
+// bare_clone.S: a thread that the C library does not know of (aarch64); see background/bare_thread.h.
 //
 // freeway_bare_clone(flags, stack, word, thread_pointer, f): makes it, with `word` for the kernel to write its id to and
 // to clear at its end; it calls f and ends with the status that this returns. Returns the kernel's answer.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "os/bare_thread.h"
+#include "background/bare_thread.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,7 +10,8 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "os/confinement.h"
+#include "background/confinement.h"
+#include "os/kernel_release.h"
 #include "os/process.h"
 #include "os/rseq_area.h"
 #include "os/syscall.h"
@@ -65,14 +66,11 @@ uptr thread_pointer_in(uptr block) {
 
 // What code of the C library, or the compiler's, reads beside the thread pointer.
 void fill_head(uptr thread_pointer) {
-#if defined(__x86_64__)
+  if constexpr (kThisProcessor != Processor::kX86_64) return;
   constexpr std::size_t kSelf[] = {0, 16}, kShared[] = {0x28, 0x30};  // the stack's canary, the key of mangled pointers
   for (const std::size_t at : kSelf) *reinterpret_cast<uptr*>(thread_pointer + at) = thread_pointer;
   for (const std::size_t at : kShared)
     *reinterpret_cast<u64*>(thread_pointer + at) = *reinterpret_cast<const volatile u64*>(own_thread_pointer() + at);
-#else
-  (void)thread_pointer;
-#endif
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // confinement.cc: the filter is a program for the kernel's classic packet filter: it walks through the allowed system calls.
-#include "os/confinement.h"
+#include "background/confinement.h"
 
 #include <errno.h>
 #include <linux/audit.h>
@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <sys/prctl.h>
 
+#include "os/kernel_release.h"
 #include "os/process.h"
 #include "os/syscall.h"
 
@@ -20,11 +21,7 @@ constexpr char kProcessFile[] = "/proc/self/stat";
 
 namespace {
 
-#if defined(__x86_64__)
-constexpr u32 kArchitecture = AUDIT_ARCH_X86_64;
-#else
-constexpr u32 kArchitecture = AUDIT_ARCH_AARCH64;
-#endif
+constexpr u32 kArchitecture = kThisProcessor == Processor::kX86_64 ? AUDIT_ARCH_X86_64 : AUDIT_ARCH_AARCH64;
 
 // Giving memory back, waiting, ending, and what a failed check needs for its line and its end.
 constexpr u16 kAllowed[] = {
