@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Tests of `freeway trim` and of `freeway run --pressure` ($FREEWAY_COMMAND with $FREEWAY_LIB).
 
-$ORDER_TAKER looks like a process with a helper thread, and says what it is ordered; with real helpers it is tried, too."""
+$ORDER_TAKER looks like a process with a helper thread, and says what it is ordered; real helpers are tried, too."""
 
 from __future__ import annotations
 
@@ -61,7 +61,12 @@ class Started(unittest.TestCase):
 class Trim(Started):
     def test_what_is_ordered_is_what_was_asked_for(self) -> None:
         process = self.start(ORDER_TAKER, "9")
-        for arguments, keep in (([], 0), (["--keep", "300"], 300), (["--keep=64K"], 64 << 10), (["--keep", "2G"], 2 << 30)):
+        for arguments, keep in (
+            ([], 0),
+            (["--keep", "300"], 300),
+            (["--keep=64K"], 64 << 10),
+            (["--keep", "2G"], 2 << 30),
+        ):
             outcome = trim(process.pid, *arguments)
             self.assertEqual(outcome.returncode, 0, outcome.stderr)
             self.assertRegex(outcome.stdout, rf"^process {process.pid}: \d+\.\d MiB of \d+\.\d MiB went back\n$")
