@@ -33,7 +33,6 @@ class HelperWord {
   // A slow path looked at the clock: what it must do about the helper.
   Due tick() {
     const u64 before = pulse_.fetch_add_relaxed(kTick);
-    Env::step("helper.ticked");
     const bool asleep = (before & kAsleep) != 0;
     if (asleep && ((pulse_.fetch_and_relaxed(~kAsleep) & kAsleep) != 0 || Env::mutant("everybody wakes"))) return Due::kWake;
     return thread_.load_relaxed() == 0 ? Due::kHelper : Due::kNothing;
