@@ -47,6 +47,8 @@ OWN_RSEQ = Killer(
 PARKED = Killer("tests/stall/stall_park_test", ("--seconds", "1"), ("FREEWAY_RSEQ=0",))
 FALSE_SHARING = Killer("tests/stress/stress_false_sharing", (), ("FREEWAY_RSEQ=1",))
 FALSE_SHARING_OWNED = Killer("tests/stress/stress_false_sharing", (), ("FREEWAY_RSEQ=0",))
+BESIDE_HELPER = Killer("tests/background/background_beside", ("--gtest_filter=*OneThread",), ("FREEWAY_RSEQ=1",))
+HELPERS_LIVES = Killer("tests/background/background_lifetimes", (), ("FREEWAY_RSEQ=1",))
 ALIGNED = Killer("tests/abi/abi_functions", (), ("FREEWAY_RSEQ=1",))
 
 
@@ -338,5 +340,27 @@ MUTANTS = (
         "  return left > kPatience;\n",
         "  return false;\n",
         FALSE_SHARING_OWNED,
+    ),
+    Mutant(
+        "helper: the program of one thread is not told of it",
+        "engine/freeway/idle.cc",
+        "  freeway_hot.alone.store_relaxed(&not_alone);\n",
+        "",
+        BESIDE_HELPER,
+        only_on="x86_64",
+    ),
+    Mutant(
+        "helper: the child of a fork takes its parent's for its own",
+        "background/bare_thread.cc",
+        "vm::wipe_on_fork(block, bytes)",
+        "vm::Answer::kDone",
+        HELPERS_LIVES,
+    ),
+    Mutant(
+        "helper: it does not look whether it is the last thread",
+        "background/helper.cc",
+        "      if (const int status = bare_thread::status_if_last(); status >= 0) return status;\n",
+        "",
+        HELPERS_LIVES,
     ),
 )
