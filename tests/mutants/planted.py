@@ -113,13 +113,15 @@ MUTANTS = (
         "alone: whether there is one thread is asked before the section",
         "arch/x86_64/rseq_sections.S",
         """.Lstart_\\name:
+    mov     r9, [rip + freeway_hot + HOT_ALONE]
     cmp     dword ptr fs:[r10 + RSEQ_CPU_ID], 0         // [2]
     js      1f
     cmp     byte ptr [r9], 0
     je      1f
     mov     rax, [rdi]                                  // [3]
 """,
-        """    cmp     byte ptr [r9], 0
+        """    mov     r9, [rip + freeway_hot + HOT_ALONE]
+    cmp     byte ptr [r9], 0
     je      1f
 .Lstart_\\name:
     cmp     dword ptr fs:[r10 + RSEQ_CPU_ID], 0
@@ -136,12 +138,14 @@ MUTANTS = (
 .Lnext_set_each:
     mov     fs:[r10 + RSEQ_SECTION], r11                // [1]
 .Lstart_set_each:
+    mov     r9, [rip + freeway_hot + HOT_ALONE]         //     idle.cc moves it, and interrupts sections
     cmp     dword ptr fs:[r10 + RSEQ_CPU_ID], 0         // [2]
     js      2f
     cmp     byte ptr [r9], 0
     je      2f
 """,
-        """    cmp     byte ptr [r9], 0
+        """    mov     r9, [rip + freeway_hot + HOT_ALONE]
+    cmp     byte ptr [r9], 0
     je      2f
     .p2align 4
 .Lnext_set_each:

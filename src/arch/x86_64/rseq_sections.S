@@ -271,7 +271,7 @@ freeway_alone_set_each:
 .Lnext_set_each:
     mov     fs:[r10 + RSEQ_SECTION], r11                // [1]
 .Lstart_set_each:
-    mov     r9, [rip + freeway_hot + HOT_ALONE]         //     which the helper changes, and then interrupts all sections
+    mov     r9, [rip + freeway_hot + HOT_ALONE]         //     idle.cc moves it, and interrupts sections
     cmp     dword ptr fs:[r10 + RSEQ_CPU_ID], 0         // [2]
     js      2f
     cmp     byte ptr [r9], 0
