@@ -14,6 +14,7 @@
 #include <cstring>
 #include <fstream>
 #include <functional>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -47,7 +48,9 @@ inline std::vector<pid_t> threads_of(pid_t process) {
 
 inline std::string thread_file(pid_t process, pid_t thread, const char* name) {
   std::ifstream file("/proc/" + std::to_string(process) + "/task/" + std::to_string(thread) + "/" + name);
-  return {std::istreambuf_iterator<char>(file), {}};
+  std::ostringstream text;
+  text << file.rdbuf();  // nothing, if the thread is gone meanwhile
+  return text.str();
 }
 
 // What /proc says of a thread's field, as text.
