@@ -150,6 +150,17 @@ int freeway_set_limit(size_t soft, size_t hard) FREEWAY_NOEXCEPT;
  * call at all later also set FREEWAY_PURGE=never. See also FREEWAY_PREFAULT. */
 size_t freeway_reserve(size_t size, size_t count) FREEWAY_NOEXCEPT;
 
+/* The same piece by piece, for event loops: stops when about `max_bytes` are back (0 counts as one frame, 64 KiB), or as much
+ * work is done as that would be. Returns the bytes given back; 0: it has gone through everything since it last found
+ * something, and there is nothing more; 1, if it found nothing now but has not. Each call goes on where the last one stopped,
+ * whichever thread made it. Signal-safe. */
+size_t freeway_trim_step(size_t max_bytes) FREEWAY_NOEXCEPT;
+
+/* A hint: the calling thread is about to sleep. Gives back what is due by now, and the magazines of the CPU that it runs on
+ * if nothing was taken from or put into them for about a second, as far as earlier calls know. Signal-safe; as a rule no
+ * system call. With FREEWAY_BACKGROUND=1 programs need not say so. */
+void freeway_idle(void) FREEWAY_NOEXCEPT;
+
 /* The account of every frame of 64 KiB. Meaningful only while no other thread is inside the allocator. What threads that
  * vanished inside a call took with them is in frames_stranded, frames_held and bytes_held; without such threads these are
  * 0. */

@@ -38,6 +38,10 @@ FREEWAY_EXPORT int freeway_set_limit(std::size_t soft, std::size_t hard) noexcep
   return process_heap.set_limit(soft, hard);
 }
 
+FREEWAY_EXPORT std::size_t freeway_trim_step(std::size_t max_bytes) noexcept { return process_heap.trim_step(max_bytes); }
+
+FREEWAY_EXPORT void freeway_idle() noexcept { process_heap.idle(); }
+
 FREEWAY_EXPORT std::size_t freeway_audit(freeway_audit_t* audit, std::size_t size) noexcept {
   freeway_audit_t mine;
   process_heap.fill_audit(mine);

@@ -111,22 +111,34 @@ class OwnedSlabs {
   // and is given up: who vanishes in here takes one with it.
   template <class Revoker, class F>
   void drain(Own& own, const process::Claimant& who, const Revoker& revoker, F&& f) {
+    drain_if(own, who, revoker, [](Slab&) { return true; }, f);
+  }
+  // The same for those of which wanted(slab) says so, while others may be in them.
+  template <class Revoker, class Wanted, class F>
+  void drain_if(Own& own, const process::Claimant& who, const Revoker& revoker, Wanted&& wanted, F&& f) {
+    const auto is_wanted = [&](Seat& seat) {
+      Slab* slab = seat.slab.load_relaxed();  // what wanted() sees there may be older: a hint
+      return slab == nullptr || wanted(*slab);
+    };
     const bool nested = own.inside.load_relaxed() != 0;  // the interrupted call may be in the own one
     const u64 name = name_of(own, who);
     const u32 count = count_.load_relaxed();
     if (!nested) go_in(own, name);
     for (unsigned n = 0; n < count && !nested; ++n)
-      if (seats_[n].owner.load_acquire() == name) lend(seats_[n], name, 0, f);  // [A2] pairs with [R2]
+      if (seats_[n].owner.load_acquire() == name && is_wanted(seats_[n])) {  // [A2] pairs with [R2]
+        lend(seats_[n], name, 0, f);
+        forget(own);
+      }
     for (unsigned n = 0; n < count; ++n) {
       u64 before = seats_[n].owner.load_relaxed();  // OPTIMISTIC: holder
-      if (before == 0) continue;  // drained: so is all that nobody owns
+      if (before == 0 || !is_wanted(seats_[n])) continue;  // 0, drained: so is all that nobody owns
       if (who.may_replace(before & ~kMark)) {
         if (seats_[n].owner.cas_acquire(before, name)) lend(seats_[n], name, 0, f);  // [A3] pairs with [R2]
       } else if (revoke(seats_[n], before, name, revoker)) {
         lend(seats_[n], name, before, f);
       }
     }
-    if (!nested) forget(own), leave(own);
+    if (!nested) leave(own);
   }
 
   // The slab of seat `n`, null if it has none.

@@ -92,6 +92,7 @@ struct Slab {
   Atomic<u64> grown_bytes;           // block bytes by which magazines outgrew their first size
   Atomic<u32> refills_seen[kClasses];  // refills up to the last flush: whether the class swings
   ClassCounters counters[kClassCount];
+  Atomic<u64> seen, since;  // see slab_age.h
   Atomic<u64> small[kMagazines[0].small_at];
   Atomic<u64> big[kMagazines[0].big_at];
 };

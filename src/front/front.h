@@ -99,6 +99,10 @@ class Front {  // all zero until start()
   int set_limit(std::size_t soft, std::size_t hard);
   // Makes memory ready for `count` blocks of so many bytes; for how many it is.
   std::size_t reserve(std::size_t bytes, std::size_t count);
+  // The same piece by piece: about `most` bytes, or as much work as they would be; 0: there is nothing more, else at least 1.
+  std::size_t trim_step(std::size_t most);
+  // The thread is about to sleep: gives back what the purge policy lets go, and what its cache has not needed lately.
+  void idle();
   void fill_stats(freeway_stats_t& stats);
   void fill_audit(freeway_audit_t& audit);
   void explain(uptr address, freeway_explanation_t& explanation);
@@ -173,6 +177,7 @@ class Front {  // all zero until start()
   Substrate substrate_;
   E engine_;
   Atomic<u32> ready_;
+  Atomic<u32> barren_parts_;  // that trim_step did without finding anything, one after the other: a hint
 };
 
 }  // namespace freeway

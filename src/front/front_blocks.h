@@ -306,6 +306,49 @@ std::size_t Front<E>::reserve(std::size_t bytes, std::size_t count) {
   return 0;
 }
 
+// Free frames first, they cost least; then a part of the heap after the other, and the frames that it has set free.
+template <Engine E>
+std::size_t Front<E>::trim_step(std::size_t most) {
+  if (!start() || !ready()) return 0;
+  if constexpr (requires { engine_.trim_part(most); }) {
+    const PurgePolicy<Machine>& policy = substrate_.frames().policy();
+    std::size_t effort = most < kFrameSize ? kFrameSize : most;
+    std::size_t given = 0;
+    const auto purge = [&] {
+      const u64 before = policy.purged_bytes();
+      substrate_.frames().purge_some(ceil_div(effort, kFrameSize), policy.kept());
+      const std::size_t bytes = policy.purged_bytes() - before;
+      effort -= clamp(bytes, 0, effort);
+      return bytes;
+    };
+    given = purge();
+    if (effort > 0) substrate_.large().release_kept();
+    while (effort > 0) {
+      const u64 before = policy.purged_bytes();
+      const bool done = engine_.trim_part(effort);
+      purge();
+      const std::size_t bytes = policy.purged_bytes() - before;
+      given += bytes;
+      const u32 barren = bytes != 0 ? 0 : barren_parts_.load_relaxed() + (done ? 1 : 0);
+      const bool is_all = barren > engine_.trim_parts();
+      barren_parts_.store_relaxed(is_all ? 0 : barren);
+      if (is_all) return given;
+    }
+    return given != 0 ? given : 1;
+  } else {
+    return trim(0);
+  }
+}
+
+template <Engine E>
+void Front<E>::idle() {
+  if (!start() || !ready()) return;
+  const u64 now = process::coarse_time_ns();
+  if constexpr (requires { engine_.idle(now); })
+    if (!substrate_.frames().policy().is_never()) engine_.idle(now);
+  substrate_.frames().tick(now);
+}
+
 // What `address`, where no live block begins, is. Reads only our own maps.
 template <Engine E>
 Fault Front<E>::classify(uptr address, FrameInfo info) {

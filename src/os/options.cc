@@ -33,6 +33,7 @@ constexpr Description kDescriptions[] = {
     {"PREFAULT", "BYTES", "so much memory is made resident at start and stays, free or not: 64m, 1g (0)"},
     {"PURGE", "default|never", "never: nothing is given back to the kernel but by malloc_trim (default)"},
     {"GUARD_LARGE", "0|1", "1: large blocks (over 32 KiB) end with an inaccessible page, where overflows fault (0)"},
+    {"BACKGROUND", "0|1", "1: a thread of its own gives memory back while the program does nothing (0)"},
     {"STATS", "0|1|json:PATH|text:PATH", "at exit, what each layer did, on fd 2 or in PATH; %p there: process id (0)"},
     {"DEEPBIND", "0|1", "0: libraries that are loaded with RTLD_DEEPBIND take malloc from Freeway like others (0)"},
     {"VERBOSE", "0|1", "at start, which paths this process uses, on fd 2 (0)"},
@@ -128,6 +129,7 @@ Options read_options(bool speak) {
   }
   options.never_purge = reader.choice("PURGE", "default", "never", false);
   options.guard_large = reader.choice("GUARD_LARGE", "0", "1", false);
+  options.background = reader.choice("BACKGROUND", "0", "1", false);
   options.verbose = reader.choice("VERBOSE", "0", "1", false);
   if (const char* stats = value_of("STATS"); stats != nullptr && names_file(stats)) {
     options.stats_path = stats + 5;

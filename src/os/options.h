@@ -24,6 +24,7 @@ struct Options {  // all zero until it is read: it lies in the heap
   u64 prefault = 0;           // FREEWAY_PREFAULT, bytes
   bool never_purge = false;   // FREEWAY_PURGE=never
   bool guard_large = false;   // FREEWAY_GUARD_LARGE
+  bool background = false;    // FREEWAY_BACKGROUND
   bool verbose = false;       // FREEWAY_VERBOSE
   bool stats = false;         // FREEWAY_STATS=1
   bool help = false;          // FREEWAY_HELP

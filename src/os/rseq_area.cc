@@ -3,6 +3,8 @@
 
 #include <pthread.h>
 
+#include <initializer_list>
+
 #include "arch/slab_layout.h"
 #include "os/syscall.h"
 #include "os/thread_exit.h"
@@ -81,6 +83,16 @@ Rseq own_rseq() {
 }
 
 bool enter_own_rseq(u64 offset) { return offset == offset_of(own) && enter(); }
+
+void deny_rseq(uptr thread_pointer) {
+  const auto theirs = [thread_pointer](auto& mine) {
+    return thread_pointer + (reinterpret_cast<uptr>(&mine) - reinterpret_cast<uptr>(__builtin_thread_pointer()));
+  };
+  for (const uptr area : {theirs(own), theirs(decoy)}) *reinterpret_cast<int*>(area + RSEQ_CPU_ID) = -1;
+  *reinterpret_cast<u32*>(theirs(tried)) = 1;
+  const Rseq libc = rseq();
+  if (libc.bytes != 0) *reinterpret_cast<int*>(thread_pointer + static_cast<u64>(libc.offset) + RSEQ_CPU_ID) = -1;
+}
 
 Rseq choose_rseq(const RseqWish& wish) {
   if (!wish.any_kernel && !kernel_restarts_sections())

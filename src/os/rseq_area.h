@@ -41,4 +41,8 @@ Rseq choose_rseq(const RseqWish& wish);
 // that struct is ours, and this was not tried before. Whether it is registered now.
 bool enter_own_rseq(u64 offset);
 
+// Makes a thread that has not begun, whose thread-local storage at this thread pointer is all zero, one that is not
+// registered, and will not be.
+void deny_rseq(uptr thread_pointer);
+
 }  // namespace freeway::process

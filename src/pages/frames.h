@@ -45,6 +45,10 @@ class Frames {
     on_pressure_ = f;
   }
 
+  // f() is called at each tick(). Once, or again with the same.
+  using OnTick = void (*)();
+  void on_tick(OnTick f) { on_tick_ = f; }
+
   Arena<Env>& primary() { return primary_; }
   Limits<Env>& limits() { return limits_; }
   PurgePolicy<Env>& policy() { return policy_; }
@@ -104,6 +108,7 @@ class Frames {
     if (policy_.doubts(now)) look_for_lost();
     const std::size_t target = policy_.target(now, /*none_may_stay=*/limits_.is_above_soft(0));
     if (target < policy_.dirty()) purge_to(target);
+    if (on_tick_ != nullptr) on_tick_();
   }
 
   // Gives back the memory of free dirty frames until `target` frames or fewer keep theirs.
@@ -123,10 +128,10 @@ class Frames {
     if (end == PurgeEnd::kRefused) policy_.on_refused();
   }
 
-  // Gives back the memory of so many free dirty frames, or of all there are: as much is about to be used elsewhere.
-  void purge_some(std::size_t frames) {
+  // Gives back the memory of so many free dirty frames, or of all there are but `least`.
+  void purge_some(std::size_t frames, std::size_t least = 0) {
     const std::size_t dirty = policy_.dirty();
-    if (dirty != 0) purge_to(dirty > frames ? dirty - frames : 0);
+    if (dirty > least) purge_to(dirty - least > frames ? dirty - frames : least);
   }
 
   Arena<Env>* arena_of(uptr address) {
@@ -248,6 +253,7 @@ class Frames {
   void* pressure_context_ = nullptr;
   OnPurge on_purge_ = nullptr;
   void* purge_context_ = nullptr;
+  OnTick on_tick_ = nullptr;
   typename Env::template Atomic<Arena<Env>*> further_[kFurtherArenas];
 };
 

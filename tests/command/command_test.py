@@ -78,6 +78,7 @@ class Usage(unittest.TestCase):
         out = freeway("--help").stdout
         for word in (
             "run",
+            "trim",
             "engines",
             "doctor",
             "options",

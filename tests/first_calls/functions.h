@@ -73,6 +73,7 @@ void freeway_test_delete_array_aligned_sized(void*, size_t, size_t) NAMED(_ZdaPv
 #pragma weak freeway_free_aligned_sized
 #pragma weak freeway_free_batch
 #pragma weak freeway_free_sized
+#pragma weak freeway_idle
 #pragma weak freeway_mallinfo
 #pragma weak freeway_mallinfo2
 #pragma weak freeway_malloc
@@ -91,6 +92,7 @@ void freeway_test_delete_array_aligned_sized(void*, size_t, size_t) NAMED(_ZdaPv
 #pragma weak freeway_set_limit
 #pragma weak freeway_stats
 #pragma weak freeway_trim
+#pragma weak freeway_trim_step
 #pragma weak freeway_valloc
 #pragma weak freeway_version
 #endif
@@ -207,6 +209,8 @@ constexpr Function kFunctions[] = {
     OTHER(freeway_trim, f(0) == 0),
     OTHER(freeway_set_limit, (f(0, 0) | ENOMEM) == ENOMEM),
     OTHER(freeway_reserve, f(100, 10) <= 10),
+    OTHER(freeway_trim_step, f(1 << 20) <= 1),
+    OTHER(freeway_idle, (f(), true)),
     OTHER(freeway_explain, f("no block", nullptr, 0) == FREEWAY_NOT_OURS),
     OTHER(freeway_explain_to, (f(-1, "no block"), true)),
     OTHER(freeway_version, f()[0] == '0' + FREEWAY_VERSION_MAJOR),

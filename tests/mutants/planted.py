@@ -47,6 +47,8 @@ OWN_RSEQ = Killer(
 PARKED = Killer("tests/stall/stall_park_test", ("--seconds", "1"), ("FREEWAY_RSEQ=0",))
 FALSE_SHARING = Killer("tests/stress/stress_false_sharing", (), ("FREEWAY_RSEQ=1",))
 FALSE_SHARING_OWNED = Killer("tests/stress/stress_false_sharing", (), ("FREEWAY_RSEQ=0",))
+BESIDE_HELPER = Killer("tests/background/background_beside", ("--gtest_filter=*OneThread",), ("FREEWAY_RSEQ=1",))
+HELPERS_LIVES = Killer("tests/background/background_lifetimes", (), ("FREEWAY_RSEQ=1",))
 ALIGNED = Killer("tests/abi/abi_functions", (), ("FREEWAY_RSEQ=1",))
 
 
@@ -111,13 +113,15 @@ MUTANTS = (
         "alone: whether there is one thread is asked before the section",
         "arch/x86_64/rseq_sections.S",
         """.Lstart_\\name:
+    mov     r9, [rip + freeway_hot + HOT_ALONE]
     cmp     dword ptr fs:[r10 + RSEQ_CPU_ID], 0         // [2]
     js      1f
     cmp     byte ptr [r9], 0
     je      1f
     mov     rax, [rdi]                                  // [3]
 """,
-        """    cmp     byte ptr [r9], 0
+        """    mov     r9, [rip + freeway_hot + HOT_ALONE]
+    cmp     byte ptr [r9], 0
     je      1f
 .Lstart_\\name:
     cmp     dword ptr fs:[r10 + RSEQ_CPU_ID], 0
@@ -134,12 +138,14 @@ MUTANTS = (
 .Lnext_set_each:
     mov     fs:[r10 + RSEQ_SECTION], r11                // [1]
 .Lstart_set_each:
+    mov     r9, [rip + freeway_hot + HOT_ALONE]         //     idle.cc moves it, and interrupts sections
     cmp     dword ptr fs:[r10 + RSEQ_CPU_ID], 0         // [2]
     js      2f
     cmp     byte ptr [r9], 0
     je      2f
 """,
-        """    cmp     byte ptr [r9], 0
+        """    mov     r9, [rip + freeway_hot + HOT_ALONE]
+    cmp     byte ptr [r9], 0
     je      2f
     .p2align 4
 .Lnext_set_each:
@@ -338,5 +344,27 @@ MUTANTS = (
         "  return left > kPatience;\n",
         "  return false;\n",
         FALSE_SHARING_OWNED,
+    ),
+    Mutant(
+        "helper: the program of one thread is not told of it",
+        "engine/freeway/idle.cc",
+        "  freeway_hot.alone.store_relaxed(&not_alone);\n",
+        "",
+        BESIDE_HELPER,
+        only_on="x86_64",
+    ),
+    Mutant(
+        "helper: the child of a fork takes its parent's for its own",
+        "background/bare_thread.cc",
+        "vm::wipe_on_fork(block, bytes)",
+        "vm::Answer::kDone",
+        HELPERS_LIVES,
+    ),
+    Mutant(
+        "helper: it does not look whether it is the last thread",
+        "background/helper.cc",
+        "      if (const int status = bare_thread::status_if_last(); status >= 0) return status;\n",
+        "",
+        HELPERS_LIVES,
     ),
 )

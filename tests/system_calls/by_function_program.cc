@@ -147,6 +147,8 @@ constexpr Function kFunctions[] = {
     {.name = "freeway_trim", .other = [] { ::freeway_trim(1 << 20); }},
     {.name = "freeway_reserve", .other = [] { ::freeway_reserve(1000, 100), ::freeway_reserve(100'000, 3); }},
     {.name = "freeway_set_limit", .other = [] { ::freeway_set_limit(1 << 20, 0), ::freeway_set_limit(0, 0); }},
+    {.name = "freeway_trim_step", .other = [] { ::freeway_trim_step(1 << 20); }},
+    {.name = "freeway_idle", .other = [] { ::freeway_idle(); }},
     {.name = "freeway_stats",
      .other =
          [] {
@@ -340,7 +342,7 @@ const char* kind_of(const Function& f) {
   const bool throws = std::strncmp(f.name, "_Zn", 3) == 0 && std::strstr(f.name, "nothrow") == nullptr;
   if (f.allocate != nullptr) return throws ? "throwing" : "allocating";
   if (f.free != nullptr) return "freeing";
-  if (std::strstr(f.name, "trim") != nullptr) return "trimming";
+  if (std::strstr(f.name, "trim") != nullptr || std::strcmp(f.name, "freeway_idle") == 0) return "trimming";
   if (std::strstr(f.name, "mallinfo") != nullptr || std::strcmp(f.name, "freeway_stats") == 0) return "telling";
   return f.resize != nullptr && std::strcmp(f.name, "malloc_usable_size") != 0 ? "resizing" : f.name;
 }

@@ -310,6 +310,8 @@ class Tour {
     ::freeway_set_limit(2 << 20, 0);
     ::freeway_trim(1 << 20);
     ::freeway_set_limit(0, 0);
+    ::freeway_trim_step(1 << 20);
+    ::freeway_idle();
   }
 
   void figures() {

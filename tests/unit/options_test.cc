@@ -28,8 +28,8 @@ struct Reading {
   }
   bool is_default() const {
     return options.use_rseq && !options.libc_rseq_only && !options.force_rseq && !options.report_only &&
-           !options.harden && !options.keep_deepbind && !options.verbose && !options.stats &&
-           options.stats_path == nullptr;
+           !options.harden && !options.keep_deepbind && !options.background && !options.verbose &&
+           !options.stats && options.stats_path == nullptr;
   }
   std::ptrdiff_t lines() const { return std::count(said.begin(), said.end(), '\n'); }
   std::vector<std::string> entries;
@@ -69,6 +69,8 @@ TEST(Options, EachOptionHasItsTwoValues) {
   EXPECT_FALSE(Reading({"FREEWAY_FILL=1"}).options.fill) << "without FREEWAY_HARDEN";
   EXPECT_TRUE(Reading({"FREEWAY_DEEPBIND=1"}).options.keep_deepbind);
   EXPECT_FALSE(Reading({"FREEWAY_DEEPBIND=0"}).options.keep_deepbind);
+  EXPECT_TRUE(Reading({"FREEWAY_BACKGROUND=1"}).options.background);
+  EXPECT_FALSE(Reading({"FREEWAY_BACKGROUND=0"}).options.background);
   EXPECT_TRUE(Reading({"FREEWAY_VERBOSE=1"}).options.verbose);
   EXPECT_FALSE(Reading({"FREEWAY_VERBOSE=0"}).options.verbose);
   EXPECT_TRUE(Reading({"FREEWAY_STATS=1"}).options.stats);

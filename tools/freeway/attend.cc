@@ -65,7 +65,7 @@ int become(const std::string& path, char** argv) {
   return fail(errno == ENOENT ? kNotFound : kNotExecutable, "cannot execute " + path + ": " + std::strerror(errno));
 }
 
-Ended attend(const std::string& path, char** argv) {
+Ended attend(const std::string& path, char** argv, const std::function<void(pid_t)>& meanwhile) {
   const SignalsOfTheProgram signals;
   Ended program;
   program.pid = fork();
@@ -75,6 +75,7 @@ Ended attend(const std::string& path, char** argv) {
   }
   attended = program.pid;
   signals.unblock();
+  if (program.pid > 0 && meanwhile) meanwhile(program.pid);
   while (program.pid > 0 && waitpid(program.pid, &program.status, 0) < 0 && errno == EINTR) {
   }
   attended = 0;

@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <string>
 
 namespace freeway_command {
@@ -19,7 +20,8 @@ struct Ended {
 
 // Runs the program at `path` as a child and waits for its end. The terminal's signals are the program's alone; those
 // that one sends to a process by hand are passed on to it.
-Ended attend(const std::string& path, char** argv);
+// `meanwhile`, if there is one, is called with the child, and should return when that has ended.
+Ended attend(const std::string& path, char** argv, const std::function<void(pid_t)>& meanwhile = {});
 
 // Ends this process as the program ended: by its exit status, or by the same signal.
 int end_like(const Ended& program);

@@ -10,6 +10,7 @@
 #include "freeway/freeway.h"
 #include "report.h"
 #include "run.h"
+#include "trim.h"
 
 namespace freeway_command {
 
@@ -34,6 +35,7 @@ int print_help() {
   std::puts(
       "freeway: runs programs with Freeway, a lock-free malloc\n\n"
       "  freeway run [options] -- program args...   run a program under it\n"
+      "  freeway trim PID [--keep BYTES]            have a process (FREEWAY_BACKGROUND=1) give back what it does not need\n"
       "  freeway engines                            the allocators to choose from: paper, promise, mode here\n"
       "  freeway doctor                             what this machine offers, which path is used, whether it works\n"
       "  freeway options                            the environment variables that the library understands\n"
@@ -49,9 +51,10 @@ int print_help() {
 
 int command(char** argv) {
   const char* name = argv[1];
-  if (name == nullptr) return fail(kOwnFailure, "which command? (run, engines, doctor, options; see `freeway --help`)");
+  if (name == nullptr) return fail(kOwnFailure, "which command? (run, trim, engines, doctor, options; see `freeway --help`)");
   const auto is = [name](const char* other) { return std::strcmp(name, other) == 0; };
   if (is("run")) return run(argv + 2);
+  if (is("trim")) return trim(argv + 2);
   if (is("--help") || is("-h") || is("help")) return print_help();
   if (argv[2] != nullptr) return fail(kOwnFailure, std::string(name) + " takes no arguments (see `freeway --help`)");
   if (is("engines")) return engines();

@@ -3,13 +3,15 @@
 //
 // An option is an environment variable of the library, which alone judges its value: a wrong one gets the library's own
 // complaint. Engine and --set are judged here. After exec nothing of this command is left; the program's exit status is its
-// own. Only with --stats this command stays, as the parent that shows the program's report when it has ended.
+// own. Only with --stats this command stays, as the parent that shows the program's report when it has ended, and with
+// --pressure, as the one that watches for pressure.
 #include "run.h"
 
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +19,7 @@
 #include "attend.h"
 #include "engines.h"
 #include "library.h"
+#include "pressure.h"
 #include "program.h"
 #include "report.h"
 #include "reports.h"
@@ -41,6 +44,8 @@ constexpr RunOption kRunOptions[] = {
     {"--guard=", "FREEWAY_GUARD", nullptr, "--guard=N", "explain overflows and uses after free of one in N slow mallocs"},
     {"--guard-large", "FREEWAY_GUARD_LARGE", "1", "--guard-large", "an inaccessible page at the end of each large block"},
     {"--on-error=", "FREEWAY_ON_ERROR", nullptr, "--on-error=report", "name a bad free and go on instead of aborting"},
+    {"--background", "FREEWAY_BACKGROUND", "1", "--background", "a thread gives memory back while the program does nothing"},
+    {"--pressure", "FREEWAY_BACKGROUND", "1", "--pressure", "the same, and whenever memory is short (systemd's protocol, or PSI)"},
     {"--verbose", "FREEWAY_VERBOSE", "1", "--verbose", "at start, say which paths are used"},
 };
 
@@ -75,21 +80,37 @@ bool apply(std::string_view argument) {
   return false;
 }
 
+using Meanwhile = std::function<void(pid_t)>;
+
 // Runs the program to its end and shows its report.
-int run_and_report(const Program& program, char** argv) {
+int run_and_report(const Program& program, char** argv, const Meanwhile& meanwhile) {
   Ended ended;
   {
     const Reports reports;
     // Where there is no folder for them, each process writes to fd 2.
     if (const std::string destination = reports.destination(); !destination.empty()) {
       setenv("FREEWAY_STATS", destination.c_str(), 1);
-      ended = attend(program.path, argv);
+      ended = attend(program.path, argv, meanwhile);
       if (ended.pid > 0) reports.show(ended.pid, program.path, is_script(program.path));
     }
   }
   if (ended.pid > 0) return end_like(ended);
   setenv("FREEWAY_STATS", "1", 1);
   return become(program.path, argv);
+}
+
+// Runs the program while memory pressure is watched.
+int run_under_pressure(const Program& program, char** argv, bool report) {
+  const Pressure pressure;
+  if (!pressure.fault().empty()) {
+    std::fprintf(stderr, "freeway: memory pressure cannot be watched (%s); the background thread works all the same\n",
+                 pressure.fault().c_str());
+    return report ? run_and_report(program, argv, {}) : become(program.path, argv);
+  }
+  const Meanwhile relieve = [&pressure](pid_t child) { pressure.relieve_while(child); };
+  if (report) return run_and_report(program, argv, relieve);
+  const Ended ended = attend(program.path, argv, relieve);
+  return ended.pid > 0 ? end_like(ended) : become(program.path, argv);
 }
 
 }  // namespace
@@ -103,7 +124,7 @@ void print_run_options() {
 int run(char** argv) {
   std::string engine = "freeway";
   std::vector<std::string> settings;
-  bool report = false;
+  bool report = false, pressure = false;
   for (; *argv != nullptr && **argv == '-'; ++argv) {
     if (std::strcmp(*argv, "--") == 0) {
       ++argv;
@@ -117,6 +138,7 @@ int run(char** argv) {
       settings.push_back(setting);
       continue;
     }
+    pressure |= std::strcmp(*argv, "--pressure") == 0;
     report = std::strcmp(*argv, "--stats") == 0 || (report && !std::string_view(*argv).starts_with("--stats="));
     if (!apply(*argv)) return fail(kOwnFailure, std::string("run: unknown option ") + *argv + " (see `freeway --help`)");
   }
@@ -140,7 +162,8 @@ int run(char** argv) {
 
   const char* previous = std::getenv("LD_PRELOAD");
   setenv("LD_PRELOAD", preload_with(previous != nullptr ? previous : "", library).c_str(), 1);
-  return report ? run_and_report(program, argv) : become(program.path, argv);
+  if (pressure) return run_under_pressure(program, argv, report);
+  return report ? run_and_report(program, argv, {}) : become(program.path, argv);
 }
 
 }  // namespace freeway_command

@@ -227,9 +227,9 @@ freeway_alone_\name:
     .cfi_startproc
     mov     r10, [rip + freeway_hot + HOT_ANY_RSEQ]
     lea     r11, [rip + freeway_section_\name]
-    mov     r9, [rip + freeway_hot + HOT_ALONE]
     mov     fs:[r10 + RSEQ_SECTION], r11                // [1]
 .Lstart_\name:
+    mov     r9, [rip + freeway_hot + HOT_ALONE]
     cmp     dword ptr fs:[r10 + RSEQ_CPU_ID], 0         // [2]
     js      1f
     cmp     byte ptr [r9], 0
@@ -267,11 +267,11 @@ freeway_alone_set_each:
     .cfi_startproc
     mov     r10, [rip + freeway_hot + HOT_ANY_RSEQ]
     lea     r11, [rip + freeway_section_set_each]
-    mov     r9, [rip + freeway_hot + HOT_ALONE]
     .p2align 4
 .Lnext_set_each:
     mov     fs:[r10 + RSEQ_SECTION], r11                // [1]
 .Lstart_set_each:
+    mov     r9, [rip + freeway_hot + HOT_ALONE]         //     idle.cc moves it, and interrupts sections
     cmp     dword ptr fs:[r10 + RSEQ_CPU_ID], 0         // [2]
     js      2f
     cmp     byte ptr [r9], 0

@@ -56,16 +56,36 @@ void Heap::drain_own() {
   }
 }
 
+// Gives back pages under free blocks of the class's superblocks that were listed when lists were flipped last, until that is
+// all or the effort is spent: what is given back, and something for each look. Whether it is all.
+bool Heap::purge_class(unsigned c, std::size_t& effort) {
+  constexpr std::size_t kLook = kFrameSize / 2;  // bytes that are given back in about the same time
+  PurgePolicy<Machine>& policy = substrate_->frames().policy();
+  const std::size_t page = vm::page_size();
+  bool more = true;
+  for (std::size_t left = policy.live(); more && left > 0 && effort > 0; --left) {  // no class has more superblocks
+    more = false;
+    superblocks_.each_listed(c, 1, [&](u32 d) {
+      more = true;
+      const std::size_t bytes = superblocks_.purge(d, page);
+      if (bytes != 0) policy.on_purge_bytes(bytes);
+      effort -= clamp(bytes + kLook, 0, effort);
+    });
+  }
+  return !more;
+}
+
+void Heap::purge_superblocks() {
+  superblocks_.flip_lists();
+  for (unsigned c = 1; c < kClassCount; ++c) {
+    std::size_t effort = ~std::size_t{0};
+    purge_class(c, effort);
+  }
+}
+
 void Heap::trim() {
   drain();
-  const std::size_t page = vm::page_size();
-  superblocks_.flip_lists();
-  PurgePolicy<Machine>& policy = substrate_->frames().policy();
-  const std::size_t most = policy.live();  // no class has more superblocks than there are frames
-  for (unsigned c = 1; c < kClassCount; ++c)
-    superblocks_.each_listed(c, most, [&](u32 d) {
-      if (const std::size_t bytes = superblocks_.purge(d, page)) policy.on_purge_bytes(bytes);
-    });
+  purge_superblocks();
 }
 
 }  // namespace freeway

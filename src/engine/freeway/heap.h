@@ -9,6 +9,7 @@
 // Who may enter: any thread, any signal handler that interrupted any instruction here, the child of any fork.
 #pragma once
 
+#include "background/helper.h"
 #include "birth/births.h"
 #include "cache/claimed_slabs.h"
 #include "cache/cpu_slabs.h"
@@ -71,6 +72,12 @@ class Heap {  // all zero until start(): it takes no room in the file
   // What may not fault later (reserve.cc): memory at start; memory for so many blocks, and for how many it is ready.
   void prefault(u64 bytes);
   std::size_t reserve(std::size_t bytes, std::size_t count);
+  // For a thread that is about to sleep: empties its slab if nothing has changed there for a while.
+  void idle(u64 now);
+  // Does one of trim_parts() parts of what trim() does, the next one, or as much of it as `effort` lasts for, of which it takes
+  // what it needs: a byte for each given back, and for other work by the time that it takes. Whether that part is done.
+  bool trim_part(std::size_t& effort);
+  unsigned trim_parts() const;
   // Takes caches apart; false if some could not be had.
   bool drain();
   void account(Account& account);
@@ -98,7 +105,7 @@ class Heap {  // all zero until start(): it takes no room in the file
   // The `top` of a class without a magazine: empty and full at once.
   u64 closed() const { return reinterpret_cast<u64>(&zeros_[1]); }
   // Whether bitmap words are changed without atomic instructions now: a hint, tested again where it matters.
-  bool alone() const { return uses_rseq() && alone::holds(freeway_hot.alone); }
+  bool alone() const { return uses_rseq() && alone::holds(freeway_hot.alone.load_relaxed()); }
   // Where the freed block of class `c`, whose shape is `k`, lies; reports it if it is no block.
   FREEWAY_INLINE Place place_of(unsigned c, const SizeClass& k, void* block);
   // Frees the group's blocks to their superblock; reports double frees. `block` is one of them.
@@ -180,6 +187,18 @@ class Heap {  // all zero until start(): it takes no room in the file
   // drain.cc
   void drain_own();
   void drain_owned(const process::Claimant& who);
+  bool purge_class(unsigned c, std::size_t& effort);
+  void purge_superblocks();
+  // idle.cc
+  void start_background();
+  void care(background::Care care);
+  bool has_resting(u64 now);
+  void drain_resting(u64 now);
+  void rest(Slab& slab);
+  template <class F>
+  void drain_claimed_if(bool (*wanted)(Slab&, u64 now), u64 now, F&& f);
+  template <class F>
+  void beside_program(F&& f);
 
   Substrate* substrate_ = nullptr;
   Backing backing_;
@@ -198,6 +217,7 @@ class Heap {  // all zero until start(): it takes no room in the file
   Once<Machine> mode_;
   const char* why_claimed_ = nullptr;  // said by whoever found that the mode must be kClaimed
   Random<Machine> random_;
+  Atomic<u32> next_part_;  // of trim_part
   u32 ids_ = 0;  // CPU numbers and concurrency ids are below it
   Atomic<u32> slabs_made_;
   Atomic<u64> slabs_bytes_;  // of all of them: early ones may be longer than later ones

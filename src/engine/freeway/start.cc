@@ -34,7 +34,8 @@ constexpr u32 kLeastIds = 256;
 // Sections find struct rseq at `by_mm_cid` or `by_cpu`, offsets from the thread pointer; 0: at the decoy.
 void enter_by(u64 by_mm_cid, u64 by_cpu, u64 bytes) {
   const u64 nowhere = static_cast<u64>(process::rseq_decoy_offset());
-  freeway_hot.alone = process::single_threaded_flag();
+  const char* nothing = nullptr;  // who comes late must not undo what the helper says
+  freeway_hot.alone.cas_relaxed(nothing, process::single_threaded_flag());
   freeway_hot.rseq_bytes = bytes;
   freeway_hot.rseq = by_mm_cid != 0 ? by_mm_cid : nowhere;
   freeway_hot.cpu_rseq = by_cpu != 0 ? by_cpu : nowhere;
@@ -135,6 +136,7 @@ void Heap::decide_mode() {
     if (options.harden == 0 && process::can_make_barriers()) owned_.init(4 * substrate_->cpus());
   }
 
+  if (options.background) start_background();
   quarantine_.init(this, &magazines_, options.quarantine);
   substrate_->large().empty_freed(options.fill);
   const std::size_t frames = substrate_->frames().primary().bytes() / kFrameSize;
@@ -174,6 +176,7 @@ FREEWAY_HIDDEN bool freeway_before_vfork();
 
 // For a thread that is not known to be registered for rseq: whether it is now.
 bool freeway_before_vfork() {
+  freeway::background::know_process();
   return freeway::process_heap.start() && freeway_hot.any_rseq != 0 && freeway::Heap::can_enter_sections();
 }
 long freeway_vfork_failed(long error) {

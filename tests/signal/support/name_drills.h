@@ -25,6 +25,8 @@ class NameDrills {
     if (functions_.trim == nullptr) return;
     enter_allocator(Call::kTrim);
     functions_.trim(random_.below(1 << 20));
+    if (functions_.trim_step != nullptr) functions_.trim_step(random_.below(1 << 20));
+    if (functions_.idle != nullptr) functions_.idle();
     leave_allocator();
   }
 
@@ -131,6 +133,8 @@ class NameDrills {
     size_t (*malloc_batch)(size_t, size_t, void**) = find<size_t(size_t, size_t, void**)>("freeway_malloc_batch");
     void (*free_batch)(size_t, void**) = find<void(size_t, void**)>("freeway_free_batch");
     size_t (*trim)(size_t) = find<size_t(size_t)>("freeway_trim");
+    size_t (*trim_step)(size_t) = find<size_t(size_t)>("freeway_trim_step");
+    void (*idle)() = find<void()>("freeway_idle");
     void (*cfree)(void*) = find<void(void*)>("cfree");
     void (*free_sized)(void*, size_t) = find<void(void*, size_t)>("free_sized");
     void (*free_aligned_sized)(void*, size_t, size_t) = find<void(void*, size_t, size_t)>("free_aligned_sized");

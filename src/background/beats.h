@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+// Beats: what the helper does every quarter of a second, as a function of how long no slow path has looked at the clock.
+//
+//   quiet for        care
+//   less than 3/4 s  kDue    what the purge policy lets go, slabs that rest
+//   3/4 s            kIdle   the memory of all free frames as well
+//   1 s              kDeep   and of free blocks' pages in superblocks, which takes longer: so not again before 256 times as
+//                            long as it took, and until then as if it were not yet 1 s
+//   2 s              kSleep  until the next tick
+//
+// Checked   tests/unit/beats_test.cc
+#pragma once
+
+#include "base/integers.h"
+
+namespace freeway::background {
+
+enum class Care { kDue, kIdle, kDeep, kSleep };
+
+constexpr u64 kBeatNs = 250'000'000;
+constexpr u64 kLongNs = 60'000'000'000;  // of sleep, at most: see helper.cc
+constexpr unsigned kIdleBeats = 3, kDeepBeats = 4, kSleepBeats = 8;
+constexpr u64 kDeepShare = 256;
+
+class Beats {
+ public:
+  // The next beat's care: `ticks` were counted by now, a time in ns.
+  constexpr Care next(u64 ticks, u64 now) {
+    if (ticks != seen_) {
+      seen_ = ticks;
+      quiet_ = 0;
+      is_owed_ = true;
+    } else if (quiet_ < kSleepBeats) {
+      ++quiet_;
+    }
+    if (quiet_ >= kDeepBeats && is_owed_ && now < deep_from_) quiet_ = kDeepBeats - 1;
+    if (quiet_ == kIdleBeats) return Care::kIdle;
+    if (quiet_ == kDeepBeats && is_owed_) return Care::kDeep;
+    return quiet_ < kSleepBeats ? Care::kDue : Care::kSleep;
+  }
+  // What it did ticked itself; it began at `from` and ended at `now`.
+  constexpr void done(Care care, u64 ticks, u64 from, u64 now) {
+    seen_ = ticks;
+    if (care != Care::kDeep) return;
+    is_owed_ = false;
+    deep_from_ = now + kDeepShare * (now - from);
+  }
+  constexpr u64 seen() const { return seen_; }
+
+ private:
+  u64 seen_ = 0, deep_from_ = 0;
+  unsigned quiet_ = 0;
+  bool is_owed_ = false;
+};
+
+}  // namespace freeway::background

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT
+// helper.cc: making the helper, waking it, and what it does.
+//
+// It never sleeps for longer than a minute: then it looks whether it is the last thread of its process (which then ended by
+// the bare system call; the C library's exit takes all threads along), and does not miss for ever that somebody was stopped
+// for good on the way to waking it.
+#include "background/helper.h"
+
+#include "arch/tsan.h"
+#include "background/helper_word.h"
+#include "background/confinement.h"
+#include "os/machine.h"
+#include "os/once.h"
+#include "os/process.h"
+#include "os/report.h"
+
+namespace freeway::background {
+
+namespace {
+
+struct Words {
+  HelperWord<Machine> helper;
+  Atomic<u64> process;    // 0: not known
+  Atomic<u64> not_before;  // a time in ns: a thread was refused
+};
+static_assert(sizeof(Words) <= bare_thread::kWordBytes);
+
+constexpr u64 kNever = ~u64{0};
+
+constinit Work work;
+constinit bool speaks = false;
+constinit Once<Machine> block;
+
+// Null: there can be no helper, or there is no memory for it now.
+Words* words() {
+  const uptr base = block.get(bare_thread::make_block, bare_thread::drop_block);
+  return base == 0 || base == bare_thread::kNoSupport ? nullptr : reinterpret_cast<Words*>(base);
+}
+
+// Whether this is the process that the words are of.
+bool is_theirs(Words& mine) {
+  const u64 process = process::id();
+  u64 known = mine.process.load_relaxed();
+  if (known == 0 && mine.process.cas_relaxed(known, process)) return true;
+  return known == process;
+}
+
+void refuse(const char* why) {
+  if (speaks) Line().text("freeway: no background thread: ").text(why).write();
+}
+
+void obey(const bare_thread::Request& request) {
+  if (request.is_order && (request.value & 1) != 0) work.trim(work.heap, request.value / 2);
+}
+
+int live() {
+  HelperWord<Machine>& word = words()->helper;
+  Beats beats;
+  for (;;) {
+    const u64 from = process::coarse_time_ns();
+    const Care care = beats.next(word.ticks(), from);
+    if (care == Care::kSleep) {
+      if (const int status = bare_thread::status_if_last(); status >= 0) return status;
+      if (!word.lie_down(beats.seen())) continue;
+      obey(bare_thread::wait(kLongNs));
+      word.rise();
+    } else {
+      work.care(work.heap, care);
+      beats.done(care, word.ticks(), from, process::coarse_time_ns());
+      obey(bare_thread::wait(kBeatNs));
+    }
+  }
+}
+
+int begin() {
+  bare_thread::introduce("freeway");
+  if (confine()) return live();
+  words()->not_before.store_relaxed(kNever);
+  refuse("a thread cannot be confined here (seccomp)");
+  return 0;
+}
+
+FREEWAY_NOINLINE void make(Words& mine) {
+  const u64 now = process::coarse_time_ns();
+  if (now < mine.not_before.load_relaxed() || !work.is_worth_it(work.heap) || !is_theirs(mine)) return;
+  const bare_thread::SignalsBlocked blocked;  // or a handler could fork, and the child would have two makers
+  if (!mine.helper.begin()) return;
+  if (bare_thread::make(block.peek(), mine.helper.thread(), begin)) return;
+  mine.not_before.store_relaxed(now + kLongNs);
+  mine.helper.refused();
+}
+
+}  // namespace
+
+void start(const Work& given, bool speak) {
+  work = given;
+  speaks = speak;
+  if (tsan::fixes_addresses()) return refuse("a sanitizer knows all threads");
+  if (words() != nullptr)
+    know_process();
+  else if (block.peek() == bare_thread::kNoSupport)
+    refuse("the kernel wipes no memory at forks");
+}
+
+void know_process() {
+  if (block.peek() > bare_thread::kNoSupport) is_theirs(*words());
+}
+
+void tick() {
+  Words* mine = work.heap == nullptr ? nullptr : words();
+  if (mine == nullptr) return;
+  const Due due = mine->helper.tick();
+  if (due == Due::kHelper) make(*mine);
+  if (due != Due::kWake) return;
+  const u32 thread = mine->helper.id();
+  if (thread != 0) bare_thread::wake(thread);
+}
+
+}  // namespace freeway::background

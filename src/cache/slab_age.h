@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+// slab_age.h: how long nothing has changed in a slab, for who empties those that are not used (engine/freeway/idle.cc).
+//
+// Words     seen: a number made of the slab's tops and counts, when somebody last looked. since: when they last had
+//           changed, in ns; kEmptied: it was emptied, and has not been used since
+// Hints     both: a wrong one empties a slab that is in use, or leaves one. (A CPU that frees what it allocates, and never
+//           anything else, leaves no trace.)
+// Checked   tests/unit/slab_age_test.cc
+#pragma once
+
+#include "cache/slab.h"
+
+namespace freeway::slab_age {
+
+constexpr u64 kRestNs = 900'000'000;  // less than 4 beats of the helper
+constexpr u64 kEmptied = ~u64{0};
+
+inline u64 mark_of(const Slab& slab) {
+  u64 mark = 1;
+  for (unsigned c = 1; c < kClassCount; ++c) {
+    mark = (mark ^ slab.top[c].load_relaxed()) * 0x9e3779b97f4a7c15u;
+    mark += slab.counters[c].slow_mallocs + slab.counters[c].slow_frees;
+  }
+  return mark;
+}
+
+// Whether the slab has not changed for kRestNs, as far as those who looked know. `now`: ns.
+inline bool rests(Slab& slab, u64 now) {
+  const u64 mark = mark_of(slab);
+  const u64 since = slab.since.load_relaxed();
+  if (slab.seen.load_relaxed() == mark) return since != kEmptied && now > since && now - since >= kRestNs;
+  slab.seen.store_relaxed(mark);
+  slab.since.store_relaxed(now);
+  return false;
+}
+
+inline bool was_emptied(const Slab& slab) {
+  return slab.since.load_relaxed() == kEmptied && slab.seen.load_relaxed() == mark_of(slab);
+}
+
+// By who has emptied it, and has it still.
+inline void note_emptied(Slab& slab) {
+  slab.seen.store_relaxed(mark_of(slab));
+  slab.since.store_relaxed(kEmptied);
+}
+
+}  // namespace freeway::slab_age

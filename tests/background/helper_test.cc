@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT
+//
+// helper_test.cc: what the helper gives back, who has one, and what it may do.
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+#include "background/helper_process.h"
+
+namespace freeway::test {
+namespace {
+
+const std::initializer_list<const char*> kOn = {"FREEWAY_BACKGROUND=1"};
+
+FREEWAY_SCENARIO(BurstAndSilence) {
+  burst(kMiB);
+  const size_t before = anonymous_rss(), bytes = static_cast<size_t>(argument);
+  burst(bytes);
+  const size_t most = before + bytes * 3 / 100 + 2 * kMiB;
+  require(comes_true([most] { return anonymous_rss() <= most; }), "the memory of the burst is back");
+  require_sound();
+}
+
+TEST(Helper, WhatAProgramUsedGoesBackWhileItSleeps) {
+  const Outcome outcome = run_scenario("BurstAndSilence", 256 * kMiB, kOn);
+  EXPECT_TRUE(outcome.succeeded()) << outcome.err;
+}
+TEST(Helper, NothingOfTheKindWithoutIt) {
+  const Outcome outcome = run_scenario("SilenceWithoutHelper", 64 * kMiB, {"FREEWAY_BACKGROUND=0"});
+  EXPECT_TRUE(outcome.succeeded()) << outcome.err;
+}
+
+FREEWAY_SCENARIO(SilenceWithoutHelper) {
+  burst(static_cast<size_t>(argument));
+  usleep(1'500'000);
+  require(threads_of(getpid()).size() == 1 && anonymous_rss() > static_cast<size_t>(argument) / 2,
+          "one thread, and what was used still there");
+}
+
+// Every 50th block stays: no frame of the others is free.
+FREEWAY_SCENARIO(HolesAndSilence) {
+  const size_t count = 400'000, size = 2048;
+  static void* blocks[count];
+  for (void*& block : blocks) memset(block = hide(malloc(size)), 1, size);
+  for (size_t i = 0; i < count; ++i)
+    if (i % 50 != 0) free(blocks[i]);
+  const size_t full = anonymous_rss();
+  require(full > count * size * 9 / 10, "all is there");
+  require(comes_true([full] { return anonymous_rss() < full / 3; }), "the pages of free blocks are back");
+  for (size_t i = 0; i < count; i += 50) {
+    require(static_cast<unsigned char*>(blocks[i])[size - 1] == 1, "what stayed is as it was");
+    free(blocks[i]);
+  }
+  require_sound();
+}
+
+TEST(Helper, PagesUnderFreeBlocksGoBackToo) {
+  const Outcome outcome = run_scenario("HolesAndSilence", 0, kOn);
+  EXPECT_TRUE(outcome.succeeded()) << outcome.err;
+}
+
+FREEWAY_SCENARIO(FewBlocks) {
+  for (int i = 0; i < 300; ++i) burst(100'000);
+  usleep(300'000);
+  require(threads_of(getpid()).size() == 1, "no helper");
+}
+
+TEST(Helper, AProcessThatHasLittleHasNone) {
+  const Outcome outcome = run_scenario("FewBlocks", 0, kOn);
+  EXPECT_TRUE(outcome.succeeded()) << outcome.err;
+}
+
+FREEWAY_SCENARIO(Rights) {
+  const pid_t helper = begin_helper();
+  require(comes_true([helper] { return status_of(getpid(), helper, "Seccomp") == "2"; }), "a filter");
+  require(status_of(getpid(), helper, "NoNewPrivs") == "1", "no new privileges");
+  require(status_of(getpid(), getpid(), "Seccomp") == "0", "no filter for the program");
+  // All but SIGKILL, SIGSTOP, and while it waits its own.
+  const uint64_t blocked = strtoull(status_of(getpid(), helper, "SigBlk").c_str(), nullptr, 16);
+  require((blocked | uint64_t{1} << (kHelperSignal - 1)) == 0xfffffffffffbfeff, "all signals are blocked");
+}
+
+TEST(Helper, GivesUpAllItsRightsAndTakesNoSignals) {
+  const Outcome outcome = run_scenario("Rights", 0, kOn);
+  EXPECT_TRUE(outcome.succeeded()) << outcome.err;
+}
+
+// A signal for the process, which its only thread blocks, waits for it.
+FREEWAY_SCENARIO(SignalsAreThePrograms) {
+  begin_helper();
+  sigset_t all;
+  sigfillset(&all);
+  sigprocmask(SIG_BLOCK, &all, nullptr);
+  for (const int signal : {SIGTERM, SIGUSR1, SIGCHLD, SIGRTMIN, SIGRTMAX}) {
+    kill(getpid(), signal);
+    usleep(20'000);
+    const timespec second = {10, 0};
+    require(sigtimedwait(&all, nullptr, &second) == signal, "the signal that was sent");
+  }
+}
+
+TEST(Helper, TakesNoSignalThatIsTheProgramsToTake) {
+  const Outcome outcome = run_scenario("SignalsAreThePrograms", 0, kOn);
+  EXPECT_TRUE(outcome.succeeded()) << outcome.err;
+}
+
+FREEWAY_SCENARIO(OrderedTrim) {
+  const pid_t helper = begin_helper();
+  static void* blocks[4000];
+  // The program goes on ticking, so nothing is idle; large blocks leave free frames.
+  auto dirty = [] {
+    freeway_stats_t stats;
+    freeway_stats(&stats, sizeof stats);
+    return stats.dirty;
+  };
+  for (void*& block : blocks) memset(block = hide(malloc(40'000)), 1, 40'000);
+  for (void* block : blocks) free(block);
+  require(dirty() > 100 * kMiB, "free frames that have memory");
+  require(order_trim(getpid(), helper, 32 * kMiB), "an order");
+  require(comes_true([&] { return dirty() <= 32 * kMiB; }), "all but 32 MiB are back");
+  require(order_trim(getpid(), helper, 0), "an order");
+  require(comes_true([&] { return dirty() == 0; }), "all is back");
+}
+
+TEST(Helper, DoesWhatItIsOrdered) {
+  const Outcome outcome = run_scenario("OrderedTrim", 0, kOn);
+  EXPECT_TRUE(outcome.succeeded()) << outcome.err;
+}
+
+// The helper finds the second free when it empties the slab.
+FREEWAY_SCENARIO(DoubleFreeThenSilence) {
+  begin_helper();
+  void *twice = hide(malloc(500)), *between = hide(malloc(500));
+  announce(twice);
+  free(twice);
+  free(between);
+  free(hide(twice));
+  comes_true([] { return false; });
+}
+
+TEST(Helper, NamesWhatIsWrongAndEndsTheProcess) {
+  const Outcome outcome = run_scenario("DoubleFreeThenSilence", 0, kOn);
+  EXPECT_TRUE(outcome.aborted()) << outcome.signal << outcome.err;
+  expect_report(outcome, {"double free"}, When::kBatchReturned);
+}
+
+}  // namespace
+}  // namespace freeway::test
