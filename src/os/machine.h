@@ -38,6 +38,11 @@ struct Machine {
   // The first write to a page that is zero: it gets memory.
   static void touch(uptr address) { *reinterpret_cast<volatile u64*>(address) = 0; }
   static void prefer_small(uptr address, std::size_t bytes) { vm::prefer_small(address, bytes); }
+  static void prefer_huge(uptr address, std::size_t bytes) { vm::prefer_huge(address, bytes); }
+  static void forbid_huge(uptr address, std::size_t bytes) { vm::forbid_huge(address, bytes); }
+  static bool huge_on_request() { return vm::huge_on_request(); }
+  static u64 populate_huge(uptr address, std::size_t bytes) { return vm::populate_huge(address, bytes); }
+  static u64 populate_small(uptr address, std::size_t bytes) { return vm::populate_small(address, bytes); }
   static std::size_t resident(uptr address, std::size_t bytes) { return vm::resident(address, bytes); }
   static bool can_move(std::size_t more_bytes) { return vm::can_move(more_bytes); }
   static bool move(uptr from, std::size_t old_bytes, uptr to, std::size_t new_bytes) {

@@ -32,6 +32,8 @@ constexpr Description kDescriptions[] = {
      "how much memory the heap may hold: 900m, 2g, 90% (of the cgroup's); beyond HARD: ENOMEM (none)"},
     {"PREFAULT", "BYTES", "so much memory is made resident at start and stays, free or not: 64m, 1g (0)"},
     {"PURGE", "default|never", "never: nothing is given back to the kernel but by malloc_trim (default)"},
+    {"HUGE", "default|never|always",
+     "huge pages for blocks; default: as the system, and where it leaves it to us, for new memory if they come fast (default)"},
     {"GUARD_LARGE", "0|1", "1: large blocks (over 32 KiB) end with an inaccessible page, where overflows fault (0)"},
     {"BACKGROUND", "0|1", "1: a thread of its own gives memory back while the program does nothing (0)"},
     {"STATS", "0|1|json:PATH|text:PATH", "at exit, what each layer did, on fd 2 or in PATH; %p there: process id (0)"},
@@ -128,6 +130,7 @@ Options read_options(bool speak) {
     }
   }
   options.never_purge = reader.choice("PURGE", "default", "never", false);
+  options.huge = static_cast<u32>(reader.index("HUGE"));
   options.guard_large = reader.choice("GUARD_LARGE", "0", "1", false);
   options.background = reader.choice("BACKGROUND", "0", "1", false);
   options.verbose = reader.choice("VERBOSE", "0", "1", false);

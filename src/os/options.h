@@ -23,6 +23,7 @@ struct Options {  // all zero until it is read: it lies in the heap
   u64 soft_limit = 0, hard_limit = 0;  // FREEWAY_LIMIT, bytes; 0: none
   u64 prefault = 0;           // FREEWAY_PREFAULT, bytes
   bool never_purge = false;   // FREEWAY_PURGE=never
+  u32 huge = 0;               // FREEWAY_HUGE: 0 default, 1 never, 2 always
   bool guard_large = false;   // FREEWAY_GUARD_LARGE
   bool background = false;    // FREEWAY_BACKGROUND
   bool verbose = false;       // FREEWAY_VERBOSE

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <linux/mman.h>
 #include <sys/auxv.h>
+#include <time.h>
 
 #include "arch/tsan.h"
 #include "base/check.h"
@@ -236,27 +237,50 @@ bool purge(uptr address, std::size_t bytes) {
 
 void prefer_huge(uptr address, std::size_t bytes) { raw_syscall(SYS_madvise, address, bytes, kHugePage); }
 
+void forbid_huge(uptr address, std::size_t bytes) { raw_syscall(SYS_madvise, address, bytes, kNoHugePage); }
+
 namespace {
 
-// Whether the system's default is huge pages wherever they fit; so it is taken to be where the kernel does not say.
-bool huge_by_default() {
+// When the system gives huge pages: always, where they fit; so it is taken to be where the kernel does not say.
+enum HugeDefault : u64 { kAlways = 1, kOnRequest, kNever };
+
+HugeDefault read_huge_default() {
   char text[32];  // "always [madvise] never": the brackets are around what holds
   const long file = raw_syscall(SYS_openat, static_cast<u64>(AT_FDCWD),
                                 reinterpret_cast<u64>("/sys/kernel/mm/transparent_hugepage/enabled"), O_RDONLY | O_CLOEXEC);
-  if (failed(file)) return true;
+  if (failed(file)) return kAlways;
   const long bytes = raw_syscall(SYS_read, static_cast<u64>(file), reinterpret_cast<u64>(text), sizeof(text));
   raw_syscall(SYS_close, static_cast<u64>(file));
-  return bytes <= 0 || text[0] == '[';
+  if (bytes <= 0 || text[0] == '[') return kAlways;
+  for (long i = 0; i + 1 < bytes; ++i)
+    if (text[i] == '[') return text[i + 1] == 'm' ? kOnRequest : kNever;
+  return kNever;
 }
 
-constinit Once<Machine> small_by_hint;  // 1: the default does; 2: it has to be asked for
+constinit Once<Machine> huge_default_word;
+
+u64 huge_default() {
+  return huge_default_word.get([]() -> u64 { return read_huge_default(); }, [](u64) {});
+}
+
+u64 time_of(void (*f)(uptr, std::size_t), uptr address, std::size_t bytes) {
+  const auto now = [] {
+    timespec time{};
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return static_cast<u64>(time.tv_sec) * 1'000'000'000 + static_cast<u64>(time.tv_nsec);
+  };
+  const u64 before = now();
+  f(address, bytes);
+  return now() - before;
+}
 
 }  // namespace
 
 void prefer_small(uptr address, std::size_t bytes) {
-  const u64 how = small_by_hint.get([]() -> u64 { return huge_by_default() ? 2 : 1; }, [](u64) {});
-  if (how == 2) raw_syscall(SYS_madvise, address, bytes, kNoHugePage);
+  if (huge_default() == kAlways) forbid_huge(address, bytes);
 }
+
+bool huge_on_request() { return page_size() == 4 * kKiB && huge_default() == kOnRequest; }
 
 bool populate(uptr address, std::size_t bytes) {
   const long result = raw_syscall(SYS_madvise, address, bytes, kPopulateWrite);
@@ -264,6 +288,17 @@ bool populate(uptr address, std::size_t bytes) {
   for (uptr at = address; at < address + bytes; at += page_size())
     reinterpret_cast<Atomic<u8>*>(at)->fetch_or_relaxed(0);
   return true;
+}
+
+u64 populate_huge(uptr address, std::size_t bytes) {
+  prefer_huge(address, bytes);
+  return populate_small(address, bytes);
+}
+
+u64 populate_small(uptr address, std::size_t bytes) {
+  const u64 time = time_of([](uptr at, std::size_t length) { populate(at, length); }, address, bytes);
+  forbid_huge(address, bytes);
+  return time;
 }
 
 std::size_t resident(uptr address, std::size_t bytes) {

@@ -31,14 +31,21 @@ bool forbid(uptr address, std::size_t bytes);
 // Gives the memory back to the kernel; it reads as zero afterwards. False: the contents are unchanged. (Locked memory is
 // given back from Linux 5.18 on; it stays locked: what is touched again stays in memory again.)
 bool purge(uptr address, std::size_t bytes);
-// Asks for huge pages where the range allows them; a hint.
+// Asks for huge pages where the range allows them, or for small ones; hints.
 void prefer_huge(uptr address, std::size_t bytes);
+void forbid_huge(uptr address, std::size_t bytes);
+// Whether the kernel gives huge pages, but only on request (read as below), and they are 2 MiB.
+bool huge_on_request();
 // Asks for small pages only where the system's default is huge ones (read once from /sys; a thread that is killed while it
 // reads leaves a file descriptor open); a hint.
 void prefer_small(uptr address, std::size_t bytes);
 // Gives the range, which is accessible and the caller's, its memory now, so that touching it later is no page fault. Contents
 // stay. False: not all of it could be had.
 bool populate(uptr address, std::size_t bytes);
+// The same with huge pages if they can be had, or with small ones: how many ns that took. What comes to the range later
+// comes in small pages.
+u64 populate_huge(uptr address, std::size_t bytes);
+u64 populate_small(uptr address, std::size_t bytes);
 // How many bytes of the range have memory now.
 std::size_t resident(uptr address, std::size_t bytes);
 // Ends the mapping. False (at the mapping limit): it is still there.

@@ -25,6 +25,7 @@
 #include "base/check.h"
 #include "pages/chunk_word.h"
 #include "pages/committed_range.h"
+#include "pages/huge_pages.h"
 #include "size/size_classes.h"
 
 namespace freeway {
@@ -62,6 +63,7 @@ class Arena {
   std::size_t bytes() const { return range_.bytes(); }
   bool contains(uptr address) const { return range_.contains(address); }
   std::size_t committed() const { return range_.committed(); }
+  NewMemory<Env>& new_memory() { return new_memory_; }
   std::size_t chunk_count() const { return count_; }
   u64 used_word(std::size_t chunk) const { return chunks_[chunk].used.load_relaxed(); }
   u64 dirty_word(std::size_t chunk) const { return chunks_[chunk].dirty.load_relaxed(); }
@@ -316,6 +318,7 @@ class Arena {
   Chunk<Env>* chunks_ = nullptr;
   std::size_t count_ = 0;
   typename Env::template Atomic<std::size_t> hint_;
+  NewMemory<Env> new_memory_;
 };
 
 }  // namespace freeway

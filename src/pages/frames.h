@@ -51,6 +51,7 @@ class Frames {
 
   Arena<Env>& primary() { return primary_; }
   Limits<Env>& limits() { return limits_; }
+  HugePages<Env>& huge_pages() { return huge_pages_; }
   PurgePolicy<Env>& policy() { return policy_; }
 
   // A run of `frames` frames at a multiple of `alignment` frames; none if memory is refused.
@@ -168,6 +169,9 @@ class Frames {
     }
     Env::step("frames.charged");
     policy_.on_take(frames, run.dirty);
+    Arena<Env>& arena = *arena_of(run.address);
+    huge_pages_.on_take(arena.new_memory(), arena.base(), arena.committed(), run.address - arena.base(), frames * kFrameSize,
+                        run.dirty == 0);
     return run;
   }
 
@@ -249,6 +253,7 @@ class Frames {
   Arena<Env> primary_;
   PurgePolicy<Env> policy_;
   Limits<Env> limits_;
+  HugePages<Env> huge_pages_;
   OnPressure on_pressure_ = nullptr;
   void* pressure_context_ = nullptr;
   OnPurge on_purge_ = nullptr;

@@ -269,6 +269,7 @@ class LargeBlocks {
     uptr address = Env::map(frames * kFrameSize, alignment < kFrameSize ? kFrameSize : alignment);
     if (address == 0) return limits().uncharge(frames), Block{};
     Env::step("large.mapped");
+    frames_->huge_pages().advise(address, frames * kFrameSize);
     const FrameInfo info = FrameInfo::huge(frames).guarded(guarded);
     ends_.close(address, info, /*fresh=*/true);
     if (!map_->set(address, 1, info, 0)) {

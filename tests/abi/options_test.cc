@@ -40,7 +40,7 @@ TEST(Options, RightValuesGetNoWord) {
        {"FREEWAY_RSEQ=0", "FREEWAY_RSEQ=1", "FREEWAY_ON_ERROR=abort", "FREEWAY_ON_ERROR=report", "FREEWAY_HARDEN=0",
         "FREEWAY_HARDEN=1", "FREEWAY_HARDEN=2", "FREEWAY_QUARANTINE=0", "FREEWAY_QUARANTINE=1048576", "FREEWAY_FILL=1",
         "FREEWAY_GUARD=0", "FREEWAY_GUARD=1000", "FREEWAY_GUARD_LARGE=0", "FREEWAY_GUARD_LARGE=1",
-        "FREEWAY_LIMIT=1g", "FREEWAY_LIMIT=,90%", "FREEWAY_PREFAULT=1m", "FREEWAY_PURGE=never",
+        "FREEWAY_LIMIT=1g", "FREEWAY_LIMIT=,90%", "FREEWAY_PREFAULT=1m", "FREEWAY_PURGE=never", "FREEWAY_HUGE=never", "FREEWAY_HUGE=always",
         "FREEWAY_STATS=0", "FREEWAY_DEEPBIND=0", "FREEWAY_DEEPBIND=1",
         "FREEWAY_VERBOSE=0", "FREEWAY_HELP=0"}) {
     const Outcome outcome = run_scenario("UsesTheHeap", 0, {option});
@@ -55,7 +55,7 @@ TEST(Options, AWrongValueGetsOneLineThatNamesItAndTheDefaultIsUsed) {
                              "FREEWAY_HARDEN=yes please", "FREEWAY_VERBOSE=loud", "FREEWAY_STATS=xml",
                              "FREEWAY_GUARD=often", "FREEWAY_GUARD=-1", "FREEWAY_GUARD_LARGE=2",
                              "FREEWAY_LIMIT=2g,1g", "FREEWAY_LIMIT=1000", "FREEWAY_PREFAULT=some",
-                             "FREEWAY_PREFAULT=1m1", "FREEWAY_PURGE=always"}) {
+                             "FREEWAY_PREFAULT=1m1", "FREEWAY_PURGE=always", "FREEWAY_HUGE=1"}) {
     const std::string text = option;
     const std::string name = text.substr(0, text.find('=')), value = text.substr(text.find('=') + 1);
     const Outcome outcome = run_scenario("UsesTheHeap", 0, {option});
@@ -92,7 +92,8 @@ TEST(Options, HelpListsThemAll) {
   EXPECT_EQ(outcome.out, "");
   for (const char* name :
        {"FREEWAY_RSEQ", "FREEWAY_ON_ERROR", "FREEWAY_HARDEN", "FREEWAY_QUARANTINE", "FREEWAY_FILL", "FREEWAY_GUARD",
-        "FREEWAY_GUARD_LARGE", "FREEWAY_LIMIT", "FREEWAY_PREFAULT", "FREEWAY_PURGE", "FREEWAY_STATS", "FREEWAY_DEEPBIND", "FREEWAY_VERBOSE", "FREEWAY_HELP"})
+        "FREEWAY_GUARD_LARGE", "FREEWAY_LIMIT", "FREEWAY_PREFAULT", "FREEWAY_PURGE", "FREEWAY_HUGE",
+        "FREEWAY_STATS", "FREEWAY_DEEPBIND", "FREEWAY_VERBOSE", "FREEWAY_HELP"})
     EXPECT_NE(outcome.err.find(name), std::string::npos) << outcome.err;
 }
 

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT
+// huge_pages.h: where huge pages are asked for: FREEWAY_HUGE.
+//
+// never, always   all memory of blocks is told so when it becomes accessible; tables are not meant
+// default         the system's default holds. Where that is "on request" (madvise), memory that is new to the process is
+//                 tried: from kFrom bytes of an arena on, whoever takes the first frames of 2 MiB that nobody has used yet
+//                 gives all of them memory at once, as a huge page, as long as such pages come fast
+// Tried     since nobody can tell but by trying: where the machine has huge pages ready, one takes a fifth of the time of
+//           512 small ones; where a host must find it first, eight times theirs (docs/decisions/036). So the first piece
+//           gets small pages, and what that takes is noted. A huge one that takes more than half of it ends the matter until
+//           kFirstPause bytes of new memory have gone by, and each time it happens until four times as many have
+// After     a piece has its memory it is told to do with small pages: what is given back and comes again comes bit by bit,
+//           and the kernel makes no huge pages of half empty pieces behind our back
+//
+// Words     NewMemory, one per arena: bytes from its start that were looked at; only up (CAS), and who moves it over a piece
+//           deals with it. wish: set once, with the environment. Times and pauses: relaxed hints
+// Lost if killed: nothing but advice. In any case up to 2 MiB of an arena may have memory and pass for clean
+// Checked   tests/unit/huge_pages_test.cc, tests/stress/huge_pages_test.cc
+#pragma once
+
+#include "base/integers.h"
+#include "size/size_classes.h"
+
+namespace freeway {
+
+enum class HugeWish : u32 { kDefault, kNever, kAlways };
+
+// How far from an arena's start memory has been looked at.
+template <class Env>
+class NewMemory {
+ public:
+  // Moves that up to `end`; from where, or `end` if it was there already.
+  std::size_t look_up_to(std::size_t end) {
+    std::size_t seen = looked_.load_relaxed();
+    while (seen < end && !looked_.cas_relaxed(seen, end)) {
+    }
+    return seen < end ? seen : end;
+  }
+  std::size_t looked() const { return looked_.load_relaxed(); }
+
+ private:
+  typename Env::template Atomic<std::size_t> looked_;
+};
+
+template <class Env>
+class HugePages {
+ public:
+  static constexpr std::size_t kPiece = 2 * kMiB;
+  static constexpr std::size_t kFrom = 256 * kMiB, kFirstPause = 256 * kMiB;
+  static constexpr u64 kLongerPause = 4;
+
+  // Once, or again with the same. `may_try`: whether more memory than is asked for may be taken, up to 2 MiB.
+  void set(HugeWish wish, bool may_try) {
+    wish_.store_relaxed(static_cast<u32>(wish));
+    tries_.store_relaxed(may_try);
+  }
+
+  // Somebody took `bytes` bytes at `offset` of an arena at `base`, `clean`: none of them held anything. `accessible`: bytes of
+  // the arena that are.
+  void on_take(NewMemory<Env>& memory, uptr base, std::size_t accessible, std::size_t offset, std::size_t bytes, bool clean) {
+    if (const HugeWish wish = this->wish(); wish != HugeWish::kDefault) {
+      if (memory.looked() >= accessible) return;
+      if (const std::size_t from = memory.look_up_to(accessible); from < accessible)
+        advise(base + from, accessible - from);
+    } else if (clean && offset + bytes > kFrom && tries_.load_relaxed()) {
+      try_piece(memory, base, accessible, offset, bytes);
+    }
+  }
+
+  // For memory of a block that is not in an arena.
+  void advise(uptr address, std::size_t bytes) const {
+    if constexpr (requires { Env::prefer_huge(address, bytes); }) {
+      if (wish() == HugeWish::kAlways) Env::prefer_huge(address, bytes);
+      if (wish() == HugeWish::kNever) Env::forbid_huge(address, bytes);
+    }
+  }
+
+ private:
+  HugeWish wish() const { return static_cast<HugeWish>(wish_.load_relaxed()); }
+
+  void try_piece(NewMemory<Env>& memory, uptr base, std::size_t accessible, std::size_t offset, std::size_t bytes) {
+    const std::size_t end = align_up(offset + bytes, kPiece);
+    if (memory.looked() >= end) return;
+    const std::size_t looked = memory.look_up_to(end);
+    // A long run is the program's to touch, or not. And only who takes a piece's first frames knows that nobody used the others.
+    const bool is_new = looked <= offset && offset % kPiece == 0 && bytes < kPiece && end <= accessible;
+    if (!is_new) return;
+    if constexpr (requires { Env::populate_huge(base, bytes); })
+      if (Env::huge_on_request()) populate(base + offset);
+  }
+
+  void populate(uptr piece) {
+    if (const std::size_t pause = pause_.load_relaxed(); pause != 0) {
+      pause_.store_relaxed(pause - clamp(kPiece, 0, pause));
+      return;
+    }
+    const u64 small = small_ns_.load_relaxed();
+    if (small == 0) return small_ns_.store_relaxed(Env::populate_small(piece, kPiece) + 1);
+    if (Env::populate_huge(piece, kPiece) <= small / 2) return;
+    const std::size_t next = next_pause_.load_relaxed();
+    pause_.store_relaxed(next != 0 ? next : kFirstPause);
+    next_pause_.store_relaxed(kLongerPause * (next != 0 ? next : kFirstPause));
+  }
+
+  typename Env::template Atomic<u32> wish_;
+  typename Env::template Atomic<bool> tries_;
+  typename Env::template Atomic<u64> small_ns_;
+  typename Env::template Atomic<std::size_t> pause_, next_pause_;
+};
+
+}  // namespace freeway
