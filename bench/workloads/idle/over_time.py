@@ -83,9 +83,8 @@ def draw(days: list[Day], file: Path) -> None:
 def main() -> None:
     build = Path(sys.argv[1] if len(sys.argv) > 1 else BENCH.parent / "build/release").resolve()
     known = known_allocators(build)
-    print(
-        "| allocator | busy | 1.5 s after | 10 s after | the second time | pages of live blocks |\n|---|---|---|---|---|---|"
-    )
+    heads = ("allocator", "busy", "1.5 s after", "10 s after", "the second time", "pages of live blocks")
+    print(f"| {' | '.join(heads)} |\n" + "|---" * len(heads) + "|")
     days = []
     for name, addition, variables in LINEUP:
         allocator = known.get(name)

@@ -7,7 +7,7 @@
 //   start_s                monotonic time at which it began
 //   live_pages_kib         pages that the blocks lie on which stay, at the end
 //   end_kib                anonymous memory then, over that at the start
-// One operation is one malloc and one free. --threads (4), --slots (of each, 40000), --busy (seconds, 10), --quiet (10).
+// One operation is one malloc and one free. --threads (4), --slots (of each, 200000), --busy (seconds, 10), --quiet (10).
 #include <algorithm>
 #include <chrono>
 #include <deque>
@@ -85,7 +85,7 @@ class Worker {
 
 int main(int argc, char** argv) {
   const auto threads = static_cast<std::size_t>(bench::number_argument(argc, argv, "threads", 4));
-  const auto slots = static_cast<std::size_t>(bench::number_argument(argc, argv, "slots", 40'000));
+  const auto slots = static_cast<std::size_t>(bench::number_argument(argc, argv, "slots", 200'000));
   const auto busy = std::chrono::seconds(bench::number_argument(argc, argv, "busy", 10));
   const auto quiet = std::chrono::seconds(bench::number_argument(argc, argv, "quiet", 10));
   std::deque<Worker> workers;
