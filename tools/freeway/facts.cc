@@ -104,6 +104,7 @@ Fact huge_pages() {
   const std::string mode = modes.substr(open + 1, close - open - 1);
   if (mode == "always")
     return {"huge pages", mode, "small heaps do with small pages all the same"};
+  if (mode == "madvise") return {"huge pages", mode, "new memory behind a heap's first 256 MiB gets them if they come fast"};
   return {"huge pages", mode, {}};
 }
 
