@@ -15,7 +15,8 @@
 // Checked   tests/model/claimed_slabs_model.cc, tests/model/cpu_slabs_model.cc, tests/unit/magazines_test.cc, tests/stress
 //
 // Heap provides: Env, superblocks(), closed(), place_of(c, k, block) -> Place (descriptor 0 and a report if it is no block),
-// free_group(c, k, group, block), and, where words may be changed without atomic instructions, alone() and
+// free_group(c, k, group, block), is_far(address), is_foreign(slab, c, block), has_nodes(), is_away(slab, c, block),
+// settle_home(slab, c, d), and, where words may be changed without atomic instructions, alone() and
 // group_was_freed(c, k, group, block, old)
 #pragma once
 

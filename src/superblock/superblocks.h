@@ -277,13 +277,13 @@ class Superblocks {
   }
 
   // Trimming: takes superblocks one by one off the list that new ones do not go to, calls f(d) with each held, and lets
-  // it go to the other list; `most` of them, since two trims at once would pass them to and fro. `flip_lists` makes the
-  // lists change roles.
+  // it go to the other list; `most` of them, since two trims at once would pass them to and fro. Tombstones do not count:
+  // superblocks may lie under any number of them, and each is gone for good. `flip_lists` makes the lists change roles.
   template <class F>
   void each_listed(unsigned c, std::size_t most, F&& f) {
     for (unsigned node = 0; node < partial_.nodes(); ++node)
       for (; most > 0; --most) {
-        const u32 d = adopt_from(c, node, /*target=*/false);
+        const u32 d = adopt_from(c, node, /*target=*/false, /*tombstones=*/~0u);
         if (d == 0) break;
         f(d);
         let_go(d);
@@ -364,9 +364,10 @@ class Superblocks {
     return d;
   }
 
-  u32 adopt_from(unsigned c, unsigned node, bool target) {
+  // 0: the list is empty, or so many tombstones were met.
+  u32 adopt_from(unsigned c, unsigned node, bool target, unsigned tombstones = kTombstonesPerCall) {
     const SizeClass& k = backing_->size_class(c);
-    for (unsigned tombstones = 0; tombstones < kTombstonesPerCall;) {
+    while (tombstones > 0) {
       const u32 d = partial_.pop(c, node, target, links());
       if (d == 0) return 0;
       Env::step("superblock.popped");
@@ -378,7 +379,7 @@ class Superblocks {
           Env::fence_acquire();  // [A7] pairs with [R2]
           Env::step("superblock.tombstone");
           recycle(c, d);
-          ++tombstones;
+          --tombstones;
           break;
         }
         if (next.find == anchor::Find::kDropped) {  // its holder, or who frees one of its blocks, will list it

@@ -236,6 +236,25 @@ TEST(Trim, SaysHowMuchWasGivenBack) {
   EXPECT_EQ(freeway_trim(0), 0u) << "nothing is left to give back";
 }
 
+// Superblocks with a few live blocks are met wherever they are listed: here below many that were emptied since.
+TEST(Trim, GivesBackTheFreePagesBetweenLiveBlocks) {
+  if (!on_flagship()) GTEST_SKIP() << "the flagship purges superblocks in use";
+  static void* blocks[50000];
+  constexpr size_t kFewKept = 6400;  // of the first ones, every 64th stays
+  const auto is_kept = [](size_t i) { return i < kFewKept && i % 64 == 1; };
+  freeway_trim(0);
+  const size_t before = anonymous_rss();
+  for (void*& block : blocks) memset(block = hide(malloc(1000)), 1, 1000);
+  for (size_t i = 0; i < std::size(blocks); i += 2) free(blocks[i]);
+  for (size_t i = 1; i < std::size(blocks); i += 2)
+    if (!is_kept(i)) free(blocks[i]);
+  freeway_trim(0);
+  const size_t pages_kept = kFewKept / 64 + 1;
+  EXPECT_LE(anonymous_rss(), before + 2 * pages_kept * static_cast<size_t>(sysconf(_SC_PAGESIZE)) + kMiB);
+  for (size_t i = 1; i < kFewKept; i += 2)
+    if (is_kept(i)) free(blocks[i]);
+}
+
 // Frees 80 MB and trims all but `keep`. Returns how much of what was resident then stayed so, in percent.
 size_t percent_kept(size_t keep) {
   static void* blocks[40000];

@@ -17,7 +17,7 @@ namespace freeway::test {
 namespace {
 
 constexpr unsigned k16 = 1, k1024 = 20;  // classes of 16 and of 1024 bytes
-constexpr u64 kOverflowing = kMagazines[k16].big * 2;   // blocks that no magazine holds at once
+constexpr u64 kOverflowing = kMagazines[k16].big * 2;  // blocks that no magazine holds at once
 
 class MagazinesTest : public testing::Test {
  protected:

@@ -16,7 +16,23 @@
 namespace freeway::test {
 namespace {
 
-class SuperblocksTest : public SuperblocksFixture {};
+class SuperblocksTest : public SuperblocksFixture {
+ protected:
+  // Lists a superblock of class 1, and as many tombstones on top of it. Returns the superblock.
+  u32 bury_under(unsigned tombstones) {
+    std::vector<u32> held;
+    Blocks first;
+    for (unsigned i = 0; i <= tombstones; ++i) {
+      held.push_back(superblocks().hold(1));
+      first.push_back(take(held.back(), 1)[0]);
+    }
+    for (u32 d : held) superblocks().let_go(d);
+    for (unsigned i = tombstones; i > 0; --i) free(1, {first[i]});
+    EXPECT_EQ(backing().spans(), 1u);
+    EXPECT_EQ(listed(1), tombstones + 1);
+    return held[0];
+  }
+};
 
 TEST(DescriptorLayout, ADescriptorIsALineAndItsWords) {
   using D = Descriptor<TestEnv>;
@@ -178,21 +194,21 @@ TEST_F(SuperblocksTest, TheLastFreeOfAListedSuperblockLeavesATombstoneThatIsRecy
 }
 
 TEST_F(SuperblocksTest, AnAdopterWalksOverEightTombstonesInOneCall) {
-  std::vector<u32> held;
-  std::vector<void*> blocks;
-  for (int i = 0; i < 20; ++i) {
-    held.push_back(superblocks().hold(1));
-    blocks.push_back(take(held.back(), 1)[0]);
-  }
-  for (u32 d : held) superblocks().let_go(d);
-  for (int i = 19; i > 0; --i)
-    free(1, {blocks[static_cast<unsigned>(i)]});  // all but the first, which is at the bottom
-  EXPECT_EQ(backing().spans(), 1u);
+  const u32 d = bury_under(19);
   EXPECT_EQ(superblocks().adopt(1), 0u);
   EXPECT_EQ(listed(1), 12u);
   EXPECT_EQ(superblocks().adopt(1), 0u);
   EXPECT_EQ(listed(1), 4u);
-  EXPECT_EQ(superblocks().adopt(1), held[0]);
+  EXPECT_EQ(superblocks().adopt(1), d);
+}
+
+TEST_F(SuperblocksTest, TrimmingFindsASuperblockUnderAnyNumberOfTombstones) {
+  const u32 d = bury_under(1000);
+  superblocks().flip_lists();
+  std::vector<u32> met;
+  superblocks().each_listed(1, 1, [&](u32 found) { met.push_back(found); });
+  EXPECT_EQ(met, std::vector<u32>{d});
+  EXPECT_EQ(listed(1), 1u) << "the tombstones are gone";
 }
 
 // --- Held without its list -----------------------------------------------------------------------------------------
