@@ -2,7 +2,8 @@
 // size_classes.h: the flagship's size classes, computed at compile time.
 //
 // Classes step by 16 bytes up to 128 and then by a quarter of each power of two (so at most 25 %, on average 10 %, is
-// lost inside a block) up to 32 KiB. Class 0 is no class: "not small, not ours, null". A class also fixes its
+// lost inside a block) up to 32 KiB. From 1 KiB on there is one more behind each power of two, an eighth above it: for pages
+// and buffers with a header (decision 037). Class 0 is no class: "not small, not ours, null". A class also fixes its
 // superblock: one *span* of 64 KiB, 256 KiB or 1 MiB, aligned to its size, cut into blocks of one size from its start.
 // Since spans are aligned, a block is aligned to the largest power of two that divides its size: that is how
 // aligned_alloc finds its class.
@@ -19,7 +20,7 @@ constexpr std::size_t kFrameSize = std::size_t{1} << kFrameShift;  // 64 KiB: th
 
 constexpr std::size_t kMinBlock = 16;
 constexpr std::size_t kMaxSmall = 32 * kKiB;  // the largest block in a superblock, bytes
-constexpr unsigned kClassCount = 41;          // classes 1 .. 40, and 0
+constexpr unsigned kClassCount = 46;          // classes 1 .. 45, and 0
 constexpr unsigned kMaxWords = 64;            // words of one bit a block in a superblock, at most
 
 struct SizeClass {
@@ -55,9 +56,12 @@ namespace size_classes_detail {
 
 constexpr u32 size_of_class(unsigned c) {
   if (c <= 8) return c * 16;
-  unsigned group = (c - 9) / 4;  // 0: 160 .. 256, 1: 320 .. 512, …
-  unsigned step = (c - 9) % 4 + 1;
-  return (128u << group) + step * (32u << group);
+  if (c <= 20) {
+    unsigned group = (c - 9) / 4;  // 0: 160 .. 256, 1: 320 .. 512, 2: 640 .. 1024
+    return (128u << group) + ((c - 9) % 4 + 1) * (32u << group);
+  }
+  unsigned group = (c - 21) / 5, step = (c - 21) % 5;  // 0: 1152, 1280, 1536, 1792, 2048, 1: 2304, 2560, …
+  return (1024u << group) + (step == 0 ? 1 : 2 * step) * (128u << group);
 }
 
 constexpr SizeClass make_class(unsigned c) {
@@ -87,8 +91,9 @@ static_assert(kSizeClasses[kClassCount - 1].size == kMaxSmall);
 constexpr unsigned class_of_size(std::size_t bytes) {
   if (bytes <= 128) return bytes == 0 ? 1 : static_cast<unsigned>((bytes + 15) / 16);
   unsigned log = log2_floor(bytes - 1);  // bytes in (2^log, 2^(log+1)]
-  unsigned quarter = static_cast<unsigned>((bytes - 1) >> (log - 2)) & 3;
-  return 9 + (log - 7) * 4 + quarter;
+  unsigned eighth = static_cast<unsigned>((bytes - 1) >> (log - 3)) & 7;
+  if (log < 10) return 9 + (log - 7) * 4 + eighth / 2;
+  return 21 + (log - 10) * 5 + (eighth == 0 ? 0 : eighth / 2 + 1);
 }
 
 // The smallest class whose blocks hold `bytes` and are aligned to `alignment` (a power of two); 0 if no class does.

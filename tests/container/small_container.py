@@ -3,19 +3,17 @@
 the kernel kills it; under Freeway with FREEWAY_LIMIT=,90% it ends well, and without a limit it is killed as well.
 Usage: small_container.py PROGRAM. The library is $FREEWAY_LIB."""
 
-import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from container_runs import ASKED, MEMORY, Run, all_runs
+
 GROUPS = Path("/sys/fs/cgroup")
 SKIPPED = 77
-MEMORY = 128 << 20
-ASKED = "768"  # MiB, by the program
 
 
 def own_group() -> Path | str:
@@ -42,6 +40,7 @@ def parent_with_memory(group: Path) -> Path | str:
 
 @contextmanager
 def container(parent: Path) -> Iterator[Path]:
+    """A group of our own in `parent`, with little memory."""
     group = parent / f"freeway-test-{os.getpid()}"
     group.mkdir()
     try:
@@ -53,50 +52,36 @@ def container(parent: Path) -> Iterator[Path]:
         group.rmdir()
 
 
-def run_in(group: Path, program: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+def fault_in(group: Path, program: str, run: Run) -> str:
+    """Runs the program in the group; what is wrong with its end."""
+
     def enter() -> None:
         (group / "cgroup.procs").write_text("0")
 
-    return subprocess.run(
+    done = subprocess.run(
         [program, ASKED],
-        env={**os.environ, **environment},
+        env={**os.environ, **run.environment},
         preexec_fn=enter,
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
-
-
-def peers() -> dict[str, str]:
-    """The libraries of other allocators, by name."""
-    manifest = Path(os.environ["FREEWAY_SOURCE_DIR"]) / "build" / "peers" / "manifest.json"
-    if not manifest.exists():
-        return {}
-    found = {each["name"]: each["library"] for each in json.loads(manifest.read_text())}
-    return {name: library for name, library in found.items() if library and Path(library).exists()}
+    end = f"signal {-done.returncode}" if done.returncode < 0 else f"exit {done.returncode}"
+    print(f"{run.name}: {end}: {done.stdout.strip()}")
+    return run.fault(end, done.stdout + done.stderr)
 
 
 def main() -> int:
-    program, library = sys.argv[1], os.environ["FREEWAY_LIB"]
+    """Runs all; the exit status."""
     group = own_group()
     parent = parent_with_memory(group) if isinstance(group, Path) else group
     if isinstance(parent, str):
         print(f"skipped: {parent}")
         return SKIPPED
-    faults = []
     with container(parent) as small:
-        others = {"the C library": "", **peers(), "Freeway without a limit": library}
-        for name, preloaded in others.items():
-            run = run_in(small, program, {"LD_PRELOAD": preloaded, "FREEWAY_LIMIT": ""})
-            print(f"{name}: {'killed' if run.returncode == -signal.SIGKILL else f'exit {run.returncode}'}")
-            if name in ("the C library", "Freeway without a limit") and run.returncode != -signal.SIGKILL:
-                faults.append(f"{name}: was not killed: {run.returncode} {run.stdout}{run.stderr}")
-        for limit in (",90%", "60%,90%"):
-            run = run_in(small, program, {"LD_PRELOAD": library, "FREEWAY_LIMIT": limit})
-            print(f"Freeway, FREEWAY_LIMIT={limit}: exit {run.returncode}: {run.stdout.strip()}")
-            if run.returncode != 0 or "refused 0 times" in run.stdout:
-                faults.append(f"FREEWAY_LIMIT={limit}: {run.returncode} {run.stdout}{run.stderr}")
+        found = [fault_in(small, sys.argv[1], run) for run in all_runs(os.environ["FREEWAY_LIB"])]
+    faults = [fault for fault in found if fault]
     print(*faults, sep="\n")
     return 1 if faults else 0
 
