@@ -158,12 +158,12 @@ class Births {
     return true;
   }
 
+  typename Env::template Atomic<Byte*> leaves_[kLeaves];  // first: see Substrate
   uptr arena_ = 0;
   uptr place_ = 0;
   std::size_t bytes_ = 0;
   CommittedRange<Env> ranges_[birth::kMostShift - birth::kLeastShift + 1];
   typename Env::template Atomic<std::size_t> leaves_made_;
-  typename Env::template Atomic<Byte*> leaves_[kLeaves];
   mutable Byte no_byte_;
 };
 

@@ -107,8 +107,8 @@ class ClaimedSlabs {
     typename Env::template Atomic<u64> busy;
     typename Env::template Atomic<Slab*> slab;
   };
-  typename Env::template Atomic<u32> count_;
   Holder holders_[kSlabs];
+  typename Env::template Atomic<u32> count_;
 };
 
 }  // namespace freeway

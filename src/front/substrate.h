@@ -67,8 +67,9 @@ class Substrate {  // all zero until start()
   std::size_t span_bytes() const { return span_frames_.load_relaxed() * kFrameSize; }
 
  private:
-  Frames<Machine> frames_;
+  // In the order in which a small program touches the fewest pages: what all use lies between large tables.
   PageMap<Machine> map_;
+  Frames<Machine> frames_;
   Metadata<Machine> metadata_;
   LargeBlocks<Machine> large_;
   Options options_;

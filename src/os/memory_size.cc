@@ -11,17 +11,6 @@
 namespace freeway {
 namespace {
 
-// A decimal number; where it ends, or null.
-const char* parse_decimal(const char* text, u64* value) {
-  if (*text < '0' || *text > '9') return nullptr;
-  u64 number = 0;
-  for (; *text >= '0' && *text <= '9'; ++text)
-    if (__builtin_mul_overflow(number, 10, &number) || __builtin_add_overflow(number, static_cast<u64>(*text - '0'), &number))
-      return nullptr;
-  *value = number;
-  return text;
-}
-
 // The power of 1024 that the letter means; 0: none.
 unsigned shift_of(char letter) {
   constexpr char kLetters[] = "kmgt";
@@ -31,6 +20,16 @@ unsigned shift_of(char letter) {
 }
 
 }  // namespace
+
+const char* parse_decimal(const char* text, u64* value) {
+  if (*text < '0' || *text > '9') return nullptr;
+  u64 number = 0;
+  for (; *text >= '0' && *text <= '9'; ++text)
+    if (__builtin_mul_overflow(number, 10, &number) || __builtin_add_overflow(number, static_cast<u64>(*text - '0'), &number))
+      return nullptr;
+  *value = number;
+  return text;
+}
 
 const char* parse_memory_size(const char* text, u64 (*whole)(), u64* bytes) {
   u64 number = 0;

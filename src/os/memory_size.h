@@ -6,6 +6,9 @@
 
 namespace freeway {
 
+// Reads a decimal number at `text`; where it ends, or null if there is none or it does not fit.
+const char* parse_decimal(const char* text, u64* value);
+
 // Reads an amount at `text`: a decimal number of bytes, or with k, m, g or t behind it of KiB … TiB (either case); or with %
 // that part, 0 to 100, of what whole() answers. Where it ends; null if there is none, or it does not fit.
 const char* parse_memory_size(const char* text, u64 (*whole)(), u64* bytes);

@@ -33,7 +33,7 @@ constexpr Description kDescriptions[] = {
     {"PREFAULT", "BYTES", "so much memory is made resident at start and stays, free or not: 64m, 1g (0)"},
     {"PURGE", "default|never", "never: nothing is given back to the kernel but by malloc_trim (default)"},
     {"HUGE", "default|never|always",
-     "huge pages for blocks; default: as the system, and where it leaves it to us, for new memory if they come fast (default)"},
+     "huge pages for blocks; default: the system's choice, or where they come fast (default)"},
     {"GUARD_LARGE", "0|1", "1: large blocks (over 32 KiB) end with an inaccessible page, where overflows fault (0)"},
     {"BACKGROUND", "0|1", "1: a thread of its own gives memory back while the program does nothing (0)"},
     {"STATS", "0|1|json:PATH|text:PATH", "at exit, what each layer did, on fd 2 or in PATH; %p there: process id (0)"},
@@ -168,26 +168,11 @@ void complain_of_option(const char* name, const char* text, const char* values) 
       .text("); the default is used").write();
 }
 
-namespace {
-
-// Reads a decimal number at `text`; where it ends, or null if there is none or it does not fit.
-const char* parse_number(const char* text, u64* value) {
-  if (*text < '0' || *text > '9') return nullptr;
-  u64 number = 0;
-  for (; *text >= '0' && *text <= '9'; ++text)
-    if (__builtin_mul_overflow(number, 10, &number) || __builtin_add_overflow(number, static_cast<u64>(*text - '0'), &number))
-      return nullptr;
-  *value = number;
-  return text;
-}
-
-}  // namespace
-
 bool parse_option(const char* values, const char* text, u64* value) {
   u64 lowest = 0, highest = 0, number = 0;
-  if (const char* dots = parse_number(values, &lowest); dots != nullptr && dots[0] == '.' && dots[1] == '.') {
-    parse_number(dots + 2, &highest);
-    const char* end = parse_number(text, &number);
+  if (const char* dots = parse_decimal(values, &lowest); dots != nullptr && dots[0] == '.' && dots[1] == '.') {
+    parse_decimal(dots + 2, &highest);
+    const char* end = parse_decimal(text, &number);
     if (end == nullptr || *end != 0 || number < lowest || number > highest) return false;
     *value = number;
     return true;

@@ -166,13 +166,13 @@ class PageMap {
     if (limits_ != nullptr) limits_->uncharge(kLeafBytes / kFrameSize);
   }
 
+  typename Env::template Atomic<Entry*> root_[kRoots];  // first: see Substrate
   uptr primary_ = 0;
   std::size_t frames_ = 0;
   ClassByte* classes_ = nullptr;
   Entry* infos_ = nullptr;
   Limits<Env>* limits_ = nullptr;
   typename Env::template Atomic<std::size_t> leaves_;
-  typename Env::template Atomic<Entry*> root_[kRoots];
 };
 
 }  // namespace freeway

@@ -57,7 +57,7 @@ void Heap::drain_own() {
 }
 
 // Gives back pages under free blocks of the class's superblocks that were listed when lists were flipped last, until that is
-// all or the effort is spent: what is given back, and something for each look. Whether it is all.
+// all or the effort is spent: what is given back, and something for each look. False if the effort ended it.
 bool Heap::purge_class(unsigned c, std::size_t& effort) {
   constexpr std::size_t kLook = kFrameSize / 2;  // bytes that are given back in about the same time
   PurgePolicy<Machine>& policy = substrate_->frames().policy();
@@ -72,7 +72,7 @@ bool Heap::purge_class(unsigned c, std::size_t& effort) {
       effort -= clamp(bytes + kLook, 0, effort);
     });
   }
-  return !more;
+  return !more || effort > 0;
 }
 
 void Heap::purge_superblocks() {

@@ -200,31 +200,31 @@ class Heap {  // all zero until start(): it takes no room in the file
   template <class F>
   void beside_program(F&& f);
 
+  // In the order in which a small program touches the fewest pages, as in Substrate.
+  Births<Machine> births_;
   Substrate* substrate_ = nullptr;
   Backing backing_;
-  Superblocks<Machine, Backing> superblocks_;
-  Births<Machine> births_;
   Once<Machine> births_place_, nodes_;
   Atomic<bool> no_births_;
-  Magazines<Heap> magazines_;
-  Scattered<Heap> scattered_;
-  Quarantine<Heap> quarantine_;
-  ClaimedSlabs<Machine> claimed_;
-  OwnedSlabs<Machine> owned_;
-  CpuSlabs<Machine> cpu_slabs_;
-
   // kUndecided, then the mode, for good, when the environment can be read.
   Once<Machine> mode_;
   const char* why_claimed_ = nullptr;  // said by whoever found that the mode must be kClaimed
   Random<Machine> random_;
   Atomic<u32> next_part_;  // of trim_part
-  u32 ids_ = 0;  // CPU numbers and concurrency ids are below it
+  u32 ids_ = 0;            // CPU numbers and concurrency ids are below it
   Atomic<u32> slabs_made_;
-  Atomic<u64> slabs_bytes_;  // of all of them: early ones may be longer than later ones
-  Atomic<bool> is_prepared_;         // slabs get their memory at once, since something was asked to be ready
-  Atomic<u32> prefaulted_;           // whether somebody does, or has done, what FREEWAY_PREFAULT asks for
+  Atomic<u64> slabs_bytes_;   // of all of them: early ones may be longer than later ones
+  Atomic<bool> is_prepared_;  // slabs get their memory at once, since something was asked to be ready
+  Atomic<u32> prefaulted_;    // whether somebody does, or has done, what FREEWAY_PREFAULT asks for
   Atomic<u64> null_slab_[kSlabHeadWords];
   Atomic<u64> zeros_[3];
+  Magazines<Heap> magazines_;
+  Scattered<Heap> scattered_;
+  Quarantine<Heap> quarantine_;
+  Superblocks<Machine, Backing> superblocks_;
+  OwnedSlabs<Machine> owned_;
+  ClaimedSlabs<Machine> claimed_;
+  CpuSlabs<Machine> cpu_slabs_;
 };
 
 extern FREEWAY_HIDDEN constinit Front<Heap> process_heap;

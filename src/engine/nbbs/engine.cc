@@ -231,7 +231,8 @@ void Engine::purge(Region& region, Node n) {
   const std::size_t bytes = bytes_of(settings_, n);
   if (region.tree().take_node(n)) {
     const uptr address = region.base() + offset_of(settings_, n);
-    if (Machine::resident(address, bytes) != 0) Machine::purge(address, bytes);
+    const std::size_t backed = Machine::resident(address, bytes);
+    if (backed != 0 && Machine::purge(address, bytes)) substrate_->frames().policy().on_purge_bytes(backed);
     unsigned free_level;
     region.give(n, &free_level);
     return;
