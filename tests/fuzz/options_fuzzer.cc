@@ -27,7 +27,8 @@ const char* const kFuzzerSubject = "environment";
 
 namespace {
 
-constexpr const char* kNames[] = {"RSEQ", "ON_ERROR", "HARDEN", "STATS", "VERBOSE", "HELP", "DEEPBIND", "QUARANTINE", "FILL"};
+constexpr const char* kNames[] = {"RSEQ", "ON_ERROR", "HARDEN", "STATS", "VERBOSE", "HELP", "DEEPBIND", "QUARANTINE", "FILL",
+                                  "GUARD", "GUARD_LARGE"};
 
 // fd 2 as a file in memory, while one of these lives.
 class CapturedErrors {
@@ -141,6 +142,12 @@ void try_library_options(const std::vector<std::string>& variables) {
     ++wrong;
     return otherwise;
   };
+  const auto number = [&](const char* name, const char* range, u64 otherwise) {
+    const std::string value = value_of(variables, name);
+    const long long read = value.empty() ? -1 : reading(range, value);
+    wrong += !value.empty() && read < 0;
+    return read < 0 ? otherwise : static_cast<u64>(read);
+  };
   CapturedErrors errors;
   const Options options = read_options(true);
   const std::string text = errors.text();
@@ -157,10 +164,9 @@ void try_library_options(const std::vector<std::string>& variables) {
     expect(options.harden == 2, "HARDEN=2");
   else
     expect(options.harden == choice("HARDEN", "0", "1", false), "HARDEN");
-  const std::string quarantine = value_of(variables, "QUARANTINE");
-  u64 bytes = 65536;
-  if (!quarantine.empty() && !parse_option("0..1048576", quarantine.c_str(), &bytes)) ++wrong;
-  expect(options.quarantine == bytes, "QUARANTINE");
+  expect(options.quarantine == number("QUARANTINE", "0..1048576", 65536), "QUARANTINE");
+  expect(options.guard == number("GUARD", "0..1000000000", 0), "GUARD");
+  expect(options.guard_large == choice("GUARD_LARGE", "0", "1", false), "GUARD_LARGE");
   const bool fill = choice("FILL", "0", "1", false);
   expect(options.fill == (fill && options.harden != 0), "FILL");
   expect(options.keep_deepbind == choice("DEEPBIND", "0", "1", false), "DEEPBIND");

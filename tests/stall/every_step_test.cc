@@ -154,7 +154,8 @@ void start_thread(pthread_t* thread, void* (*life)(void*), void* argument) {
   pthread_attr_t attributes;
   ::pthread_attr_init(&attributes);
   ::pthread_attr_setstacksize(&attributes, 256 << 10);
-  require(::pthread_create(thread, &attributes, life, argument) == 0, "no thread");
+  const int error = ::pthread_create(thread, &attributes, life, argument);
+  require(error == 0, "no thread", error);
 }
 
 // Starts the visitor and waits until it has stopped; false: it has ended.

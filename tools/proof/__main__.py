@@ -23,17 +23,19 @@ def main() -> int:
     runs = commands.add_parser("run", help="run everything; exit status 1 if a test failed")
     runs.add_argument("--jobs", type=int, default=os.cpu_count(), help="tests at a time (default: the number of CPUs)")
     runs.add_argument("--only", choices=steps.STEPS, action="append", help="only this step; may be given several times")
+    runs.add_argument("--again", action="store_true", help="only the tests that failed when the step was run last")
     commands.add_parser("page", help=f"print the page of what was run last ({OUTPUT})")
     commands.add_parser("keep", help=f"what was run last becomes {KEPT}, and its page {PAGE}")
     commands.add_parser("check", help=f"exit status 1 if {PAGE} is not what {KEPT} says")
     arguments = parser.parse_args()
 
     if arguments.command == "run":
-        done = [steps.run(Path.cwd(), OUTPUT, arguments.jobs, which) for which in arguments.only or steps.STEPS]
+        run = steps.run_again if arguments.again else steps.run
+        done = [run(Path.cwd(), OUTPUT, arguments.jobs, which) for which in arguments.only or steps.STEPS]
         path = OUTPUT / "proof.md"
         path.write_text(page.render(steps.collect(OUTPUT)))
-        failed = [name for run in done for name in run.failed]
-        print(f"{path}: {sum(run.seconds for run in done) / 60:.0f} minutes, {len(failed)} tests failed")
+        failed = [name for each in done for name in each.failed]
+        print(f"{path}: {sum(each.seconds for each in done) / 60:.0f} minutes, {len(failed)} tests failed")
         return 1 if failed else 0
     if arguments.command == "page":
         print(page.render(steps.collect(OUTPUT)), end="")

@@ -68,6 +68,19 @@ class Run:
         """Names of the tests that failed."""
         return [name for step in self.steps for name in step.failed]
 
+    def with_again(self, again: Run) -> Run:
+        """The same run of one step after its failed tests were run again, which is `again`."""
+        (before,), (now,) = self.steps, again.steps
+        step = Step(
+            before.name,
+            round(before.seconds + now.seconds, 1),
+            before.passed + now.passed,
+            before.skipped + now.skipped,
+            now.failed,
+        )
+        kept = [figure for figure in self.figures if figure.test not in before.failed]
+        return Run(self.begun, self.machine, [step], kept + again.figures)
+
     def save(self, path: Path) -> None:
         """Writes the run as JSON, a figure a line (Figure's fields), so that two runs can be compared as text."""
         head = {"begun": self.begun, "machine": self.machine, "steps": [asdict(step) for step in self.steps]}

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -33,9 +35,26 @@ def machine() -> str:
 
 def run(root: Path, output: Path, jobs: int, which: str) -> Run:
     """Runs one step; its figures and ctest's results are left in `output`, and all of it as `<which>.json`."""
+    done = _ctest(root, output, jobs, which, which)
+    done.save(output / f"{which}.json")
+    return done
+
+
+def run_again(root: Path, output: Path, jobs: int, which: str) -> Run:
+    """Runs those tests of a step that failed when it was run last; what they say now replaces what they said."""
+    before = Run.load(output / f"{which}.json")
+    if not before.failed:
+        return before
+    done = before.with_again(_ctest(root, output, jobs, which, f"{which}-again", before.failed))
+    done.save(output / f"{which}.json")
+    return done
+
+
+def _ctest(root: Path, output: Path, jobs: int, which: str, stem: str, only: Sequence[str] = ()) -> Run:
+    """Calls ctest for a step, or for some of its tests; what it leaves in `output` is called `stem`."""
     output.mkdir(parents=True, exist_ok=True)
     name, build, arguments = STEPS[which]
-    figures, junit = output / f"{which}.jsonl", output / f"{which}.xml"
+    figures, junit = output / f"{stem}.jsonl", output / f"{stem}.xml"
     for old in (figures, junit):
         old.unlink(missing_ok=True)
     begun = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
@@ -43,15 +62,15 @@ def run(root: Path, output: Path, jobs: int, which: str) -> Run:
     start = time.monotonic()
     command = ["ctest", "--test-dir", f"build/{build}", "--output-on-failure", "--no-tests=error", "-j", str(jobs)]
     command += ["--output-junit", str(junit.resolve()), *arguments]
+    if only:
+        command += ["-R", f"^({'|'.join(map(re.escape, only))})$"]
     environment = os.environ | {"FREEWAY_PROOF_FILE": str(figures.resolve())}
     status = subprocess.run(command, check=False, cwd=root, env=environment)  # the results say what failed
     step = Step(name, round(time.monotonic() - start, 1))
     if not junit.exists():
         sys.exit(f"tools.proof: ctest in build/{build} left no results (exit status {status.returncode})")
     read_junit(junit, step)
-    done = Run(begun, machine(), [step], read_figures(figures))
-    done.save(output / f"{which}.json")
-    return done
+    return Run(begun, machine(), [step], read_figures(figures))
 
 
 def collect(output: Path) -> Run:

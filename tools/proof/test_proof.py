@@ -128,6 +128,15 @@ def test_steps_run_apart_make_one_page(tmp_path: Path) -> None:
     assert run.seconds == 180.0
 
 
+def test_what_is_run_again_replaces_what_failed() -> None:
+    before = made_up(figure("forks", "fork", "forks", 1, "bad"), figure("forks", "fork", "forks", 5, "good"))
+    again = Run("later", "a machine", [Step("tests", 10.0, 1)], [figure("forks", "fork", "forks", 2, "bad")])
+    run = before.with_again(again)
+    assert run.failed == []
+    assert [(step.passed, step.skipped, step.seconds) for step in run.steps] == [(8, ["s"], 100.0)]
+    assert [(f.test, f.value) for f in run.figures] == [("good", 5), ("bad", 2)]
+
+
 def test_nothing_run_is_said(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="nothing was run yet"):
         steps.collect(tmp_path)
