@@ -15,6 +15,7 @@
 
 #include "front/engine_options.h"
 #include "fuzzer.h"
+#include "os/memory_size.h"
 #include "os/options.h"
 
 extern "C" {
@@ -28,7 +29,7 @@ const char* const kFuzzerSubject = "environment";
 namespace {
 
 constexpr const char* kNames[] = {"RSEQ", "ON_ERROR", "HARDEN", "STATS", "VERBOSE", "HELP", "DEEPBIND", "QUARANTINE", "FILL",
-                                  "GUARD", "GUARD_LARGE"};
+                                  "GUARD", "GUARD_LARGE", "LIMIT", "PREFAULT", "PURGE", "HUGE", "BACKGROUND"};
 
 // fd 2 as a file in memory, while one of these lives.
 class CapturedErrors {
@@ -167,6 +168,22 @@ void try_library_options(const std::vector<std::string>& variables) {
   expect(options.quarantine == number("QUARANTINE", "0..1048576", 65536), "QUARANTINE");
   expect(options.guard == number("GUARD", "0..1000000000", 0), "GUARD");
   expect(options.guard_large == choice("GUARD_LARGE", "0", "1", false), "GUARD_LARGE");
+  MemoryLimits limits;
+  const std::string limit = value_of(variables, "LIMIT");
+  wrong += !limit.empty() && !parse_memory_limits(limit.c_str(), process_memory, &limits);
+  expect(options.soft_limit == limits.soft && options.hard_limit == limits.hard, "LIMIT");
+  u64 prefault = 0;
+  const std::string ready = value_of(variables, "PREFAULT");
+  const char* const end = parse_memory_size(ready.c_str(), process_memory, &prefault);
+  const bool is_size = end != nullptr && *end == 0;
+  wrong += !ready.empty() && !is_size;
+  expect(options.prefault == (is_size ? prefault : 0), "PREFAULT");
+  expect(options.never_purge == choice("PURGE", "default", "never", false), "PURGE");
+  if (value_of(variables, "HUGE") == "always")
+    expect(options.huge == 2, "HUGE=always");
+  else
+    expect(options.huge == choice("HUGE", "default", "never", false), "HUGE");
+  expect(options.background == choice("BACKGROUND", "0", "1", false), "BACKGROUND");
   const bool fill = choice("FILL", "0", "1", false);
   expect(options.fill == (fill && options.harden != 0), "FILL");
   expect(options.keep_deepbind == choice("DEEPBIND", "0", "1", false), "DEEPBIND");
