@@ -232,8 +232,12 @@ void refuse(long call, uint32_t from_bytes, uint32_t error) {
     ::_exit(kNotReached);
 }
 
-void trim_once(Visitor&) { trim_heap(); }
 void use_a_slab(Visitor& self) { self.paths->run(Paths::kSmall); }
+// What is taken out is the slab of the number that the thread has, too, which nobody may have had before.
+void use_a_slab_and_trim(Visitor& self) {
+  use_a_slab(self);
+  trim_heap();
+}
 
 constexpr size_t kMostKeepers = 600;
 Visitor keepers[kMostKeepers];
@@ -289,7 +293,7 @@ void most(std::atomic<uint64_t>& figure, uint64_t seen) {
   if (plan.surroundings == kNoMunmap) refuse(SYS_munmap, 64 << 20, ENOMEM);
   if (plan.surroundings == kNoMmap) refuse(SYS_mmap, 1 << 20, ENOMEM);
   if (plan.surroundings == kDrained || plan.surroundings == kLeftBehind || plan.surroundings == kCramped)
-    park_keepers(sites, "drain.taken_out", trim_once);
+    park_keepers(sites, "drain.taken_out", use_a_slab_and_trim);
   if (plan.surroundings == kOwned || plan.surroundings == kCramped) park_keepers(sites, "heap.owned", use_a_slab);
   if (plan.surroundings == kCramped) park_keepers(sites, "heap.claimed", use_a_slab);
   if (plan.surroundings == kLeftBehind) {
