@@ -47,6 +47,7 @@ class Step:
     passed: int = 0
     skipped: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
+    again: list[str] = field(default_factory=list)  # failed at first, and were run again
 
 
 @dataclass
@@ -77,6 +78,7 @@ class Run:
             before.passed + now.passed,
             before.skipped + now.skipped,
             now.failed,
+            sorted({*before.again, *before.failed}),
         )
         kept = [figure for figure in self.figures if figure.test not in before.failed]
         return Run(self.begun, self.machine, [step], kept + again.figures)

@@ -42,6 +42,8 @@ def run(root: Path, output: Path, jobs: int, which: str) -> Run:
 
 def run_again(root: Path, output: Path, jobs: int, which: str) -> Run:
     """Runs those tests of a step that failed when it was run last; what they say now replaces what they said."""
+    if not (output / f"{which}.json").exists():
+        sys.exit(f"tools.proof: {which} was not run yet ({output})")
     before = Run.load(output / f"{which}.json")
     if not before.failed:
         return before
