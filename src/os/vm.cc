@@ -21,6 +21,7 @@ namespace {
 constexpr u64 kReadOnly = 1;                        // PROT_READ
 constexpr u64 kReadWrite = 1 | 2;                   // PROT_READ | PROT_WRITE
 constexpr u64 kPrivateAnonymous = 0x02 | 0x20;      // MAP_PRIVATE | MAP_ANONYMOUS
+constexpr u64 kFixed = 0x10;                        // MAP_FIXED
 constexpr u64 kNoReserve = 0x4000;                  // MAP_NORESERVE
 constexpr u64 kDontNeed = 4;                        // MADV_DONTNEED
 constexpr u64 kHugePage = 14;                       // MADV_HUGEPAGE
@@ -380,10 +381,15 @@ bool move(uptr from, std::size_t old_bytes, uptr to, std::size_t new_bytes) {
 
 bool move_out(uptr from, std::size_t bytes, uptr to) {
   // Moving pages out of a locked mapping would unlock all of it. A locked page is refused to be called cold.
-  if (raw_syscall(SYS_madvise, from, page_size(), kCold) == 0)
-    return move_as(kMoveTo | kLeaveSource, from, bytes, to, bytes);
-  release(to, bytes);
-  return false;
+  if (raw_syscall(SYS_madvise, from, page_size(), kCold) != 0) {
+    release(to, bytes);
+    return false;
+  }
+  if (!move_as(kMoveTo | kLeaveSource, from, bytes, to, bytes)) return false;
+  // qemu's emulation of processes takes what was left for unmapped, and looks at a buffer before at the file.
+  if (raw_syscall(SYS_write, ~u64{0}, from, 1) == -EFAULT)
+    raw_syscall(SYS_mmap, from, bytes, kReadWrite, kPrivateAnonymous | kNoReserve | kFixed, ~u64{0}, 0);
+  return true;
 }
 
 bool resize(uptr address, std::size_t old_bytes, std::size_t new_bytes) {

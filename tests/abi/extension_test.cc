@@ -255,6 +255,17 @@ TEST(Trim, GivesBackTheFreePagesBetweenLiveBlocks) {
     if (is_kept(i)) free(blocks[i]);
 }
 
+// Taking caches apart leaves them to be used: in every mode of the heap, as often as one likes.
+TEST(Trim, CachesAreUsedAfterIt) {
+  free(hide(malloc(64)));
+  if (stats_now().cached == 0) GTEST_SKIP() << "no caches: an engine without, or FREEWAY_HARDEN=2";
+  for (int round = 0; round < 100; ++round) {  // more than there are slabs
+    freeway_trim(0);
+    free(hide(malloc(64)));
+    ASSERT_GT(stats_now().cached, 0u) << "round " << round;
+  }
+}
+
 // Frees 80 MB and trims all but `keep`. Returns how much of what was resident then stayed so, in percent.
 size_t percent_kept(size_t keep) {
   static void* blocks[40000];

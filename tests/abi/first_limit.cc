@@ -27,7 +27,8 @@ constexpr size_t kFilled = 1000;  // small for each engine
 
 void limit_to(rlim_t bytes) {
   const rlimit limit = {bytes, RLIM_INFINITY};
-  if (setrlimit(RLIMIT_AS, &limit) != 0) _exit(77);
+  rlimit kept;  // emulators of processes keep none
+  if (setrlimit(RLIMIT_AS, &limit) != 0 || getrlimit(RLIMIT_AS, &kept) != 0 || kept.rlim_cur != bytes) _exit(77);
 }
 
 struct Link {

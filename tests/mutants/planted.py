@@ -18,12 +18,19 @@ class Killer:
     environment: tuple[str, ...] = ()
 
 
-def handler_at_every_instruction(case: str, of_symbols: str, rseq: bool = True) -> Killer:
+OWNING = ("FREEWAY_RSEQ=0",)
+# Each call claims a slab: hardened heaps have no slabs that stay a thread's.
+CLAIMING = ("FREEWAY_RSEQ=0", "FREEWAY_HARDEN=1")
+
+
+def handler_at_every_instruction(
+    case: str, of_symbols: str, environment: tuple[str, ...] = ("FREEWAY_RSEQ=1",)
+) -> Killer:
     """Of the symbols whose names contain `of_symbols`: seconds, not minutes."""
     return Killer(
         "tests/signal/signal_every_instruction_test",
         ("--only", case, "--seconds", "60"),
-        (f"FREEWAY_RSEQ={int(rseq)}", f"FREEWAY_TOUR_ONLY={of_symbols}"),
+        (*environment, f"FREEWAY_TOUR_ONLY={of_symbols}"),
     )
 
 
@@ -183,14 +190,14 @@ MUTANTS = (
         "engine/freeway/drain.cc",
         "    claimed_.release(n);\n",
         "",
-        handler_at_every_instruction("handler_allocates", "drain", rseq=False),
+        Killer("tests/abi/abi_extension", ("--gtest_filter=Trim.*",), CLAIMING),
     ),
     Mutant(
         "claim: load and store, no CAS",
         "cache/claimed_slabs.h",
         "return holders_[n].busy.cas_acquire(seen, who.self);  // [A1] pairs with [R1]",
         "holders_[n].busy.store_relaxed(who.self);\n    return true;",
-        Killer("tests/stall/stall_park_test", ("--seconds", "20"), ("FREEWAY_RSEQ=0",)),
+        Killer("tests/stall/stall_park_test", ("--seconds", "20"), CLAIMING),
     ),
     Mutant(
         "start: who comes second publishes his arena over the first one's",
@@ -296,7 +303,7 @@ MUTANTS = (
         "cache/owned_slabs.h",
         "FREEWAY_UNLIKELY(own.inside.load_relaxed() != 0)) return nullptr;",
         "false) return nullptr;",
-        handler_at_every_instruction("handler_allocates", "freeway_malloc_slow", rseq=False),
+        handler_at_every_instruction("handler_allocates", "freeway_malloc_slow", OWNING),
     ),
     Mutant(
         "births: the tag is set before the block is the caller's",
