@@ -64,6 +64,8 @@ class ClaimedSlabs {
   // How many of them are used; more threads than that share, or do without.
   void init(unsigned count) { count_.store_relaxed(static_cast<u32>(clamp(count, 1, kSlabs))); }
 
+  unsigned count() const { return count_.load_relaxed(); }
+
   // The number of a slab that is now the caller's, or kSlabs. `hash`: where to begin.
   unsigned claim(u64 hash, const process::Claimant& who) {
     const u32 count = count_.load_relaxed();

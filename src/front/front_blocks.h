@@ -107,6 +107,7 @@ void* Front<E>::large_once(std::size_t bytes, std::size_t alignment, bool* zero)
 template <Engine E>
 void* Front<E>::large(std::size_t bytes, std::size_t alignment, bool* zero) {
   if (void* block = large_once(bytes, alignment, zero)) return block;
+  if (bytes > kMaxFrames * kFrameSize) return nullptr;  // whatever else is free
   scavenge();
   return large_once(bytes, alignment, zero);
 }
@@ -251,7 +252,7 @@ void* Front<E>::move_block(void* block, std::size_t old_bytes, std::size_t bytes
   const std::size_t kept = bytes < old_bytes ? bytes : old_bytes;
   const auto from = reinterpret_cast<uptr>(block);
   if (kept >= Large::kLiftFrames * kFrameSize && from % kFrameSize == 0)  // its pages could not be moved
-    Large::carry(from, reinterpret_cast<uptr>(other), kept);
+    substrate_.large().carry(from, reinterpret_cast<uptr>(other), kept);
   else
     memcpy(other, block, kept);
   release(block, caller);
@@ -294,7 +295,7 @@ int Front<E>::set_limit(std::size_t soft, std::size_t hard) {
   const auto is_limit = [](std::size_t bytes) { return bytes == 0 || bytes >= kFrameSize; };
   if (!is_limit(soft) || !is_limit(hard) || (hard != 0 && soft > hard)) return EINVAL;
   if (!start()) return ENOMEM;
-  substrate_.frames().limits().set(soft / kFrameSize, hard / kFrameSize);
+  substrate_.frames().limit(soft, hard);
   substrate_.frames().tick(process::coarse_time_ns());
   return 0;
 }

@@ -31,10 +31,9 @@ bool Substrate::start(const char* engine, ClassByte* classes, std::size_t huge_f
 
 void Substrate::read_environment(bool speak) {
   options_ = read_options(speak);
-  frames_.limits().begin(options_.soft_limit / kFrameSize, options_.hard_limit / kFrameSize);
+  frames_.begin_limit(options_.soft_limit, options_.hard_limit);
   frames_.policy().never(options_.never_purge);
-  const bool may_try = options_.soft_limit == 0 && options_.hard_limit == 0;  // which count what was asked for
-  frames_.huge_pages().set(static_cast<HugeWish>(options_.huge), may_try);
+  frames_.huge_pages().set(static_cast<HugeWish>(options_.huge));
   check_engine_options(engine_, speak);
   if (speak && options_.help) write_engine_option_help(engine_, 2);
 }

@@ -29,7 +29,10 @@ class Frames {
   static constexpr std::size_t kFurtherBytes = kGiB;
 
   // Once. `chunks` has one entry for each 4 MiB of the primary arena's `bytes`.
-  void init(Space space, std::size_t bytes, ChunkOf* chunks) { primary_.init(space, bytes, chunks); }
+  void init(Space space, std::size_t bytes, ChunkOf* chunks) {
+    primary_.init(space, bytes, chunks);
+    limits_.on_full(this, [](void* self, u64 frames) { static_cast<Frames*>(self)->make_room(frames); });
+  }
 
   // f(context, address, bytes) is called for frames whose memory has just gone back, while they are in the caller's hands.
   // Once, or again with the same, before anything else.
@@ -69,19 +72,34 @@ class Frames {
       if (on_pressure_ != nullptr) on_pressure_(pressure_context_);
       run = take_anywhere(frames, alignment);  // what caches gave may serve in its place
     }
-    return admitted(run, frames);
+    return admitted(run, frames, alignment);
   }
 
   // The frames from `end` on, if they are free and in the arena of `address` (another may begin where it ends).
   Run take_behind(uptr address, uptr end, std::size_t frames) {
+    relieve(frames);
     Arena<Env>* arena = arena_of(address);
-    return admitted(arena == nullptr ? Run{} : arena->take_at(end, frames), frames);
+    return admitted(arena == nullptr ? Run{} : arena->take_at(end, frames), frames, 1);
   }
 
-  // Charges `frames` frames of a mapping beside the arenas, which is about to be made; false: they are too many.
+  // Charges `frames` frames of a mapping beside the arenas, or of a table, before they are made; false: they are too many.
   bool charge_mapping(std::size_t frames) {
-    if (limits_.is_due(frames) && on_pressure_ != nullptr) on_pressure_(pressure_context_);
+    if (const std::size_t dirty = policy_.dirty(); frames > dirty && !limits_.has_room(frames - dirty))
+      return limits_.note_refusal(), false;
+    relieve(frames);
     return charge(frames);
+  }
+
+  // Both limits in bytes, see Limits; from now on, and for who reads the environment.
+  void limit(std::size_t soft, std::size_t hard) {
+    limits_.set(soft / kFrameSize, hard / kFrameSize);
+    huge_pages_.set_limited(soft != 0 || hard != 0);
+    const std::size_t held = limits_.held(), most = limits_.hard();
+    if (most != 0 && held > most) purge_some(held - most);
+  }
+  void begin_limit(std::size_t soft, std::size_t hard) {
+    limits_.begin(soft / kFrameSize, hard / kFrameSize);
+    huge_pages_.set_limited(limits_.soft() != 0 || limits_.hard() != 0);
   }
 
   // Gives frames back; `now` is a monotonic time in ns, which the purge policy needs.
@@ -106,8 +124,9 @@ class Frames {
 
   // Purges what the policy does not let stay; for slow paths to call now and then.
   void tick(u64 now) {
-    if (policy_.doubts(now)) look_for_lost();
-    const std::size_t target = policy_.target(now, /*none_may_stay=*/limits_.is_above_soft(0));
+    const bool none_may_stay = limits_.is_above_soft(0);
+    if (policy_.doubts(now, none_may_stay ? 1 : purge_policy::kDoubtTicks)) look_for_lost();
+    const std::size_t target = policy_.target(now, none_may_stay);
     if (target < policy_.dirty()) purge_to(target);
     if (on_tick_ != nullptr) on_tick_();
   }
@@ -161,7 +180,7 @@ class Frames {
   }
 
   // The run, once what the kernel may have to give for it is charged; none, and it is as it was, where that is too much.
-  Run admitted(Run run, std::size_t frames) {
+  Run admitted(Run run, std::size_t frames, std::size_t alignment) {
     const std::size_t clean = frames - run.dirty;
     if (!run || (clean != 0 && !charge(clean))) {
       if (run) arena_of(run.address)->put_back(run.address, frames);
@@ -170,20 +189,31 @@ class Frames {
     Env::step("frames.charged");
     policy_.on_take(frames, run.dirty);
     Arena<Env>& arena = *arena_of(run.address);
-    huge_pages_.on_take(arena.new_memory(), arena.base(), arena.committed(), run.address - arena.base(), frames * kFrameSize,
-                        run.dirty == 0);
+    const std::size_t offset = run.address - arena.base();
+    huge_pages_.on_take(arena.new_memory(), arena.base(), arena.committed(), offset, frames * kFrameSize, [&] {
+      return run.dirty == 0 && alignment <= frames && arena.holes_of(offset / kChunkSize) == 0;
+    });
     return run;
+  }
+
+  // Above the soft limit: who is about to charge more may have to take caches apart.
+  void relieve(std::size_t frames) {
+    if (limits_.is_due(frames) && on_pressure_ != nullptr) on_pressure_(pressure_context_);
   }
 
   bool charge(std::size_t frames) {
     if (limits_.is_above_soft(frames)) purge_some(frames);
     if (limits_.charge(frames)) return true;
-    purge_some(frames);
-    if (limits_.charge(frames)) return true;
-    purge_to(0);  // what others were faster with is made good by all the rest
+    make_room(frames);
     if (limits_.charge(frames)) return true;
     limits_.note_refusal();
     return false;
+  }
+
+  // Below the hard limit: what others are faster with is made good by all the rest.
+  void make_room(std::size_t frames) {
+    purge_some(frames);
+    if (!limits_.has_room(frames)) purge_to(0);
   }
 
   // Counts the frames that are free and dirty, without stopping anybody.

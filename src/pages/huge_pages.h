@@ -2,7 +2,8 @@
 // huge_pages.h: where huge pages are asked for: FREEWAY_HUGE.
 //
 // never, always   all memory of blocks is told so when it becomes accessible; tables are not meant
-// default         the system's default holds. Where that is "on request" (madvise), memory that is new to the process is
+// default         while memory is limited, small pages: a huge one holds more than what is charged. Else
+//                 the system's default holds. Where that is "on request" (madvise), memory that is new to the process is
 //                 tried: from kFrom bytes of an arena on, whoever takes the first frames of 2 MiB that nobody has used yet
 //                 gives all of them memory at once, as a huge page, as long as such pages come fast
 // Tried     since nobody can tell but by trying: where the machine has huge pages ready, one takes a fifth of the time of
@@ -11,9 +12,11 @@
 //           kFirstPause bytes of new memory have gone by, and each time it happens until four times as many have
 // After     a piece has its memory it is told to do with small pages: what is given back and comes again comes bit by bit,
 //           and the kernel makes no huge pages of half empty pieces behind our back
+// Mappings  a new part of an arena is one mapping of the kernel's, which splits for a piece and joins again, if it held a
+//           page before: so the first piece that is met in it is left to the program
 //
 // Words     NewMemory, one per arena: bytes from its start that were looked at; only up (CAS), and who moves it over a piece
-//           deals with it. wish: set once, with the environment. Times and pauses: relaxed hints
+//           deals with it. wish: set once, with the environment. limited, the end that was seen, times, pauses: hints
 // Lost if killed: nothing but advice. In any case up to 2 MiB of an arena may have memory and pass for clean
 // Checked   tests/unit/huge_pages_test.cc, tests/stress/huge_pages_test.cc
 #pragma once
@@ -37,9 +40,15 @@ class NewMemory {
     return seen < end ? seen : end;
   }
   std::size_t looked() const { return looked_.load_relaxed(); }
+  // Whether more of the arena is accessible than at the last call.
+  bool has_grown(std::size_t accessible) {
+    if (grown_.load_relaxed() == accessible) return false;
+    grown_.store_relaxed(accessible);
+    return true;
+  }
 
  private:
-  typename Env::template Atomic<std::size_t> looked_;
+  typename Env::template Atomic<std::size_t> looked_, grown_;
 };
 
 template <class Env>
@@ -49,20 +58,20 @@ class HugePages {
   static constexpr std::size_t kFrom = 256 * kMiB, kFirstPause = 256 * kMiB;
   static constexpr u64 kLongerPause = 4;
 
-  // Once, or again with the same. `may_try`: whether more memory than is asked for may be taken, up to 2 MiB.
-  void set(HugeWish wish, bool may_try) {
-    wish_.store_relaxed(static_cast<u32>(wish));
-    tries_.store_relaxed(may_try);
-  }
+  // Once, or again with the same.
+  void set(HugeWish wish) { wish_.store_relaxed(static_cast<u32>(wish)); }
+  void set_limited(bool limited) { limited_.store_relaxed(limited); }
 
-  // Somebody took `bytes` bytes at `offset` of an arena at `base`, `clean`: none of them held anything. `accessible`: bytes of
-  // the arena that are.
-  void on_take(NewMemory<Env>& memory, uptr base, std::size_t accessible, std::size_t offset, std::size_t bytes, bool clean) {
-    if (const HugeWish wish = this->wish(); wish != HugeWish::kDefault) {
+  // Somebody took `bytes` bytes at `offset` of an arena at `base`, of which `accessible` bytes are. is_new(): whether none of
+  // what he took held anything, and no place is left out in the piece or between such runs.
+  template <class IsNew>
+  void on_take(NewMemory<Env>& memory, uptr base, std::size_t accessible, std::size_t offset, std::size_t bytes,
+               IsNew&& is_new) {
+    if (wish() != HugeWish::kDefault || limited_.load_relaxed()) {
       if (memory.looked() >= accessible) return;
       if (const std::size_t from = memory.look_up_to(accessible); from < accessible)
         advise(base + from, accessible - from);
-    } else if (clean && offset + bytes > kFrom && tries_.load_relaxed()) {
+    } else if (offset + bytes > kFrom && is_new()) {
       try_piece(memory, base, accessible, offset, bytes);
     }
   }
@@ -72,6 +81,7 @@ class HugePages {
     if constexpr (requires { Env::prefer_huge(address, bytes); }) {
       if (wish() == HugeWish::kAlways) Env::prefer_huge(address, bytes);
       if (wish() == HugeWish::kNever) Env::forbid_huge(address, bytes);
+      if (wish() == HugeWish::kDefault && limited_.load_relaxed()) Env::prefer_small(address, bytes);
     }
   }
 
@@ -83,8 +93,8 @@ class HugePages {
     if (memory.looked() >= end) return;
     const std::size_t looked = memory.look_up_to(end);
     // A long run is the program's to touch, or not. And only who takes a piece's first frames knows that nobody used the others.
-    const bool is_new = looked <= offset && offset % kPiece == 0 && bytes < kPiece && end <= accessible;
-    if (!is_new) return;
+    const bool is_first = looked <= offset && offset % kPiece == 0 && bytes < kPiece && end <= accessible;
+    if (memory.has_grown(accessible) || !is_first) return;
     if constexpr (requires { Env::populate_huge(base, bytes); })
       if (Env::huge_on_request()) populate(base + offset);
   }
@@ -103,7 +113,7 @@ class HugePages {
   }
 
   typename Env::template Atomic<u32> wish_;
-  typename Env::template Atomic<bool> tries_;
+  typename Env::template Atomic<bool> limited_;
   typename Env::template Atomic<u64> small_ns_;
   typename Env::template Atomic<std::size_t> pause_, next_pause_;
 };

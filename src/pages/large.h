@@ -108,10 +108,12 @@ class LargeBlocks {
   }
 
   // Copies a block to another one and gives its memory back behind the copy: there is never much more than one of them.
-  static void carry(uptr from, uptr to, std::size_t bytes) {
+  // Unless nothing is to be given back by itself.
+  void carry(uptr from, uptr to, std::size_t bytes) const {
+    const bool purges = !frames_->policy().is_never();
     for (; bytes > kCarryBytes; from += kCarryBytes, to += kCarryBytes, bytes -= kCarryBytes) {
       Env::copy(to, from, kCarryBytes);
-      Env::purge(from, kCarryBytes);
+      if (purges) Env::purge(from, kCarryBytes);
     }
     Env::copy(to, from, bytes);
   }
@@ -319,10 +321,11 @@ class LargeBlocks {
       limits().uncharge(charged);
       return release_kept();
     }
-    const std::size_t kept = Env::purge(address, frames * kFrameSize) ? clamp(charged, 0, 1) : charged;
+    const bool purged = Env::purge(address, frames * kFrameSize);
     // The program may have protected it.
     const bool has_link = Env::commit(address, kFrameSize);
-    limits().uncharge(charged - (has_link ? kept : 0));
+    const std::size_t kept = !purged ? charged : has_link ? clamp(charged, 0, 1) : 0;  // frames that are backed for now
+    limits().uncharge(charged - kept);
     if (has_link) kept_.push(address, frames * kFrameSize, kept);
   }
 

@@ -9,16 +9,21 @@
 // Moves     charge: held += n (CAS) if it stays within hard.  Before the memory can be touched: frames once they are the
 //           caller's, mappings before they are made
 //           uncharge: held -= n, after the memory has gone: purged, unmapped
-//           set: hard = h (CAS). From that step on no charge goes beyond h, whoever was where; what is held may be more
+//           set: hard = h (CAS). From that step on no charge goes beyond h, whoever was where; what is held may be more.
+//           Of two at once the soft limit may be the other's
 //           begin: the same unless it was set before: several may initialise, and one of them late
-// Invariant what is backed is never more than held. So it is within a hard limit that held was within when it was set
+// Invariant what is backed is never more than held, but for 2 MiB of a run that comes back from a mapping that could not
+//           grow. So it is within a hard limit that held was within when it was set. (With huge pages, or under
+//           mlockall(MCL_FUTURE), the kernel backs more than anybody asked for: the former are not wished where there is a
+//           limit, decision 034.)
 // Moved     memory that changes its kind keeps its charge: a dirty frame that is taken or given, a run that is lifted
 // Pressure  above soft nothing dirty is kept; and who is about to charge more takes the caches apart first, once for each
 //           64th of soft that held has grown since (decision 034)
 // Who       any thread, any signal handler, the child of any fork, which inherits both limits and what is held
 // Orders    relaxed: the word counts. It publishes nothing, and between it and the memory there is a system call
 // Progress  charge, set: lock-free; uncharge: wait-free     Lost if killed: room. What was charged and not yet used, or
-//           has gone and is still charged: a run, a huge block, or what a purge has in hand (at most 4 MiB)
+//           has gone and is still charged: a run, a huge block, or what a purge has in hand (at most 4 MiB). While a thread
+//           stands there the others have so much less below the hard limit
 // Checked   tests/model/pages_limits_model.cc, tests/unit/limits_test.cc, tests/abi/limit_test.cc
 #pragma once
 
@@ -56,9 +61,9 @@ class Limits {
     if (hard > limit_word::kMostHard) hard = 0;
     u64 seen = word_.load_relaxed();
     if (Env::mutant("limit set in two steps")) word_.store_relaxed(limit_word::limited(seen, hard));
+    soft_.store_relaxed(soft);  // before: begin() stores none once the word says that it was set
     while (!word_.cas_relaxed(seen, limit_word::limited(seen, hard))) {
     }
-    soft_.store_relaxed(soft);
     next_.store_relaxed(0);
   }
   // The same, once, for who reads the environment.
@@ -68,7 +73,8 @@ class Limits {
     do {
       if (limit_word::was_set(seen)) return;
     } while (!word_.cas_relaxed(seen, limit_word::limited(seen, hard)));
-    soft_.store_relaxed(soft);
+    u64 none = 0;
+    soft_.cas_relaxed(none, soft);  // or set() was faster by now
   }
 
   // False: so much more would be above the hard limit.
@@ -86,8 +92,18 @@ class Limits {
   void uncharge(u64 frames) {
     if (frames != 0) word_.fetch_sub_relaxed(frames);
   }
-  // The same for a table: there is nothing to purge in its place.
-  bool charge_table(u64 frames) { return charge(frames) || (note_refusal(), false); }
+  // The same for a table: refused only when no free frame is dirty.
+  bool charge_table(u64 frames) {
+    if (charge(frames)) return true;
+    if (make_room_ != nullptr) make_room_(make_room_context_, frames);
+    return charge(frames) || (note_refusal(), false);
+  }
+  // f(context, frames) gives dirty frames back until so many may be charged, or there are none. Once, or again with the same.
+  using MakeRoom = void (*)(void* context, u64 frames);
+  void on_full(void* context, MakeRoom f) {
+    make_room_context_ = context;
+    make_room_ = f;
+  }
 
   // Whether `more` frames would be above the soft limit.
   bool is_above_soft(u64 more) const {
@@ -119,6 +135,8 @@ class Limits {
   Word word_;
   Word soft_, next_;  // frames; next_: what held must reach for the next pressure
   Word refusals_, pressures_;
+  MakeRoom make_room_ = nullptr;
+  void* make_room_context_ = nullptr;
 };
 
 }  // namespace freeway

@@ -62,7 +62,7 @@ class Metadata {
       }
       if (Env::mutant("cursor first")) return index;
       Env::step("metadata.committed");
-      const u32 more = frames_below(next) - frames_below(seen);
+      const u32 more = static_cast<u32>(ceil_div(end, kFrameSize)) - frames_below(seen);
       if (!charge(more)) return 0;
       if (cursor_.cas_release(seen, next)) return index;  // [R2] pairs with [A3]
       uncharge(more);

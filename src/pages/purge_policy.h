@@ -89,11 +89,11 @@ class PurgePolicy {
   // that many aside, until the count falls below, or they are found after all.
   void on_exhausted() { lost_.store_relaxed(dirty_.load_relaxed()); }
 
-  // Whether it is time to look for what was put aside: at once, and every kDoubtTicks.
-  bool doubts(u64 now) {
+  // Whether it is time to look for what was put aside: at once, and every `ticks` ticks.
+  bool doubts(u64 now, u64 ticks = purge_policy::kDoubtTicks) {
     u64 again = doubt_from_.load_relaxed();
     return lost_.load_relaxed() != 0 && now >= again && !Env::mutant("put aside for good") &&
-           doubt_from_.cas_relaxed(again, now + purge_policy::kDoubtTicks * purge_policy::kTickNs);
+           doubt_from_.cas_relaxed(again, now + ticks * purge_policy::kTickNs);
   }
   // When `counted` frames were counted, so many were found: no more than the rest can be lost.
   void on_found(std::size_t found, std::size_t counted) {
@@ -109,6 +109,7 @@ class PurgePolicy {
   // So many free frames more stay dirty, as long as memory lasts.
   void keep(std::size_t frames) { kept_.fetch_add_relaxed(frames); }
   std::size_t kept() const { return kept_.load_relaxed(); }
+  std::size_t ready() const { return clamp(dirty(), 0, kept()); }  // of those, now
   // Nothing is given back by itself.
   void never(bool never) { never_.store_relaxed(never); }
   bool is_never() const { return never_.load_relaxed(); }

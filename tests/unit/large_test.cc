@@ -415,7 +415,7 @@ TEST_F(LargeTest, WhatIsCarriedLeavesItsMemoryBehind) {
   const std::size_t bytes = 10 * kMiB + 100;
   const uptr from = kernel().map(11 * kMiB, kFrameSize), to = kernel().map(11 * kMiB, kFrameSize);
   write(from, bytes);
-  Large::carry(from, to, bytes);
+  large().carry(from, to, bytes);
   rewrite_moved(to, from, bytes);
   EXPECT_LE(kernel().resident(from, 11 * kMiB), 2 * kMiB + kFrameSize);
 }

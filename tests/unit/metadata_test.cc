@@ -28,10 +28,10 @@ class MetadataTest : public testing::Test {
  protected:
   void SetUp() override { make(kMiB); }
   void TearDown() override { kernel().reset(); }
-  void make(std::size_t segment_bytes) {
+  void make(std::size_t segment_bytes, Limits<TestEnv>* limits = nullptr) {
     kernel().reset();
     memory_ = std::make_unique<Meta>();
-    meta().init(segment_bytes);
+    meta().init(segment_bytes, limits);
     owners_.clear();
   }
   Meta& meta() { return *memory_; }
@@ -91,6 +91,18 @@ TEST_F(MetadataTest, APieceOfAnySizeLiesInOneSegment) {
     while (kernel().calls(Call::kReserve) < 3) ASSERT_NE(take(units), 0u);
     EXPECT_EQ(meta().committed(), 2 * kMiB + 64 * kKiB) << units << " units a piece: both ends were reached";
   }
+}
+
+TEST_F(MetadataTest, ASegmentThatPiecesFillToTheLastByteIsChargedAsItIs) {
+  Limits<TestEnv> limits;
+  make(Meta::kSegmentBytes, &limits);
+  constexpr u32 kUnits = 3, kPieces = (Meta::kSegmentBytes / kUnit - 1) / kUnits;
+  static_assert(1 + kPieces * kUnits == Meta::kSegmentBytes / kUnit, "the first unit has no name");
+  for (u32 i = 0; i < kPieces; ++i) ASSERT_NE(meta().take(kUnits), 0u) << i;
+  EXPECT_EQ(limits.held(), Meta::kSegmentBytes / kFrameSize);
+  ASSERT_NE(meta().take(kUnits), 0u) << "the first of another";
+  EXPECT_EQ(limits.held(), Meta::kSegmentBytes / kFrameSize + 1);
+  EXPECT_EQ(meta().charged(), limits.held());
 }
 
 TEST_F(MetadataTest, APieceLongerThanASegmentIsRefusedAndUsesUpAtMostTheRestOfOne) {

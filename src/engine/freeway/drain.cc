@@ -58,9 +58,11 @@ void Heap::drain_own() {
 
 // Gives back pages under free blocks of the class's superblocks that were listed when lists were flipped last, until that is
 // all or the effort is spent: what is given back, and something for each look. False if the effort ended it.
+// Where memory was made ready nothing is: it lies in superblocks, too.
 bool Heap::purge_class(unsigned c, std::size_t& effort) {
   constexpr std::size_t kLook = kFrameSize / 2;  // bytes that are given back in about the same time
   PurgePolicy<Machine>& policy = substrate_->frames().policy();
+  if (policy.kept() != 0) return true;
   const std::size_t page = vm::page_size();
   bool more = true;
   for (std::size_t left = policy.live(); more && left > 0 && effort > 0; --left) {  // no class has more superblocks

@@ -180,7 +180,7 @@ class Heap {  // all zero until start(): it takes no room in the file
   // reserve.cc
   void provide_slabs();
   void give_filled(uptr address, std::size_t frames);
-  std::size_t refill_kept(std::size_t frames, uptr highest, uptr& top);
+  std::size_t refill_kept(std::size_t frames, uptr highest, std::size_t most, uptr& top);
   void populate_used(unsigned c);
   std::size_t reserve_small(unsigned c, std::size_t count);
   std::size_t reserve_large(std::size_t frames, std::size_t count);

@@ -63,7 +63,7 @@ void Heap::care(background::Care care) {
   const u64 now = process::coarse_time_ns();
   const PurgePolicy<Machine>& policy = substrate_->frames().policy();
   const bool gives = !policy.is_never();
-  const bool deep = gives && care == Care::kDeep && policy.kept() == 0;  // what was made ready lies in superblocks, too
+  const bool deep = gives && care == Care::kDeep && policy.kept() == 0;  // see purge_class
   if (gives && (has_resting(now) || deep))
     beside_program([&] {
       drain_resting(now);

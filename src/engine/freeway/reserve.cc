@@ -19,6 +19,8 @@ namespace freeway {
 
 namespace {
 
+constexpr std::size_t kSpareFrames = 64;  // beside twice what is reserved: what lies between, and before
+
 // What is written into frames that are held: the one before, and how many frames belong to this one.
 struct Link {
   Atomic<uptr> before;
@@ -51,9 +53,18 @@ void Heap::give_filled(uptr address, std::size_t frames) {
   substrate_->frames().give(address, frames, 0);
 }
 
-// A slab for each CPU that a thread of this process may come to, with its memory.
+// A slab for each CPU that a thread of this process may come to, with its memory; and those that threads use while theirs
+// is taken apart.
 void Heap::provide_slabs() {
   is_prepared_.store_relaxed(true);
+  const process::Claimant who = process::claimant();
+  for (unsigned n = 0; n < claimed_.count(); ++n) {
+    if (!claimed_.take(n, who)) continue;
+    Slab* slab = claimed_.slab(n);
+    if (slab == nullptr && (slab = make_slab()) != nullptr) claimed_.set_slab(n, slab);
+    if (slab != nullptr) vm::populate(reinterpret_cast<uptr>(slab), slab_bytes());
+    claimed_.release(n);
+  }
   if (!uses_rseq()) return;  // threads have theirs from their first call on
   const bool by_mm_cid = freeway_hot.any_id == freeway_hot.any_rseq + RSEQ_MM_CID;
   const auto provide = [this](u32 id) {
@@ -69,12 +80,13 @@ void Heap::provide_slabs() {
 
 // What was asked for earlier may be what was just taken; and between runs that are aligned lie frames that nobody has touched,
 // and which will be taken first. Takes frames one by one, the lowest first, up to `highest`, and until so many are in hand or
-// free and dirty; how many could not be had.
-std::size_t Heap::refill_kept(std::size_t frames, uptr highest, uptr& top) {
+// free and dirty, but no more than `most`: where the heap is that scattered the rest comes when it comes. How many could not
+// be had.
+std::size_t Heap::refill_kept(std::size_t frames, uptr highest, std::size_t most, uptr& top) {
   Frames<Machine>& all = substrate_->frames();
   for (std::size_t held = 0;; ++held) {
     const std::size_t found = held + all.policy().dirty(), missing = frames > found ? frames - found : 0;
-    const Run run = all.take(1, 1);
+    const Run run = held < missing + most ? all.take(1, 1) : Run{};
     if (!run) return missing;
     const bool populated = vm::populate(run.address, kFrameSize);
     chain(top, run.address, 0);
@@ -132,6 +144,8 @@ std::size_t Heap::reserve_small(unsigned c, std::size_t count) {
   if (count > kMaxFrames * u64{k.blocks}) count = kMaxFrames * u64{k.blocks};
   const std::size_t wanted = ceil_div(count + aside, k.blocks);
   populate_used(c);
+  Frames<Machine>& all = substrate_->frames();
+  const std::size_t ready = all.policy().ready();
   uptr top = 0, highest = 0;
   std::size_t had = 0;
   for (; had < wanted; ++had) {
@@ -143,8 +157,8 @@ std::size_t Heap::reserve_small(unsigned c, std::size_t count) {
     highest = span > highest ? span : highest;
     if (!populated) break;
   }
-  Frames<Machine>& all = substrate_->frames();
-  const std::size_t missing = ceil_div(refill_kept(all.policy().kept(), highest, top), k.span_frames);
+  const std::size_t most = kSpareFrames + 2 * had * k.span_frames;
+  const std::size_t missing = ceil_div(refill_kept(ready, highest, most, top), k.span_frames);
   had = had > missing ? had - missing : 0;
   all.policy().keep(had * k.span_frames);
   unchain(top, [&](uptr span, u64 d) {
@@ -153,12 +167,13 @@ std::size_t Heap::reserve_small(unsigned c, std::size_t count) {
       home_of(span + i * kFrameSize).store_relaxed(0);
     superblocks_.let_go(static_cast<u32>(d));
   });
-  const std::size_t blocks = had * k.blocks;
+  const std::size_t blocks = clamp(had, 0, all.policy().dirty() / k.span_frames) * k.blocks;  // above a soft limit none
   return blocks <= aside ? 0 : clamp(blocks - aside, 0, count);
 }
 
 std::size_t Heap::reserve_large(std::size_t frames, std::size_t count) {
   Frames<Machine>& all = substrate_->frames();
+  const std::size_t ready = all.policy().ready();
   uptr top = 0, highest = 0;
   std::size_t had = 0;
   for (bool populated = true; populated && had < count; had += populated) {
@@ -168,11 +183,12 @@ std::size_t Heap::reserve_large(std::size_t frames, std::size_t count) {
     chain(top, run.address, frames);
     highest = run.address > highest ? run.address : highest;
   }
-  const std::size_t missing = ceil_div(refill_kept(all.policy().kept(), highest, top), frames);
+  const std::size_t most = kSpareFrames + 2 * had * frames;
+  const std::size_t missing = ceil_div(refill_kept(ready, highest, most, top), frames);
   had = had > missing ? had - missing : 0;
   all.policy().keep(had * frames);
   unchain(top, [&](uptr address, u64 run) { give_filled(address, run == 0 ? 1 : run); });
-  return had;
+  return clamp(had, 0, all.policy().dirty() / frames);  // above a soft limit none
 }
 
 }  // namespace freeway
