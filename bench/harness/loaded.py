@@ -36,12 +36,14 @@ def ends_of(caller: str, bindings: Bindings, wanted: str) -> set[str]:
     """The files at which calls of `caller` end; `wanted` always is an end.
 
     The way may lead through the program: if it takes malloc's address and lies at a fixed place, others are bound to
-    an entry in it, which only jumps on to what the program's own calls are bound to."""
+    an entry in it, which only jumps on to what the program's own calls are bound to. Such a program, and none that it
+    jumps to, is bound to itself as well."""
     ends: set[str] = set()
     waiting, seen = list(bindings[caller]), {caller}
     while waiting:
         file = waiting.pop()
-        onward = bindings.get(file, set()) - {file}
+        bound = bindings.get(file, set())
+        onward = bound - {file} if file in bound else set()
         if file == wanted or not onward:
             ends.add(file)
         elif file not in seen:
