@@ -145,7 +145,7 @@ int freeway_set_limit(size_t soft, size_t hard) FREEWAY_NOEXCEPT;
 /* Makes memory ready for `count` blocks of `size` bytes (under 256 MiB), beside what is in use: superblocks or runs of frames
  * are made and touched, and their memory stays, free or not, from then on: malloc and free within it make no system call and
  * no page fault, in threads that have called malloc before, on any CPU that the process may run on now. Blocks of other sizes
- * may use it as well: ask for all that will be needed. Returns for how many blocks memory is ready: fewer where memory is
+ * may use it as well: ask for all that will be needed, the longest first. A fork copies pages anew, in both. Returns for how many blocks memory is ready: fewer where memory is
  * refused, none before the C library has set up the environment. Signal-safe. Makes mmap, madvise and membarrier calls. For no
  * call at all later also set FREEWAY_PURGE=never. See also FREEWAY_PREFAULT. */
 size_t freeway_reserve(size_t size, size_t count) FREEWAY_NOEXCEPT;

@@ -32,6 +32,7 @@ constexpr std::size_t kPhase = 4096;                          // more than any t
 // that are looked at (below).
 constexpr std::size_t kMargin = 16 * kKiB;
 constexpr u64 kSignalBytes = 8;  // of the kernel's sigset_t
+constexpr std::size_t kMostCpus = 8192;
 
 uptr own_thread_pointer() { return reinterpret_cast<uptr>(__builtin_thread_pointer()); }
 
@@ -110,7 +111,11 @@ SignalsBlocked::~SignalsBlocked() {
 }
 
 void introduce(const char* name) {
+  process::become_bare();
   const sched_param plain = {};
+  u64 cpus[kMostCpus / 64];
+  const long bytes = raw_syscall(SYS_sched_getaffinity, process::id(), sizeof(cpus), reinterpret_cast<u64>(cpus));
+  if (bytes > 0) raw_syscall(SYS_sched_setaffinity, 0, static_cast<u64>(bytes), reinterpret_cast<u64>(cpus));
   raw_syscall(SYS_prctl, PR_SET_NAME, reinterpret_cast<u64>(name));
   raw_syscall(SYS_sched_setscheduler, 0, SCHED_OTHER, reinterpret_cast<u64>(&plain));
 }
@@ -143,11 +148,11 @@ Request wait(u64 ns) {
   siginfo_t info = {};
   const long got = raw_syscall(SYS_rt_sigtimedwait, reinterpret_cast<u64>(&signals), reinterpret_cast<u64>(&info),
                                reinterpret_cast<u64>(&time), kSignalBytes);
-  if (got != kSignal) return {};
+  if (got != kSignal) return {.failed = got != -EAGAIN && got != -EINTR};
   const bool is_order = info.si_code == SI_QUEUE;
-  return {true, is_order, is_order ? reinterpret_cast<u64>(info.si_value.sival_ptr) : 0};
+  return {false, is_order, is_order ? reinterpret_cast<u64>(info.si_value.sival_ptr) : 0};
 }
 
-void wake(u32 thread) { raw_syscall(SYS_tgkill, process::id(), thread, kSignal); }
+bool wake(u64 process, u32 thread) { return raw_syscall(SYS_tgkill, process, thread, kSignal) == 0; }
 
 }  // namespace freeway::bare_thread

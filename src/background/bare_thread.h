@@ -41,7 +41,7 @@ class SignalsBlocked {
   u64 before_ = 0;
 };
 
-// For the thread itself: its name, and no more urgency than an ordinary thread has.
+// For the thread itself: its name, the CPUs of the process's first thread, and no more urgency than an ordinary thread has.
 void introduce(const char* name);
 
 // Where all other threads of the process have ended, so that the calling one keeps an empty process alive: the status that
@@ -53,13 +53,13 @@ int status_if_last();
 constexpr int kSignal = 33;
 
 struct Request {
-  bool came = false;     // else the time was up
-  bool is_order = false;  // with a value; else it was wake()
+  bool failed = false;    // the kernel does not let it wait
+  bool is_order = false;  // with a value; else it was wake(), or the time was up
   u64 value = 0;
 };
 // For the thread itself: waits for kSignal.
 Request wait(u64 ns);
-// Wakes the thread of this process that has that id.
-void wake(u32 thread);
+// Wakes the thread of that process that has that id; false: it could not.
+bool wake(u64 process, u32 thread);
 
 }  // namespace freeway::bare_thread

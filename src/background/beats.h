@@ -5,7 +5,8 @@
 //   less than 3/4 s  kDue    what the purge policy lets go, slabs that rest
 //   3/4 s            kIdle   the memory of all free frames as well
 //   1 s              kDeep   and of free blocks' pages in superblocks, which takes longer: so not again before 256 times as
-//                            long as it took, and until then as if it were not yet 1 s
+//                            long as it took (10 min at most: it may have been stopped), and until then as if it were not yet
+//                            1 s
 //   2 s              kSleep  until the next tick
 //
 // Checked   tests/unit/beats_test.cc
@@ -20,7 +21,7 @@ enum class Care { kDue, kIdle, kDeep, kSleep };
 constexpr u64 kBeatNs = 250'000'000;
 constexpr u64 kLongNs = 60'000'000'000;  // of sleep, at most: see helper.cc
 constexpr unsigned kIdleBeats = 3, kDeepBeats = 4, kSleepBeats = 8;
-constexpr u64 kDeepShare = 256;
+constexpr u64 kDeepShare = 256, kLongestPauseNs = 600'000'000'000;
 
 class Beats {
  public:
@@ -38,12 +39,11 @@ class Beats {
     if (quiet_ == kDeepBeats && is_owed_) return Care::kDeep;
     return quiet_ < kSleepBeats ? Care::kDue : Care::kSleep;
   }
-  // What it did ticked itself; it began at `from` and ended at `now`.
-  constexpr void done(Care care, u64 ticks, u64 from, u64 now) {
-    seen_ = ticks;
+  // The care began at `from` and ended at `now`.
+  constexpr void done(Care care, u64 from, u64 now) {
     if (care != Care::kDeep) return;
     is_owed_ = false;
-    deep_from_ = now + kDeepShare * (now - from);
+    deep_from_ = now + clamp(kDeepShare * (now - from), 0, kLongestPauseNs);
   }
   constexpr u64 seen() const { return seen_; }
 

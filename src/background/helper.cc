@@ -25,7 +25,7 @@ struct Words {
 };
 static_assert(sizeof(Words) <= bare_thread::kWordBytes);
 
-constexpr u64 kNever = ~u64{0};
+constexpr u64 kNever = ~u64{0}, kRetryNs = 1'000'000'000;
 
 constinit Work work;
 constinit bool speaks = false;
@@ -49,8 +49,12 @@ void refuse(const char* why) {
   if (speaks) Line().text("freeway: no background thread: ").text(why).write();
 }
 
-void obey(const bare_thread::Request& request) {
+// Waits, and does what it is told. False: it cannot even wait, so there can be no helper.
+bool attend(u64 ns) {
+  const bare_thread::Request request = bare_thread::wait(ns);
+  if (request.failed) words()->not_before.store_relaxed(kNever);
   if (request.is_order && (request.value & 1) != 0) work.trim(work.heap, request.value / 2);
+  return !request.failed;
 }
 
 int live() {
@@ -62,12 +66,12 @@ int live() {
     if (care == Care::kSleep) {
       if (const int status = bare_thread::status_if_last(); status >= 0) return status;
       if (!word.lie_down(beats.seen())) continue;
-      obey(bare_thread::wait(kLongNs));
+      if (!attend(kLongNs)) return 0;
       word.rise();
     } else {
       work.care(work.heap, care);
-      beats.done(care, word.ticks(), from, process::coarse_time_ns());
-      obey(bare_thread::wait(kBeatNs));
+      beats.done(care, from, process::coarse_time_ns());
+      if (!attend(kBeatNs)) return 0;
     }
   }
 }
@@ -83,8 +87,10 @@ int begin() {
 FREEWAY_NOINLINE void make(Words& mine) {
   const u64 now = process::coarse_time_ns();
   if (now < mine.not_before.load_relaxed() || !work.is_worth_it(work.heap) || !is_theirs(mine)) return;
+  process::claimant();  // the helper must not be the first who asks in this process (process.h)
   const bare_thread::SignalsBlocked blocked;  // or a handler could fork, and the child would have two makers
   if (!mine.helper.begin()) return;
+  mine.not_before.store_relaxed(now + kRetryNs);  // a filter may kill it at once
   if (bare_thread::make(block.peek(), mine.helper.thread(), begin)) return;
   mine.not_before.store_relaxed(now + kLongNs);
   mine.helper.refused();
@@ -108,12 +114,12 @@ void know_process() {
 
 void tick() {
   Words* mine = work.heap == nullptr ? nullptr : words();
-  if (mine == nullptr) return;
+  if (mine == nullptr || process::is_bare()) return;  // what the helper does itself is none of the program's doing
   const Due due = mine->helper.tick();
   if (due == Due::kHelper) make(*mine);
   if (due != Due::kWake) return;
   const u32 thread = mine->helper.id();
-  if (thread != 0) bare_thread::wake(thread);
+  if (thread != 0 && !bare_thread::wake(mine->process.load_relaxed(), thread)) mine->helper.not_woken();
 }
 
 }  // namespace freeway::background

@@ -6,6 +6,8 @@
 //           pulse: how often slow paths looked at the clock : 63 | asleep : 1
 // Moves     tick: pulse + 2 (add); if it was asleep: not asleep (AND): who did that wakes it
 //           lie_down: seen -> seen | asleep (CAS): fails if there was a tick since. rise: not asleep (AND)
+//           not_woken: asleep (OR), by who was to wake it and could not: the next tick will try. It may be up by then, and
+//           is woken once more
 // Invariant between kMaking and 0 the block that the helper lives on is its maker's and its own
 // Forks     the words lie in memory that the kernel wipes in the child: there, no thread, nothing seen. A maker blocks all
 //           signals, so that no handler of its own can fork while it makes
@@ -38,6 +40,9 @@ class HelperWord {
     return thread_.load_relaxed() == 0 ? Due::kHelper : Due::kNothing;
   }
 
+  // The helper could not be woken.
+  void not_woken() { pulse_.fetch_or_relaxed(kAsleep); }
+
   // Whether the caller is to make the thread, for thread(); or to say that it could not.
   bool begin() {
     u32 none = 0;
@@ -57,9 +62,9 @@ class HelperWord {
   u64 ticks() const { return pulse_.load_relaxed() / kTick; }
   // Before it waits for long. False: there was a tick since there were `seen`.
   bool lie_down(u64 seen) {
-    u64 awake = seen * kTick;
     if (Env::mutant("lies down without looking")) return pulse_.fetch_or_relaxed(kAsleep), true;
-    return pulse_.cas_relaxed(awake, awake | kAsleep);
+    u64 now = pulse_.load_relaxed();  // OPTIMISTIC: pulse
+    return now / kTick == seen && pulse_.cas_relaxed(now, now | kAsleep);
   }
   void rise() { pulse_.fetch_and_relaxed(~kAsleep); }
 

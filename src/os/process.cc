@@ -187,6 +187,12 @@ constinit Lives<Kernel> lives;
 
 }  // namespace
 
+namespace {
+constinit thread_local bool bare = false;
+}
+void become_bare() { bare = true; }
+bool is_bare() { return bare; }
+
 Claimant claimant() { return lives.claimant(reinterpret_cast<u64>(__builtin_thread_pointer()) / 64); }
 
 }  // namespace freeway::process

@@ -73,6 +73,11 @@ const char* program_name();
 // Whether the program runs with more rights than its caller (setuid): the environment is not to be trusted.
 bool is_privileged();
 
+// The calling thread is one that the C library does not know (background/bare_thread.h): the program's signal handlers are
+// not for it.
+void become_bare();
+bool is_bare();
+
 // A thread's name in a word that says who holds something, and how to tell, in the child of a fork, a holder that is
 // still there from one that stayed behind in the parent.
 //

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "os/report.h"
 
+#include <signal.h>
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "os/process.h"
 #include "os/syscall.h"
 
 namespace freeway {
@@ -121,6 +123,10 @@ long write_all(int fd, const char* data, std::size_t bytes) {
 }
 
 void die() {
+  // abort would have a handler of the program's run here.
+  constexpr u64 kDefault[4] = {};  // the kernel's struct sigaction
+  if (process::is_bare())
+    raw_syscall(SYS_rt_sigaction, SIGABRT, reinterpret_cast<u64>(kDefault), 0, sizeof(u64));
   abort();
   __builtin_trap();
 }

@@ -402,7 +402,8 @@ bool resize(uptr address, std::size_t old_bytes, std::size_t new_bytes) {
 
 Answer wipe_on_fork(uptr address, std::size_t bytes) {
   const long result = raw_syscall(SYS_madvise, address, bytes, kWipeOnFork);
-  return result == 0 ? Answer::kDone : result == -EINVAL ? Answer::kNotOffered : Answer::kRefused;
+  const bool never = result == -EINVAL || result == -EPERM || result == -ENOSYS;  // the kernel, or a filter
+  return result == 0 ? Answer::kDone : never ? Answer::kNotOffered : Answer::kRefused;
 }
 
 }  // namespace freeway::vm

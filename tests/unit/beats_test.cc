@@ -12,7 +12,7 @@ namespace {
 
 constexpr u64 kMs = 1'000'000;
 
-// A helper whose care takes `deep_ns` where it is deep, and ticks once itself each time. One letter a beat: due, Idle, DEEP, sleep.
+// A helper whose care takes `deep_ns` where it is deep. One letter a beat: due, Idle, DEEP, sleep.
 class Life {
  public:
   explicit Life(u64 deep_ns = 0) : deep_ns_(deep_ns) {}
@@ -21,11 +21,11 @@ class Life {
     ticks_ += has_ticked;
     const Care care = beats_.next(ticks_, now_);
     const u64 from = now_;
-    if (care != Care::kSleep) ++ticks_;
     if (care == Care::kDeep) now_ += deep_ns_;
-    if (care != Care::kSleep) beats_.done(care, ticks_, from, now_);
+    if (care != Care::kSleep) beats_.done(care, from, now_);
     return ".ID-"[static_cast<int>(care)];
   }
+  void tick_while_it_cares() { ++ticks_; }
   std::string beats(const std::string& program) {  // t: there was a tick since the last beat
     std::string all;
     for (const char c : program) all += beat(c == 't');
@@ -58,6 +58,20 @@ TEST(Beats, TheDeepCareOfASleeperThatIsWokenAgainAndAgainTakesNoMoreThanItsShare
   for (; beats < 40000; ++beats) deeps += life.beat(beats % 10 == 0) == 'D';
   EXPECT_GT(deeps, 0u);
   EXPECT_LE(deeps * deep, (beats * kBeatNs + deeps * deep) / kDeepShare + deep);
+}
+
+TEST(Beats, WhatIsFreedWhileItCaresIsSeenAfterIt) {
+  Life life;
+  EXPECT_EQ(life.beats("t    "), "...ID");
+  life.tick_while_it_cares();
+  EXPECT_EQ(life.beats("     "), "...ID");
+}
+
+TEST(Beats, AHelperThatWasStoppedForADayIsBackAfterTenMinutes) {
+  Life life(86'400'000 * kMs);
+  EXPECT_EQ(life.beats("t    "), "...ID");
+  const std::string later = life.beats("t" + std::string(2500, ' '));
+  EXPECT_NE(later.find('D'), std::string::npos);
 }
 
 TEST(Beats, WhatIsOwedIsDoneWhenItIsAllowed) {

@@ -16,6 +16,8 @@ pid_t helper_of(pid_t process);
 
 // Has it give back all but about `keep` bytes of what is free; an errno, or 0. Returns before it is done.
 int order_trim(pid_t process, pid_t helper, std::size_t keep);
+// Whether it was told something that it has not looked at yet.
+bool has_order(pid_t process, pid_t helper);
 // Whether it has done all that it was told.
 bool is_done(pid_t process, pid_t helper);
 

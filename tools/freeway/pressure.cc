@@ -113,10 +113,15 @@ void Pressure::relieve_while(pid_t child) const {
     if ((waited[0].revents & (POLLERR | POLLHUP | POLLNVAL)) != 0) waited[0].fd = -1;  // it says nothing any more
     if ((waited[0].revents & event_) == 0) continue;
     char words[256];
-    while (event_ == POLLIN && read(file_, words, sizeof(words)) > 0) {
+    ssize_t got = 1;
+    while (event_ == POLLIN && got > 0) got = read(file_, words, sizeof(words));
+    if (got == 0) {  // the other side has said its last
+      waited[0].fd = -1;
+      continue;
     }
     for (const pid_t process : family_of(child))
-      if (const pid_t helper = helper_of(process); helper != 0) order_trim(process, helper, 0);
+      if (const pid_t helper = helper_of(process); helper != 0 && !has_order(process, helper))
+        order_trim(process, helper, 0);
   }
   if (end >= 0) close(end);
 }

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -99,8 +100,9 @@ int trim(char** argv) {
       const std::optional<std::size_t> bytes = bytes_of(text);
       if (!bytes) return fail(kWrongValue, std::string("trim: --keep wants bytes, such as 300, 64K or 1G, not '") + text + "'");
       keep = *bytes;
-    } else if (process == 0 && (process = static_cast<pid_t>(std::strtol(*argv, &rest, 10))) > 0 && *rest == 0) {
-      continue;
+    } else if (const long number = std::strtol(*argv, &rest, 10);
+               process == 0 && number > 0 && number <= INT_MAX && *rest == 0) {
+      process = static_cast<pid_t>(number);
     } else {
       return fail(kOwnFailure, std::string("trim: what is ") + *argv + "? (freeway trim PID [--keep BYTES])");
     }
