@@ -25,7 +25,7 @@ struct Words {
 };
 static_assert(sizeof(Words) <= bare_thread::kWordBytes);
 
-constexpr u64 kNever = ~u64{0}, kRetryNs = 1'000'000'000;
+constexpr u64 kNever = ~u64{0}, kRetryNs = 20'000'000;
 
 constinit Work work;
 constinit bool speaks = false;
