@@ -150,7 +150,7 @@ FREEWAY_SCENARIO(ManyThreads) {
   constexpr unsigned kThreads = 8;
   constexpr size_t kSlots = 400;
   static std::atomic<size_t> refused, granted;
-  static std::atomic<unsigned> running{kThreads};
+  static std::atomic<unsigned> running{kThreads}, filled;
   const uint64_t seed = test_seed();
   struct Block {
     void* address;
@@ -177,6 +177,9 @@ FREEWAY_SCENARIO(ManyThreads) {
         (slot.address == nullptr ? refused : granted)++;
         if (slot.address != nullptr) fill(slot.address, slot.size < 64 ? slot.size : 64, t);
       }
+      // Only what all of them hold together is more than the limit.
+      ++filled;
+      while (filled != kThreads) std::this_thread::yield();
       for (Block& slot : slots) free(slot.address);
       --running;
     });
