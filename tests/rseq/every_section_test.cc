@@ -87,6 +87,14 @@ void move_to_another_cpu() {
   ::sched_setaffinity(0, sizeof allowed, &allowed);
 }
 
+// On another CPU, with another slab, a section that starts again may have less to do.
+void stay_here() {
+  cpu_set_t here;
+  CPU_ZERO(&here);
+  CPU_SET(::sched_getcpu(), &here);
+  ::sched_setaffinity(0, sizeof here, &here);
+}
+
 void put_a_block_into_each_magazine() {
   static void* blocks[32768 / 16];
   size_t count = 0;
@@ -165,6 +173,7 @@ Watched* watched;  // shared with the children
 
 // Interrupts the section at `address` in this process; called in a forked child.
 [[noreturn]] void interrupt_once(uintptr_t address) {
+  if (variant == Variant::kRepeat) stay_here();
   breakpoint.plant(address);
   for (int round = 0; round < 20 && times_aborted == 0; round++)
     for (const size_t drill : kShortDrills)
