@@ -24,6 +24,7 @@ namespace freeway::test {
 namespace {
 
 constexpr unsigned kThreads = 4;
+constexpr unsigned kBefore = 20'000;  // calls of each thread before the filter
 constexpr size_t kSlots = 2000;  // of a thread
 
 struct Block {
@@ -88,7 +89,7 @@ template <class SizeOf>
     std::thread([t, seed, &size_of] {
       Random random(seed + t);
       for (Block& block : blocks[t]) block = {nullptr, 1};  // its page is there
-      work(t, 20'000, random, size_of);
+      work(t, kBefore, random, size_of);
       ++ready;
       while (!go) sched_yield();
       if (!forbid_system_calls()) _exit(5);
@@ -126,8 +127,13 @@ FREEWAY_SCENARIO(WithinWhatIsResidentFromTheStart) {
       /*may_fault=*/true);
 }
 
+// Behind the filter more memory is needed than before.
 FREEWAY_SCENARIO(NothingIsReady) {
-  run([](size_t, Random& random) { return 1 + random.below(60000); }, /*may_fault=*/true);
+  static std::atomic<unsigned> calls;
+  const auto size_of = [](size_t, Random& random) {
+    return (++calls <= kThreads * kBefore ? 0 : 100'000) + 1 + random.below(60'000);
+  };
+  run(size_of, /*may_fault=*/true);
 }
 
 void expect_no_call(const char* scenario, std::initializer_list<const char*> options) {
