@@ -387,7 +387,8 @@ bool move_out(uptr from, std::size_t bytes, uptr to) {
     return false;
   }
   if (!move_as(kMoveTo | kLeaveSource, from, bytes, to, bytes)) return false;
-  // qemu's emulation of processes takes what was left for unmapped, and looks at a buffer before at the file.
+  // qemu's emulation of processes takes what was left for unmapped: it looks at a buffer first, then at the file. A kernel
+  // looks at the file, which there is not.
   if (raw_syscall(SYS_write, ~u64{0}, from, 1) == -EFAULT)
     raw_syscall(SYS_mmap, from, bytes, kReadWrite, kPrivateAnonymous | kNoReserve | kFixed, ~u64{0}, 0);
   return true;

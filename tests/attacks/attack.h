@@ -8,6 +8,7 @@
 #pragma once
 
 #include <malloc.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,7 +109,22 @@ inline void aftermath(size_t size) {
   check_contents();
 }
 
-inline size_t size_of(int argc, char** argv) { return argc > 1 ? strtoul(argv[1], nullptr, 10) : 64; }
+// Keeps the calling thread on a CPU: where an allocator has a cache for each, being moved between two frees would decide
+// what comes of them.
+inline void stay_on(int cpu) {
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(cpu, &one);
+  sched_setaffinity(0, sizeof one, &one);
+}
+
+// What every program does first; returns the size it is to attack.
+inline cpu_set_t cpus;  // that the program may use
+inline size_t start(int argc, char** argv) {
+  sched_getaffinity(0, sizeof cpus, &cpus);
+  stay_on(sched_getcpu());
+  return argc > 1 ? strtoul(argv[1], nullptr, 10) : 64;
+}
 
 // A heap that has been in use: blocks of the size, every second of the last ones freed again if `holes`.
 inline void settle(size_t size, bool holes = false) {

@@ -60,13 +60,15 @@ LEVELS = {
     # Large blocks with guards, and the handler that explains the fault.
     "freeway-guard-large": {"FREEWAY_HARDEN": "1", "FREEWAY_GUARD_LARGE": "1", "FREEWAY_GUARD": "1000000000"},
 }
+# Which CPU's cache has the block, and who asks it next, is up to the scheduler.
+ANYTHING_BUT_A_CRASH = (AT_ONCE, UNHARMED, LATE, EXPLOITABLE)
 # What Freeway does, one outcome for each level, or several where chance decides. The test fails where Freeway does
 # worse, and where it does better: then this is what has to change, and the page with it.
 EXPECTED: dict[str, tuple[str | tuple[str, ...], ...]] = {
     "double free, at once": (AT_ONCE, AT_ONCE, AT_ONCE, AT_ONCE),
     "double free, after another free": (EXPLOITABLE, AT_ONCE, AT_ONCE, AT_ONCE),
     "double free, after 1000 frees": (EXPLOITABLE, AT_ONCE, AT_ONCE, AT_ONCE),
-    "double free, by another thread": ((EXPLOITABLE, LATE, AT_ONCE), AT_ONCE, AT_ONCE, AT_ONCE),
+    "double free, by another thread": (ANYTHING_BUT_A_CRASH, AT_ONCE, AT_ONCE, AT_ONCE),
     "double free of a recycled block": (EXPLOITABLE, AT_ONCE, EXPLOITABLE, AT_ONCE),
     "interior pointer": (AT_ONCE, AT_ONCE, AT_ONCE, AT_ONCE),
     "misaligned pointer": (AT_ONCE, AT_ONCE, AT_ONCE, AT_ONCE),

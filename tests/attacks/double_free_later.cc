@@ -6,7 +6,7 @@
 
 int main(int argc, char** argv) {
   using namespace attack;
-  const size_t size = size_of(argc, argv);
+  const size_t size = start(argc, argv);
   const int between = argc > 2 ? atoi(argv[2]) : 1;
   settle(size);
   const int first = count;

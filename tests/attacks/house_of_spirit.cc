@@ -6,7 +6,7 @@
 
 int main(int argc, char** argv) {
   using namespace attack;
-  const size_t size = size_of(argc, argv);
+  const size_t size = start(argc, argv);
   settle(size);
   alignas(16) size_t fake[8192] = {};
   const size_t chunk = (size + sizeof(size_t) + 15) & ~size_t{15};

@@ -6,7 +6,7 @@
 
 int main(int argc, char** argv) {
   using namespace attack;
-  const size_t size = size_of(argc, argv);
+  const size_t size = start(argc, argv);
   const size_t offset = argc > 2 ? strtoul(argv[2], nullptr, 10) : 16;
   settle(size);
   Block& block = take(size);

@@ -8,7 +8,7 @@
 
 int main(int argc, char** argv) {
   using namespace attack;
-  const size_t size = size_of(argc, argv);
+  const size_t size = start(argc, argv);
   const bool letters = argc > 2 && strcmp(argv[2], "letters") == 0;
   settle(size, true);
   Block& block = before_nearest();

@@ -8,7 +8,7 @@
 
 int main(int argc, char** argv) {
   using namespace attack;
-  const size_t size = size_of(argc, argv);
+  const size_t size = start(argc, argv);
   settle(size, true);
   const uintptr_t last = address(take(size).start);
   const uintptr_t next = address(take(size).start);

@@ -5,7 +5,7 @@
 
 int main(int argc, char** argv) {
   using namespace attack;
-  const size_t size = size_of(argc, argv);
+  const size_t size = start(argc, argv);
   settle(size);
   Block& block = take(size);
   give(block);

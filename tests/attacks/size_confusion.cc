@@ -6,7 +6,7 @@
 
 int main(int argc, char** argv) {
   using namespace attack;
-  const size_t size = size_of(argc, argv);
+  const size_t size = start(argc, argv);
   const size_t other = argc > 2 ? strtoul(argv[2], nullptr, 10) : 2 * size;
   const int step = argc > 3 && strcmp(argv[3], "half") == 0 ? 2 : 1;
   for (int i = 0; i < kMany; ++i) take(size);

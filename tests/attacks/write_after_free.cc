@@ -7,7 +7,7 @@
 
 int main(int argc, char** argv) {
   using namespace attack;
-  const size_t size = size_of(argc, argv);
+  const size_t size = start(argc, argv);
   const bool linked = argc > 2 && strcmp(argv[2], "linked") == 0;
   settle(size);
   take(size);

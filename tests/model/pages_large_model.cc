@@ -320,7 +320,7 @@ std::vector<Scenario> guarded_mappings() {
   };
 }
 
-// Left to the long tests. m5g | m5 | t2 at once, with lifts refused, is not exhausted in an hour; its parts are here.
+// Left to the long tests. m5g | m5 | t2 at once, with lifts refused, is not exhausted in an hour; here are parts of it.
 std::vector<Scenario> larger() {
   return {
       scenario("freed while it grows", {kRuns, "t2S", {"d", "R3", ""}}),

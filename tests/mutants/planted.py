@@ -18,9 +18,10 @@ class Killer:
     environment: tuple[str, ...] = ()
 
 
+# Slabs stay a thread's between its calls.
 OWNING = ("FREEWAY_RSEQ=0",)
 # Each call claims a slab: hardened heaps have no slabs that stay a thread's.
-CLAIMING = ("FREEWAY_RSEQ=0", "FREEWAY_HARDEN=1")
+CLAIMING = (*OWNING, "FREEWAY_HARDEN=1")
 
 
 def handler_at_every_instruction(
@@ -51,9 +52,9 @@ OWN_RSEQ = Killer(
     (),
     ("FREEWAY_RSEQ=1", "GLIBC_TUNABLES=glibc.pthread.rseq=0"),
 )
-PARKED = Killer("tests/stall/stall_park_test", ("--seconds", "1"), ("FREEWAY_RSEQ=0",))
+PARKED = Killer("tests/stall/stall_park_test", ("--seconds", "1"), OWNING)
 FALSE_SHARING = Killer("tests/stress/stress_false_sharing", (), ("FREEWAY_RSEQ=1",))
-FALSE_SHARING_OWNED = Killer("tests/stress/stress_false_sharing", (), ("FREEWAY_RSEQ=0",))
+FALSE_SHARING_OWNED = Killer("tests/stress/stress_false_sharing", (), OWNING)
 BESIDE_HELPER = Killer("tests/background/background_beside", ("--gtest_filter=*OneThread",), ("FREEWAY_RSEQ=1",))
 HELPERS_LIVES = Killer("tests/background/background_lifetimes", (), ("FREEWAY_RSEQ=1",))
 ALIGNED = Killer("tests/abi/abi_functions", (), ("FREEWAY_RSEQ=1",))
