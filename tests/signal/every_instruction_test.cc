@@ -83,7 +83,7 @@ void handler_jumps_out(const Options& options) {
       drills->run(drill);
       return was_hit == true;
     }
-    loss.check(drills->in_hand());
+    loss.check(drills->in_hand(), drills->superblocks_in_hand());
     drills->clear_in_hand();
     drills->verify_all("a block is damaged after a jump out of the allocator");
     drills->run(Drills::kPairs);

@@ -120,7 +120,7 @@ void gone_at_every_instruction(const Options& options) {
   const auto visit = [](size_t drill) {
     if (let_other_run(drill) == kDone) return false;
     ::pthread_join(other, nullptr);
-    loss.check(drills->in_hand());
+    loss.check(drills->in_hand(), drills->superblocks_in_hand());
     drills->clear_in_hand();
     run_many_drills();
     start_other();

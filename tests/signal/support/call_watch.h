@@ -24,9 +24,11 @@ enum class Call : unsigned {
   kStats,
   kMallocBatch,
   kFreeBatch,
+  kReserve,
+  kSetLimit,
   kOthers
 };
-constexpr size_t kCallCount = 13;
+constexpr size_t kCallCount = 15;
 constexpr const char* kCallNames[kCallCount] = {"none",
                                                 "malloc",
                                                 "free",
@@ -39,6 +41,8 @@ constexpr const char* kCallNames[kCallCount] = {"none",
                                                 "freeway_stats, mallinfo2",
                                                 "freeway_malloc_batch",
                                                 "freeway_free_batch",
+                                                "freeway_reserve",
+                                                "freeway_set_limit",
                                                 "other names, new, delete"};
 
 // A depth: handlers raise and lower it too, and leave it as they found it.

@@ -108,7 +108,10 @@ class Drills : public LosableSlots {
       if (const void* block = slot) verify(block, where);
   }
   // After a jump out of a call: what it had in hand is lost.
-  void clear_in_hand() { note(0); }
+  void clear_in_hand() {
+    note(0);
+    superblocks_in_hand_ = 1;
+  }
 
  private:
   // Gets new keepsakes before it gives the old ones back.
@@ -347,7 +350,7 @@ class Drills : public LosableSlots {
   size_t kept_ = 0;
   void* volatile table_[kTable] = {};
   NameDrills names_{in_hand_, random_};
-  RareDrills rare_{in_hand_};
+  RareDrills rare_{in_hand_, superblocks_in_hand_};
 };
 
 }  // namespace freeway_test

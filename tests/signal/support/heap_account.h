@@ -28,11 +28,15 @@ constexpr size_t kLargestSpan = 4 << 20;  // what a call that gives memory back 
 
 using AuditFunction = size_t (*)(freeway_audit_t*, size_t);
 using StatsFunction = void (*)(freeway_stats_t*, size_t);
+using LimitFunction = int (*)(size_t, size_t);
+using ReserveFunction = size_t (*)(size_t, size_t);
 
 // Looked up once, before threads, handlers and forks: dlsym takes the loader's lock.
 struct HeapAccount {
   AuditFunction audit = reinterpret_cast<AuditFunction>(::dlsym(RTLD_DEFAULT, "freeway_audit"));
   StatsFunction stats = reinterpret_cast<StatsFunction>(::dlsym(RTLD_DEFAULT, "freeway_stats"));
+  LimitFunction set_limit = reinterpret_cast<LimitFunction>(::dlsym(RTLD_DEFAULT, "freeway_set_limit"));
+  ReserveFunction reserve = reinterpret_cast<ReserveFunction>(::dlsym(RTLD_DEFAULT, "freeway_reserve"));
 };
 inline const HeapAccount heap_account;
 

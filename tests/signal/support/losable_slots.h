@@ -21,9 +21,11 @@ class LosableSlots {
   LosableSlots& operator=(const LosableSlots&) = delete;
 
   size_t in_hand() const { return in_hand_; }
+  size_t superblocks_in_hand() const { return superblocks_in_hand_; }  // at most; of the allocator's own
 
   // Every handler calls this before it allocates, and after it jumped out of a call.
   static void lift_memory_limit() {
+    if (heap_account.set_limit != nullptr) heap_account.set_limit(0, 0);
     limit_memory(RLIM_INFINITY);
     limit_memory(RLIM_INFINITY, RLIMIT_DATA);
   }
@@ -68,7 +70,7 @@ class LosableSlots {
 
   Random random_;
   void* volatile* slots_;
-  volatile size_t in_hand_ = 0;
+  volatile size_t in_hand_ = 0, superblocks_in_hand_ = 1;
   volatile size_t last_size_ = 64;  // of the latest small block that was got or dropped
 
  private:

@@ -29,10 +29,10 @@ namespace freeway_test {
 
 class RareDrills {
  public:
-  // `in_hand`: what a jump out of a call would lose now, in bytes.
-  explicit RareDrills(volatile size_t& in_hand) : in_hand_(in_hand) {}
+  // `in_hand`: what a jump out of a call would lose now, in bytes; `superblocks`: how many, at most.
+  RareDrills(volatile size_t& in_hand, volatile size_t& superblocks) : in_hand_(in_hand), superblocks_(superblocks) {}
 
-  static constexpr size_t kCount = 10;
+  static constexpr size_t kCount = 12;
 
   void run(size_t drill) {
     switch (drill) {
@@ -57,6 +57,10 @@ class RareDrills {
         return beyond_the_watermark();
       case 8:
         return foreign_blocks();
+      case 9:
+        return readied();
+      case 10:
+        return limited();
       default:
         return many_superblocks();
     }
@@ -81,6 +85,7 @@ class RareDrills {
   static constexpr size_t kHuge = size_t{300} << 20;
   static constexpr size_t kPrimary = size_t{64} << 30;
   static constexpr size_t kMostBlocks = 4096;
+  static constexpr size_t kLimit = size_t{1} << 20;  // less than the heap holds, whatever is freed
 
   // A block by each function in turn.
   void* get(size_t size, Call by) {
@@ -276,6 +281,43 @@ class RareDrills {
     for (const Call by : kGetters) drop(get(100'000, by), 100'000);
   }
 
+  // What the call has in hand is all that it was asked for, and what each slab may keep aside.
+  void readied() {
+    if (heap_account.reserve == nullptr) return;
+    in_hand_ = size_t{64} << 20;
+    superblocks_ = 256;
+    enter_allocator(Call::kReserve);
+    heap_account.reserve(1000, 100);
+    heap_account.reserve(100'000, 3);
+    leave_allocator();
+    in_hand_ = 0;
+    superblocks_ = 1;
+    trims();
+  }
+
+  // Nothing may be had but what is given back; a handler that needs memory lifts the limit.
+  void limited() {
+    if (heap_account.set_limit == nullptr) return;
+    for (size_t i = 0; i < 300; i++) blocks_[i] = get(16 + 37 * i, Call::kMalloc);
+    for (size_t i = 0; i < 300; i++) drop(blocks_[i], 16 + 37 * i);
+    for (const size_t hard : {size_t{0}, kLimit}) {
+      enter_allocator(Call::kSetLimit);
+      heap_account.set_limit(kLimit, hard);
+      leave_allocator();
+      for (const size_t size : {size_t{1000}, size_t{100'000}, kHuge}) {
+        in_hand_ = size;
+        enter_allocator(Call::kMalloc);
+        void* block = ::malloc(size);
+        leave_allocator();
+        enter_allocator(Call::kFree);
+        ::free(block);
+        leave_allocator();
+        in_hand_ = 0;
+      }
+    }
+    heap_account.set_limit(0, 0);
+  }
+
   // Its slab is there, with blocks in it, and is emptied by this thread.
   void slab_of_another_thread() {
     in_another_slab([](RareDrills&) {
@@ -315,7 +357,7 @@ class RareDrills {
     ::pthread_join(thread, nullptr);
   }
 
-  volatile size_t& in_hand_;
+  volatile size_t &in_hand_, &superblocks_;
   void (*work_)(RareDrills&) = nullptr;
   std::atomic<bool> done_{false};
   int here_ = 0, there_ = 0;  // CPUs

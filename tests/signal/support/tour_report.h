@@ -90,6 +90,8 @@ inline bool is_outside_of_calls(const std::string& name) {
                            "own_rseq",
                            "choose_rseq",
                            "value_of",
+                           "parse_memory_limits",
+                           "least_limit",
                            "::owns(",
                            "privileged",
                            "choose_window",
