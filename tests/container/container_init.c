@@ -55,7 +55,7 @@ int main(void) {
     const char* name = strsep(&rest, "\t");
     const char* library = strsep(&rest, "\t");
     const char* limit = strsep(&rest, "\n");
-    printf("run %s\n", name);
+    printf("\nrun %s\n", name);  // what the firmware wrote has no end of line
     const pid_t child = fork();
     if (child == 0) run(library, limit);
     int status = 0;
