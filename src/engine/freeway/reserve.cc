@@ -19,6 +19,7 @@ namespace freeway {
 
 namespace {
 
+constexpr std::size_t kUnknown = HOT_IDS;  // CPUs: the kernel did not say how many, or there are more
 constexpr std::size_t kSpareFrames = 64;  // beside twice what is reserved: what lies between, and before
 
 // What is written into frames that are held: the one before, and how many frames belong to this one.
@@ -54,9 +55,10 @@ void Heap::give_filled(uptr address, std::size_t frames) {
 }
 
 // A slab for each CPU that a thread of this process may come to, with its memory; and those that threads use while theirs
-// is taken apart.
+// is taken apart. Where it is not known how many CPUs there are, none: thousands of them would be gigabytes.
 void Heap::provide_slabs() {
   is_prepared_.store_relaxed(true);
+  if (substrate_->cpus() >= kUnknown) return;
   const process::Claimant who = process::claimant();
   for (unsigned n = 0; n < claimed_.count(); ++n) {
     if (!claimed_.take(n, who)) continue;
@@ -139,7 +141,8 @@ void Heap::populate_used(unsigned c) {
 // Beside the blocks themselves each slab may have a full magazine, and a superblock that nobody else can use.
 std::size_t Heap::reserve_small(unsigned c, std::size_t count) {
   const SizeClass& k = kSizeClasses[c];
-  const std::size_t slabs = uses_rseq() ? substrate_->cpus() : 6 * std::size_t{substrate_->cpus()};
+  const std::size_t cpus = substrate_->cpus() < kUnknown ? substrate_->cpus() : 1;
+  const std::size_t slabs = uses_rseq() ? cpus : 6 * cpus;
   const std::size_t aside = slabs * (kMagazines[c].big + k.blocks);
   if (count > kMaxFrames * u64{k.blocks}) count = kMaxFrames * u64{k.blocks};
   const std::size_t wanted = ceil_div(count + aside, k.blocks);
