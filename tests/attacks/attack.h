@@ -118,8 +118,9 @@ inline void stay_on(int cpu) {
   sched_setaffinity(0, sizeof one, &one);
 }
 
-// What every program does first; returns the size it is to attack.
 inline cpu_set_t cpus;  // that the program may use
+
+// What every program does first; returns the size it is to attack.
 inline size_t start(int argc, char** argv) {
   sched_getaffinity(0, sizeof cpus, &cpus);
   stay_on(sched_getcpu());

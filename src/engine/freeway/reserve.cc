@@ -19,7 +19,7 @@ namespace freeway {
 
 namespace {
 
-constexpr std::size_t kUnknown = HOT_IDS;  // CPUs: the kernel did not say how many, or there are more
+constexpr std::size_t kUnknown = HOT_IDS;  // CPUs: there are more than the kernel was asked for
 constexpr std::size_t kSpareFrames = 64;  // beside twice what is reserved: what lies between, and before
 
 // What is written into frames that are held: the one before, and how many frames belong to this one.

@@ -30,8 +30,8 @@ inline void require_nothing_lost(const freeway_audit_t& a) {
           a.descriptors, a.superblocks + a.descriptors_free);
 }
 
-// Call by call, exactly: the superblocks (one, but for freeway_reserve) and the frames of the block or span that was in hand. The counts are
-// in memory that children of a test share.
+// Call by call, exactly: the superblocks (one, but for freeway_reserve) and the frames of the block or span that was in
+// hand. The counts are in memory that children of a test share.
 class LossOfEach {
  public:
   void start() {
@@ -42,8 +42,8 @@ class LossOfEach {
   // After one call vanished that had `in_hand` bytes of blocks and at most so many superblocks in hand.
   void check(size_t in_hand, size_t superblocks) {
     const freeway_audit_t after = require_clean_audit("audit after a call vanished");
-    require(superblocks_lost(after) <= superblocks_lost(before_) + superblocks, "one call took more superblocks with it than it may",
-            superblocks_lost(after), superblocks_lost(before_));
+    require(superblocks_lost(after) <= superblocks_lost(before_) + superblocks,
+            "one call took more superblocks with it than it may", superblocks_lost(after), superblocks_lost(before_));
     require(after.frames_stranded * kFrameBytes <= before_.frames_stranded * kFrameBytes + in_hand + kLargestSpan,
             "one call took more frames with it than it had in hand", after.frames_stranded - before_.frames_stranded,
             in_hand);

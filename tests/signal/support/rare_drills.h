@@ -281,11 +281,11 @@ class RareDrills {
     for (const Call by : kGetters) drop(get(100'000, by), 100'000);
   }
 
-  // What the call has in hand is all that it was asked for, and what each slab may keep aside.
+  // What the call has in hand is all that it was asked for, what each slab may keep aside, and what lay free below.
   void readied() {
     if (heap_account.reserve == nullptr) return;
-    in_hand_ = size_t{64} << 20;
-    superblocks_ = 256;
+    superblocks_ = 64 + 16 * usable_cpus().size();
+    in_hand_ = 3 * superblocks_ * kFrameBytes;
     enter_allocator(Call::kReserve);
     heap_account.reserve(1000, 100);
     heap_account.reserve(100'000, 3);
