@@ -284,7 +284,7 @@ class RareDrills {
   // What the call has in hand is all that it was asked for, what each slab may keep aside, and what lay free below.
   void readied() {
     if (heap_account.reserve == nullptr) return;
-    superblocks_ = 64 + 16 * usable_cpus().size();
+    superblocks_ = 64 + 96 * usable_cpus().size();
     in_hand_ = 3 * superblocks_ * kFrameBytes;
     enter_allocator(Call::kReserve);
     heap_account.reserve(1000, 100);
