@@ -38,7 +38,7 @@ products := --target freeway_shared freeway_static freeway_command
 # $(call test,preset): everything but what is labelled `long`; the last lines are ctest's own summary.
 test = ctest --preset $(1) -j $(JOBS) $(CTEST_ARGS)
 
-.PHONY: all run test test-programs prove matrix matrix-roots numa lint debug asan tsan fuzz aarch64 bench bench-quick peers attacks attack-costs install clean help
+.PHONY: all run test test-programs prove matrix matrix-roots numa lint debug asan tsan fuzz aarch64 bench bench-quick peers attacks attack-costs profilers install clean help
 # Installing packages is a queue anyway; the parallel work is in the commands.
 .NOTPARALLEL:
 
@@ -49,7 +49,7 @@ run: packages-build packages-test packages-run $(VENV)/.stamp | build ## run rea
 	@$(call build,release,$(products) measured_run)
 	@scripts/run-demo "$(CMD)"
 
-test: packages-build packages-test packages-programs $(VENV)/.stamp | build ## build and run every test except the long ones
+test: packages-build packages-test packages-programs build/tools/pprof $(VENV)/.stamp | build ## build and run every test except the long ones
 	@$(call build,release)
 	@$(call test,release)
 
@@ -57,7 +57,7 @@ test-programs: packages-build packages-test packages-programs $(VENV)/.stamp | b
 	@$(call build,release)
 	@ctest --test-dir build/release --output-on-failure --no-tests=error -j $(JOBS) -L '^long$$' -L '^programs$$' $(CTEST_ARGS)
 
-prove: packages-build packages-test packages-programs packages-sanitize packages-cross $(VENV)/.stamp | build ## all tests but the programs: also the long ones and the other builds; an hour on 2 CPUs
+prove: packages-build packages-test packages-programs packages-sanitize packages-cross build/tools/pprof $(VENV)/.stamp | build ## all tests but the programs: also the long ones and the other builds; an hour on 2 CPUs
 	@$(call build,release)
 	@$(call build,asan)
 	@$(call build,tsan)
@@ -84,7 +84,7 @@ lint: packages-lint $(VENV)/.stamp ## check layers, memory-order labels, last to
 	@$(VENV)/bin/ruff format --check .
 	@$(FREEWAY_PYTHON) -m tools.lint --list-shell-scripts | xargs -r -d '\n' shellcheck
 
-debug: packages-build packages-test packages-programs $(VENV)/.stamp | build ## build and test with all assertions
+debug: packages-build packages-test packages-programs build/tools/pprof $(VENV)/.stamp | build ## build and test with all assertions
 	@$(call build,debug)
 	@$(call test,debug)
 
@@ -132,6 +132,17 @@ attack-costs: packages-build packages-test packages-peers | build ## measure onl
 	@$(PYTHON) bench/peers/install.py --jobs $(JOBS) $(attacked)
 	@$(build_attacks)
 	@$(PYTHON) -B tests/attacks/run.py costs --cost-repeat 15
+
+# What docs/profiles.md compares.
+profilers: packages-build packages-test packages-peers | build ## hangs and costs of heap profilers, half an hour; writes docs/profiles.json and the tables of docs/profiles.md
+	@$(PYTHON) bench/peers/install.py --jobs $(JOBS) glibc jemalloc-prof tcmalloc-2.10-prof
+	@$(call build,release,$(products) workload_storm workload_larson workload_server workload_kv_cache)
+	@$(PYTHON) -B bench/profilers/run.py hangs
+	@$(PYTHON) -B bench/profilers/run.py costs --repeat 15
+
+# It goes on without.
+build/tools/pprof: | build
+	@scripts/install-pprof
 
 install: packages-build packages-test | build ## install under PREFIX (default /usr/local), staged in DESTDIR
 	@cmake --preset release -DCMAKE_INSTALL_PREFIX="$(abspath $(PREFIX))" >/dev/null

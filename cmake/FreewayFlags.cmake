@@ -45,6 +45,8 @@ target_compile_options(freeway_library_flags INTERFACE
   # With lazily allocated thread-local storage the first access would call malloc.
   $<$<COMPILE_LANGUAGE:C,CXX>:-ftls-model=initial-exec>
   $<$<COMPILE_LANGUAGE:C,CXX>:-fvisibility=hidden -fno-plt -fno-semantic-interposition>
+  # Profiles follow the program's stack by frame pointers, through us (src/profile/stack_walk.h).
+  $<$<COMPILE_LANGUAGE:C,CXX>:-fno-omit-frame-pointer>
   # Signal handlers and unwinders may look at any instruction.
   $<$<COMPILE_LANGUAGE:C,CXX>:-fasynchronous-unwind-tables>
   $<$<COMPILE_LANGUAGE:CXX>:-Wconversion -Wno-sign-conversion -Wundef -Wvla>)

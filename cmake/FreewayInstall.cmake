@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 #
-# What is installed: the headers, both libraries, the script for gdb, the paper engines, the command and its page, a CMake package (Freeway::freeway,
+# What is installed: the headers, both libraries, the script for gdb, the paper engines, the command and the manual pages, a CMake package (Freeway::freeway,
 # Freeway::freeway_static) and a pkg-config file.
 include(CMakePackageConfigHelpers)
 
@@ -15,9 +15,22 @@ install(FILES "${PROJECT_SOURCE_DIR}/tools/gdb/freeway_gdb.py" DESTINATION "${CM
   RENAME "${freeway_gdb_script}")
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/freeway" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
   FILES_MATCHING PATTERN "*.h")
+# freeway(3), and a page of one line for each function, so that `man freeway_stats` finds it.
+install(FILES "${PROJECT_SOURCE_DIR}/docs/man/freeway.3" DESTINATION "${CMAKE_INSTALL_MANDIR}/man3")
+file(STRINGS "${PROJECT_SOURCE_DIR}/include/freeway/freeway.h" freeway_declarations REGEX "^[^ ].*FREEWAY_NOEXCEPT;")
+foreach(declaration ${freeway_declarations})
+  if(declaration MATCHES "(freeway_[a-z0-9_]+)\\(")
+    file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/man3/${CMAKE_MATCH_1}.3" CONTENT ".so man3/freeway.3\n")
+    install(FILES "${PROJECT_BINARY_DIR}/man3/${CMAKE_MATCH_1}.3" DESTINATION "${CMAKE_INSTALL_MANDIR}/man3")
+  endif()
+endforeach()
 if(TARGET freeway_command)
   install(TARGETS freeway_command RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
   install(FILES "${PROJECT_SOURCE_DIR}/docs/man/freeway.1" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
+  if(TARGET freeway_profile)
+    install(TARGETS freeway_profile RUNTIME DESTINATION "${CMAKE_INSTALL_LIBEXECDIR}/freeway")
+  endif()
+  install(FILES "${PROJECT_SOURCE_DIR}/docs/man/freeway-profile.5" DESTINATION "${CMAKE_INSTALL_MANDIR}/man5")
 endif()
 
 set(freeway_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/Freeway")

@@ -112,8 +112,17 @@ def mimalloc(generation: str, *more: str) -> Callable[[Workshop], Built]:
     return build
 
 
-def jemalloc(workshop: Workshop) -> Built:
-    """jemalloc; the crate keeps the generated `configure` beside the sources."""
+def jemalloc(*options: str) -> Callable[[Workshop], Built]:
+    """jemalloc; the crate keeps the generated `configure` beside the sources. `options`: configure's."""
+
+    def build(workshop: Workshop) -> Built:
+        return configured_jemalloc(workshop, options)
+
+    return build
+
+
+def configured_jemalloc(workshop: Workshop, options: tuple[str, ...]) -> Built:
+    """The same, once."""
     sources = workshop.crate("jemalloc", "tikv-jemalloc-sys")
     folder = workshop.fresh("source")
     shutil.copytree(sources / "jemalloc", folder, dirs_exist_ok=True)
@@ -121,7 +130,7 @@ def jemalloc(workshop: Workshop) -> Built:
     full = next(iter(re.findall(r"\+(\S+?)\"", (sources / "Cargo.toml").read_text())), "5.3.1-0-g0")
     (folder / "configure").chmod(0o755)
     flags = ("CFLAGS=-O3 -DNDEBUG", "CXXFLAGS=-O3 -DNDEBUG")
-    workshop.run("./configure", f"--with-version={full}", *flags, cwd=folder)
+    workshop.run("./configure", f"--with-version={full}", *options, *flags, cwd=folder)
     workshop.run("make", f"-j{workshop.jobs}", "build_lib_shared", cwd=folder)
     library = workshop.folder / "libjemalloc.so.2"
     shutil.copy(folder / "lib/libjemalloc.so.2", library)
@@ -204,7 +213,7 @@ RECIPES: tuple[Recipe, ...] = (
     Recipe("mimalloc2", mimalloc("v2"), crate_files("mimalloc")),
     Recipe("mimalloc3", mimalloc("v3"), crate_files("mimalloc")),
     Recipe("snmalloc", snmalloc("snmallocshim"), crate_files("snmalloc")),
-    Recipe("jemalloc", jemalloc, crate_files("jemalloc")),
+    Recipe("jemalloc", jemalloc(), crate_files("jemalloc")),
     Recipe("rpmalloc", rpmalloc, crate_files("rpmalloc")),
     Recipe("tcmalloc", tcmalloc, crate_files("tcmalloc")),
     # Hardened ones: for docs/attacks.md (tests/attacks); the laboratory's suites leave them out.
@@ -212,4 +221,7 @@ RECIPES: tuple[Recipe, ...] = (
     Recipe("scudo-quarantine", scudo(*SCUDO_QUARANTINE)),
     Recipe("mimalloc3-secure", mimalloc("v3", "-DMI_SECURE=4"), crate_files("mimalloc")),
     Recipe("snmalloc-checks", snmalloc("snmallocshim-checks"), crate_files("snmalloc")),
+    # With heap profilers: for docs/profiles.md (bench/profilers); the laboratory's suites leave them out, too.
+    Recipe("jemalloc-prof", jemalloc("--enable-prof"), crate_files("jemalloc")),
+    Recipe("tcmalloc-2.10-prof", debian("libgoogle-perftools4", "libtcmalloc.so.4")),
 )

@@ -124,6 +124,20 @@ typedef struct freeway_stats_t {
   uint64_t limit_pressures; /* count: times that caches were taken apart for the soft limit, so far */
 } freeway_stats_t;
 
+/* What FREEWAY_STATS=json:PATH writes has all of these under their names, "schema" (1; more when a name goes or changes its
+ * meaning), "version", "engine", "mode", "rseq_reason" (why per-CPU caches are not used, or ""), "program", "pid", "time_ns"
+ * (since 1970), "page_size", and in bytes, as jemalloc's stats.* define them:
+ *     allocated   live
+ *     active      pages of superblocks with live blocks or in use for malloc, and of large, huge and guarded blocks: a multiple
+ *                 of the page size, at least allocated; without dirty frames and metadata (mapped without dirty)
+ *     resident    what the kernel backs with memory now, of the whole process, its code and stacks included (/proc/self/statm,
+ *                 which may lag behind a little; 0 if it cannot be read). For Freeway alone: held, an upper bound
+ *     retained    address space that was made usable, has no memory now, and is kept: free frames that are not dirty
+ * "classes" has an object for each size that was used: "size", "superblocks", "blocks" (count: what they have room for),
+ * "live", "cached", "free" (bytes of these blocks), "waste" (bytes of the superblocks that are not live), "occupancy" (how many
+ * superblocks have 0 to 10, 10 to 20, … 90 to 100 % of their blocks live or in magazines: an upper bound of what is live), and
+ * "slow_mallocs", "slow_frees", "refills", "flushes". The papers' engines tell no classes. */
+
 /* Fills *stats. `size` is sizeof(freeway_stats_t) as the caller was compiled with; fields beyond it are not written, nor
  * is what the library does not know, where the caller's is the longer one. `stats` NULL: nothing. */
 void freeway_stats(freeway_stats_t* stats, size_t size) FREEWAY_NOEXCEPT;
@@ -201,6 +215,24 @@ typedef struct freeway_audit_t {
  * number of errors. */
 size_t freeway_audit(freeway_audit_t* audit, size_t size) FREEWAY_NOEXCEPT;
 
+/* --- Heap profiles: which stacks allocated what is live. -------------------------------------------------------- */
+
+/* Begins a profile: from now on one in `interval` bytes that malloc and its like give out, on average, is sampled, with the
+ * stack that asked for it; 1: every block is. 524288 is usual. Running threads follow at their next call. Returns 0; EINVAL
+ * (0 bytes), EBUSY (a profile with another interval is being made), ENOMEM, ENOTSUP (a paper's engine). Going on with
+ * the interval of the last profile adds to that one; another interval begins anew. Stacks are followed by frame pointers; of
+ * programs without them 8 KiB of each kind of stack are kept and dumped, with what lies there. Signal-safe. Maps memory the first time. See also FREEWAY_PROFILE. */
+int freeway_profile_start(size_t interval) FREEWAY_NOEXCEPT;
+/* Ends it. What was sampled stays known, and its frees are counted. Signal-safe. No system call. */
+void freeway_profile_stop(void) FREEWAY_NOEXCEPT;
+/* Writes the profile that is made, or was made last, to `fd`, in the text of google/pprof (freeway-profile(5)); an empty one
+ * where there was none. Returns 0, or the error of a write (an errno). Signal-safe: the calls are write, and open, read and
+ * close of /proc/self/maps. Beside threads that allocate each line is true at some moment of the call. */
+int freeway_profile_dump(int fd) FREEWAY_NOEXCEPT;
+/* Sets the calling thread's tag, which goes into its samples (a request, a tenant, a component); 0 at first. Returns the one
+ * before. Signal-safe, a few instructions. */
+uint64_t freeway_tag(uint64_t tag) FREEWAY_NOEXCEPT;
+
 /* --- What an address is. ----------------------------------------------------------------------------------------- */
 
 typedef enum freeway_kind_t {
@@ -239,6 +271,46 @@ freeway_kind_t freeway_explain(const void* address, freeway_explanation_t* expla
 /* The same as a line of English on `fd`, and of guarded blocks who allocated and freed them, a line each. A full pipe may
  * block the writer. */
 void freeway_explain_to(int fd, const void* address) FREEWAY_NOEXCEPT;
+
+/* --- Options of the program's own. ------------------------------------------------------------------------------- */
+
+/* Not the library's: a program may define it, at namespace scope, to say what it wants where the environment says nothing of that
+ * option:
+ *     const char* freeway_options = "PURGE=never; PREFAULT=64m; STATS=json:/run/me.%p.json";
+ * Names without FREEWAY_ and values as in the environment, separated by `;`; blanks before a name do not count, nor does
+ * an empty value in the environment. Up to 1023 bytes; names that are no option's are passed over. Read once, when the first
+ * block is allocated after the C library has set `environ`: it must be initialised by a constant. Heard also in setuid programs,
+ * where the environment is not. A program that is linked with libfreeway.so or libfreeway.a need do nothing else; where
+ * the library is preloaded, the program must export the name: -rdynamic, or -Wl,--export-dynamic-symbol=freeway_options. */
+extern const char* freeway_options;
+
+/* --- Moving blocks, so that memory can go back. ------------------------------------------------------------------- */
+
+typedef struct freeway_block_info_t {
+  size_t size;              /* bytes of the block: what malloc_usable_size says */
+  freeway_kind_t kind;      /* FREEWAY_SMALL_BLOCK, FREEWAY_LARGE_BLOCK or FREEWAY_GUARDED_BLOCK */
+  size_t superblock_size;   /* bytes of the superblock that it lies in; of other kinds: of the memory that it has for itself */
+  size_t superblock_blocks; /* count: blocks that the superblock has room for; 1 for other kinds */
+  size_t superblock_live;   /* count: of these, live ones, and free ones that lie in magazines; 1 for other kinds */
+  size_t class_permille;    /* 0..1000: how full (as superblock_live) the superblocks of its size are on average, without full
+                               ones and those that malloc allocates from; not older than the last walk of freeway_should_move.
+                               1000: there are none */
+} freeway_block_info_t;
+
+/* Fills *info (`size`: sizeof(freeway_block_info_t), as in freeway_stats) with what is known of the live block that begins at
+ * `block`; returns its size in bytes. 0, and all of *info 0, if no live block begins there, or it is not known (blocks
+ * that a paper's engine makes itself). Nothing is read at `block`, which may be anything. Signal-safe; no system call. */
+size_t freeway_block_info(const void* block, freeway_block_info_t* info, size_t size) FREEWAY_NOEXCEPT;
+
+/* The hint for programs that defragment themselves, as databases do: 1 if moving the live block (malloc of the same size,
+ * memcpy, free) is likely to help to set a superblock free, and the thread's next malloc of that size will not give a block
+ * of one that is worth leaving as well; else 0, and for anything that is no small block. Its superblock is then neither full
+ * nor one that malloc allocates from, and not much fuller than the average of its size; and what such superblocks hold would
+ * fit into fewer of them. Blocks that the program has freed a moment ago go back to their superblocks for that: only ask
+ * about blocks that you are ready to move. 0 of blocks that the profiler has sampled; always 0 with FREEWAY_HARDEN, and with the
+ * papers' engines. Lock-free, signal-safe. System calls: as free, and once a CPU mmap for its cache. The first call walks
+ * through the whole heap, as freeway_stats does; later ones each go on with that walk a little. */
+int freeway_should_move(const void* block) FREEWAY_NOEXCEPT;
 
 #if defined(__cplusplus)
 }

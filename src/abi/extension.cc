@@ -8,6 +8,7 @@
 
 #include "engine/selected.h"
 #include "freeway/freeway.h"
+#include "profile/dump.h"
 
 using freeway::process_heap;
 
@@ -62,6 +63,25 @@ FREEWAY_EXPORT void freeway_explain_to(int fd, const void* address) noexcept {
   process_heap.explain(reinterpret_cast<freeway::uptr>(address), mine);
   freeway::write_explanation(fd, address, mine);
 }
+
+FREEWAY_EXPORT std::size_t freeway_block_info(const void* block, freeway_block_info_t* info, std::size_t size) noexcept {
+  freeway_block_info_t mine;
+  process_heap.block_info(reinterpret_cast<freeway::uptr>(block), mine);
+  if (info != nullptr) memcpy(info, &mine, size < sizeof(mine) ? size : sizeof(mine));
+  return mine.size;
+}
+
+FREEWAY_EXPORT int freeway_should_move(const void* block) noexcept {
+  return process_heap.should_move(reinterpret_cast<freeway::uptr>(block)) ? 1 : 0;
+}
+
+FREEWAY_EXPORT int freeway_profile_start(std::size_t interval) noexcept { return process_heap.begin_profile(interval); }
+
+FREEWAY_EXPORT void freeway_profile_stop() noexcept { process_heap.end_profile(); }
+
+FREEWAY_EXPORT int freeway_profile_dump(int fd) noexcept { return freeway::profile::dump(fd); }
+
+FREEWAY_EXPORT std::uint64_t freeway_tag(std::uint64_t tag) noexcept { return freeway::profile::tag(tag); }
 
 // 1 if memory was given back. Signal-safe; makes system calls.
 FREEWAY_EXPORT int freeway_malloc_trim(std::size_t pad) noexcept { return process_heap.trim(pad) != 0 ? 1 : 0; }

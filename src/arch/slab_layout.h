@@ -18,7 +18,12 @@
 #define HOT_NULL_SLAB 128   // address of the null slab
 #define HOT_RSEQ_BYTES 136  // length with which libc registered its struct rseq
 #define HOT_ALONE 144       // address of libc's __libc_single_threaded, or of a 0
-#define HOT_CHECKED 152     // frames of the primary arena where the checked paths are used, else 0
+#define HOT_CHECKED 152     // frames of the primary arena where free's checked path is used, else 0
+#define HOT_MALLOC_FORM 160  // where malloc goes while its limits are 0:
+#define MALLOC_SLOW 0
+#define MALLOC_CHECKED 1
+#define MALLOC_COUNTED 2    // a profile is made, and bytes are counted
+#define MALLOC_DRAWN 3      // a profile is made, and all is left to freeway_malloc_drawn
 #define HOT_BIRTH_SCALE 192 // 2^(8 - shift) for each class
 #define HOT_BIRTH_BASE 704  // what to add to (address >> shift), for each class
 #define HOT_SPAN_MASK 1216  // bytes of the class's span, less 1
@@ -37,6 +42,7 @@
 #define SLAB_HOME 512      // a byte for each class
 #define SLAB_PATIENCE 576  // foreign frees until blocks are sent home
 #define SLAB_REST 584      // the word `top` of each class's magazine of blocks that rest (cache/quarantine.h)
+#define SLAB_GAP 1096      // bytes up to the next one that the profile samples (profile/gap.h)
 
 // struct rseq of the kernel.
 #define RSEQ_CPU_ID 4    // negative: this thread is not registered

@@ -90,10 +90,11 @@ class Births {
   uptr base(unsigned shift) const { return place_ + kSkew + (bytes_ >> shift) - (arena_ >> shift); }
 
   enum class Kind { kNear, kFar, kRefused };
-  // Makes the bytes of [address, address + bytes) accessible, for blocks of `block_bytes`; which way they are found.
-  Kind provide(uptr address, std::size_t bytes, u32 block_bytes) {
+  // Makes the bytes of [address, address + bytes) accessible, for blocks of `block_bytes`; which way they are found. `far`: the
+  // fast path must not see the blocks.
+  Kind provide(uptr address, std::size_t bytes, u32 block_bytes, bool far = false) {
     const unsigned shift = birth::shift_of(block_bytes);
-    if (address - arena_ < bytes_) {
+    if (!far && address - arena_ < bytes_) {
       auto& range = ranges_[shift - birth::kLeastShift];
       const std::size_t begin = (address - arena_) >> shift, end = begin + (bytes >> shift) + kSkew;
       if (end <= range.bytes() && range.ensure(begin, end) == Access::kYes) return Kind::kNear;
@@ -131,6 +132,7 @@ class Births {
   }
 
  private:
+  friend struct Describe;  // engine/freeway/describe.cc
   // But for holes, which are another's.
   static void purge_between(const CommittedRange<Env>& range, std::size_t begin, std::size_t end) {
     range.each_hole([&](std::size_t from, std::size_t to) {

@@ -6,6 +6,7 @@
 // Words     limits, offsets, tables: written by initialisation only, by everybody who takes part in it with the same
 //           values; the limits last. slab_of[id]: null slab -> slab -> null slab (while it is drained) -> slab, stored by
 //           the holder of the CPU's exclusive word (cpu_slabs.h). frame_class: see page_map.h
+//           byte_limit, step_limit, malloc_form: also as profiles are begun and ended (engine/freeway/profile.cc)
 //           birth_scale, birth_base: see birth/births.h. home: see homes.h. alone: null -> libc's flag <-> a 0, by the helper
 //           (engine/freeway/idle.cc)
 // Orders    initialisation happens in the process's first allocation, which creating a second thread comes after. (A thread
@@ -46,6 +47,7 @@ struct Hot {
   u64 rseq_bytes;
   Atomic<const char*> alone;
   u64 checked;
+  Atomic<u64> malloc_form;
   alignas(64) u64 birth_scale[kHotClasses];
   u64 birth_base[kHotClasses];
   u64 span_mask[kHotClasses];
@@ -73,6 +75,7 @@ FREEWAY_AT(null_slab, HOT_NULL_SLAB);
 FREEWAY_AT(rseq_bytes, HOT_RSEQ_BYTES);
 FREEWAY_AT(alone, HOT_ALONE);
 FREEWAY_AT(checked, HOT_CHECKED);
+FREEWAY_AT(malloc_form, HOT_MALLOC_FORM);
 FREEWAY_AT(birth_scale, HOT_BIRTH_SCALE);
 FREEWAY_AT(birth_base, HOT_BIRTH_BASE);
 FREEWAY_AT(span_mask, HOT_SPAN_MASK);

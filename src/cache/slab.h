@@ -87,6 +87,7 @@ struct Slab {
   Atomic<u32> patience;       // foreign frees until blocks are sent home: a hint
   Atomic<u32> node;           // NUMA node on which the slab was last used off the fast path: a hint
   Atomic<u64> rest[kClasses];  // `top` of the magazines of blocks that rest (quarantine.h); else closed
+  Atomic<u64> gap;             // bytes up to the next one that the profile samples (profile/gap.h); 0: not begun
   Atomic<u64> current[kClasses];
   Atomic<u64> capacity[kClasses];
   Atomic<u64> grown_bytes;           // block bytes by which magazines outgrew their first size
@@ -97,7 +98,7 @@ struct Slab {
   Atomic<u64> big[kMagazines[0].big_at];
 };
 static_assert(offsetof(Slab, top) == 0 && offsetof(Slab, home) == SLAB_HOME && offsetof(Slab, patience) == SLAB_PATIENCE &&
-              offsetof(Slab, rest) == SLAB_REST);
+              offsetof(Slab, rest) == SLAB_REST && offsetof(Slab, gap) == SLAB_GAP);
 // The part of a slab that the fast path reads, in words: so much there is of the null slab.
 inline constexpr std::size_t kSlabHeadWords = offsetof(Slab, current) / 8;
 

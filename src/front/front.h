@@ -25,6 +25,8 @@
 #include "guard/guarded.h"
 #include "os/process.h"
 #include "os/report.h"
+#include "profile/dumps.h"
+#include "profile/profiler.h"
 
 namespace freeway {
 
@@ -103,9 +105,15 @@ class Front {  // all zero until start()
   std::size_t trim_step(std::size_t most);
   // The thread is about to sleep: gives back what the purge policy lets go, and what its cache has not needed lately.
   void idle();
+  // See freeway_profile_start, _stop; of engines that have no profile ENOTSUP.
+  int begin_profile(u64 interval);
+  void end_profile();
   void fill_stats(freeway_stats_t& stats);
   void fill_audit(freeway_audit_t& audit);
   void explain(uptr address, freeway_explanation_t& explanation);
+  // What is known of the live block that begins at the address; all 0 if none does. Whether moving it would help.
+  void block_info(uptr address, freeway_block_info_t& info);
+  bool should_move(uptr address);
   void write_summary(int fd);
   void write_summary_json(int fd);
   // At exit: does what FREEWAY_STATS asked for.
@@ -125,6 +133,7 @@ class Front {  // all zero until start()
   E& engine() { return engine_; }
 
  private:
+  friend struct Describe;  // engine/freeway/describe.cc
   static constexpr std::size_t kMaxSize = PTRDIFF_MAX;
   // Whether the engine brings malloc and free itself, in assembly, and this front is only its slow path.
   static constexpr bool kOwnEntry = requires { requires E::kOwnEntry; };
@@ -133,6 +142,7 @@ class Front {  // all zero until start()
   // Whether the engine can be used before its options can be read.
   static constexpr bool kStartsEarly = requires { requires E::kStartsEarly; };
 
+  void profile_as_asked();
   static void* refused() {
     errno = ENOMEM;
     return nullptr;
@@ -149,6 +159,7 @@ class Front {  // all zero until start()
   void release(void* block, const void* caller);
   void* allocate_slow(std::size_t bytes);
   void* large(std::size_t bytes, std::size_t alignment, bool* zero);
+  void profile_large(uptr address, std::size_t bytes);
   void* large_once(std::size_t bytes, std::size_t alignment, bool* zero);
   static bool begins_large(uptr address) {
     const std::size_t offset = address % kFrameSize;

@@ -24,6 +24,7 @@ bool Front<E>::start() {
   if constexpr (kOwnEntry) guard::start(substrate_.options().guard);
   if (substrate_.options().guard_large) guard_large();
   ready_.store_release(1);  // [R1] pairs with [A1]
+  if constexpr (kOwnEntry) profile_as_asked();
   if constexpr (requires { engine_.prefault(u64{}); }) engine_.prefault(substrate_.options().prefault);
   if (substrate_.options().stats) prepare_summary();
   if (substrate_.options().verbose) {
@@ -36,6 +37,32 @@ bool Front<E>::start() {
     line.write();
   }
   return true;
+}
+
+// What FREEWAY_PROFILE asks for.
+template <Engine E>
+void Front<E>::profile_as_asked() {
+  if (const u64 interval = profile::read_setting()) begin_profile(interval);
+}
+
+template <Engine E>
+int Front<E>::begin_profile(u64 interval) {
+  if constexpr (requires { engine_.follow_profile(); }) {
+    if (!start() || !ready()) return ENOMEM;
+    const int error = profile::start(interval);
+    engine_.follow_profile();
+    return error;
+  }
+  return ENOTSUP;
+}
+
+template <Engine E>
+void Front<E>::end_profile() {
+  if constexpr (requires { engine_.follow_profile(); }) {
+    if (!ready()) return;
+    profile::stop();
+    engine_.follow_profile();
+  }
 }
 
 // Before the first block that leaves here: all know how long theirs is by its own entry.
@@ -101,7 +128,14 @@ void* Front<E>::large_once(std::size_t bytes, std::size_t alignment, bool* zero)
   substrate_.count_large(1);
   if (zero != nullptr) *zero = block.zero;
   write_prefix(block.address + prefix, bytes);
+  if (FREEWAY_UNLIKELY(profile::is_on())) profile_large(block.address + prefix, bytes);
   return reinterpret_cast<void*>(block.address + prefix);
+}
+
+// A large block is new, or as good as that: nobody counted its bytes.
+template <Engine E>
+FREEWAY_NOINLINE void Front<E>::profile_large(uptr address, std::size_t bytes) {
+  if (profile::draws(bytes)) profile::sampled(address, bytes);
 }
 
 template <Engine E>
@@ -179,6 +213,7 @@ template <Engine E>
 void Front<E>::free_large(uptr address, FrameInfo info, const void* caller) {
   auto* block = reinterpret_cast<void*>(address);
   if (!begins_large(address)) return bad(classify(address, info), "free", block, caller);
+  if (FREEWAY_UNLIKELY(profile::has_samples())) profile::freed(address);
   if (!substrate_.large().give(address - prefix_of(address), info, process::coarse_time_ns()))
     return bad(Fault::kDoubleFree, "free", block, caller);
   substrate_.count_large(-1);
@@ -241,6 +276,8 @@ bool Front<E>::resize_large(uptr& address, FrameInfo info, std::size_t bytes) {
     address = moved + prefix;
   }
   write_prefix(address, bytes);
+  if (FREEWAY_UNLIKELY(profile::has_samples())) profile::freed(base + prefix);
+  if (FREEWAY_UNLIKELY(profile::is_on())) profile_large(address, bytes);
   return true;
 }
 

@@ -96,4 +96,37 @@ void Front<E>::explain(uptr address, freeway_explanation_t& found) {
   }
 }
 
+// The papers' engines do not know which of their small blocks are live.
+template <Engine E>
+void Front<E>::block_info(uptr address, freeway_block_info_t& info) {
+  memset(&info, 0, sizeof(info));
+  if (!has_engine()) return;
+  const FrameInfo frame = substrate_.map().get_unowned(address);  // OPTIMISTIC: explain
+  if (frame.kind() == FrameInfo::kSmall) {
+    if constexpr (requires { engine_.block_info(address, frame.value(), info); })
+      engine_.block_info(address, frame.value(), info);
+    return;
+  }
+  const bool is_large = frame.kind() != FrameInfo::kNothing && begins_large(address);
+  if (is_large)
+    info.size = substrate_.large().bytes_of(frame) - prefix_of(address);
+  else if (guard::owns(address))
+    info.size = guard::usable(address);
+  if (info.size == 0) return;
+  info.kind = is_large ? FREEWAY_LARGE_BLOCK : FREEWAY_GUARDED_BLOCK;
+  info.superblock_size = is_large ? frame.frames() * kFrameSize : vm::page_size();
+  info.superblock_blocks = info.superblock_live = 1;
+  info.class_permille = 1000;
+}
+
+template <Engine E>
+bool Front<E>::should_move(uptr address) {
+  if (!start() || !ready()) return false;
+  const FrameInfo frame = substrate_.map().get_unowned(address);  // OPTIMISTIC: explain
+  if (frame.kind() != FrameInfo::kSmall) return false;
+  if constexpr (requires { engine_.should_move(address, frame.value()); })
+    return engine_.should_move(address, frame.value());
+  return false;
+}
+
 }  // namespace freeway

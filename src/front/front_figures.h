@@ -70,7 +70,10 @@ template <Engine E>
 void Front<E>::write_summary_json(int fd) {
   freeway_stats_t stats;
   fill_stats(stats);
-  write_figures_json(fd, E::kName, mode(), stats);
+  Setting setting{E::kName, mode(), "", substrate_.retained_bytes()};
+  if constexpr (requires { engine_.why_claimed(); })
+    if (has_engine()) setting.rseq_reason = engine_.why_claimed();
+  write_figures_json(fd, setting, stats);
   if constexpr (requires { engine_.write_classes_json(fd); })
     if (has_engine()) engine_.write_classes_json(fd);
   write_all(fd, " ]}\n", 4);
@@ -79,6 +82,7 @@ void Front<E>::write_summary_json(int fd) {
 template <Engine E>
 void Front<E>::finish() {
   if (!ready()) return;
+  profile::dump_at_exit();
   const Options& options = substrate_.options();
   if (options.stats) write_summary(summary_fd());
   if (options.stats_path == nullptr) return;

@@ -57,6 +57,16 @@ Fault Substrate::classify_outside(uptr address) {
   return address % kMinBlock != 0 ? Fault::kMisaligned : Fault::kInterior;
 }
 
+u64 Substrate::retained_bytes() {
+  u64 accessible = 0;
+  frames_.each_arena([&](Arena<Machine>& arena) {
+    accessible += arena.committed() / kFrameSize - arena.hole_frames();
+    return true;
+  });
+  const u64 in_use = frames_.policy().live() + frames_.policy().dirty();
+  return accessible > in_use ? (accessible - in_use) * kFrameSize : 0;
+}
+
 void Substrate::fill_stats(freeway_stats_t& stats, u64 small_bytes, u64 small_live) {
   const PurgePolicy<Machine>& policy = frames_.policy();
   const u64 live_bytes = policy.live() * kFrameSize;

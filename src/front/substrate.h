@@ -64,9 +64,12 @@ class Substrate {  // all zero until start()
   // holds already is the engine's own account.
   template <class Owns>
   void audit_frames(freeway_audit_t& audit, Owns&& owns);
+  // Address space that was made accessible and holds no memory now: free frames that are not dirty.
+  u64 retained_bytes();
   std::size_t span_bytes() const { return span_frames_.load_relaxed() * kFrameSize; }
 
  private:
+  friend struct Describe;  // engine/freeway/describe.cc
   // In the order in which a small program touches the fewest pages: what all use lies between large tables.
   PageMap<Machine> map_;
   Frames<Machine> frames_;

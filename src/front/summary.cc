@@ -6,9 +6,11 @@
 #include <sys/stat.h>
 
 #include "guard/guarded.h"
+#include "os/memory_size.h"
 #include "os/process.h"
 #include "os/report.h"
 #include "os/syscall.h"
+#include "os/vm.h"
 
 namespace freeway {
 namespace {
@@ -68,14 +70,35 @@ void write_figures(int fd, const char* mode, const freeway_stats_t& stats) {
   Line().text("  given back ").bytes(stats.purged, 10).text(" in ").number(stats.purges).text(" purges").write(fd);
 }
 
-void write_figures_json(int fd, const char* engine, const char* mode, const freeway_stats_t& stats) {
-  Line().text("{\"version\": \"").text(freeway_version()).text("\", \"engine\": \"").text(engine)
-      .text("\", \"mode\": \"").text(mode).text("\",").write(fd);
+namespace {
+
+constexpr u64 kSchema = 1;  // grows when a name goes or its meaning changes, not when one is added
+
+// Calls f(name, value) for the names under which dashboards know an allocator's figures (jemalloc's stats.*).
+template <class F>
+void each_known_figure(const freeway_stats_t& s, u64 retained, F&& f) {
+  f("allocated", s.live);
+  f("active", s.mapped - s.dirty);
+  f("resident", resident_pages() * vm::page_size());
+  f("retained", retained);
+}
+
+}  // namespace
+
+void write_figures_json(int fd, const Setting& setting, const freeway_stats_t& stats) {
+  Line().text("{\"schema\": ").number(kSchema).text(", \"version\": \"").text(freeway_version())
+      .text("\", \"engine\": \"").text(setting.engine).text("\", \"mode\": \"").text(setting.mode).text("\",")
+      .write(fd);
+  Line().text(" \"rseq_reason\": ").string(setting.rseq_reason).text(",").write(fd);
   Line().text(" \"program\": ").string(process::program_name()).text(", \"pid\": ").number(process::id()).text(",")
       .write(fd);
-  each_figure(stats, [&](const char* name, u64 value) {
+  Line().text(" \"time_ns\": ").number(process::wall_time_ns()).text(", \"page_size\": ").number(vm::page_size())
+      .text(",").write(fd);
+  const auto write = [fd](const char* name, u64 value) {
     Line().text(" \"").text(name).text("\": ").number(value).text(",").write(fd);
-  });
+  };
+  each_known_figure(stats, setting.retained, write);
+  each_figure(stats, write);
   Line().text(" \"classes\": [").write(fd);
 }
 

@@ -2,14 +2,22 @@
 // summary.h: what the heap did, for people and as JSON.
 #pragma once
 
+#include "base/integers.h"
 #include "freeway/freeway.h"
 
 namespace freeway {
 
 // The figures of the whole heap, to `fd`.
 void write_figures(int fd, const char* mode, const freeway_stats_t& stats);
+// What the JSON says beside the figures.
+struct Setting {
+  const char* engine;
+  const char* mode;
+  const char* rseq_reason;  // why per-CPU slabs are not used, or ""
+  u64 retained;             // bytes of address space that were accessible and hold no memory now
+};
 // The same as the beginning of a JSON object, up to and with ` "classes": [`.
-void write_figures_json(int fd, const char* engine, const char* mode, const freeway_stats_t& stats);
+void write_figures_json(int fd, const Setting& setting, const freeway_stats_t& stats);
 
 // At start, where a summary was asked for: keeps a second descriptor of fd 2, which many programs close before they end.
 void prepare_summary();

@@ -15,6 +15,8 @@
 namespace freeway::guard {
 
 constinit Range range;
+constinit ProcessSlots process_slots;
+constinit Atomic<u64> faults;
 
 namespace {
 
@@ -22,9 +24,8 @@ constexpr std::size_t kAlignment = 16;
 constexpr int kSlack = 0xa5;      // what lies between a block's end and the next multiple of 16
 constexpr u64 kMostExplained = 32;  // faults: who handles them and goes on may make many
 
-constinit ProcessSlots slots;
 constinit Once<Machine> place;
-constinit Atomic<u64> odds_word, lottery, faults, explained;
+constinit Atomic<u64> odds_word, lottery, explained;
 constinit Atomic<u64> last_explained[16];
 constinit Atomic<void*> end_context;
 constinit Atomic<FindEnd> find_end;  // stored after its context
@@ -70,60 +71,60 @@ void* sample(std::size_t bytes, const void* caller) {
   if (range.bytes.load_acquire() == 0 || bytes > page()) return nullptr;  // [A1] pairs with [R1]
   const u64 drawn = window::mixed(lottery.fetch_add_relaxed(window::kStep));
   if ((drawn >> 1) % odds_word.load_relaxed() != 0) return nullptr;
-  const unsigned slot = slots.take();
+  const unsigned slot = process_slots.take();
   if (slot == ProcessSlots::kNone) return nullptr;
   const uptr begin = page_of(slot);
   if (!vm::commit(begin, page())) {
-    slots.abandon(slot);
+    process_slots.abandon(slot);
     return nullptr;
   }
   const std::size_t size = bytes == 0 ? 1 : bytes;
   const uptr address = (drawn & 1) != 0 ? begin : begin + page() - room_of(size);
   memset(reinterpret_cast<void*>(address + size), kSlack, room_of(size) - size);
-  slots.publish(slot, {address, size, call_of(caller)});
+  process_slots.publish(slot, {address, size, call_of(caller)});
   return reinterpret_cast<void*>(address);
 }
 
 Freed give(uptr address, const void* caller) {
   const unsigned slot = slot_of(address);
   if (slot == kSlots) return Freed::kForeign;
-  const ProcessSlots::Seen seen = slots.look(slot);
+  const ProcessSlots::Seen seen = process_slots.look(slot);
   if (!slot_word::was_used(seen.word)) return Freed::kForeign;
   if (seen.stable && seen.birth.address != address) return Freed::kInterior;
-  if (!slots.retire(slot, seen.word, call_of(caller))) return Freed::kTwice;
+  if (!process_slots.retire(slot, seen.word, call_of(caller))) return Freed::kTwice;
   const bool overrun = is_overrun(seen.birth);
   // A page that stays accessible for want of a mapping is not guarded any more, but nobody's either.
   vm::forbid(page_of(slot), page());
   vm::purge(page_of(slot), page());
-  slots.rest(slot);
+  process_slots.rest(slot);
   return overrun ? Freed::kOverrun : Freed::kOk;
 }
 
 std::size_t usable(uptr address) {
   const unsigned slot = slot_of(address);
   if (slot == kSlots) return 0;
-  const ProcessSlots::Seen seen = slots.look(slot);
+  const ProcessSlots::Seen seen = process_slots.look(slot);
   return slot_word::is_live(seen.word) && seen.birth.address == address ? seen.birth.size : 0;
 }
 
 Freed classify(uptr address) {
   const unsigned slot = slot_of(address);
   if (slot == kSlots) return Freed::kForeign;
-  const ProcessSlots::Seen seen = slots.look(slot);
+  const ProcessSlots::Seen seen = process_slots.look(slot);
   if (!slot_word::was_used(seen.word)) return Freed::kForeign;
   return seen.birth.address == address ? Freed::kTwice : Freed::kInterior;
 }
 
 void name_maker(const void* block, const void* caller) {
   const unsigned slot = slot_of(reinterpret_cast<uptr>(block));
-  if (slot != kSlots) slots.name_maker(slot, reinterpret_cast<u64>(caller));
+  if (slot != kSlots) process_slots.name_maker(slot, reinterpret_cast<u64>(caller));
 }
 
 namespace {
 
 Near near_slot(uptr address, unsigned slot) {
   Near near;
-  const ProcessSlots::Seen seen = slots.look(slot);
+  const ProcessSlots::Seen seen = process_slots.look(slot);
   if (!slot_word::was_used(seen.word)) return near;
   near.word = seen.word;
   near.birth = seen.birth;
@@ -170,7 +171,7 @@ long write_history(const Near& what, int fd) {
 }
 
 Figures figures() {
-  const auto counts = slots.counts();
+  const auto counts = process_slots.counts();
   return {counts.live, counts.live_bytes, counts.giving + counts.retiring,
           is_on() ? (counts.live + counts.giving + counts.retiring) * page() : 0, faults.load_relaxed()};
 }

@@ -29,6 +29,8 @@ struct Range {
   Atomic<u64> bytes;  // 0 as long as nothing is guarded; stored after `begin`
 };
 extern FREEWAY_HIDDEN constinit Range range;
+extern FREEWAY_HIDDEN constinit ProcessSlots process_slots;
+extern FREEWAY_HIDDEN constinit Atomic<u64> faults;
 
 // Whether the address is a guarded block's, or beside one. Nothing is, while the option is off.
 FREEWAY_INLINE bool owns(uptr address) { return address - range.begin.load_relaxed() < range.bytes.load_relaxed(); }

@@ -19,6 +19,10 @@
 
 #include "guard/slot_word.h"
 
+namespace freeway {
+struct Describe;
+}
+
 namespace freeway::guard {
 
 // A call of malloc or free: where it returns to (0: not known), and the number of the thread.
@@ -129,6 +133,7 @@ class Slots {
   }
 
  private:
+  friend struct freeway::Describe;  // engine/freeway/describe.cc
   static constexpr int kTries = 4;
 
   struct StoredCall {

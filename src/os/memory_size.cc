@@ -190,6 +190,15 @@ u64 machine_memory() {
   return u64{info.totalram} * info.mem_unit;
 }
 
+u64 resident_pages() {
+  char line[128];
+  u64 whole = 0, resident = 0;
+  if (!Lines("/proc/self/statm").next(line, sizeof(line))) return 0;
+  const char* end = parse_decimal(line, &whole);
+  if (end == nullptr || *end != ' ' || parse_decimal(end + 1, &resident) == nullptr) return 0;
+  return resident;
+}
+
 u64 process_memory() { return process_memory_under("", machine_memory()); }
 
 }  // namespace freeway

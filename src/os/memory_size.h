@@ -27,4 +27,7 @@ u64 process_memory();
 // The same under another root directory ("" is the real one), where the machine has `machine` bytes.
 u64 process_memory_under(const char* root, u64 machine);
 
+// How many pages of this process the kernel backs with memory now, code, stacks and all; 0 if it cannot be read.
+u64 resident_pages();
+
 }  // namespace freeway

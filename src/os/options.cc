@@ -8,6 +8,11 @@
 #include "os/process.h"
 #include "os/report.h"
 
+// The program's, if it has one.
+extern "C" {
+extern const char* freeway_options __attribute__((weak, visibility("default")));
+}
+
 namespace freeway {
 namespace {
 
@@ -36,21 +41,60 @@ constexpr Description kDescriptions[] = {
      "huge pages for blocks; default: the system's choice, or where they come fast (default)"},
     {"GUARD_LARGE", "0|1", "1: large blocks (over 32 KiB) end with an inaccessible page, where overflows fault (0)"},
     {"BACKGROUND", "0|1", "1: a thread of its own gives memory back while the program does nothing (0)"},
+    {"PROFILE", "BYTES[,prefix=PATH][,dump=...]",
+     "heap profile: one sample in BYTES (512k); dump=exit|signal:USR1|every:1g (none)"},
     {"STATS", "0|1|json:PATH|text:PATH", "at exit, what each layer did, on fd 2 or in PATH; %p there: process id (0)"},
     {"DEEPBIND", "0|1", "0: libraries that are loaded with RTLD_DEEPBIND take malloc from Freeway like others (0)"},
     {"VERBOSE", "0|1", "at start, which paths this process uses, on fd 2 (0)"},
     {"HELP", "0|1", "at start, this list on fd 2 (0)"},
 };
 
-const char* value_of(const char* name) {
-  if (environ == nullptr) return nullptr;
+// What follows "NAME=", if the entry begins so.
+const char* value_in(const char* entry, const char* name) {
   const std::size_t length = strlen(name);
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const char* s = *entry;
-    if (strncmp(s, "FREEWAY_", 8) == 0 && strncmp(s + 8, name, length) == 0 && s[8 + length] == '=')
-      return s + 8 + length + 1;
+  return strncmp(entry, name, length) == 0 && entry[length] == '=' ? entry + length + 1 : nullptr;
+}
+
+const char* value_in_environment(const char* name) {
+  if (environ == nullptr || process::is_privileged()) return nullptr;
+  for (char** entry = environ; *entry != nullptr; ++entry)
+    if (strncmp(*entry, "FREEWAY_", 8) == 0)
+      if (const char* value = value_in(*entry + 8, name)) return value;
+  return nullptr;
+}
+
+// The program's text with a 0 in the place of each `;`, and its length. Whoever reads options stores the same bytes.
+constinit char program_text[kLongestOptions];
+constinit std::size_t program_length = 0;
+
+void copy_program_text(bool speak) {
+  const char* text = &freeway_options == nullptr || freeway_options == nullptr ? "" : freeway_options;
+  const bool fits = strlen(text) < kLongestOptions;
+  if (!fits && speak)
+    Line().text("freeway: freeway_options is longer than ").number(kLongestOptions - 1).text(" bytes: not used")
+        .write();
+  std::size_t length = 0;
+  for (; fits && text[length] != 0; ++length) program_text[length] = text[length] == ';' ? '\0' : text[length];
+  if (length != 0) program_text[length] = 0;
+  program_length = length;
+}
+
+bool is_in_program_text(const char* text) {
+  return reinterpret_cast<uptr>(text) - reinterpret_cast<uptr>(program_text) < sizeof(program_text);
+}
+
+const char* value_in_program(const char* name) {
+  const auto is_blank = [](char c) { return c == ' ' || c == '\n' || c == '\t'; };
+  for (const char* entry = program_text; entry < program_text + program_length; entry += strlen(entry) + 1) {
+    while (is_blank(*entry)) ++entry;
+    if (const char* value = value_in(entry, name)) return value;
   }
   return nullptr;
+}
+
+const char* value_of(const char* name) {
+  const char* value = value_in_environment(name);
+  return value != nullptr && *value != 0 ? value : value_in_program(name);
 }
 
 bool equal(const char* a, const char* b) { return strcmp(a, b) == 0; }
@@ -103,8 +147,7 @@ bool options_available() { return environ != nullptr; }
 
 Options read_options(bool speak) {
   Options options;
-  options.use_rseq = true;
-  if (process::is_privileged()) return options;
+  copy_program_text(speak);
   Reader reader(speak);
   const u64 rseq = reader.index("RSEQ");
   options.use_rseq = rseq != 1;
@@ -158,14 +201,14 @@ void write_option_line(const char* name, const char* values, const char* meaning
 }
 
 const char* option_text(const char* name) {
-  if (process::is_privileged()) return nullptr;
+  copy_program_text(/*speak=*/false);  // it may be the first thing that is asked
   const char* text = value_of(name);
   return text == nullptr || *text == 0 ? nullptr : text;
 }
 
 void complain_of_option(const char* name, const char* text, const char* values) {
-  Line().text("freeway: FREEWAY_").text(name).text("=").quoted(text).text(" is not understood (").text(values)
-      .text("); the default is used").write();
+  Line().text(is_in_program_text(text) ? "freeway: freeway_options: " : "freeway: FREEWAY_").text(name).text("=")
+      .quoted(text).text(" is not understood (").text(values).text("); the default is used").write();
 }
 
 bool parse_option(const char* values, const char* text, u64* value) {

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: MIT
-// options.h: what FREEWAY_… in the environment asks for.
+// options.h: what FREEWAY_… in the environment asks for, and what the program itself does.
 //
-// Read once, when the C library has set `environ` (the first allocations of a process may come before that). Ignored in
-// setuid programs. A value that is not understood gets one line on fd 2, and the default is used. Of an option that is
-// there twice the first counts; an empty value is none.
+// Read once, when the C library has set `environ` (the first allocations of a process may come before that). The
+// environment is ignored in setuid programs. A value that is not understood gets one line on fd 2, and the default is
+// used. Of an option that is there twice the first counts; an empty value is none.
+//
+// A program may say what it wants where the environment says nothing of that option: the text that `freeway_options`
+// points at, "NAME=VALUE;NAME=VALUE", names without FREEWAY_, blanks before them skipped. No value has a `;` in it but
+// a path might.
 #pragma once
 
 #include "base/integers.h"
@@ -29,9 +33,12 @@ struct Options {  // all zero until it is read: it lies in the heap
   bool verbose = false;       // FREEWAY_VERBOSE
   bool stats = false;         // FREEWAY_STATS=1
   bool help = false;          // FREEWAY_HELP
-  const char* stats_path = nullptr;  // FREEWAY_STATS=json:PATH or text:PATH (points into the environment)
+  const char* stats_path = nullptr;  // FREEWAY_STATS=json:PATH or text:PATH (points to where it was read)
   bool stats_json = false;           // which of the two
 };
+
+// The program's text is up to so many bytes long, its end included; a longer one is none.
+constexpr std::size_t kLongestOptions = 1024;
 
 // Whether the environment can be read yet.
 bool options_available();
@@ -42,12 +49,12 @@ void write_option_help(int fd);
 // One line of such a list.
 void write_option_line(const char* name, const char* values, const char* meaning, int fd);
 
-// The text of FREEWAY_<name>, null if it is not set, empty, or not to be trusted (setuid).
+// The text of FREEWAY_<name>, or what the program says of it; null if there is none.
 const char* option_text(const char* name);
-// Reads `text` as one of `values`: "lo..hi" (a number in that range, decimal) or "a|b|c" (the index of the word). False:
-// it is none of them.
+// Reads `text` as one of `values`: "lo..hi" (a number in that range, decimal) or "a|b|c" (the index of the word).
+// False: it is none of them.
 bool parse_option(const char* values, const char* text, u64* value);
-// Says on fd 2 that FREEWAY_<name> is none of `values`.
+// Says on fd 2 that the text of FREEWAY_<name> is none of `values`.
 void complain_of_option(const char* name, const char* text, const char* values);
 
 }  // namespace freeway

@@ -157,6 +157,12 @@ u64 coarse_time_ns() {
   return static_cast<u64>(now.tv_sec) * 1'000'000'000 + static_cast<u64>(now.tv_nsec);
 }
 
+u64 wall_time_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  return static_cast<u64>(now.tv_sec) * 1'000'000'000 + static_cast<u64>(now.tv_nsec);
+}
+
 u64 id() { return static_cast<u64>(raw_syscall(SYS_getpid)); }
 
 const char* program_name() {

@@ -67,6 +67,8 @@ const char* single_threaded_flag();
 
 // Monotonic time in ns, to the precision of a kernel tick.
 u64 coarse_time_ns();
+// Nanoseconds since 1970.
+u64 wall_time_ns();
 // This process's number, and the name that its program was started by, without folders ("?" if there is none).
 u64 id();
 const char* program_name();

@@ -80,6 +80,13 @@ class Arena {
     return bits;
   }
 
+  // Frames of what was made accessible that can never be.
+  std::size_t hole_frames() const {
+    std::size_t frames = 0;
+    range_.each_hole([&](std::size_t from, std::size_t to) { frames += (to - from) / kFrameSize; });
+    return frames;
+  }
+
   // Frames that are free and may hold something; exact while nobody moves.
   std::size_t free_and_dirty() const {
     std::size_t frames = 0;
@@ -160,6 +167,7 @@ class Arena {
   }
 
  private:
+  friend struct Describe;  // engine/freeway/describe.cc
   // Chunks that may ever have been used.
   std::size_t used_chunks() const { return ceil_div(range_.committed(), kChunkSize); }
   uptr address_of(std::size_t chunk, unsigned frame) const { return base() + chunk * kChunkSize + frame * kFrameSize; }

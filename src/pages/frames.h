@@ -164,6 +164,12 @@ class Frames {
     return found;
   }
 
+  // The arena of that number, from 0 (the primary one) on; null: there are fewer.
+  Arena<Env>* arena_at(std::size_t number) {
+    if (number == 0) return &primary_;
+    return number <= kFurtherArenas ? further_[number - 1].load_acquire() : nullptr;  // [A1] pairs with [R1]
+  }
+
   // Calls f(arena) for each arena until it returns false.
   template <class F>
   void each_arena(F&& f) {
@@ -171,6 +177,7 @@ class Frames {
   }
 
  private:
+  friend struct Describe;  // engine/freeway/describe.cc
   template <class F>
   void each_further(F&& f) {
     for (auto& slot : further_) {

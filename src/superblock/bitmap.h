@@ -19,6 +19,13 @@ FREEWAY_INLINE unsigned addresses_of(u64 bits, uptr base, u64 size, void** out) 
   return n;
 }
 
+template <class Env>
+u32 free_blocks(const Descriptor<Env>& desc, const SizeClass& k) {
+  u32 blocks = 0;
+  for (unsigned w = 0; w < k.words; ++w) blocks += popcount(desc.words[w].load_relaxed());
+  return blocks;
+}
+
 // The end of the run of free blocks that starts at block `first` (== first if that one is not free).
 template <class Env>
 unsigned free_run(const Descriptor<Env>& desc, const SizeClass& k, unsigned first) {

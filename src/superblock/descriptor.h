@@ -23,6 +23,7 @@ struct Descriptor {
   typename Env::template Plain<u64> owed;         // what take() cleared and let_go() will subtract from the anchor
   typename Env::template Plain<u32> next_word;    // where take() goes on looking
   typename Env::template Atomic<u32> node;        // the NUMA node it belongs to, where there are several
+  typename Env::template Atomic<u32> kind;        // whose it is, where there are Superblocks of several kinds: constant
   alignas(64) typename Env::template Atomic<u64> words[1];  // really as many as the class says
 
   // Bytes of a descriptor with `words` words.

@@ -34,7 +34,7 @@
 #include <iterator>
 
 #include "freeway/freeway.h"
-#include "freeway/restart_probe.h"
+#include "command/restart_probe.h"
 #include "machines/init_program.h"
 #include "os/kernel_release.h"
 

@@ -117,6 +117,29 @@ class Documentation(unittest.TestCase):
             assert row is not None, name
             self.assertEqual(sorted(row[1].strip().split(", ")), sorted(values.split("|")), name)
 
+    def test_manual_page_of_the_library_explains_every_exported_function(self) -> None:
+        symbols = (ROOT / "tests/golden/exported_symbols.txt").read_text().split()
+        page = (ROOT / "docs/man/freeway.3").read_text()
+        synopsis, _, rest = page.partition(".Sh DESCRIPTION")
+        names = [name for name in symbols if name.startswith("freeway_")]
+        self.assertGreater(len(names), 30)
+        for name in names:
+            self.assertRegex(synopsis, rf"\b{name}\b")
+            self.assertRegex(rest, rf"\b{name}\b")
+
+    def test_manual_page_of_the_library_has_every_variable_and_field_of_the_statistics(self) -> None:
+        page = (ROOT / "docs/man/freeway.3").read_text()
+        for name in re.findall(r"(FREEWAY_\w+)=\S+", freeway("options").stdout):
+            self.assertRegex(page, rf"\b{name}\b")
+        with tempfile.NamedTemporaryFile() as file:
+            freeway("run", f"--stats=json:{file.name}", "--", "perl", "-e", "1")
+            fields = json.loads(Path(file.name).read_text())
+        header = HEADER.read_text().partition("typedef struct freeway_stats_t")[2].partition("}")[0]
+        for name in set(fields) - set(re.findall(r"(\w+);", header)):
+            self.assertRegex(page, rf"Cm .*\b{name}\b")
+        for name in fields["classes"][0]:
+            self.assertRegex(page, rf"Cm .*\b{name}\b")
+
 
 class Run(InAFolder):
     def test_program_gets_its_arguments_and_gives_its_status(self) -> None:

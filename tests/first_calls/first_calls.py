@@ -20,8 +20,8 @@ from proof import proof
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "exported_symbols.txt"
 NOT_OURS = {"fork"}  # in the table, but the C library's
-# The loader's, which cannot load anything before it has begun (tests/loader).
-NOT_TRIED = {"dlopen"}
+# The loader's, which cannot load anything before it has begun (tests/loader); and what is no function.
+NOT_TRIED = {"dlopen", "freeway_debug"}
 BEFORE_ENVIRON = ("resolver", "preinit")  # the C library has not set `environ`: no option is known
 SPEAK = ("malloc_stats", "malloc_info")  # on fd 2
 OUT_OF_MEMORY = "freeway: operator new: out of memory, and no C++ library to throw bad_alloc"

@@ -66,6 +66,7 @@ void freeway_test_delete_array_aligned_sized(void*, size_t, size_t) NAMED(_ZdaPv
 #ifdef FREEWAY_PRELOADED
 #pragma weak freeway_aligned_alloc
 #pragma weak freeway_audit
+#pragma weak freeway_block_info
 #pragma weak freeway_calloc
 #pragma weak freeway_explain
 #pragma weak freeway_explain_to
@@ -85,12 +86,17 @@ void freeway_test_delete_array_aligned_sized(void*, size_t, size_t) NAMED(_ZdaPv
 #pragma weak freeway_mallopt
 #pragma weak freeway_memalign
 #pragma weak freeway_posix_memalign
+#pragma weak freeway_profile_dump
+#pragma weak freeway_profile_start
+#pragma weak freeway_profile_stop
 #pragma weak freeway_pvalloc
 #pragma weak freeway_realloc
 #pragma weak freeway_reallocarray
 #pragma weak freeway_reserve
 #pragma weak freeway_set_limit
+#pragma weak freeway_should_move
 #pragma weak freeway_stats
+#pragma weak freeway_tag
 #pragma weak freeway_trim
 #pragma weak freeway_trim_step
 #pragma weak freeway_valloc
@@ -211,8 +217,15 @@ constexpr Function kFunctions[] = {
     OTHER(freeway_reserve, f(100, 10) <= 10),
     OTHER(freeway_trim_step, f(1 << 20) <= 1),
     OTHER(freeway_idle, (f(), true)),
+    OTHER(freeway_block_info, f("no block", nullptr, 0) == 0),
+    OTHER(freeway_should_move, f("no block") == 0),
     OTHER(freeway_explain, f("no block", nullptr, 0) == FREEWAY_NOT_OURS),
     OTHER(freeway_explain_to, (f(-1, "no block"), true)),
+    // Before the environment can be read there is no profile.
+    OTHER(freeway_profile_start, (f(1 << 19), true)),
+    OTHER(freeway_profile_stop, (f(), true)),
+    OTHER(freeway_profile_dump, f(-1) == EBADF),
+    OTHER(freeway_tag, f(7) == 0),
     OTHER(freeway_version, f()[0] == '0' + FREEWAY_VERSION_MAJOR),
     {.name = "freeway_stats",
      .other =

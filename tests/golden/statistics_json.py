@@ -8,9 +8,12 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 HEADER = Path(__file__).resolve().parent.parent.parent / "include" / "freeway" / "freeway.h"
+DAY = 86400.0  # seconds
 PROGRAMS = (
     ["/bin/echo"],
     ["/bin/ls", "/"],
@@ -36,6 +39,36 @@ def numbers_in(value: object) -> dict[str, float]:
     return found
 
 
+def faults_of_names(statistics: dict) -> Iterator[str]:
+    """The names that dashboards know, by jemalloc's manual: what they must be beside each other."""
+    page = os.sysconf("SC_PAGE_SIZE")
+    yield from (
+        name for name in ("allocated", "active", "resident", "retained") if not isinstance(statistics.get(name), int)
+    )
+    if statistics["schema"] != 1 or statistics["page_size"] != page:
+        yield "schema or page_size"
+    if (statistics["mode"] == "claimed") != (statistics["rseq_reason"] != ""):
+        yield f"mode {statistics['mode']}, because {statistics['rseq_reason']!r}"
+    if statistics["allocated"] != statistics["live"]:
+        yield "allocated is not live"
+    if statistics["active"] < statistics["allocated"] or statistics["active"] % page != 0:
+        yield "active is less than allocated, or no multiple of the page size"
+    if statistics["resident"] < page or abs(statistics["time_ns"] / 1e9 - time.time()) > DAY:
+        yield "resident or time_ns"
+
+
+def faults_of_classes(classes: list[dict]) -> Iterator[str]:
+    """What a class's figures must be beside each other."""
+    for each in classes:
+        tenths = each["occupancy"]
+        if len(tenths) != 10 or sum(tenths) != each["superblocks"]:
+            yield f"class {each['size']}: its superblocks by occupancy are not its superblocks"
+        if each["live"] + each["cached"] + each["free"] != each["blocks"] * each["size"]:
+            yield f"class {each['size']}: live, cached and free blocks are not all blocks"
+        if each["waste"] < each["cached"] + each["free"]:
+            yield f"class {each['size']}: waste is less than what is free"
+
+
 def check(program: list[str], library: str) -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "stats.json"
@@ -57,6 +90,11 @@ def check(program: list[str], library: str) -> list[str]:
         faults.append(f"{program}: more is live than is mapped")
     if not faults and numbers["metadata"] == 0:
         faults.append(f"{program}: no metadata")
+    faults += [f"{program}: {fault}" for fault in faults_of_names(statistics)]
+    if statistics["engine"] == "freeway":
+        faults += [f"{program}: {fault}" for fault in faults_of_classes(statistics["classes"])]
+        if not any(each["live"] for each in statistics["classes"]):
+            faults.append(f"{program}: no class has anything live")
     return faults
 
 

@@ -117,7 +117,7 @@ def build_all(architecture: Architecture, work: Path) -> dict[str, bytes]:
     """The files of /programs."""
     builder = Builder(architecture, work)
     library = builder.library
-    command = sorted((ROOT / "tools/freeway").glob("*.cc"))
+    command = sorted((ROOT / "command").glob("*.cc"))
     installed = '-DFREEWAY_INSTALLED_LIBRARY="/programs/libfreeway.so.0"'
     programs = [
         builder.for_every_glibc("freeway", *command, installed, library / "libfreeway_substrate.a"),

@@ -78,10 +78,10 @@ MUTANTS = (
         "free: the commit before the block is in its slot",
         "arch/x86_64/fast_path.S",
         """    mov     [rax], rdi                                  // [6]
-    add     qword ptr [rsi + rcx*8 + (\\checked * SLAB_REST)], 8
+    add     qword ptr [rsi + rcx*8 + (\\form * SLAB_REST)], 8
 .Lpost_\\name:
 """,
-        """    add     qword ptr [rsi + rcx*8 + (\\checked * SLAB_REST)], 8
+        """    add     qword ptr [rsi + rcx*8 + (\\form * SLAB_REST)], 8
     mov     [rax], rdi
 .Lpost_\\name:
 """,
@@ -311,13 +311,13 @@ MUTANTS = (
         "arch/x86_64/fast_path.S",
         """    sub     qword ptr [rsi + rcx*8], 8                  // [6]
 .Lpost_\\name:
-  .if \\checked
+  .if \\form == CHECKED
     BIRTH   rdx, rax, r8
     lea     ecx, [rax + 1]
     mov     [rdx], cl
   .endif
 """,
-        """  .if \\checked
+        """  .if \\form == CHECKED
     BIRTH   rdx, rax, r8
     lea     r10d, [rax + 1]
     mov     [rdx], r10b

@@ -312,15 +312,19 @@ bool hardened() {
   return level != nullptr && std::strcmp(level, "1") == 0;
 }
 
-// By the names of the descriptors: the fast paths exist once for each kind of index, and all that once more checked;
-// everything else serves all of them.
+bool profiled() { return ::getenv("FREEWAY_PROFILE") != nullptr; }
+
+// By the names of the descriptors: the fast paths exist once for each kind of index, and all that once more checked, and
+// malloc's once more counted; everything else serves all of them.
 bool in_use(const RestartableSection& section) {
   const bool by_cpu_id = ends_with(section.name, "_by_cpu");
   const bool has_twin = std::any_of(text.sections.begin(), text.sections.end(), [&](const RestartableSection& other) {
     return other.name == section.name + "_by_cpu";
   });
   const bool is_checked = section.name.find("_checked_") != std::string::npos;
-  if ((by_cpu_id || has_twin) && is_checked != hardened()) return false;
+  const bool is_counted = section.name.find("_counted_") != std::string::npos;
+  const bool is_malloc = section.name.find("malloc") != std::string::npos;
+  if ((by_cpu_id || has_twin) && (is_checked != hardened() || is_counted != (profiled() && is_malloc))) return false;
   // Blocks come in random order there, and freed ones go to beds: no run is pushed, no magazine grows.
   for (const char* of_default : {"_push_run", "_move", "_grow"})
     if (hardened() && ends_with(section.name, of_default)) return false;

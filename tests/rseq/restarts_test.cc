@@ -7,7 +7,7 @@
 
 #include <cstdio>
 
-#include "freeway/restart_probe.h"
+#include "command/restart_probe.h"
 #include "os/kernel_release.h"
 
 int main() {

@@ -21,6 +21,7 @@
 #include <cstring>
 #include <ctime>
 #include <new>
+#include <utility>
 
 #include "cpu_affinity.h"
 #include "freeway/freeway.h"
@@ -89,6 +90,21 @@ void spawn() {
   if (child == 0) ::_exit(0);
   gate::counting = false;
   if (child > 0) ::waitpid(child, nullptr, 0);
+  gate::counting = true;
+}
+
+// Asks about what is left of ten superblocks.
+void move_some() {
+  constexpr size_t kBlocks = 640;
+  void* some[kBlocks];
+  gate::counting = false;
+  for (void*& block : some) block = hidden(::malloc(1000));
+  for (size_t i = 0; i < kBlocks; i++)
+    if (i % 9 != 0) ::free(std::exchange(some[i], nullptr));
+  gate::counting = true;
+  for (size_t i = 0; i < kBlocks; i += 9) (void)hidden(::freeway_should_move(some[i]));
+  gate::counting = false;
+  for (void* block : some) ::free(block);
   gate::counting = true;
 }
 
@@ -170,6 +186,12 @@ constexpr Function kFunctions[] = {
          }},
     {.name = "freeway_explain", .other = [] { ::freeway_explain(&environ, nullptr, 0); }},
     {.name = "freeway_explain_to", .other = [] { ::freeway_explain_to(2, &environ); }},
+    {.name = "freeway_block_info", .other = [] { ::freeway_block_info(&environ, nullptr, 0); }},
+    {.name = "freeway_should_move", .other = [] { move_some(); }},
+    {.name = "freeway_profile_start", .other = [] { ::freeway_profile_start(1 << 19); }},
+    {.name = "freeway_profile_stop", .other = [] { ::freeway_profile_stop(); }},
+    {.name = "freeway_profile_dump", .other = [] { ::freeway_profile_dump(2); }},
+    {.name = "freeway_tag", .other = [] { ::freeway_tag(1); }},
     {.name = "sigaction", .other = [] { ::sigaction(SIGSEGV, nullptr, nullptr); }},
     {.name = "signal", .other = [] { ::signal(SIGUSR2, SIG_DFL); }},
     {.name = "__sysv_signal", .other = [] { ::__sysv_signal(SIGUSR2, SIG_DFL); }},

@@ -58,7 +58,7 @@ int main(int argc, char** argv) {
 
   tour.memory_is_back(true);
   tour.run(/*in_child=*/false);
-  const Leftovers left = require_nothing_lost();
+  const Leftovers left = require_nothing_lost(/*reserved=*/true);
   gate::report->live_blocks = left.live_blocks;
   gate::report->address_space = left.address_space;
   require_fast_path();

@@ -17,10 +17,11 @@ struct Leftovers {
   uint64_t address_space;  // bytes, of the process
 };
 
-// Trims, audits, and fails the test if frames, superblocks or memory are missing.
-inline Leftovers require_nothing_lost() {
+// Trims, audits, and fails the test if frames, superblocks or memory are missing. What freeway_reserve keeps stays through a
+// trim, but not beyond a limit: `reserved` says that some may be there.
+inline Leftovers require_nothing_lost(bool reserved = false) {
   trim_heap();
-  if (heap_account.set_limit != nullptr) {  // what freeway_reserve was asked for stays dirty, but not beyond a limit
+  if (reserved) {
     heap_account.set_limit(0, kFrameBytes);
     heap_account.set_limit(0, 0);
   }

@@ -56,7 +56,8 @@ class Tour {
       other_cpu();
       forks();
     }
-    trims();
+    moves();
+    trims();  // what it reserves, it gives back at its end
     figures();
     reports();
   }
@@ -312,6 +313,20 @@ class Tour {
     ::freeway_set_limit(0, 0);
     ::freeway_trim_step(1 << 20);
     ::freeway_idle();
+  }
+
+  void moves() {
+    get_some(0, 700, 1, 1000);
+    for (size_t i = 0; i < 700; i++)
+      if (i % 9 != 0) drop(i);
+    constexpr size_t kNew = 700;
+    for (size_t i = 0; i < kNew; i += 9) {
+      if (slots_[i].block == nullptr || ::freeway_should_move(slots_[i].block) == 0 || !get(kNew, 1000)) continue;
+      drop(i);
+      slots_[i] = slots_[kNew];
+      slots_[kNew] = {};
+    }
+    drop_all(kNew);
   }
 
   void figures() {

@@ -5,6 +5,8 @@
 #include "os/memory_size.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 #include <stdlib.h>
 
 #include <filesystem>
@@ -157,6 +159,19 @@ TEST(ProcessMemory, LongAndStrangePathsDoNoHarm) {
 TEST(ProcessMemory, OfThisProcessIsThatOfTheMachineAtMost) {
   EXPECT_GT(process_memory(), u64{0});
   EXPECT_LE(process_memory(), machine_memory());
+}
+
+TEST(ResidentPages, GrowByWhatIsTouched) {
+  constexpr std::size_t kBytes = 64 * kMiB;
+  const auto page = static_cast<u64>(sysconf(_SC_PAGESIZE));
+  const u64 before = resident_pages() * page;
+  EXPECT_GT(before, u64{0});
+  void* memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  const u64 during = resident_pages() * page;
+  munmap(memory, kBytes);
+  EXPECT_GE(during, before + kBytes * 7 / 8) << "the kernel's counts may lag behind";
+  EXPECT_LE(during, before + kBytes * 9 / 8);
 }
 
 }  // namespace

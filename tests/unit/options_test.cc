@@ -13,6 +13,12 @@
 
 #include "unit/captured.h"
 
+// What the program itself wants.
+extern "C" {
+extern const char* freeway_options;
+const char* freeway_options = nullptr;
+}
+
 namespace freeway::test {
 namespace {
 
@@ -181,6 +187,67 @@ TEST(Options, HelpNamesEveryOptionOnce) {
     EXPECT_LT(end - start, 130u) << "a line that fits a terminal";
     start = end + 1;
   }
+}
+
+// The options of a program that says this itself.
+Reading reading_of(const std::string& text, std::vector<std::string> variables = {}, bool speak = true) {
+  freeway_options = text.c_str();
+  Reading reading(std::move(variables), speak);
+  freeway_options = nullptr;
+  return reading;
+}
+
+TEST(ProgramOptions, AreHeardWhereTheEnvironmentSaysNothing) {
+  const Reading reading = reading_of("HARDEN=1;FILL=1; GUARD=1000;\n\tLIMIT=900m,1g ;RSEQ=0");
+  EXPECT_EQ(reading.options.harden, 1u);
+  EXPECT_TRUE(reading.options.fill);
+  EXPECT_EQ(reading.options.guard, 1000u);
+  EXPECT_FALSE(reading.options.use_rseq);
+  EXPECT_EQ(reading.lines(), 1) << "a blank before the ; is part of the value";
+  EXPECT_NE(reading.said.find("freeway_options: LIMIT=900m,1g  is not understood"), std::string::npos) << reading.said;
+}
+
+TEST(ProgramOptions, TheEnvironmentWinsOptionByOption) {
+  const std::string text = "HARDEN=1;ON_ERROR=report;VERBOSE=1";
+  const Reading reading = reading_of(text, {"FREEWAY_HARDEN=2", "FREEWAY_VERBOSE=0", "FREEWAY_ON_ERROR="});
+  EXPECT_EQ(reading.options.harden, 2u);
+  EXPECT_FALSE(reading.options.verbose);
+  EXPECT_TRUE(reading.options.report_only) << "an empty value in the environment is none";
+}
+
+TEST(ProgramOptions, EveryValueCanBeWritten) {
+  EXPECT_EQ(reading_of("LIMIT=900m,1g").options.hard_limit, u64{1} << 30);
+  EXPECT_EQ(reading_of("LIMIT=,1g;PREFAULT=64m").options.prefault, u64{64} << 20);
+  const Options options = reading_of("STATS=json:/a folder/x=1,%p.json;HARDEN=1").options;
+  EXPECT_TRUE(options.stats_json);
+  EXPECT_STREQ(options.stats_path, "/a folder/x=1,%p.json");
+  EXPECT_EQ(options.harden, 1u);
+}
+
+TEST(ProgramOptions, OfWhatIsThereTwiceTheFirstCounts) {
+  EXPECT_EQ(reading_of("HARDEN=2;HARDEN=1").options.harden, 2u);
+}
+
+TEST(ProgramOptions, NamesAreWholeAndHaveNoPrefix) {
+  EXPECT_TRUE(reading_of("FREEWAY_HARDEN=1;XHARDEN=1;HARDEN;HARDENED=1;=1;;; ;").is_default());
+  EXPECT_TRUE(reading_of("").is_default());
+}
+
+TEST(ProgramOptions, ATextThatIsTooLongIsNotUsed) {
+  const std::string longest = "HARDEN=1;" + std::string(kLongestOptions - 1 - 9, 'x');
+  EXPECT_EQ(reading_of(longest).options.harden, 1u);
+  EXPECT_EQ(reading_of(longest).said, "");
+  const Reading reading = reading_of(longest + "x");
+  EXPECT_EQ(reading.options.harden, 0u);
+  EXPECT_EQ(reading.said, "freeway: freeway_options is longer than 1023 bytes: not used\n");
+  EXPECT_EQ(reading_of(longest + "x", {}, false).said, "");
+}
+
+TEST(ProgramOptions, EnginesOptionsAreAmongThem) {
+  freeway_options = "TREES=7";
+  EXPECT_STREQ(option_text("TREES"), "7");
+  freeway_options = nullptr;
+  EXPECT_EQ(option_text("TREES"), nullptr);
 }
 
 }  // namespace

@@ -148,7 +148,8 @@ class Heap:
                 for each in self._elements(gdb.parse_and_eval("'freeway::kSizeClasses'")["_M_elems"])
             ]
         except (gdb.error, gdb.MemoryError, KeyError) as error:
-            raise gdb.GdbError(f"no heap of Freeway, or no debug information of it: {error}") from error
+            advice = "`freeway classes` and `freeway blocks`, in a shell, need none"
+            raise gdb.GdbError(f"no heap of Freeway, or no debug information of it ({advice}): {error}") from error
         self.map, self.metadata = self.substrate["map_"], self.substrate["metadata_"]
         descriptor = "freeway::Descriptor<freeway::Machine>"
         self.at = {name: offset_in(descriptor, name) for name in ("anchor", "span", "size_class", "words")}

@@ -35,6 +35,8 @@
     SECTION_DESCRIPTOR free_by_cpu
     SECTION_DESCRIPTOR checked_malloc
     SECTION_DESCRIPTOR checked_malloc_by_cpu
+    SECTION_DESCRIPTOR counted_malloc
+    SECTION_DESCRIPTOR counted_malloc_by_cpu
     SECTION_DESCRIPTOR checked_free
     SECTION_DESCRIPTOR checked_free_by_cpu
 
@@ -49,22 +51,33 @@
     add     x15, x12, x15, lsr #8
 .endm
 
+// The forms of malloc and free.
+.equ PLAIN, 0
+.equ CHECKED, 1
+.equ COUNTED, 2
+
 // From [4] to [6] of malloc; the CPU's number is in w13.
-.macro POP name, checked
+.macro POP name, form
     add     x14, x9, #HOT_SLAB_OF
     ldr     x14, [x14, x13, lsl #3]                     // [4]
     ldr     x13, [x14, x11, lsl #3]                     // [5]
     ldr     x15, [x13, #-8]!
-  .if \checked
+  .if \form == PLAIN
+    cbz     x15, .Lleave_malloc
+  .elseif \form == CHECKED
     cmp     x15, #0
     b.le    .Lmalloc_slow
   .else
-    cbz     x15, .Lleave_malloc
+    cbz     x15, .Lmalloc_drawn
+    ldr     x10, [x14, #SLAB_GAP]
+    subs    x10, x10, x0
+    b.ls    .Lmalloc_chosen
+    str     x10, [x14, #SLAB_GAP]
   .endif
     str     x13, [x14, x11, lsl #3]                     // [6]
 .Lpost_\name:
     mov     x0, x15
-  .if \checked
+  .if \form == CHECKED
     BIRTH   0, 0
     add     w10, w0, #1
     strb    w10, [x15]
@@ -74,11 +87,11 @@
 
 // From [2] on: by mm_cid, and by cpu_id for kernels without it (before Linux 6.3). x11 = class, x9 + `at` = freeway_hot;
 // `move`: POP or PUSH. Who has no CPU goes `out`.
-.macro SECTION move, name, checked, at:vararg
+.macro SECTION move, name, form, at:vararg
     mrs     x13, tpidr_el0
     ldr     x12, [x9, #(HOT_RSEQ \at)]
     add     x12, x12, x13
-  .if \checked
+  .if \form != PLAIN
     adrp    x13, freeway_section_\name
     add     x13, x13, :lo12:freeway_section_\name
     str     x13, [x12, #RSEQ_SECTION]                   // [2]
@@ -89,9 +102,9 @@
     ldr     w13, [x12, #RSEQ_CPU_ID]                    // [3]
     tbnz    w13, #31, .L\name\()_by_cpu
     ldr     w13, [x12, #RSEQ_MM_CID]
-    \move    \name, \checked
+    \move    \name, \form
 .endm
-.macro SECTION_BY_CPU move, name, checked, out, at:vararg
+.macro SECTION_BY_CPU move, name, form, out, at:vararg
 .L\name\():
     mrs     x13, tpidr_el0
     ldr     x12, [x9, #(HOT_CPU_RSEQ \at)]
@@ -102,7 +115,25 @@
 .Lstart_\name:
     ldr     w13, [x12, #RSEQ_CPU_ID]
     tbnz    w13, #31, \out
-    \move    \name, \checked
+    \move    \name, \form
+.endm
+
+// All of malloc in a form that is used while the limits are 0.
+.macro MALLOC form_name, form, out
+    cmp     x0, #(HOT_BYTE_SIZES - 1)
+    b.hi    .L\form_name\()_medium
+    add     x10, x9, x0
+    ldrb    w11, [x10, #HOT_BYTE_TABLE]
+.L\form_name\()_malloc_class:
+    SECTION POP, \form_name\()_malloc, \form
+.L\form_name\()_medium:
+    cmp     x0, #(HOT_STEP_SIZES - 1)
+    b.hi    .Lmalloc_slow
+    add     x10, x0, #127
+    add     x10, x9, x10, lsr #7
+    ldrb    w11, [x10, #HOT_STEP_TABLE]
+    b       .L\form_name\()_malloc_class
+    SECTION_BY_CPU POP, \form_name\()_malloc_by_cpu, \form, \out
 .endm
 
     .p2align 6
@@ -124,7 +155,7 @@ freeway_malloc:
     add     x10, x9, x0
     ldrb    w11, [x10, #HOT_BYTE_TABLE]                 // [1]
 .Lmalloc_class:
-    SECTION POP, malloc, 0
+    SECTION POP, malloc, PLAIN
 .Lmedium:
     ldr     x10, [x9, #HOT_STEP_LIMIT]
     cmp     x0, x10
@@ -133,32 +164,35 @@ freeway_malloc:
     add     x10, x9, x10, lsr #7
     ldrb    w11, [x10, #HOT_STEP_TABLE]
     b       .Lmalloc_class
-    SECTION_BY_CPU POP, malloc_by_cpu, 0, .Lmalloc_slow
+    SECTION_BY_CPU POP, malloc_by_cpu, PLAIN, .Lmalloc_slow
 .Lleave_malloc:
-    ldr     x10, [x9, #HOT_CHECKED]
+    ldr     x10, [x9, #HOT_MALLOC_FORM]
     cbz     x10, .Lmalloc_slow
+    cmp     x10, #MALLOC_CHECKED
+    b.ne    .Lunchecked_malloc
 
     // Checked.
-    cmp     x0, #(HOT_BYTE_SIZES - 1)
-    b.hi    .Lchecked_medium
-    add     x10, x9, x0
-    ldrb    w11, [x10, #HOT_BYTE_TABLE]
-.Lchecked_malloc_class:
-    SECTION POP, checked_malloc, 1
-.Lchecked_medium:
-    cmp     x0, #(HOT_STEP_SIZES - 1)
-    b.hi    .Lmalloc_slow
-    add     x10, x0, #127
-    add     x10, x9, x10, lsr #7
-    ldrb    w11, [x10, #HOT_STEP_TABLE]
-    b       .Lchecked_malloc_class
-    SECTION_BY_CPU POP, checked_malloc_by_cpu, 1, .Lmalloc_slow
+    MALLOC  checked, CHECKED, .Lmalloc_slow
+
+.Lunchecked_malloc:
+    cmp     x10, #MALLOC_COUNTED
+    b.ne    .Lmalloc_drawn
+
+    // Counted.
+    MALLOC  counted, COUNTED, .Lmalloc_drawn
 .Lmalloc_slow:
     b       freeway_malloc_slow
+.Lmalloc_drawn:
+    b       freeway_malloc_drawn
+.Lmalloc_chosen:
+    mov     x1, x14
+    b       freeway_malloc_chosen
     SECTION_ABORT malloc, .Lmalloc_class
     SECTION_ABORT malloc_by_cpu, .Lmalloc_by_cpu
     SECTION_ABORT checked_malloc, .Lchecked_malloc_class
     SECTION_ABORT checked_malloc_by_cpu, .Lchecked_malloc_by_cpu
+    SECTION_ABORT counted_malloc, .Lcounted_malloc_class
+    SECTION_ABORT counted_malloc_by_cpu, .Lcounted_malloc_by_cpu
     .cfi_endproc
     .size   freeway_malloc, . - freeway_malloc
 #ifndef FREEWAY_PREFIXED
@@ -173,15 +207,15 @@ freeway_malloc:
 .endm
 
 // From [4] to [8] of free; the CPU's number is in w13.
-.macro PUSH name, checked
+.macro PUSH name, form
     add     x14, x9, #(HOT_SLAB_OF AT_FREE)
     ldr     x14, [x14, x13, lsl #3]                     // [4]
-  .if \checked
+  .if \form == CHECKED
     add     x14, x14, #SLAB_REST
   .endif
     ldr     x13, [x14, x11, lsl #3]                     // [5]
     ldr     x15, [x13]
-  .if \checked
+  .if \form == CHECKED
     cbz     x15, .Lfree_full
   .else
     cbz     x15, .Lleave_free
@@ -192,7 +226,7 @@ freeway_malloc:
     str     x0, [x13], #8                               // [6]
     str     x13, [x14, x11, lsl #3]
 .Lpost_\name:
-  .if !\checked
+  .if \form == PLAIN
     add     x13, x14, x11                               // [8]
     ldrb    w13, [x13, #SLAB_HOME]
     OF_FRAME 10, HOT_HOME AT_FREE
@@ -230,8 +264,8 @@ freeway_free:
     cmp     x13, x15
     b.hs    .Lleave_free
 .Lfree_class:
-    SECTION PUSH, free, 0, AT_FREE
-    SECTION_BY_CPU PUSH, free_by_cpu, 0, .Lfree_slow, AT_FREE
+    SECTION PUSH, free, PLAIN, AT_FREE
+    SECTION_BY_CPU PUSH, free_by_cpu, PLAIN, .Lfree_slow, AT_FREE
 .Lforeign:
     ldr     w13, [x14, #SLAB_PATIENCE]
     subs    w13, w13, #1
@@ -255,8 +289,8 @@ freeway_free:
     b.ne    .Lfree_slow
     strb    wzr, [x15]
 .Lchecked_free_class:
-    SECTION PUSH, checked_free, 1, AT_FREE
-    SECTION_BY_CPU PUSH, checked_free_by_cpu, 1, .Lfree_full, AT_FREE
+    SECTION PUSH, checked_free, CHECKED, AT_FREE
+    SECTION_BY_CPU PUSH, checked_free_by_cpu, CHECKED, .Lfree_full, AT_FREE
 .Lfree_slow:
     b       freeway_free_slow
 .Lfree_full:

@@ -16,6 +16,8 @@ ClassAccount Heap::account_of(unsigned only) {
     const u32 free = free_blocks(d, k);
     ++total.superblocks;
     total.mapped_bytes += k.span_bytes();
+    total.blocks += k.blocks;
+    ++total.occupancy[occupancy::tenth_of(k.blocks - free, k.blocks)];
     total.free_bytes += u64{free} * k.size;
     taken_bytes += u64{k.blocks - free} * k.size;
     taken_blocks += k.blocks - free;

@@ -53,8 +53,9 @@ class Auditor {
 
   void run() {
     heap_.each_slab([&](Slab& each, auto is_taken) { slab(each, is_taken()); });
-    for (unsigned c = 1; c < kClassCount; ++c)
-      heap_.superblocks().each_in_lists(c, [&](u32 index, bool pooled) { return listed(index, c, pooled); });
+    for (auto* superblocks : {&heap_.superblocks(), &heap_.sampled_superblocks()})
+      for (unsigned c = 1; c < kClassCount; ++c)
+        superblocks->each_in_lists(c, [&](u32 index, bool pooled) { return listed(index, c, pooled); });
     each_descriptor(heap_, [&](u32 index, const Desc& d, unsigned c) { descriptor(index, d, c); });
     audit_.blocks_live = audit_.blocks_live > audit_.blocks_cached ? audit_.blocks_live - audit_.blocks_cached : 0;
   }
@@ -161,7 +162,7 @@ class Auditor {
     const SizeClass& k = kSizeClasses[c];
     const uptr span = d.span.load_relaxed();
     const PageMap<Machine>& map = heap_.substrate().map();
-    const unsigned known = map.class_byte(span);  // 0: the fast path must not see it, since its births are far
+    const unsigned known = map.class_byte(span);  // 0: the fast path must not see it: sampled, or its births are far
     if (span % k.span_bytes() != 0) error("span out of place, descriptor", index);
     for (uptr frame = span; frame < span + k.span_bytes(); frame += kFrameSize) {
       if (map.get(frame).bits != FrameInfo::small(index).bits)

@@ -14,6 +14,9 @@ void each_used_class(Heap& owner, F&& f) {
   }
 }
 
+// Bytes of its superblocks that are not live: free, cached, and their unused ends.
+u64 waste_of(const ClassAccount& a) { return a.mapped_bytes - clamp(a.live_bytes, 0, a.mapped_bytes); }
+
 }  // namespace
 
 void Heap::write_classes(int fd) {
@@ -33,6 +36,9 @@ void Heap::write_classes_json(int fd) {
     line.text(first ? "  " : "  ,").text("{\"size\": ").number(size).text(", \"superblocks\": ").number(a.superblocks)
         .text(", \"live\": ").number(a.live_bytes).text(", \"cached\": ").number(a.cached_bytes)
         .text(", \"free\": ").number(a.free_bytes).write(fd);
+    line.text("   , \"blocks\": ").number(a.blocks).text(", \"waste\": ").number(waste_of(a)).text(", \"occupancy\": [");
+    for (unsigned i = 0; i < occupancy::kTenths; ++i) line.text(i == 0 ? "" : ", ").number(a.occupancy[i]);
+    line.text("]").write(fd);
     line.text("   , \"slow_mallocs\": ").number(a.slow_mallocs).text(", \"slow_frees\": ").number(a.slow_frees)
         .text(", \"refills\": ").number(a.refills).text(", \"flushes\": ").number(a.flushes).text("}").write(fd);
     first = false;

@@ -60,6 +60,9 @@ void Heap::drain_own() {
 // all or the effort is spent: what is given back, and something for each look. False if the effort ended it.
 // Where memory was made ready nothing is: it lies in superblocks, too.
 bool Heap::purge_class(unsigned c, std::size_t& effort) {
+  return purge_class_of(superblocks_, c, effort) && purge_class_of(sampled_, c, effort);
+}
+bool Heap::purge_class_of(Superblocks<Machine, Backing>& superblocks, unsigned c, std::size_t& effort) {
   constexpr std::size_t kLook = kFrameSize / 2;  // bytes that are given back in about the same time
   PurgePolicy<Machine>& policy = substrate_->frames().policy();
   if (policy.kept() != 0) return true;
@@ -67,9 +70,9 @@ bool Heap::purge_class(unsigned c, std::size_t& effort) {
   bool more = true;
   for (std::size_t left = policy.live(); more && left > 0 && effort > 0; --left) {  // no class has more superblocks
     more = false;
-    superblocks_.each_listed(c, 1, [&](u32 d) {
+    superblocks.each_listed(c, 1, [&](u32 d) {
       more = true;
-      const std::size_t bytes = superblocks_.purge(d, page);
+      const std::size_t bytes = superblocks.purge(d, page);
       if (bytes != 0) policy.on_purge_bytes(bytes);
       effort -= clamp(bytes + kLook, 0, effort);
     });
@@ -79,6 +82,7 @@ bool Heap::purge_class(unsigned c, std::size_t& effort) {
 
 void Heap::purge_superblocks() {
   superblocks_.flip_lists();
+  sampled_.flip_lists();
   for (unsigned c = 1; c < kClassCount; ++c) {
     std::size_t effort = ~std::size_t{0};
     purge_class(c, effort);

@@ -20,17 +20,26 @@
 #include "cache/quarantine.h"
 #include "cache/rseq_slabs.h"
 #include "cache/scattered.h"
+#include "cache/way.h"
 #include "front/front.h"
+#include "profile/profiler.h"
+#include "superblock/class_usage.h"
 #include "superblock/superblocks.h"
 
 namespace freeway {
 
 class Heap;
 
+// Superblocks for all, and others for the blocks that a profile samples, whose frees are to leave the fast path.
+enum SuperblockKind : u32 { kOrdinary, kSampled };
+
 // Where superblocks' spans and descriptors come from (see superblocks.h).
 class Backing {
  public:
-  void init(Heap* owner) { heap_ = owner; }
+  void init(Heap* owner, SuperblockKind kind) {
+    heap_ = owner;
+    kind_ = kind;
+  }
   static const SizeClass& size_class(unsigned c) { return kSizeClasses[c]; }
   Descriptor<Machine>& descriptor(u32 index) const;
   u32 make_descriptor(unsigned c);
@@ -41,11 +50,13 @@ class Backing {
 
  private:
   Heap* heap_ = nullptr;
+  SuperblockKind kind_ = kOrdinary;
 };
 
-// The bytes and counts of one size class.
+// The bytes and counts of one size class. occupancy: how many of its superblocks are up to 10 %, 20 %, … taken.
 struct ClassAccount {
-  u64 live_bytes, live_blocks, cached_bytes, cached_blocks, free_bytes, superblocks, mapped_bytes;
+  u64 live_bytes, live_blocks, cached_bytes, cached_blocks, free_bytes, superblocks, mapped_bytes, blocks;
+  u64 occupancy[occupancy::kTenths];
   u64 slow_mallocs, slow_frees, refills, flushes;
 };
 
@@ -74,6 +85,10 @@ class Heap {  // all zero until start(): it takes no room in the file
   std::size_t reserve(std::size_t bytes, std::size_t count);
   // For a thread that is about to sleep: empties its slab if nothing has changed there for a while.
   void idle(u64 now);
+  // Whether bytes are counted for a profile is looked up again: profile/profiler.h says it (profile.cc).
+  void follow_profile();
+  // A block that is sampled; null: it cannot be, or there is no memory.
+  void* allocate_sampled(std::size_t bytes);
   // Does one of trim_parts() parts of what trim() does, the next one, or as much of it as `effort` lasts for, of which it takes
   // what it needs: a byte for each given back, and for other work by the time that it takes. Whether that part is done.
   bool trim_part(std::size_t& effort);
@@ -85,7 +100,12 @@ class Heap {  // all zero until start(): it takes no room in the file
   bool owns(u32 descriptor, uptr address);
   void explain(uptr address, u32 descriptor, freeway_explanation_t& explanation);
   const char* explain_metadata(uptr address);
+  // Of a small block: move.cc.
+  void block_info(uptr block, u32 descriptor, freeway_block_info_t& info);
+  bool should_move(uptr block, u32 descriptor);
   const char* mode() const;
+  // Why claimed slabs are used; "" where they are not, or it is not known yet.
+  const char* why_claimed() const { return uses_rseq() || why_claimed_ == nullptr ? "" : why_claimed_; }
   void describe(Line& line) const;
   template <class F>
   void each_class(F&& f);
@@ -99,6 +119,7 @@ class Heap {  // all zero until start(): it takes no room in the file
 
   // --- What the layers ask of each other. ---------------------------------------------------------------------------
   Superblocks<Machine, Backing>& superblocks() { return superblocks_; }
+  Superblocks<Machine, Backing>& sampled_superblocks() { return sampled_; }
   Substrate& substrate() { return *substrate_; }
   Births<Machine>& births() { return births_; }
   Metadata<Machine>& metadata() { return substrate_->metadata(); }
@@ -128,6 +149,9 @@ class Heap {  // all zero until start(): it takes no room in the file
   random::Stream random() { return random_.stream(process::claimant().survivor); }
   // Blocks that rested go back to their superblocks: with FREEWAY_FILL, names those that were written to.
   void leaves_rest(unsigned c, void* const* slots, unsigned count);
+  // Whether the block's superblock is worth leaving (superblock/occupancy.h); how many free blocks a superblock has.
+  bool is_left(unsigned c, const void* block);
+  u32 free_in(u32 d) const;
   // What is left to do after the group's bits were set in a word that was `old`.
   void group_was_freed(unsigned c, const SizeClass& k, const Group& group, void* block, u64 old);
 
@@ -143,6 +167,7 @@ class Heap {  // all zero until start(): it takes no room in the file
   void each_magazine(Slab& slab, unsigned c, F&& f) const;
 
  private:
+  friend struct Describe;  // engine/freeway/describe.cc
   friend class Backing;
   enum Mode : u32 { kUndecided, kRseq, kOwnRseq, kClaimed };  // kOwnRseq: struct rseq is ours, not libc's
 
@@ -154,6 +179,7 @@ class Heap {  // all zero until start(): it takes no room in the file
   void* small_slow(unsigned c);
   void* small_direct(unsigned c);
   void* small_random(unsigned c);
+  bool clear_way(unsigned c);
   Slab* own_slab();
   // The slab is used where the thread is.
   void follow(Slab& home) const {
@@ -184,10 +210,13 @@ class Heap {  // all zero until start(): it takes no room in the file
   void populate_used(unsigned c);
   std::size_t reserve_small(unsigned c, std::size_t count);
   std::size_t reserve_large(std::size_t frames, std::size_t count);
+  // profile.cc
+  void free_sampled(unsigned c, uptr block, u32 descriptor);
   // drain.cc
   void drain_own();
   void drain_owned(const process::Claimant& who);
   bool purge_class(unsigned c, std::size_t& effort);
+  bool purge_class_of(Superblocks<Machine, Backing>& superblocks, unsigned c, std::size_t& effort);
   void purge_superblocks();
   // idle.cc
   void start_background();
@@ -221,10 +250,14 @@ class Heap {  // all zero until start(): it takes no room in the file
   Magazines<Heap> magazines_;
   Scattered<Heap> scattered_;
   Quarantine<Heap> quarantine_;
+  Way<Heap> way_;
   Superblocks<Machine, Backing> superblocks_;
+  Backing sampled_backing_;
+  Superblocks<Machine, Backing> sampled_;
   OwnedSlabs<Machine> owned_;
   ClaimedSlabs<Machine> claimed_;
   CpuSlabs<Machine> cpu_slabs_;
+  ClassUsage<Machine> usage_;
 };
 
 extern FREEWAY_HIDDEN constinit Front<Heap> process_heap;

@@ -149,6 +149,7 @@ bool Heap::trim_part(std::size_t& effort) {
     owned_.drain_if(own, who, Revoker(), [](Slab& slab) { return is_used(slab, 0); }, take_apart);
     drain_claimed_if(is_used, 0, take_apart);
     superblocks_.flip_lists();
+    sampled_.flip_lists();
   } else {
     done = purge_class(part - slabs, effort);
   }

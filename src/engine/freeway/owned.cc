@@ -13,7 +13,8 @@
 //                                                        [6] inside = 0
 //
 // Class 0 (large, foreign, NULL) has no magazine: empty and full in every slab; no block of it begins anywhere. With
-// FREEWAY_HARDEN no slab is ever owned. Counted by tests/golden.
+// FREEWAY_HARDEN no slab is ever owned. Compiled without frame pointers, and leaves that register alone: counted, and looked at,
+// by tests/golden.
 #include "engine/freeway/owned.h"
 
 #include "engine/freeway/heap.h"
@@ -78,15 +79,8 @@ namespace {
 using freeway::OwnedSlabs;
 using freeway::Slab;
 using Owned = OwnedSlabs<freeway::Machine>;
-
-// Apart, so that the way in the own slab needs no stack.
-FREEWAY_NOINLINE void* allocate_otherwise(std::size_t size, const void* caller) {
-  void* guarded = freeway::guard::is_on() ? freeway::guard::sample(size, caller) : nullptr;
-  return guarded != nullptr ? guarded : freeway::process_heap.allocate(size);
-}
-FREEWAY_NOINLINE void free_otherwise(void* block, const void* caller) {
-  if (block != nullptr && freeway::process_heap.start()) freeway::process_heap.free(block, caller);
-}
+using freeway::allocate_otherwise;
+using freeway::free_otherwise;
 
 }  // namespace
 

@@ -9,4 +9,8 @@ namespace freeway {
 
 extern FREEWAY_HIDDEN constinit thread_local OwnedSlabs<Machine>::Own own;
 
+// malloc and free of what the way in the own slab does not do.
+void* allocate_otherwise(std::size_t size, const void* caller);
+void free_otherwise(void* block, const void* caller);
+
 }  // namespace freeway

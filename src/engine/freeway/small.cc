@@ -15,7 +15,9 @@ u32 Backing::make_descriptor(unsigned c) {
   const std::size_t bytes = Descriptor<Machine>::bytes(kSizeClasses[c].words);
   const u32 index = heap_->metadata().take(static_cast<u32>(bytes / Metadata<Machine>::kUnit));
   Machine::step("heap.descriptor");
-  if (index != 0) descriptor(index).size_class.store_relaxed(c);
+  if (index == 0) return 0;
+  descriptor(index).kind.store_relaxed(kind_);
+  descriptor(index).size_class.store_relaxed(c);
   return index;
 }
 
@@ -23,8 +25,9 @@ uptr Backing::take_span(unsigned c, u32 descriptor) {
   const SizeClass& k = kSizeClasses[c];
   return heap_->substrate().take_span(k.span_frames, k.span_frames, descriptor, [&](uptr span) {
     using Kind = Births<Machine>::Kind;
-    if (!heap_->has_births()) return static_cast<int>(c);
-    const Kind kind = heap_->births().provide(span, k.span_bytes(), k.size);
+    const bool sampled = kind_ == kSampled;
+    if (!heap_->has_births()) return sampled ? 0 : static_cast<int>(c);
+    const Kind kind = heap_->births().provide(span, k.span_bytes(), k.size, /*far=*/sampled);
     return kind == Kind::kNear ? static_cast<int>(c) : kind == Kind::kFar ? 0 : -1;
   });
 }
@@ -34,7 +37,8 @@ u32 Backing::descriptor_at(uptr span, unsigned c) const {
   // OPTIMISTIC: neighbour
   const FrameInfo info = heap_->substrate().map().get_unowned(span);
   if (info.kind() != FrameInfo::kSmall) return 0;
-  return descriptor(info.value()).size_class.load_relaxed() == c ? info.value() : 0;
+  const Descriptor<Machine>& found = descriptor(info.value());
+  return found.size_class.load_relaxed() == c && found.kind.load_relaxed() == kind_ ? info.value() : 0;
 }
 
 void Backing::give_span(uptr span, unsigned c) { heap_->substrate().give_span(span, kSizeClasses[c].span_frames); }
@@ -140,7 +144,10 @@ void* Heap::small_slow(unsigned c) {
   void* block = nullptr;
   const auto refill = [&](const auto& access, Slab& home) {
     follow(home);
-    if ((++home.counters[c].slow_mallocs & kTickMask) == 0) substrate_->frames().tick(process::coarse_time_ns());
+    if ((++home.counters[c].slow_mallocs & kTickMask) == 0) {
+      substrate_->frames().tick(process::coarse_time_ns());
+      if (FREEWAY_UNLIKELY(profile::follow_listeners())) follow_profile();
+    }
     block = is_careful() ? scattered_.refill(access, home, c) : magazines_.refill(access, home, c);
   };
   if (Slab* slab = own_slab())
@@ -235,6 +242,10 @@ Verdict Heap::free(uptr address, u32 descriptor) {
   if (has_births()) birth::end(birth_of(address, c));
   Machine::step("heap.ended");
   if (substrate_->options().fill) fill(c, address);
+  if (FREEWAY_UNLIKELY(backing_.descriptor(descriptor).kind.load_relaxed() == kSampled)) {
+    free_sampled(c, address, descriptor);
+    return Verdict::kOk;
+  }
   put_back(c, reinterpret_cast<void*>(address));
   return Verdict::kOk;
 }
@@ -256,6 +267,14 @@ void Heap::put_back(unsigned c, void* block) {
   }
   if (!done) magazines_.flush(c, &block, 1);
   if (foreign) send_home(c);
+}
+
+void* allocate_otherwise(std::size_t size, const void* caller) {
+  void* guarded = guard::is_on() ? guard::sample(size, caller) : nullptr;
+  return guarded != nullptr ? guarded : process_heap.allocate(size);
+}
+void free_otherwise(void* block, const void* caller) {
+  if (block != nullptr && process_heap.start()) process_heap.free(block, caller);
 }
 
 // --- Filling -----------------------------------------------------------------------------------------------------------
@@ -309,6 +328,21 @@ void Heap::send_home(unsigned c) {
     send(RseqSlabs(), *slab);
   else
     with_claimed_slab(send);
+}
+
+// --- Moving ------------------------------------------------------------------------------------------------------------
+
+bool Heap::clear_way(unsigned c) {
+  bool clear = false;
+  const auto run = [&](const auto& access, Slab& home) {
+    follow(home);
+    clear = way_.clear(access, home, c);
+  };
+  if (Slab* slab = own_slab())
+    run(RseqSlabs(), *slab);
+  else
+    with_claimed_slab(run);
+  return clear;
 }
 
 // --- Sizes -------------------------------------------------------------------------------------------------------------

@@ -23,8 +23,6 @@ extern FREEWAY_HIDDEN const freeway::SectionDescriptor freeway_section_free;
 
 namespace freeway {
 
-constinit Front<Heap> process_heap;
-
 namespace {
 
 // Entries of slab_of that are made even where the kernel has fewer CPU numbers: a process that was checkpointed may go on
@@ -55,12 +53,15 @@ process::Rseq find_rseq(const Options& options, u32 id_bound) {
 
 bool Heap::start(Substrate& substrate) {
   substrate_ = &substrate;
-  backing_.init(this);
+  backing_.init(this, kOrdinary);
+  sampled_backing_.init(this, kSampled);
   // For good: what is allowed may change, and superblocks are listed by what there was.
   const u64 nodes = nodes_.get([]() -> u64 { return process::nodes(); }, [](u64) {});
   superblocks_.init(&backing_, static_cast<unsigned>(nodes));
+  sampled_.init(&sampled_backing_);
   magazines_.init(this);
   scattered_.init(this, &magazines_, &quarantine_);
+  way_.init(this, &magazines_);
   claimed_.init(2 * substrate.cpus());
   freeway_hot.arena.store_relaxed(substrate.frames().primary().base());
   substrate.frames().on_pressure(this, [](void* heap) { static_cast<Heap*>(heap)->drain(); });
@@ -140,7 +141,10 @@ void Heap::decide_mode() {
   quarantine_.init(this, &magazines_, options.quarantine);
   substrate_->large().empty_freed(options.fill);
   const std::size_t frames = substrate_->frames().primary().bytes() / kFrameSize;
-  if (options.harden == 1 && on && !options.fill) freeway_hot.checked = frames;
+  if (options.harden == 1 && on && !options.fill) {
+    freeway_hot.checked = frames;
+    freeway_hot.malloc_form.store_relaxed(MALLOC_CHECKED);
+  }
   if (options.harden != 0 || !on) return;  // the limits stay 0
   freeway_hot.frames.store_relaxed(frames);
   freeway_hot.step_limit.store_relaxed(kMaxSmall + 1);

@@ -7,18 +7,13 @@
 namespace freeway::walk {
 
 using Desc = Descriptor<Machine>;
+using bitmap::free_blocks;
 
 // Whether the descriptor describes a superblock now: it was used (its anchor is stored last), and is neither in a pool
 // nor a tombstone.
 inline bool is_in_use(const Desc& d, unsigned c) {
   const u64 a = d.anchor.load_relaxed();  // OPTIMISTIC: accounts
   return a != 0 && (anchor::is_held(a) || !anchor::is_empty(a, c, kSizeClasses[c].words));
-}
-
-inline u32 free_blocks(const Desc& d, const SizeClass& k) {
-  u32 blocks = 0;
-  for (unsigned w = 0; w < k.words; ++w) blocks += popcount(d.words[w].load_relaxed());
-  return blocks;
 }
 
 inline u32 units_of(unsigned c) {

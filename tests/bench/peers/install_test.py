@@ -161,8 +161,9 @@ class Peers(unittest.TestCase):
             "glibc locked mimalloc-2.0 jemalloc-5.3.0 tcmalloc-2.10 tbbmalloc mimalloc2 mimalloc3 snmalloc jemalloc"
         )
         hardened = ("scudo", "scudo-quarantine", "mimalloc3-secure", "snmalloc-checks")
+        profiling = ("jemalloc-prof", "tcmalloc-2.10-prof")
         names = [recipe.name for recipe in recipes.RECIPES]
-        self.assertEqual(names, [*wanted.split(), "rpmalloc", "tcmalloc", *hardened])
+        self.assertEqual(names, [*wanted.split(), "rpmalloc", "tcmalloc", *hardened, *profiling])
 
     def test_python_runs_under_locked(self) -> None:
         """An interpreter, its modules, and a child."""

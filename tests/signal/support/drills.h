@@ -77,7 +77,7 @@ class Drills : public LosableSlots {
       case kTrim:
         return trim();
       case kBatches:
-        return names_.batches();
+        return random_.one_in(3) ? names_.moves() : names_.batches();
       case kOtherNames:
         return names_.other_names();
       case kNotCommitted:

@@ -29,6 +29,7 @@ constexpr size_t kLargestSpan = 4 << 20;  // what a call that gives memory back 
 using AuditFunction = size_t (*)(freeway_audit_t*, size_t);
 using StatsFunction = void (*)(freeway_stats_t*, size_t);
 using LimitFunction = int (*)(size_t, size_t);
+using ShouldMoveFunction = int (*)(const void*);
 using ReserveFunction = size_t (*)(size_t, size_t);
 
 // Looked up once, before threads, handlers and forks: dlsym takes the loader's lock.
@@ -37,6 +38,9 @@ struct HeapAccount {
   StatsFunction stats = reinterpret_cast<StatsFunction>(::dlsym(RTLD_DEFAULT, "freeway_stats"));
   LimitFunction set_limit = reinterpret_cast<LimitFunction>(::dlsym(RTLD_DEFAULT, "freeway_set_limit"));
   ReserveFunction reserve = reinterpret_cast<ReserveFunction>(::dlsym(RTLD_DEFAULT, "freeway_reserve"));
+  int (*profile_start)(size_t) = reinterpret_cast<int (*)(size_t)>(::dlsym(RTLD_DEFAULT, "freeway_profile_start"));
+  void (*profile_stop)() = reinterpret_cast<void (*)()>(::dlsym(RTLD_DEFAULT, "freeway_profile_stop"));
+  ShouldMoveFunction should_move = reinterpret_cast<ShouldMoveFunction>(::dlsym(RTLD_DEFAULT, "freeway_should_move"));
 };
 inline const HeapAccount heap_account;
 

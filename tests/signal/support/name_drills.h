@@ -30,6 +30,29 @@ class NameDrills {
     leave_allocator();
   }
 
+  // Blocks of three superblocks, few of them left, which move together where the hint says so.
+  void moves() {
+    if (heap_account.should_move == nullptr) return;
+    constexpr size_t kSize = 5000, kCount = 150;
+    void* blocks[kCount];
+    note(kCount * (kSize + kFrameBytes));
+    for (size_t i = 0; i < kCount; i++) blocks[i] = allocate_block(random_, kSize);
+    for (size_t i = 0; i < kCount; i++)
+      if (i % 5 != 0) release_block(blocks[i]);
+    for (size_t i = 0; i < kCount; i += 5) {
+      enter_allocator(Call::kOthers);
+      const bool moves = heap_account.should_move(blocks[i]) != 0;
+      leave_allocator();
+      verify(blocks[i], "a block that was asked about is damaged");
+      if (!moves) continue;
+      void* const other = allocate_block(random_, kSize);
+      release_block(blocks[i]);
+      blocks[i] = other;
+    }
+    for (size_t i = 0; i < kCount; i += 5) release_block(blocks[i]);
+    note(0);
+  }
+
   // Many blocks in one call; half of them go back one by one.
   void batches() {
     if (functions_.malloc_batch == nullptr || functions_.free_batch == nullptr) return;

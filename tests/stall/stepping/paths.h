@@ -21,7 +21,7 @@ class Paths : public LosableSlots {
  public:
   Paths() : LosableSlots(nullptr, 0) {}
 
-  enum Leg : size_t { kSmall, kMedium, kSwing, kPartial, kResizes, kLarge, kHuge, kTrim, kRefused, kBulk, kLegs };
+  enum Leg : size_t { kSmall, kMedium, kSwing, kPartial, kMoves, kResizes, kLarge, kHuge, kTrim, kProfiles, kRefused, kBulk, kLegs };
 
   // Outside the heap.
   void begin(uint64_t seed) {
@@ -43,6 +43,8 @@ class Paths : public LosableSlots {
         return;
       case kPartial:
         return partial(random_.between(400, 1000));
+      case kMoves:
+        return moves();
       case kResizes:
         return resizes();
       case kLarge:
@@ -51,6 +53,8 @@ class Paths : public LosableSlots {
         return huge();
       case kTrim:
         return trim();
+      case kProfiles:
+        return profiles();
       case kRefused:
         return refused();
       default:
@@ -104,6 +108,31 @@ class Paths : public LosableSlots {
     for (size_t i = 0; i < kMany; i += 2) drop(i);
     for (size_t i = 0; i < kMany; i += 2) get(i, size);
     for (size_t i = 0; i < kMany; i++) drop(i);
+  }
+  // What is left in many superblocks moves to a few of them, where the hint says so.
+  void moves() {
+    constexpr size_t kMany = 1400, kSize = 5000, kNew = kMany;  // magazines hold at most a hundred of these
+    for (size_t i = 0; i < kMany; i++) get(i, kSize);
+    for (size_t i = 0; i < kMany; i++)
+      if (i % 4 != 0) drop(i);
+    // The averages that decide are renewed while one asks.
+    const size_t asked = heap_account.should_move == nullptr ? 0 : 6 * kMany;
+    for (size_t n = 0; n < asked; n += 4) {
+      const size_t i = n % kMany;
+      if (slots_[i] == nullptr || heap_account.should_move(slots_[i]) == 0) continue;
+      get(kNew, kSize);
+      drop(i);
+      slots_[i] = slots_[kNew];
+      slots_[kNew] = nullptr;
+    }
+    for (size_t i = 0; i <= kMany; i++) drop(i);
+  }
+  // A profile ends and begins, where there is one, and samples what it has not seen yet.
+  void profiles() {
+    if (heap_account.profile_start == nullptr || ::getenv("FREEWAY_PROFILE") == nullptr) return;
+    heap_account.profile_stop();
+    heap_account.profile_start(64 + random_.below(64));
+    burst(random_.between(kSmallestBlock, 3000), 40);
   }
   void resizes() {
     for (size_t size = 40; size < 300'000; size = size * 3 / 2 + random_.below(size)) resize(random_.below(8), size);

@@ -92,6 +92,10 @@ inline bool belongs_to_another_form(const Site& site) {
   if (freeway::test::on_flagship()) {
     // With guards at the ends of large blocks it is about those alone.
     if (name.starts_with("ends.") != (std::getenv("FREEWAY_GUARD_LARGE") != nullptr)) return true;
+    // While a profile is made it is about what that brings.
+    const bool of_profiles = name.starts_with("sites.") || name.starts_with("live.") || name.starts_with("profile.") ||
+                             name == "heap.sampling";
+    if (of_profiles != (std::getenv("FREEWAY_PROFILE") != nullptr)) return true;
     const bool of_guards = name.starts_with("guard.");
     const bool of_rest = name.starts_with("quarantine.") || name.starts_with("scattered.") ||
                          name.starts_with("random.") || name == "births.leaf";
@@ -102,6 +106,7 @@ inline bool belongs_to_another_form(const Site& site) {
     if (name == "superblock.stealing") return true;  // several NUMA nodes: the models have two
     if (of_guards) return std::getenv("FREEWAY_GUARD") == nullptr;
     if (of_rest) return !is_careful;
+    if (name.starts_with("way.") || name.starts_with("usage.")) return is_careful;  // blocks are where they are at random
     if (of_magazines || name == "heap.direct") return is_careful;
     return rseq_mode() || is_careful ? of_owned_slabs : of_cpus;
   }

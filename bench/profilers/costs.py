@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: MIT
+#
+# costs.py: what a profile costs: CPU time with it over CPU time without, in the same allocator. Within a repeat all
+# subjects run a workload one after the other, in another order each time; a ratio is that of one repeat, and the median
+# is reported, with the smallest and the largest. What else the machine does falls on both, and widens the range.
+"""The table of costs."""
+
+from __future__ import annotations
+
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.machine import ForeignCpu
+from subjects import BUILD, ROOT, SAMPLED, WITH, Subject, known
+
+WORKLOADS = BUILD / "bench/workloads"
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A command, in which SHRINK is what the work is divided by; `less`: for the profiler that records every allocation
+    (with the usual work seconds become minutes; None: it is left out)."""
+
+    command: list[str]
+    usual: int
+    less: int | None
+
+    def divided(self, by: int) -> list[str]:
+        """With so much less to do."""
+        return [word.replace("SHRINK", str(by)) for word in self.command]
+
+
+SOURCE = ROOT / "bench/real/inputs/templates.cc"
+THE_LOT = {
+    "larson, 2 threads": Workload([str(WORKLOADS / "larson"), "--threads", "2", "--shrink", "SHRINK"], 2, 160),
+    "server": Workload([str(WORKLOADS / "server"), "--threads", "1", "--shrink", "SHRINK"], 2, 80),
+    "kv_cache": Workload([str(WORKLOADS / "kv_cache"), "--shrink", "SHRINK"], 8, 40),
+    "g++ -fsyntax-only": Workload(["g++", "-std=c++20", "-fsyntax-only", str(SOURCE)], 1, None),
+}
+PROFILED: tuple[Subject, ...] = (*WITH, SAMPLED)
+BUSY = 0.08  # of the machine used by others from which on a run is not quiet, as in bench/lab
+
+
+def cpu_seconds(command: list[str], environment: dict[str, str]) -> float:
+    """User and system time of the command and what it waited for."""
+    with tempfile.TemporaryDirectory(prefix="cost-") as folder:
+        nothing = subprocess.DEVNULL
+        process = subprocess.Popen(command, cwd=folder, env=environment, stdout=nothing, stderr=nothing)
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode != 0:
+            sys.exit(f"{Path(command[0]).name} ended with {process.returncode}")
+    return used.ru_utime + used.ru_stime
+
+
+def measure(repeats: int, seed: int) -> Iterator[tuple[dict[str, dict[str, list[float]]], float]]:
+    """After each repeat: ratios by workload and subject, and the share of the machine that others used meanwhile."""
+    allocators, order = known(), random.Random(seed)
+    ratios: dict[str, dict[str, list[float]]] = {name: {} for name in THE_LOT}
+    foreign = ForeignCpu()
+    for repeat in range(repeats):
+        for name, workload in THE_LOT.items():
+            by = {s.name: workload.less if "HEAPPROFILE" in s.variables else workload.usual for s in PROFILED}
+            pairs = [(s, shrink) for s in PROFILED if (shrink := by[s.name]) is not None]
+            runs = list({(one.name, shrink): (one, shrink) for s, shrink in pairs for one in (s, s.off())}.values())
+            order.shuffle(runs)
+            seconds = {
+                (s.name, shrink): cpu_seconds(workload.divided(shrink), s.environment(allocators)) for s, shrink in runs
+            }
+            for s, shrink in pairs:
+                ratio = seconds[s.name, shrink] / seconds[s.off().name, shrink]
+                ratios[name].setdefault(s.name, []).append(ratio)
+        print(f"\r{repeat + 1} of {repeats}", end="" if repeat + 1 < repeats else "\n", flush=True)
+        yield ratios, foreign.share()
+
+
+def summary(values: list[float]) -> str:
+    """The median, and what it lies between."""
+    if not values:
+        return "–"
+    return f"{statistics.median(values):.2f} ({min(values):.2f}–{max(values):.2f})"

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT
+// blocks.cc: `freeway blocks PID|CORE ADDRESS...`: what lies there: the words of freeway_explain_to, and the
+// neighbours.
+#include "blocks.h"
+
+#include <cerrno>
+#include <cinttypes>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "front/explanation.h"
+#include "heap/address.h"
+#include "look.h"
+#include "report.h"
+
+namespace freeway_command {
+namespace {
+
+using std::uint32_t, std::uint64_t;
+
+constexpr const char* kUsage = "freeway blocks PID|CORE ADDRESS...";
+
+// "0x7f00", "7f00", "7F00", as debuggers print them: hexadecimal, unless "0d" says otherwise.
+uint64_t address_of(const std::string& text) {
+  char* rest = nullptr;
+  errno = 0;
+  const bool decimal = text.starts_with("0d");
+  const uint64_t address = std::strtoull(text.c_str() + (decimal ? 2 : 0), &rest, decimal ? 10 : 16);
+  if (text.empty() || *rest != 0 || errno != 0 || text[0] == '-' || text[0] == '+' || text[0] == ' ' || text == "0d")
+    throw Failure(
+        kOwnFailure,
+        "blocks: " + text + " is no address: hexadecimal with or without 0x, or decimal after 0d (" + kUsage + ")");
+  return address;
+}
+
+// In the library's own words.
+void print_explanation(uint64_t address, const Explained& found) {
+  freeway_explanation_t said = {};
+  said.kind = found.kind;
+  said.state = found.state;
+  said.begin = reinterpret_cast<void*>(found.begin);
+  said.size = found.size;
+  said.offset = found.offset;
+  said.what = found.what.c_str();
+  said.allocated_by = reinterpret_cast<void*>(found.guarded.allocated_by);
+  said.allocated_in = found.guarded.allocated_in;
+  said.freed_by = reinterpret_cast<void*>(found.guarded.freed_by);
+  said.freed_in = found.guarded.freed_in;
+  std::fflush(stdout);
+  freeway::write_explanation(1, reinterpret_cast<void*>(address), said);
+}
+
+void print_neighbour(const Heap& heap, const Superblock& superblock, uint32_t index, const char* where) {
+  const freeway::SizeClass& k = heap.description().size_class(superblock.size_class);
+  std::string what;
+  const freeway_state_t state = state_of(heap, superblock, index, what);
+  std::printf("  %s 0x%" PRIx64 " is %s%s%s\n", where, superblock.span + uint64_t{index} * k.size,
+              state == FREEWAY_LIVE ? "live" : "free", what.empty() ? "" : ": ", what.c_str());
+}
+
+void print_superblock(const Heap& heap, const Explained& found) {
+  const Superblock& superblock = *found.superblock;
+  const freeway::SizeClass& k = heap.description().size_class(superblock.size_class);
+  std::printf("  size class %u, block %u of %u in the superblock at 0x%" PRIx64 ": %u live, %u cached, %u free\n",
+              superblock.size_class, found.index, k.blocks, superblock.span,
+              k.blocks - superblock.free - superblock.cached, superblock.cached, superblock.free);
+  if (found.index > 0) print_neighbour(heap, superblock, found.index - 1, "before it");
+  if (found.index + 1 < k.blocks) print_neighbour(heap, superblock, found.index + 1, "behind it");
+}
+
+}  // namespace
+
+int blocks(char** argv) {
+  return look([argv] {
+    const auto arguments = read_arguments(argv, {}, kUsage);
+    if (arguments.size() < 2)
+      throw Failure(kOwnFailure,
+                    std::string("blocks: of which process or core file, and which addresses? (") + kUsage + ")");
+    std::vector<uint64_t> addresses;
+    for (std::size_t i = 1; i < arguments.size(); ++i) addresses.push_back(address_of(arguments[i]));
+    const auto memory = memory_of(arguments[0]);
+    const Heap heap(*memory);
+    warn_of(*memory);
+    for (const uint64_t address : addresses) {
+      const Explained found = explain(heap, address);
+      print_explanation(address, found);
+      if (found.kind == FREEWAY_SMALL_BLOCK) print_superblock(heap, found);
+    }
+    return static_cast<int>(kOk);
+  });
+}
+
+}  // namespace freeway_command

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT
+// live_memory.cc: the memory of a running or stopped process. It is neither stopped nor told of anything.
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "heap/memory.h"
+#include "report.h"
+
+namespace freeway_command {
+namespace {
+
+std::string first_line(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+std::string forbidden(int pid) {
+  const std::string name = "process " + std::to_string(pid);
+  const std::string scope = first_line("/proc/sys/kernel/yama/ptrace_scope");
+  std::string advice = "try it as root (sudo), or as the user whom it belongs to";
+  if (!scope.empty() && scope != "0")
+    advice += "; for processes of your own kernel.yama.ptrace_scope, which is " + scope + " here, must be 0";
+  return name + " may not be looked at: " + advice + "; in a container the capability SYS_PTRACE is needed";
+}
+
+// "7f…-7f… r-xp 00000000 fe:01 1234   /path with blanks (deleted)"
+bool parse_mapping(const std::string& line, Mapping& mapping) {
+  char access[5] = {};
+  int path_at = 0;
+  if (std::sscanf(line.c_str(), "%lx-%lx %4s %*x %*x:%*x %*u %n", &mapping.begin, &mapping.end, access, &path_at) != 3)
+    return false;
+  mapping.readable = access[0] == 'r';
+  mapping.executable = access[2] == 'x';
+  if (path_at > 0 && line[static_cast<std::size_t>(path_at)] == '/')
+    mapping.file = line.substr(static_cast<std::size_t>(path_at));
+  constexpr const char kDeleted[] = " (deleted)";
+  if (mapping.file.ends_with(kDeleted)) mapping.file.resize(mapping.file.size() - (sizeof(kDeleted) - 1));
+  return true;
+}
+
+class LiveMemory : public Memory {
+ public:
+  explicit LiveMemory(int pid) {
+    pid_ = pid;
+    is_live_ = true;
+    page_size_ = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    const std::string folder = "/proc/" + std::to_string(pid);
+    std::error_code error;
+    if (!std::filesystem::exists(folder, error))
+      throw Failure(kOwnFailure, "there is no process " + std::to_string(pid) +
+                                     " (ps -e lists them; in a container they have "
+                                     "other numbers)");
+    program_ = first_line(folder + "/comm");
+    executable_ = std::filesystem::read_symlink(folder + "/exe", error).string();
+    errno = 0;
+    std::ifstream maps(folder + "/maps");
+    std::string line;
+    for (Mapping mapping; std::getline(maps, line); mapping = {})
+      if (parse_mapping(line, mapping)) mappings_.push_back(mapping);
+    if (!mappings_.empty()) return;
+    if (errno == EACCES || errno == EPERM) throw Failure(kOwnFailure, forbidden(pid));
+    throw Failure(kOwnFailure,
+                  "process " + std::to_string(pid) + " has no memory: it has ended, or is a thread of the kernel");
+  }
+
+  bool read(std::uint64_t address, void* to, std::size_t bytes) const override {
+    while (bytes > 0) {
+      const iovec here{to, bytes};
+      const iovec there{reinterpret_cast<void*>(address), bytes};
+      const ssize_t got = process_vm_readv(pid_, &here, 1, &there, 1, 0);
+      if (got <= 0) {
+        error_ = got == 0 ? EFAULT : errno;
+        return false;
+      }
+      to = static_cast<char*>(to) + got;
+      address += static_cast<std::uint64_t>(got);
+      bytes -= static_cast<std::size_t>(got);
+    }
+    return true;
+  }
+
+  std::string why_unreadable() const override {
+    if (error_ == EPERM) return forbidden(pid_);
+    const std::string name = "process " + std::to_string(pid_);
+    if (error_ == ESRCH) return name + " ended meanwhile";
+    if (error_ == ENOSYS)
+      return "this kernel has no process_vm_readv, or a filter (seccomp) forbids it; try it outside the container";
+    return name +
+           " has no memory where Freeway's heap should be: its heap is damaged, or it has just called exec; try again";
+  }
+
+ private:
+  mutable int error_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Memory> live_memory(int pid) { return std::make_unique<LiveMemory>(pid); }
+
+std::unique_ptr<Memory> memory_of(const std::string& target) {
+  char* rest = nullptr;
+  const long number = std::strtol(target.c_str(), &rest, 10);
+  const bool is_number = !target.empty() && *rest == 0 && target[0] >= '0' && target[0] <= '9';
+  if (!is_number) return core_memory(target);
+  if (number <= 0 || number > INT_MAX) throw Failure(kOwnFailure, "no process has the number " + target);
+  return live_memory(static_cast<int>(number));
+}
+
+}  // namespace freeway_command

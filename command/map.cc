@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: MIT
+// map.cc: `freeway map PID|CORE --html FILE`: the frames of each arena in rows of 4 MiB, and where fragmentation is.
+#include "map.h"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "heap/figures.h"
+#include "look.h"
+#include "map_page.h"
+#include "pages/chunk_word.h"
+#include "pages/page_map.h"
+#include "report.h"
+
+namespace freeway_command {
+namespace {
+
+using freeway::FrameInfo;
+using std::uint32_t, std::uint64_t;
+
+constexpr const char* kUsage = "freeway map PID|CORE --html FILE";
+
+// As map_page.h reads them.
+enum Kind : unsigned { kClean, kDirty, kInHand, kHole, kLarge, kSmall };
+
+struct Run {
+  uint64_t frame = 0, frames = 0;
+  Kind kind = kClean;
+  const Superblock* superblock = nullptr;
+};
+
+std::string escaped(const std::string& text) {
+  std::string safe;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '&' || c == '<' || c == '>' || c == '"' || c == '\'' || byte < 0x20 || byte >= 0x7f)
+      safe += "&#" + std::to_string(byte < 0x20 || byte == 0x7f ? '?' : byte) + ";";
+    else
+      safe += c;
+  }
+  return safe;
+}
+
+// The kind of a frame that is neither a superblock's nor a large block's.
+Kind kind_of(const ArenaView& arena, uint64_t frame) {
+  const std::size_t chunk = frame / freeway::kChunkFrames, bit = frame % freeway::kChunkFrames;
+  if ((arena.accessible(chunk) >> bit & 1) == 0) return kHole;
+  if ((arena.used[chunk] >> bit & 1) != 0) return kInHand;
+  return (arena.dirty[chunk] >> bit & 1) != 0 ? kDirty : kClean;
+}
+
+// The arena's frames, in address order, without gaps.
+std::vector<Run> runs_of(const Heap& heap, const ArenaView& arena) {
+  const uint64_t frame_bytes = heap.description().frame_bytes(), count = arena.committed / frame_bytes;
+  const auto entries = heap.entries(arena.base, count);
+  std::vector<Run> runs;
+  for (uint64_t frame = 0; frame < count;) {
+    const FrameInfo info{entries[frame]};
+    Run run{frame, 1, kClean, nullptr};
+    const Superblock* superblock = info.kind() == FrameInfo::kSmall ? heap.superblock_of(info.value()) : nullptr;
+    if (superblock != nullptr && superblock->span == arena.base + frame * frame_bytes) {
+      run = {frame, heap.description().size_class(superblock->size_class).span_frames, kSmall, superblock};
+    } else if (info.kind() == FrameInfo::kLarge && info.frames() != 0) {
+      run = {frame, info.frames(), kLarge, nullptr};
+    } else {
+      run.kind = kind_of(arena, frame);
+    }
+    run.frames = std::min(run.frames, count - frame);
+    frame += run.frames;
+    if (run.kind < kLarge && !runs.empty() && runs.back().kind == run.kind)
+      runs.back().frames += run.frames;
+    else
+      runs.push_back(run);
+  }
+  return runs;
+}
+
+void write_data(std::ostream& page, const Heap& heap) {
+  page << "const heap = {classes: [0";
+  for (unsigned c = 1; c < heap.layout().class_count; ++c) page << "," << heap.description().size_class(c).size;
+  page << "],\narenas: [";
+  for (const ArenaView& arena : heap.arenas()) {
+    page << "{base: \"" << arena.base << "\", frames: " << arena.committed / heap.description().frame_bytes()
+         << ", runs: [";
+    for (const Run& run : runs_of(heap, arena)) {
+      page << "[" << run.frame << "," << run.frames << "," << run.kind;
+      if (const Superblock* s = run.superblock) {
+        const uint32_t blocks = heap.description().size_class(s->size_class).blocks;
+        page << "," << s->size_class << "," << blocks - s->free - s->cached << "," << s->cached << "," << blocks;
+      }
+      page << "],";
+    }
+    page << "]},\n";
+  }
+  page << "]};\n";
+}
+
+void write_figures(std::ostream& page, const Heap& heap) {
+  const freeway_stats_t stats = stats_of(heap);
+  const std::pair<const char*, std::string> figures[] = {{"live", in_units(stats.live)},
+                                                         {"cached", in_units(stats.cached)},
+                                                         {"free in superblocks", in_units(stats.free_in_superblocks)},
+                                                         {"dirty", in_units(stats.dirty)},
+                                                         {"given back", in_units(retained_bytes(heap))},
+                                                         {"huge blocks", in_units(stats.huge)},
+                                                         {"metadata", in_units(stats.metadata)},
+                                                         {"superblocks", std::to_string(stats.superblocks)}};
+  page << "<div id=\"figures\">";
+  for (const auto& [name, value] : figures) page << "<div>" << name << "<b>" << value << "</b></div>";
+  page << "</div>\n";
+}
+
+// Classes by waste, and how full their superblocks are.
+void write_classes(std::ostream& page, const Heap& heap) {
+  const auto all = class_figures_of(heap);
+  std::vector<unsigned> order;
+  for (unsigned c = 1; c < all.size(); ++c)
+    if (all[c].superblocks != 0) order.push_back(c);
+  std::stable_sort(order.begin(), order.end(), [&](unsigned a, unsigned b) { return all[a].waste > all[b].waste; });
+  page << "<h2>Where fragmentation is</h2>\n<p>Waste: bytes of superblocks that are not live. The bars count "
+          "superblocks by how many "
+          "of their blocks are live, from under 10 % to over 90 %.</p>\n<table><tr><th>block "
+          "size<th>superblocks<th>bytes<th>live blocks"
+          "<th>cached<th>free<th>waste<th>live of it<th>superblocks by tenths</tr>\n";
+  for (const unsigned c : order) {
+    const ClassFigures& f = all[c];
+    const uint64_t size = heap.description().size_class(c).size;
+    char share[32];
+    std::snprintf(share, sizeof(share), "%.0f %%",
+                  100.0 * static_cast<double>(f.live * size) / static_cast<double>(f.bytes));
+    page << "<tr><td>" << size << "<td>" << f.superblocks << "<td>" << in_units(f.bytes) << "<td>" << f.live << "<td>"
+         << f.cached << "<td>" << f.free << "<td>" << in_units(f.waste) << "<td>" << share
+         << "<td><span class=\"tenths\">";
+    const uint64_t most = *std::max_element(f.live_tenths.begin(), f.live_tenths.end());
+    for (const uint64_t count : f.live_tenths)
+      page << "<span title=\"" << count << "\" style=\"height:" << (most == 0 ? 0 : count * 100 / most)
+           << "%\"></span>";
+    page << "</span></tr>\n";
+  }
+  page << "</table>\n";
+}
+
+void write_huge(std::ostream& page, const Heap& heap) {
+  const auto outside = heap.outside();
+  bool any = false;
+  for (const auto& [address, bits] : outside) {
+    const FrameInfo info{bits};
+    if (info.kind() != FrameInfo::kHuge) continue;
+    if (!any)
+      page << "<h2>Huge blocks</h2>\n<p>Mappings of their own, beside the "
+              "arenas.</p>\n<table><tr><th>address<th>bytes</tr>\n";
+    any = true;
+    page << "<tr><td>0x" << std::hex << address << std::dec << "<td>"
+         << in_units(info.frames() * heap.description().frame_bytes()) << "</tr>\n";
+  }
+  if (any) page << "</table>\n";
+}
+
+std::string page_of(const Heap& heap) {
+  std::ostringstream page;
+  const std::string name = escaped(heap.memory().program()) + " (" + std::to_string(heap.memory().pid()) + ")";
+  page << "<!DOCTYPE html>\n<html lang=\"en\">\n<title>" << name << ": the heap</title>\n"
+       << kMapHead << "<h1>" << name << "</h1>\n"
+       << "<p>Freeway " << escaped(heap.layout().library) << ", " << mode_of(heap) << "; "
+       << (heap.memory().is_live() ? "of a process" : "of a core file")
+       << (heap.memory().warning().empty() ? "" : ", truncated") << "</p>\n";
+  write_figures(page, heap);
+  page << "<div id=\"legend\"></div>\n<div id=\"arenas\"></div>\n";
+  write_huge(page, heap);
+  write_classes(page, heap);
+  page << "<div id=\"hover\"></div>\n<script>\n";
+  write_data(page, heap);
+  page << kMapScript << "</script>\n</html>\n";
+  return page.str();
+}
+
+}  // namespace
+
+int map(char** argv) {
+  return look([argv] {
+    std::string path;
+    const auto arguments =
+        read_arguments(argv, {{"--html", true, [&](const std::string& file) { path = file; }}}, kUsage);
+    if (arguments.size() != 1)
+      throw Failure(kOwnFailure, std::string("map: of one process or core file (") + kUsage + ")");
+    if (path.empty())
+      throw Failure(kOwnFailure, std::string("map: to which file? (") + kUsage + "; - is standard output)");
+    const auto memory = memory_of(arguments[0]);
+    const Heap heap(*memory);
+    warn_of(*memory);
+    const std::string page = page_of(heap);
+    if (path == "-")
+      return std::fwrite(page.data(), 1, page.size(), stdout) == page.size()
+                 ? static_cast<int>(kOk)
+                 : fail(kOwnFailure, "the page could not be written");
+    std::ofstream file(path, std::ios::binary | std::ios::trunc);
+    if (!(file << page) || !file.flush())
+      throw Failure(kOwnFailure, "map: " + path + " cannot be written: " + std::strerror(errno));
+    return static_cast<int>(kOk);
+  });
+}
+
+}  // namespace freeway_command

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+#include "estimate.h"
+
+#include <cmath>
+
+namespace freeway_profile {
+namespace {
+
+void add(Estimate& sum, const Tally& sampled, std::uint64_t interval, Measure objects, Measure space) {
+  if (sampled.blocks == 0 || sampled.bytes == 0) return;
+  const double count = static_cast<double>(sampled.blocks), bytes = static_cast<double>(sampled.bytes);
+  const double size = bytes / count;
+  // expm1: for blocks that are small beside the interval 1 - exp() would be a difference of nearly equal numbers.
+  const double probability = interval <= 1 ? 1 : -std::expm1(-size / static_cast<double>(interval));
+  const double variance = count * (1 - probability) / (probability * probability);
+  sum.value[objects] += count / probability;
+  sum.value[space] += bytes / probability;
+  sum.variance[objects] += variance;
+  sum.variance[space] += variance * size * size;
+}
+
+}  // namespace
+
+std::optional<Measure> measure_of(const std::string& name) {
+  for (unsigned i = 0; i < kMeasures; ++i)
+    if (name == kMeasureNames[i]) return static_cast<Measure>(i);
+  return {};
+}
+
+Estimate& Estimate::operator+=(const Estimate& other) {
+  for (unsigned i = 0; i < kMeasures; ++i) {
+    value[i] += other.value[i];
+    variance[i] += other.variance[i];
+  }
+  return *this;
+}
+
+double Estimate::deviation(Measure measure) const { return std::sqrt(variance[measure]); }
+
+Estimate estimate(const Sample& sample, std::uint64_t interval) {
+  Estimate sum;
+  add(sum, sample.all, interval, kAllocObjects, kAllocSpace);
+  add(sum, sample.live, interval, kInuseObjects, kInuseSpace);
+  return sum;
+}
+
+std::uint64_t block_size(const Sample& sample) {
+  const Tally& tally = sample.live.blocks != 0 ? sample.live : sample.all;
+  return tally.blocks == 0 ? 0 : tally.bytes / tally.blocks;
+}
+
+}  // namespace freeway_profile

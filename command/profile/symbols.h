@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+// symbols.h: what the program's files say of an address: function, source file, line.
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "modules.h"
+#include "scopes.h"
+
+namespace freeway_profile {
+
+class Symbols {
+ public:
+  explicit Symbols(const Modules& modules) : modules_(modules) {}
+
+  // The call behind which `address` is: the innermost function first, then those that it was inlined into. Never empty.
+  const std::vector<Line>& of_return_address(std::uint64_t address);
+
+ private:
+  std::vector<Line> look_up(std::uint64_t address);
+  bool unit_of(Dwfl_Module* module, std::uint64_t address, Dwarf_Die* unit, Dwarf_Addr* bias);
+
+  const Modules& modules_;
+  std::unordered_map<std::uint64_t, std::vector<Line>> known_;
+  std::unordered_map<Dwfl_Module*, std::vector<CodeRange>> units_;     // where the table of addresses is missing
+  std::unordered_map<const void*, std::vector<CodeRange>> functions_;  // by unit
+};
+
+}  // namespace freeway_profile

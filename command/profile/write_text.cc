@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT
+// write_text.cc: the table for terminals.
+//
+//        live   share   blocks     age   where
+//    9.54 MiB  87.3 %   10,000   1.2 s   grow(int) (leak.cc:12)
+//                                        main (leak.cc:40)
+#include <algorithm>
+#include <cmath>
+
+#include "readable.h"
+#include "write.h"
+
+namespace freeway_profile {
+namespace {
+
+constexpr std::size_t kMostFrames = 8;  // of a stack
+constexpr std::size_t kLongName = 80;   // characters
+
+std::string in_words(double value, Measure measure) {
+  return is_space(measure) ? bytes_in_words(value) : count_in_words(value);
+}
+
+std::string signed_in_words(double value, Measure measure) { return (value > 0 ? "+" : "") + in_words(value, measure); }
+
+// A terminal obeys control characters, and a name may have any.
+std::string harmless(std::string text) {
+  std::replace_if(
+      text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 127; }, '?');
+  return text;
+}
+
+// Of long names of templates, what they are made for is left out: "std::map<...>::insert".
+std::string without_arguments(const std::string& name) {
+  std::string out;
+  int depth = 0;
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    const bool is_arrow = i > 0 && name[i] == '>' && name[i - 1] == '-';
+    if (name[i] == '<' && depth++ == 0) out += "<...";
+    if (name[i] == '>' && !is_arrow && depth > 0) --depth;
+    if (depth == 0) out += name[i];
+  }
+  return depth == 0 ? out : name;
+}
+
+std::string what_is_counted(Measure measure) {
+  switch (measure) {
+    case kInuseSpace:
+      return "live bytes";
+    case kInuseObjects:
+      return "live blocks";
+    case kAllocSpace:
+      return "allocated bytes";
+    default:
+      return "allocated blocks";
+  }
+}
+
+std::string header(const Profile& profile, const Stacks& stacks, Measure measure) {
+  const Dump& dump = profile.dump;
+  const auto about = [&dump](const char* key, const char* before) {
+    const auto found = dump.about.find(key);
+    return found == dump.about.end() ? "" : before + harmless(found->second);
+  };
+  std::string text = "heap profile" + about("program", " of ") + about("pid", ", process ");
+  if (const std::uint64_t time = dump.number("time_ns"); time != 0) text += ", " + date_in_words(time);
+  text += "\n";
+  const auto sum = [&](const Estimate& estimate, Measure bytes, Measure blocks) {
+    return bytes_in_words(estimate.value[bytes]) + " ± " + bytes_in_words(estimate.deviation(bytes)) + " in " +
+           count_in_words(estimate.value[blocks]) + " blocks";
+  };
+  text += "live: " + sum(stacks.now(), kInuseSpace, kInuseObjects);
+  text += "; allocated so far: " + sum(stacks.now(), kAllocSpace, kAllocObjects) + "\n";
+  if (stacks.has_base()) text += "before: live: " + sum(stacks.before(), kInuseSpace, kInuseObjects) + "\n";
+  text += dump.interval > 1
+              ? "estimated from one sample in " + bytes_in_words(static_cast<double>(dump.interval)) + " allocated"
+              : "all blocks were sampled";
+  for (const char* lost : {"lost_stacks", "lost_blocks"})
+    if (const std::uint64_t count = dump.number(lost); count != 0)
+      text += "; not counted: " + std::to_string(count) +
+              (lost[5] == 's' ? " samples whose stacks found no room" : " blocks that found no room");
+  return text + "\n\nby " + what_is_counted(measure) + (stacks.has_base() ? ", the largest changes" : "") + ":\n";
+}
+
+// A column of the table: as wide as its widest cell.
+struct Column {
+  std::string name;
+  std::vector<std::string> cells;
+};
+
+// Some characters take several bytes, and one place.
+std::size_t width_of(const std::string& text) {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
+}
+
+std::string right(const std::string& text, std::size_t width) {
+  return std::string(width - std::min(width, width_of(text)), ' ') + text;
+}
+
+std::vector<Column> columns_of(const Stacks& stacks, const std::vector<const Stack*>& shown, Measure measure) {
+  const Measure counted = measure == kInuseSpace || measure == kInuseObjects ? kInuseObjects : kAllocObjects;
+  const bool is_live = counted == kInuseObjects;
+  const bool by_bytes = is_space(measure);
+  std::vector<Column> columns = {{stacks.has_base() ? "change" : is_live ? "live" : "allocated", {}}, {"±", {}}};
+  columns.push_back({stacks.has_base() ? "now" : "share", {}});
+  if (by_bytes) columns.push_back({"blocks", {}});
+  columns.push_back({is_live ? "age" : "lifetime", {}});
+  for (const Stack* each : shown) {
+    std::size_t i = 0;
+    const double change = each->change(measure);
+    columns[i++].cells.push_back(stacks.has_base() ? signed_in_words(change, measure) : in_words(change, measure));
+    columns[i++].cells.push_back(
+        in_words(std::sqrt(each->now.variance[measure] + each->before.variance[measure]), measure));
+    columns[i++].cells.push_back(stacks.has_base() ? in_words(each->now.value[measure], measure)
+                                                   : percent(change, stacks.now().value[measure]));
+    if (by_bytes)
+      columns[i++].cells.push_back(stacks.has_base() ? signed_in_words(each->change(counted), counted)
+                                                     : count_in_words(each->now.value[counted]));
+    const Mean& mean = is_live ? each->age_ms : each->lifetime_ms;
+    columns[i++].cells.push_back(mean.is_known() ? time_in_words(mean.value()) : "");
+  }
+  return columns;
+}
+
+// Of calls within the C++ library only the outermost is shown: what the program called.
+std::vector<std::size_t> frames_to_show(const Stacks& stacks, const Stack& stack) {
+  const auto is_of_library = [&](std::size_t i) {
+    const std::string& name = stacks.functions()[stack.functions[i]].name;
+    return name.starts_with("std::") || name.starts_with("__gnu_cxx::");
+  };
+  std::vector<std::size_t> shown;
+  for (std::size_t i = 0; i < stack.functions.size(); ++i)
+    if (i + 1 == stack.functions.size() || !is_of_library(i) || !is_of_library(i + 1)) shown.push_back(i);
+  return shown;
+}
+
+std::vector<std::string> frames_of(const Stacks& stacks, const Stack& stack) {
+  std::vector<std::string> lines;
+  const std::vector<std::size_t> all = frames_to_show(stacks, stack);
+  // One line that says "1 more" is no shorter than that one.
+  const std::size_t shown = all.size() <= kMostFrames + 1 ? all.size() : kMostFrames;
+  for (std::size_t row = 0; row < shown; ++row) {
+    const std::size_t i = all[row];
+    const Function& function = stacks.functions()[stack.functions[i]];
+    const std::string place = function.file.substr(function.file.rfind('/') + 1);
+    const std::string line = stack.lines[i] == 0 ? "" : ":" + std::to_string(stack.lines[i]);
+    const std::string name = function.name.size() > kLongName ? without_arguments(function.name) : function.name;
+    lines.push_back(harmless(name + (place.empty() ? "" : " (" + place + line + ")")));
+  }
+  if (shown < all.size()) lines.push_back("... and " + std::to_string(all.size() - shown) + " more");
+  if (lines.empty()) lines.push_back("(no stack)");
+  return lines;
+}
+
+}  // namespace
+
+std::string write_text(const Profile& profile, const Stacks& stacks, Measure measure, std::size_t most_stacks) {
+  std::vector<const Stack*> shown = stacks.largest(measure);
+  const std::size_t all = shown.size();
+  shown.resize(std::min(all, most_stacks));
+  std::string text = header(profile, stacks, measure);
+  if (all == 0) return text + (stacks.has_base() ? "nothing has changed\n" : "nothing was sampled\n");
+
+  const std::vector<Column> columns = columns_of(stacks, shown, measure);
+  std::vector<std::size_t> widths;
+  for (const Column& column : columns) {
+    widths.push_back(width_of(column.name));
+    for (const std::string& cell : column.cells) widths.back() = std::max(widths.back(), width_of(cell));
+  }
+  std::string margin;
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    text += "  " + right(columns[i].name, widths[i]);
+    margin += std::string(2 + widths[i], ' ');
+  }
+  text += "  where\n";
+  for (std::size_t row = 0; row < shown.size(); ++row) {
+    for (std::size_t i = 0; i < columns.size(); ++i) text += "  " + right(columns[i].cells[row], widths[i]);
+    bool is_first = true;
+    for (const std::string& frame : frames_of(stacks, *shown[row])) {
+      text += (is_first ? "  " : margin + "  ") + frame + "\n";
+      is_first = false;
+    }
+  }
+  if (shown.size() < all) text += "and " + std::to_string(all - shown.size()) + " smaller ones (-n shows more)\n";
+  return text;
+}
+
+}  // namespace freeway_profile

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT
+#include "screen.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+
+namespace freeway_command {
+namespace {
+
+volatile std::sig_atomic_t ended = 0, suspended = 0;
+
+constexpr const char kEnter[] = "\x1b[?1049h\x1b[?25l";  // another page, no cursor
+constexpr const char kLeave[] = "\x1b[?25h\x1b[?1049l";
+
+bool says_utf8() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"})
+    if (const char* value = std::getenv(name); value != nullptr && *value != 0)
+      return strcasestr(value, "utf-8") != nullptr || strcasestr(value, "utf8") != nullptr;
+  return false;
+}
+
+// The first `columns` characters; what stands in escape sequences takes no room.
+std::string cut(const std::string& line, std::size_t columns) {
+  std::size_t used = 0;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (line[i] == '\x1b') {
+      while (i + 1 < line.size() && line[i] != 'm') ++i;
+      continue;
+    }
+    const bool begins = (static_cast<unsigned char>(line[i]) & 0xc0) != 0x80;
+    if (begins && used++ == columns) return line.substr(0, i) + "\x1b[0m";
+  }
+  return line;
+}
+
+}  // namespace
+
+Screen::Screen(bool may_refresh) : utf8_(says_utf8()) {
+  terminal_ = may_refresh && isatty(1) == 1;
+  const char* none = std::getenv("NO_COLOR");
+  colours_ = isatty(1) == 1 && (none == nullptr || *none == 0);
+  struct sigaction action = {};
+  action.sa_handler = [](int) { ended = 1; };  // without SA_RESTART: a wait ends
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaction(signal, &action, nullptr);
+  action.sa_handler = [](int) { suspended = 1; };
+  if (!terminal_) return;
+  sigaction(SIGTSTP, &action, nullptr);
+  std::fputs(kEnter, stdout);
+}
+
+Screen::~Screen() {
+  if (terminal_) std::fputs(kLeave, stdout);
+  std::fflush(stdout);
+}
+
+void Screen::show(const std::vector<std::string>& lines) {
+  winsize size = {};
+  if (terminal_ && (ioctl(1, TIOCGWINSZ, &size) != 0 || size.ws_col == 0)) size = {24, 80, 0, 0};
+  std::string page = terminal_ ? "\x1b[H" : first_ ? "" : "\n";
+  for (std::size_t i = 0; i < lines.size() && (!terminal_ || i + 1 < size.ws_row); ++i)
+    page += terminal_ ? cut(lines[i], size.ws_col) + "\x1b[K\n" : lines[i] + "\n";
+  if (terminal_) page += "\x1b[J";
+  first_ = false;
+  std::fwrite(page.data(), 1, page.size(), stdout);
+  if (std::fflush(stdout) != 0) ended = 1;
+}
+
+bool Screen::wait(double seconds) const {
+  const auto whole = static_cast<time_t>(seconds);
+  const timespec time = {whole, static_cast<long>((seconds - static_cast<double>(whole)) * 1e9)};
+  if (ended == 0 && suspended == 0) nanosleep(&time, nullptr);
+  if (suspended != 0 && ended == 0) {
+    suspended = 0;
+    std::fputs(kLeave, stdout);
+    std::fflush(stdout);
+    raise(SIGSTOP);  // goes on from here
+    std::fputs(kEnter, stdout);
+  }
+  return ended == 0;
+}
+
+std::string Screen::in(int colour, const std::string& text) const {
+  return colours_ ? "\x1b[" + std::to_string(colour) + "m" + text + "\x1b[0m" : text;
+}
+
+std::string Screen::sparkline(const std::vector<double>& values) const {
+  constexpr const char* kBlocks[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+  constexpr const char* kSigns[] = {"_", ".", ":", "-", "=", "+", "*", "#"};
+  const double highest = values.empty() ? 0 : *std::max_element(values.begin(), values.end());
+  std::string line;
+  for (const double value : values) {
+    const auto step = static_cast<std::size_t>(highest > 0 ? std::clamp(value / highest * 7.999, 0.0, 7.0) : 0);
+    line += utf8_ ? kBlocks[step] : kSigns[step];
+  }
+  return line;
+}
+
+std::string Screen::bar(double share, unsigned width) const {
+  const auto full = static_cast<unsigned>(std::clamp(share, 0.0, 1.0) * width + 0.5);
+  std::string line;
+  for (unsigned i = 0; i < width; ++i) line += i < full ? (utf8_ ? "█" : "#") : (utf8_ ? "·" : ".");
+  return line;
+}
+
+}  // namespace freeway_command

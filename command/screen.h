@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+// screen.h: a terminal that shows one page, again and again, and is afterwards as it was; and what is no terminal.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace freeway_command {
+
+class Screen {
+ public:
+  // From now on SIGINT, SIGTERM and SIGHUP end wait(), so that the destructor can give the terminal back. SIGTSTP gives
+  // it back until the process goes on.
+  explicit Screen(bool may_refresh);
+  Screen(const Screen&) = delete;
+  Screen& operator=(const Screen&) = delete;
+  ~Screen();
+
+  // In the place of the last page on a terminal, else behind it. Lines are cut at the terminal's edges.
+  void show(const std::vector<std::string>& lines);
+  // False: somebody wants it to end.
+  bool wait(double seconds) const;
+
+  bool has_colours() const { return colours_; }
+  // A text in bold, or in a colour of ANSI's (31 red … 36 cyan), where there are colours.
+  std::string in(int colour, const std::string& text) const;
+  // A character for each value, the highest as high as a line, from left to right.
+  std::string sparkline(const std::vector<double>& values) const;
+  // `width` characters, a share of which (0 to 1) is full.
+  std::string bar(double share, unsigned width) const;
+
+ private:
+  bool terminal_ = false, colours_ = false, utf8_ = false, first_ = true;
+};
+
+}  // namespace freeway_command

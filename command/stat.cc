@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT
+// stat.cc: `freeway stat PID|CORE [--json|--prometheus]`: the figures of freeway_stats, from outside.
+#include "stat.h"
+
+#include <cinttypes>
+#include <cstdio>
+#include <string>
+
+#include "heap/figures.h"
+#include "look.h"
+#include "report.h"
+
+namespace freeway_command {
+namespace {
+
+using std::uint64_t;
+
+constexpr const char* kUsage = "freeway stat PID|CORE [--json|--prometheus]";
+
+enum class Kind { kBytes, kCount, kTotal, kTotalBytes };  // the latter two only grow
+
+struct Figure {
+  const char* name;
+  Kind kind;
+  const char* help;
+  uint64_t value;
+};
+
+// In the order of freeway_stats_t.
+std::vector<Figure> own_figures(const freeway_stats_t& s) {
+  using enum Kind;
+  return {
+      {"live", kBytes, "Blocks in the program's hands.", s.live},
+      {"cached", kBytes, "Free blocks in magazines, ready for malloc.", s.cached},
+      {"free_in_superblocks", kBytes, "Other free blocks of superblocks in use.", s.free_in_superblocks},
+      {"mapped", kBytes, "Superblocks, large and huge blocks, and free memory that is kept.", s.mapped},
+      {"dirty", kBytes, "Free memory that the kernel still backs, at most.", s.dirty},
+      {"metadata", kBytes, "Descriptors, slabs and maps.", s.metadata},
+      {"huge", kBytes, "Blocks with a mapping of their own.", s.huge},
+      {"superblocks", kCount, "Superblocks in use.", s.superblocks},
+      {"live_blocks", kCount, "Blocks in the program's hands.", s.live_blocks},
+      {"slow_mallocs", kTotal, "Calls of malloc that left the fast path.", s.slow_mallocs},
+      {"slow_frees", kTotal, "Calls of free that left the fast path.", s.slow_frees},
+      {"refills", kTotal, "Batches moved from superblocks to a magazine.", s.refills},
+      {"flushes", kTotal, "Batches moved from a magazine to superblocks.", s.flushes},
+      {"purges", kTotal, "Runs of frames or pages given back to the kernel.", s.purges},
+      {"purged", kTotalBytes, "Memory given back to the kernel.", s.purged},
+      {"large", kBytes, "Live blocks that are runs of frames.", s.large},
+      {"large_blocks", kCount, "These, and the huge ones.", s.large_blocks},
+      {"guarded", kBytes, "Live blocks on pages of their own.", s.guarded},
+      {"guarded_blocks", kCount, "Live blocks on pages of their own.", s.guarded_blocks},
+      {"guard_faults", kTotal, "Faults at or beside guarded blocks.", s.guard_faults},
+      {"held", kBytes, "What limits limit: what the kernel backs or may back.", s.held},
+      {"soft_limit", kBytes, "Above this nothing free is kept; 0: no limit.", s.soft_limit},
+      {"hard_limit", kBytes, "Beyond this nothing is asked for; 0: no limit.", s.hard_limit},
+      {"limit_refusals", kTotal, "What the hard limit refused.", s.limit_refusals},
+      {"limit_pressures", kTotal, "Times that caches were taken apart for the soft limit.", s.limit_pressures},
+  };
+}
+
+// By the names that dashboards know; `mapped` and `metadata` are among the own ones.
+std::vector<Figure> known_figures(const Heap& heap, const freeway_stats_t& s) {
+  using enum Kind;
+  std::vector<Figure> all = {
+      {"allocated", kBytes, "Blocks in the program's hands: live.", s.live},
+      {"active", kBytes, "Superblocks, large, huge and guarded blocks: mapped without what is dirty.",
+       s.mapped > s.dirty ? s.mapped - s.dirty : 0},
+      {"retained", kBytes, "Address space of free frames without memory.", retained_bytes(heap)},
+  };
+  if (const auto resident = resident_bytes(heap.memory()))
+    all.push_back({"resident", kBytes, "Memory of the whole process, of other origin too.", *resident});
+  return all;
+}
+
+void print_json(const Heap& heap, const freeway_stats_t& stats) {
+  const freeway_debug_t& d = heap.layout();
+  std::printf("{\"schema\": 1, \"version\": %s, \"engine\": %s, \"mode\": %s,\n", json_text(d.library).c_str(),
+              json_text(d.engine).c_str(), json_text(mode_of(heap)).c_str());
+  std::printf(" \"rseq_reason\": %s,\n", json_text(rseq_reason_of(heap)).c_str());
+  std::printf(" \"program\": %s, \"pid\": %d, \"time_ns\": %" PRIu64 ", \"page_size\": %zu",
+              json_text(heap.memory().program()).c_str(), heap.memory().pid(), now_ns(), heap.memory().page_size());
+  for (const Figure& each : known_figures(heap, stats)) std::printf(",\n \"%s\": %" PRIu64, each.name, each.value);
+  if (!heap.memory().is_live()) std::printf(",\n \"resident\": null");
+  for (const Figure& each : own_figures(stats)) std::printf(",\n \"%s\": %" PRIu64, each.name, each.value);
+  std::puts("}");
+}
+
+// A label's value: what is no printable ASCII is '_'.
+std::string label(const std::string& text) {
+  std::string safe;
+  for (const char c : text) safe += c == '"' || c == '\\' || c < 0x20 || c >= 0x7f ? '_' : c;
+  return safe;
+}
+
+void print_prometheus(const Heap& heap, const freeway_stats_t& stats) {
+  const std::string labels =
+      "{pid=\"" + std::to_string(heap.memory().pid()) + "\",program=\"" + label(heap.memory().program()) + "\"}";
+  std::vector<Figure> all = known_figures(heap, stats);
+  for (const Figure& each : own_figures(stats)) all.push_back(each);
+  for (const Figure& each : all) {
+    const bool total = each.kind == Kind::kTotal || each.kind == Kind::kTotalBytes;
+    const bool bytes = each.kind == Kind::kBytes || each.kind == Kind::kTotalBytes;
+    const std::string name = std::string("freeway_") + each.name + (bytes ? "_bytes" : "") + (total ? "_total" : "");
+    std::printf("# HELP %s %s\n# TYPE %s %s\n%s%s %" PRIu64 "\n", name.c_str(), each.help, name.c_str(),
+                total ? "counter" : "gauge", name.c_str(), labels.c_str(), each.value);
+  }
+}
+
+void print_text(const Heap& heap, const freeway_stats_t& s) {
+  const auto line = [](const char* name, uint64_t bytes, const std::string& rest) {
+    std::printf("  %-10s %10s%s\n", name, in_units(bytes).c_str(), rest.c_str());
+  };
+  const auto count = [](uint64_t n) { return std::to_string(n); };
+  std::printf("%s (%d): Freeway %s, %s\n", heap.memory().program().c_str(), heap.memory().pid(), heap.layout().library,
+              mode_of(heap).c_str());
+  if (const auto resident = resident_bytes(heap.memory())) line("resident", *resident, " of the whole process");
+  line("live", s.live, " in " + count(s.live_blocks) + " blocks");
+  line("cached", s.cached,
+       " in magazines; " + in_units(s.free_in_superblocks) + " free in " + count(s.superblocks) + " superblocks");
+  line("dirty", s.dirty, " in free frames; " + in_units(retained_bytes(heap)) + " of address space without memory");
+  line("mapped", s.mapped, ", " + in_units(s.huge) + " of it huge; metadata " + in_units(s.metadata));
+  line("large", s.large, " in runs of frames; " + count(s.large_blocks) + " blocks, huge ones included");
+  if (s.guarded_blocks != 0 || heap.guard_bytes() != 0)
+    line("guarded", s.guarded, " in " + count(s.guarded_blocks) + " blocks, " + count(s.guard_faults) + " faults");
+  line("held", s.held,
+       s.soft_limit == 0 && s.hard_limit == 0
+           ? "; no limits"
+           : "; limits: soft " + in_units(s.soft_limit) + ", hard " + in_units(s.hard_limit) + "; " +
+                 count(s.limit_refusals) + " refusals");
+  std::printf("  slow path  %zu mallocs, %zu frees; %zu batches in, %zu out\n",
+              static_cast<std::size_t>(s.slow_mallocs), static_cast<std::size_t>(s.slow_frees),
+              static_cast<std::size_t>(s.refills), static_cast<std::size_t>(s.flushes));
+  line("given back", s.purged, " in " + count(s.purges) + " purges");
+}
+
+}  // namespace
+
+int stat(char** argv) {
+  return look([argv] {
+    bool json = false, prometheus = false;
+    const auto arguments = read_arguments(argv,
+                                          {{"--json", false, [&](const std::string&) { json = true; }},
+                                           {"--prometheus", false, [&](const std::string&) { prometheus = true; }}},
+                                          kUsage);
+    if (arguments.size() != 1 || (json && prometheus))
+      throw Failure(kOwnFailure, std::string("stat: one process or core file (") + kUsage + ")");
+    const auto memory = memory_of(arguments[0]);
+    const Heap heap(*memory);
+    const freeway_stats_t stats = stats_of(heap);
+    warn_of(*memory);
+    json ? print_json(heap, stats) : prometheus ? print_prometheus(heap, stats) : print_text(heap, stats);
+    return static_cast<int>(kOk);
+  });
+}
+
+}  // namespace freeway_command

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT
+// Way: what malloc gives next must not come from where a block is about to be moved away from.
+//
+// Magazines are stacks: the block that was freed last is the next one that malloc gives. Whoever moves blocks out of
+// sparse superblocks one by one (malloc, copy, free) would get back what he has just freed: each block would take the
+// place of the one before it. So before a block is moved, free blocks of superblocks that are worth leaving go from the
+// top of the magazine back to those superblocks, until another one is on top; where the magazine gets empty, the slab
+// is given a superblock to refill it from, of those that wait: that refill would take one behind the last, or make one.
+//
+// Who       as Magazines: any thread, any handler, in sections or with a claimed slab; between two calls of the access
+//           the thread may move to another CPU: then another magazine is cleared, and the hint was a hint
+// Progress  lock-free: no more blocks than a magazine holds        Lost if killed: a batch, or a superblock
+// Checked   tests/unit/way_test.cc, tests/abi/move_test.cc
+//
+// Heap provides what Magazines asks for, is_left(c, block): whether the superblock of the block is worth leaving, and
+// free_in(d): how many blocks a superblock has free.
+#pragma once
+
+#include "cache/magazines.h"
+
+namespace freeway {
+
+template <class Heap>
+class Way {
+ public:
+  // Once (or again with the same), before anything else.
+  void init(Heap* owner, Magazines<Heap>* magazines) {
+    heap_ = owner;
+    magazines_ = magazines;
+  }
+
+  // Whether malloc will give a block of class `c` from a superblock that is not worth leaving, as far as can be known.
+  template <class Access>
+  bool clear(const Access& access, Slab& home, unsigned c) {
+    // OPTIMISTIC: capacity
+    return drop(access, c, home.capacity[c].load_relaxed()) || refresh(access, home, c);
+  }
+
+ private:
+  // Takes blocks of sparse superblocks off the magazine, `most` at most; whether another is on top.
+  template <class Access>
+  FREEWAY_NOINLINE bool drop(const Access& access, unsigned c, u64 most) {
+    void* blocks[kBatchMax];
+    unsigned got = 0;
+    bool found = false;
+    for (u64 left = most; left > 0 && !found; --left) {
+      if (access.pop_batch(c, blocks + got, 1) == 0) break;
+      slots::to_blocks(blocks + got, 1);
+      Heap::Env::step("way.popped");
+      found = !heap_->is_left(c, blocks[got]);
+      if (found) {
+        magazines_->load(access, c, blocks + got, 1);
+      } else if (++got == kBatchMax) {
+        magazines_->flush(c, blocks, got);
+        got = 0;
+      }
+    }
+    if (got > 0) magazines_->flush(c, blocks, got);
+    return found;
+  }
+
+  // The magazine is empty: lets the slab have a superblock with free blocks, if it has none.
+  template <class Access>
+  bool refresh(const Access& access, Slab& home, unsigned c) {
+    auto& superblocks = heap_->superblocks();
+    // OPTIMISTIC: move
+    if (const u64 d = home.current[c].load_relaxed(); d != 0 && heap_->free_in(static_cast<u32>(d)) != 0) return true;
+    if (const u32 d = magazines_->take_current(access, c)) superblocks.let_go(d);
+    const u32 d = superblocks.adopt(c);
+    if (d == 0) return false;
+    Heap::Env::step("way.adopted");
+    heap_->settle_home(home, c, d);
+    if (!access.put_current(c, d)) superblocks.let_go(d);  // it has another by now
+    return true;
+  }
+
+  Heap* heap_ = nullptr;
+  Magazines<Heap>* magazines_ = nullptr;
+};
+
+}  // namespace freeway

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT
+// profile.cc: which blocks a profile samples (profile/README.md), and where they lie.
+//
+// While a profile is made malloc counts bytes, in the slab of its CPU (arch/*/fast_path.S, *counted*). What it cannot count
+// there draws a gap of its own: gaps may be begun anywhere (profile/gap.h).
+//
+// Words     gap of a slab: 0 -> a gap, less by each block (stores, in sections of its CPU), ended -> a new one (CAS): who wins has
+//           the block that ended it sampled. Others may store beside that: a count is lost, or a block counts twice
+//           byte_limit, step_limit, malloc_form of freeway_hot: stored by whoever begins or ends a profile, until they
+//           are what profile::interval() says. One who is gone in the middle of it leaves them behind that: who draws
+//           sees to it
+// Places    sampled blocks have superblocks of their own, in frames of class 0 for the fast path of free: so their frees come
+//           here, and all others know of nothing. They are never in magazines
+#include "profile/gap.h"
+#include "profile/profiler.h"
+
+#include "engine/freeway/heap.h"
+
+extern "C" FREEWAY_HIDDEN void* freeway_malloc_slow(std::size_t size);
+
+namespace freeway {
+
+void Heap::follow_profile() {
+  const u32 harden = substrate_->options().harden;
+  const bool counts = uses_rseq() && harden == 0, checks = freeway_hot.checked != 0;
+  u64 interval;
+  do {
+    interval = profile::interval();
+    const bool on = interval != 0;
+    if (on) each_slab([](Slab& slab, auto) { slab.gap.store_relaxed(0); });
+    Machine::step("profile.following");
+    const u64 off = checks ? MALLOC_CHECKED : MALLOC_SLOW;
+    freeway_hot.malloc_form.store_relaxed(!on ? off : counts ? MALLOC_COUNTED : MALLOC_DRAWN);
+    freeway_hot.step_limit.store_relaxed(!on && counts ? kMaxSmall + 1 : 0);
+    freeway_hot.byte_limit.store_relaxed(!on && counts ? kByteTableMax + 1 : 0);
+  } while (profile::interval() != interval);
+}
+
+void* Heap::allocate_sampled(std::size_t bytes) {
+  const unsigned c = class_of_size(bytes);
+  void* block = nullptr;
+  while (const u32 d = sampled_.hold(c)) {
+    const unsigned got = sampled_.take(d, 1, &block);
+    Machine::step("heap.sampling");
+    sampled_.let_go(d);
+    if (got == 1) break;
+  }
+  const auto address = reinterpret_cast<uptr>(block);
+  if (block != nullptr && has_births()) birth::begin(birth_of(address, c), address);
+  return block;
+}
+
+// The block is the caller's, and its birth has ended.
+void Heap::free_sampled(unsigned c, uptr block, u32 descriptor) {
+  profile::freed(block);
+  const SizeClass& k = kSizeClasses[c];
+  const u32 index = k.block_at(block);
+  const u64 twice = sampled_.free_group(c, descriptor, k.span_of(block), index / 64, u64{1} << (index % 64));
+  if (FREEWAY_UNLIKELY(twice != 0)) report_twice(k, k.span_of(block), index / 64, twice);
+}
+
+namespace {
+
+// A sampled block; where there is none to be had, another.
+FREEWAY_NOINLINE void* allocate_chosen(std::size_t size) {
+  void* block = process_heap.engine().allocate_sampled(size);
+  if (block == nullptr) return freeway_malloc_slow(size);
+  profile::sampled(reinterpret_cast<uptr>(block), size);
+  return block;
+}
+
+}  // namespace
+}  // namespace freeway
+
+// What the counted malloc goes to.
+extern "C" {
+
+// The block of so many bytes could not be counted.
+FREEWAY_HIDDEN void* freeway_malloc_drawn(std::size_t size) {
+  using namespace freeway;
+  if (size > kMaxSmall || !profile::is_on()) return freeway_malloc_slow(size);  // large blocks draw where they are made
+  if (FREEWAY_UNLIKELY(freeway_hot.byte_limit.load_relaxed() != 0)) process_heap.engine().follow_profile();
+  return profile::draws(size) ? allocate_chosen(size) : freeway_malloc_slow(size);
+}
+
+// The slab's gap ended in this block, or there was none.
+FREEWAY_HIDDEN void* freeway_malloc_chosen(std::size_t size, freeway::Slab* slab) {
+  using namespace freeway;
+  u64 gap = slab->gap.load_relaxed();
+  if (profile::interval() == profile::kEveryBlock) return allocate_chosen(size);
+  // Another thread of this CPU, or a handler, may have ended it first.
+  if (gap > size || !slab->gap.cas_relaxed(gap, profile::next_gap()) || gap == 0) return freeway_malloc_drawn(size);
+  return allocate_chosen(size);
+}
+}

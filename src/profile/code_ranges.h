@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+// CodeRanges: where code lies in this process, to tell return addresses from other words.
+//
+// Words     begins, ends, count: of the executable mappings, upwards. Stored by whoever reads /proc/self/maps, beside readers and
+//           each other: what a reader finds may be half the one, half the other
+// A hint    so it is asked only for what may be wrong: which samples are taken for those of one stack
+// Progress  wait-free       Lost if killed: nothing
+#pragma once
+
+#include "base/integers.h"
+
+namespace freeway::profile {
+
+template <class Env, unsigned kMost = 512>
+class CodeRanges {
+ public:
+  bool contains(u64 address) const {
+    unsigned low = 0, high = count();
+    if (high == 0 || address < begins_[0].load_relaxed() || address >= ends_[high - 1].load_relaxed()) return false;
+    while (low < high) {
+      const unsigned middle = (low + high) / 2;
+      if (ends_[middle].load_relaxed() <= address) low = middle + 1;
+      else high = middle;
+    }
+    return low < count() && begins_[low].load_relaxed() <= address;
+  }
+  unsigned count() const { return clamp_to(count_.load_relaxed()); }
+
+  // Each(add) calls add(begin, end) for each mapping with code, from the lowest on.
+  template <class Each>
+  void read(Each&& each) {
+    unsigned count = 0;
+    each([&](u64 begin, u64 end) {
+      if (count > 0 && ends_[count - 1].load_relaxed() == begin) return ends_[count - 1].store_relaxed(end);
+      if (count == kMost) return;
+      begins_[count].store_relaxed(begin);
+      ends_[count++].store_relaxed(end);
+    });
+    count_.store_relaxed(count);
+  }
+
+ private:
+  static constexpr unsigned clamp_to(u32 count) { return count < kMost ? count : kMost; }
+
+  typename Env::template Atomic<u64> begins_[kMost], ends_[kMost];
+  typename Env::template Atomic<u32> count_;
+};
+
+// The mapping that a line of /proc/self/maps is about, if there is code: whether there is. `end`: of the line.
+inline bool parse_code(const char* line, const char* end, u64& from, u64& to) {
+  const auto hex = [&](u64& value) {
+    for (value = 0; line < end; ++line) {
+      const char c = *line;
+      if (c >= '0' && c <= '9') value = value * 16 + static_cast<u64>(c - '0');
+      else if (c >= 'a' && c <= 'f') value = value * 16 + static_cast<u64>(c - 'a' + 10);
+      else break;
+    }
+  };
+  hex(from);
+  if (line == end || *line++ != '-') return false;
+  hex(to);
+  return end - line > 4 && line[0] == ' ' && line[3] == 'x';
+}
+
+}  // namespace freeway::profile

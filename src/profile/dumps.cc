@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+#include "profile/dumps.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+
+#include "os/options.h"
+#include "os/process.h"
+#include "os/report.h"
+#include "os/signal_action.h"
+#include "os/syscall.h"
+#include "profile/dump.h"
+#include "profile/profiler.h"
+#include "profile/settings.h"
+
+namespace freeway::profile {
+namespace {
+
+constinit Settings settings;  // written by initialisation, by all who take part in it with the same values
+constinit Atomic<u64> number, volume, due;
+
+void write_file() {
+  constexpr const char* kUsualPrefix = "freeway";
+  char path[512];
+  const char* prefix = settings.prefix != nullptr ? settings.prefix : kUsualPrefix;
+  const std::size_t length = settings.prefix != nullptr ? settings.prefix_length : strlen(kUsualPrefix);
+  Line end;
+  end.text(".").number(process::id()).text(".").number(number.fetch_add_relaxed(1) + 1).text(".heap");
+  if (length + end.size() >= sizeof(path)) return Line().text("freeway: FREEWAY_PROFILE: the prefix is too long").write(), void();
+  memcpy(path, prefix, length);
+  memcpy(path + length, end.data(), end.size());
+  path[length + end.size()] = 0;
+  const long fd = raw_syscall(SYS_openat, static_cast<u64>(AT_FDCWD), reinterpret_cast<u64>(path),
+                              O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);  // copies of stacks hold what the program knows
+  const int error = fd < 0 ? static_cast<int>(-fd) : dump(static_cast<int>(fd));
+  if (fd >= 0) raw_syscall(SYS_close, static_cast<u64>(fd));
+  if (error != 0)
+    Line().text("freeway: cannot write the profile to ").quoted(path, 120).text(": error ").number(static_cast<u64>(error))
+        .write();
+}
+
+void on_signal(int) {
+  const int error = errno;
+  write_file();
+  errno = error;
+}
+
+// The program's own handler for that signal goes first, now or later.
+void watch_signal(int wanted) {
+  SignalAction before;
+  if (!signal_action(wanted, nullptr, &before) || before.handler != 0) return;
+  SignalAction action;
+  action.handler = reinterpret_cast<u64>(&on_signal);
+  action.flags = SA_RESTART | SA_ONSTACK;
+  signal_action(wanted, &action, nullptr);
+}
+
+}  // namespace
+
+u64 read_setting() {
+  const char* text = option_text("PROFILE");
+  if (text == nullptr) return 0;
+  Settings found;
+  if (!parse_settings(text, &found)) return complain_of_option("PROFILE", text, kSettingForm), 0;
+  settings = found;
+  if (found.sites != 0 || found.blocks != 0)
+    set_sizes(found.sites != 0 ? found.sites : kUsualSites, found.blocks != 0 ? found.blocks : kUsualBlocks);
+  set_copy(found.copy);
+  due.store_relaxed(found.every);
+  if (found.signal != 0) watch_signal(found.signal);
+  return found.interval;
+}
+
+void dump_at_exit() {
+  if (settings.at_exit) write_file();
+}
+
+void dump_if_due(u64 bytes) {
+  if (settings.every == 0) return;
+  const u64 now = volume.fetch_add_relaxed(bytes) + bytes;
+  u64 seen = due.load_relaxed();
+  if (now >= seen && due.cas_relaxed(seen, now + settings.every)) write_file();
+}
+
+}  // namespace freeway::profile

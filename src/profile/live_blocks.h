@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT
+// LiveBlocks: the sampled blocks that are live, by address.
+//
+// Words     address: 0 = free -> address | 1 (CAS): being filled in -> address -> 0 (CAS, by whoever frees the block)
+//           site, size, born: the owner's, between the first two steps
+// Duties    a block's entry is put and taken by whoever has the block in hand: before malloc returns it, before free gives it
+//           away. So there is one entry for an address at most. Of two frees of one block (the program's error) one takes it
+// Places    an entry lies in the kNear entries from its address's hash on: no chains, no tombstones. Where all of them are
+//           taken the block is not followed
+// Who       any thread, any signal handler, the child of any fork
+// Orders    [R1] publishes the facts; [A1] others than the owner (leak searches, readers from outside) see them. To the owner
+//           they came with the block
+//           [A2] who puts a block into an entry comes after the one who took the last one out of it: [R1]'s sequence goes on
+//           through his step, and he has read the facts before that [A3]
+//           [R3] a fact is stored after the address was moved; [A3] who reads the fact sees that in his second look
+//           A program that hands blocks on by relaxed stores may free one on a processor that
+//           does not see its entry yet: then it stays, as one that leaked
+// Progress  wait-free, kNear looks       Lost if killed: the entry in hand, with its block
+// Checked   tests/model/profile_live_model.cc, tests/unit/profile_tables_test.cc
+#pragma once
+
+#include "base/integers.h"
+#include "os/window.h"
+
+namespace freeway::profile {
+
+struct LiveBlock {
+  uptr address = 0;
+  u64 site = 0, bytes = 0;
+  u64 born = 0;  // ms since the profile began
+};
+
+template <class Env, u32 kNear = 16>
+class LiveBlocks {
+ public:
+  static constexpr std::size_t bytes(u32 count);
+
+  // Once (or again with the same): zeroed memory of bytes(count); `count` is a power of two, at least kNear.
+  void init(uptr memory, u32 count) {
+    entries_.store_relaxed(reinterpret_cast<Entry*>(memory));
+    count_.store_relaxed(count);
+  }
+
+  // Notes a block that the caller has in hand; false: no room.
+  bool put(const LiveBlock& block) {
+    for (u32 look = 0; look < kNear; ++look) {
+      Entry& entry = near(block.address, look);
+      u64 seen = entry.address.load_relaxed();
+      if (seen != 0) continue;
+      Env::step("live.putting");
+      if (Env::mutant("put in two steps"))
+        entry.address.store_relaxed(block.address | kFilling);
+      else if (!entry.address.cas_acquire(seen, block.address | kFilling))  // [A2] pairs with [R1]
+        continue;
+      entry.site.store_release(block.site);    // [R3] pairs with [A3]
+      entry.size.store_release(block.bytes);   // [R3] pairs with [A3]
+      entry.born.store_release(block.born);    // [R3] pairs with [A3]
+      Env::step("live.filled");
+      entry.address.store_release(block.address);  // [R1] pairs with [A1] [A2]
+      return true;
+    }
+    return false;
+  }
+
+  // Takes the entry of a block that the caller has in hand; false: it has none.
+  bool take(uptr address, LiveBlock& block) {
+    for (u32 look = 0; look < kNear; ++look) {
+      Entry& entry = near(address, look);
+      u64 seen = entry.address.load_relaxed();
+      if (seen != address) continue;
+      block = facts(entry, address);
+      Env::step("live.taking");
+      if (Env::mutant("taken in two steps")) return entry.address.store_relaxed(0), true;
+      return entry.address.cas_relaxed(seen, 0);
+    }
+    return false;
+  }
+
+  // Calls f(block) for each of them; of those that come and go meanwhile for some.
+  template <class F>
+  void each(F&& f) const {
+    for (u32 i = 0; i < count_.load_relaxed(); ++i) {
+      const Entry& entry = entries_.load_relaxed()[i];
+      const u64 address = entry.address.load_acquire();  // [A1] pairs with [R1]
+      if (address == 0 || (address & kFilling) != 0) continue;
+      const LiveBlock block = facts(entry, address);
+      if (entry.address.load_relaxed() == address) f(block);
+    }
+  }
+
+ private:
+  static constexpr u64 kFilling = 1;
+  using Word = typename Env::template Atomic<u64>;
+
+  struct Entry {
+    Word address, site, size, born;
+  };
+
+  Entry& near(uptr address, u32 look) {
+    const u32 place = static_cast<u32>(window::mixed(address) >> 32) + look;
+    return entries_.load_relaxed()[place & (count_.load_relaxed() - 1)];
+  }
+  static LiveBlock facts(const Entry& entry, uptr address) {
+    return {address, entry.site.load_acquire(),  // [A3] pairs with [R3]
+            entry.size.load_acquire(),           // [A3] pairs with [R3]
+            entry.born.load_acquire()};          // [A3] pairs with [R3]
+  }
+
+  typename Env::template Atomic<Entry*> entries_;
+  typename Env::template Atomic<u32> count_;
+};
+
+template <class Env, u32 kNear>
+constexpr std::size_t LiveBlocks<Env, kNear>::bytes(u32 count) {
+  return count * sizeof(Entry);
+}
+
+}  // namespace freeway::profile

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: MIT
+"""Tests of `freeway stat`: what it says of another process is what that process says of itself."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+import time
+import unittest
+from pathlib import Path
+
+from looking import KNOWN, LIBRARY, Looking, figures, look, state_of
+
+# In the hands of a thread that stands in a refill or a flush: a batch, and the block that it is about.
+MOST_IN_HAND = 2 * 128 + 1
+
+
+class Stat(Looking):
+    def test_of_a_quiet_process_every_figure_is_its_own(self) -> None:
+        for variables in (
+            {"FREEWAY_RSEQ": "1"},
+            {"FREEWAY_RSEQ": "0"},
+            {"FREEWAY_HARDEN": "1"},
+            {"FREEWAY_HARDEN": "2"},
+            {"FREEWAY_GUARD": "1"},
+            {"FREEWAY_LIMIT": "400m,500m"},
+            {"FREEWAY_GUARD_LARGE": "1"},
+            {"FREEWAY_PROFILE": "4k"},
+        ):
+            with self.subTest(variables):
+                pid, said = self.known(**variables)
+                seen = figures(pid)
+                self.check_figures(said, seen)
+                self.assertEqual(said["cached"] > 0, seen["mode"] != "hardened" or variables["FREEWAY_HARDEN"] == "1")
+                self.assertEqual(seen["pid"], pid)
+                self.assertEqual(seen["page_size"], os.sysconf("SC_PAGE_SIZE"))
+                self.assertGreater(seen["resident"], 1 << 19)
+                self.assertLess(abs(seen["time_ns"] - time.time_ns()), 60 * 10**9)
+
+    def test_guarded_blocks_and_limits_are_among_them(self) -> None:
+        _, said = self.known(FREEWAY_GUARD="1", FREEWAY_LIMIT="400m,500m")
+        self.assertGreater(said["guarded_blocks"], 0)
+        self.assertEqual(said["hard_limit"], 500 << 20)
+
+    def test_several_arenas_are_one_heap(self) -> None:
+        pid, said = self.known("arenas")
+        self.assertGreater(said["large"], 64 << 30)
+        self.check_figures(said, figures(pid))
+
+    def test_who_is_looked_at_is_not_disturbed(self) -> None:
+        pid, said = self.known()
+        before = self.memory_of(pid)
+        for command in (
+            ["stat"],
+            ["classes"],
+            ["blocks", hex(said["addresses"][0])],
+            ["map", "--html=-"],
+            ["top", "--once"],
+        ):
+            look(command[0], pid, *command[1:])
+        self.assertEqual(state_of(pid), "T")
+        self.assertEqual(self.memory_of(pid), before)  # that nobody has touched gets no memory by being read
+        self.check_figures(said, figures(pid))
+
+    @staticmethod
+    def memory_of(pid: int) -> str:
+        return next(s for s in Path(f"/proc/{pid}/status").read_text().splitlines() if s.startswith("RssAnon"))
+
+    def test_threads_may_go_on_meanwhile(self) -> None:
+        for rseq in ("0", "1"):
+            pid, said = self.known("busy", "3", FREEWAY_RSEQ=rseq)
+            for _ in range(10):
+                seen = figures(pid)
+                # Nothing that was there is missed, nor counted many times over.
+                self.assertGreater(seen["live"], said["live"] - (1 << 20))
+                self.assertLess(seen["live"], said["live"] + (400 << 20))
+                self.assertGreaterEqual(seen["mapped"], seen["huge"])
+
+    def test_so_may_one_that_is_stopped_anywhere(self) -> None:
+        pid, said = self.known("busy", "2")
+        for _ in range(10):
+            os.kill(pid, signal.SIGSTOP)
+            while state_of(pid) != "T":
+                time.sleep(0.001)
+            first, second = figures(pid), figures(pid)
+            for name in said:
+                if name not in ("addresses", "hands"):
+                    self.assertEqual(first[name], second[name], name)
+            extra = first["live_blocks"] - said["live_blocks"]
+            self.assertTrue(-MOST_IN_HAND <= extra <= 2 * (64 + MOST_IN_HAND), extra)
+            os.kill(pid, signal.SIGCONT)
+            time.sleep(0.002)
+
+    def test_before_the_first_malloc_there_is_nothing(self) -> None:
+        seen = figures(self.start(KNOWN, "none").pid)
+        self.assertEqual((seen["live"], seen["mapped"], seen["metadata"], seen["retained"]), (0, 0, 0, 0))
+
+
+class Prometheus(Looking):
+    LINE = re.compile(r'([a-z_]+)\{pid="(\d+)",program="([^"\\\n]*)"\} (\d+)')
+
+    def test_the_exposition_is_well_formed_and_says_the_same(self) -> None:
+        pid, said = self.known()
+        lines = look("stat", "--prometheus", pid).stdout.splitlines()
+        self.assertEqual(len(lines) % 3, 0)
+        values = {}
+        for note, kind, sample in zip(lines[::3], lines[1::3], lines[2::3], strict=True):
+            match = self.LINE.fullmatch(sample)
+            assert match is not None, sample
+            name = match[1]
+            self.assertRegex(note, rf"^# HELP {name} \S.*\.$")
+            self.assertEqual(kind, f"# TYPE {name} {'counter' if name.endswith('_total') else 'gauge'}")
+            self.assertNotIn(name, values)
+            values[name] = int(match[4])
+            self.assertEqual(match[2], str(pid))
+        for name, value in said.items():
+            if name not in ("addresses", "hands"):
+                self.assertIn(
+                    value, [values.get(f"freeway_{name}{end}") for end in ("", "_bytes", "_total", "_bytes_total")]
+                )
+        self.assertEqual(values["freeway_live_bytes"], said["live"])
+        self.assertEqual(values["freeway_slow_mallocs_total"], said["slow_mallocs"])
+
+    def test_a_programs_name_cannot_break_out(self) -> None:
+        name = 'a"} 1\n'
+        code = f"open('/proc/self/comm', 'w').write({name!r}); import os; os.kill(os.getpid(), 19)"
+        pid = self.start(sys.executable, "-c", code, LD_PRELOAD=str(LIBRARY)).pid
+        for line in look("stat", "--prometheus", pid).stdout.splitlines():
+            self.assertTrue(line.startswith("#") or self.LINE.fullmatch(line), line)
+        self.assertEqual(figures(pid)["program"], name.split("\n")[0])
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main(verbosity=2))

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: MIT
+"""Tests of `freeway top`, on a terminal and elsewhere."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+from looking import COMMAND, OWN_FAILURE, REFUSED, VARIABLES, Looking, figures, look, state_of
+
+ENTER, LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
+COLOUR = re.compile(r"\x1b\[[1-9][0-9]*m")
+
+
+def rest_of(terminal: int) -> bytes:
+    """What is written to the terminal up to its end."""
+    text = b""
+    while select.select([terminal], [], [], 10)[0]:
+        try:
+            text += os.read(terminal, 1 << 16)
+        except OSError:
+            break
+    os.close(terminal)
+    return text
+
+
+class Top(Looking):
+    def on_terminal(self, pid: int, pages: int, how: int, **variables: str) -> tuple[str, int]:
+        """What is written to a terminal until so many pages were shown and the command got the signal; its status."""
+        ours, theirs = pty.openpty()
+        top = subprocess.Popen(
+            [COMMAND, "top", str(pid), "--interval", "0.05"], env=VARIABLES | variables, stdout=theirs, stderr=theirs
+        )
+        os.close(theirs)
+        text = b""
+        end = time.monotonic() + 30
+        while True:
+            ready, _, _ = select.select([ours], [], [], 30)
+            self.assertTrue(ready and time.monotonic() < end, text)
+            try:
+                piece = os.read(ours, 1 << 16)
+            except OSError:  # its end
+                break
+            text += piece
+            if text.count(b"\x1b[J") >= pages:
+                top.send_signal(how)
+        os.close(ours)
+        return text.decode(), top.wait(timeout=30)
+
+    def test_the_terminal_is_as_it_was_whichever_signal_ends_it(self) -> None:
+        pid, _ = self.known()
+        for how in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            text, status = self.on_terminal(pid, 3, how)
+            self.assertEqual(status, 0)
+            self.assertTrue(text.startswith(ENTER), text[:40])
+            self.assertTrue(text.endswith(LEAVE), text[-40:])
+            self.assertGreaterEqual(text.count("\x1b[H"), 3)
+            self.assertRegex(text, COLOUR)
+
+    def test_also_when_the_process_ends(self) -> None:
+        pid, _ = self.known()
+        process = self.process
+        ours, theirs = pty.openpty()
+        top = subprocess.Popen([COMMAND, "top", str(pid), "--interval=0.05"], stdout=theirs, stderr=subprocess.PIPE)
+        os.close(theirs)
+        text = os.read(ours, 1 << 16)
+        process.kill()
+        process.wait()
+        text += rest_of(ours)
+        self.assertTrue(text.decode().endswith(LEAVE), text[-40:])
+        assert top.stderr is not None
+        self.assertIn(b"ended meanwhile", top.stderr.read())
+        top.stderr.close()
+        self.assertEqual(top.wait(), OWN_FAILURE)
+
+    def test_a_terminal_is_lent_back_while_it_is_suspended(self) -> None:
+        pid, _ = self.known()
+        ours, theirs = pty.openpty()
+        top = subprocess.Popen([COMMAND, "top", str(pid), "--interval=0.05"], env=VARIABLES, stdout=theirs)
+        os.close(theirs)
+        self.addCleanup(top.kill)
+        text = os.read(ours, 1 << 16)
+        top.send_signal(signal.SIGTSTP)
+        while state_of(top.pid) != "T":
+            time.sleep(0.005)
+        while select.select([ours], [], [], 0)[0]:
+            text += os.read(ours, 1 << 16)
+        self.assertTrue(text.decode().endswith(LEAVE), text[-40:])
+        top.send_signal(signal.SIGCONT)
+        text = os.read(ours, 1 << 16)
+        self.assertTrue(text.decode().startswith(ENTER), text[:40])
+        top.send_signal(signal.SIGINT)
+        text += rest_of(ours)
+        self.assertTrue(text.decode().endswith(LEAVE), text[-40:])
+        self.assertEqual(top.wait(), 0)
+
+    def test_no_color_is_heeded(self) -> None:
+        pid, _ = self.known()
+        text, _ = self.on_terminal(pid, 2, signal.SIGINT, NO_COLOR="1")
+        self.assertNotRegex(text, COLOUR)
+        self.assertIn("live", text)
+
+    def test_elsewhere_pages_are_plain_one_an_interval(self) -> None:
+        pid, said = self.known()
+        top = subprocess.Popen(
+            [COMMAND, "top", str(pid), "--interval", "0.1"], env=VARIABLES, stdout=subprocess.PIPE, text=True
+        )
+        assert top.stdout is not None
+        lines = [top.stdout.readline() for _ in range(40)]
+        top.terminate()
+        rest, _ = top.communicate(timeout=30)
+        text = "".join(lines) + rest
+        self.assertEqual(top.returncode, 0)
+        self.assertNotIn("\x1b", text)
+        pages = text.split("\n\nknown_heap")
+        self.assertGreaterEqual(len(pages), 2)
+        self.assertRegex(pages[0], r"slow path \? mallocs")
+        self.assertRegex(pages[1], r"slow path 0/s mallocs, 0/s frees; batches 0/s in, 0/s out")
+        self.assertRegex(pages[0], rf"  live +{said['live'] / (1 << 20):.1f} MiB ")
+
+    def test_once_is_once(self) -> None:
+        pid, _ = self.known()
+        text = look("top", pid, "--once").stdout
+        self.assertEqual(text.count("known_heap"), 1)
+        self.assertEqual(len(text.split("live of it\n")[1].splitlines()), 10)
+        bytes_of = [int(line.split()[1]) for line in text.split("live of it\n")[1].splitlines()]
+        self.assertGreater(sum(bytes_of), figures(pid)["superblocks"] // 3)
+
+    def test_rates_are_of_what_happens(self) -> None:
+        pid, _ = self.known("busy", "2")
+        top = subprocess.Popen(
+            [COMMAND, "top", str(pid), "--interval", "0.2"], env=VARIABLES, stdout=subprocess.PIPE, text=True
+        )
+        assert top.stdout is not None
+        rates = []
+        for line in top.stdout:
+            rates += re.findall(r"slow path (\d+)/s mallocs", line)
+            if any(int(rate) > 0 for rate in rates) or len(rates) == 50:
+                break
+        top.terminate()
+        top.communicate(timeout=30)
+        self.assertGreater(max(map(int, rates)), 0)
+
+    def test_wrong_usage(self) -> None:
+        for value in ("", "x", "0", "-1", "1e9", "nan"):
+            look("top", "1", "--interval", value, status=2)
+        for arguments in ((), ("1", "2"), ("--interval",)):
+            look("top", *arguments, status=OWN_FAILURE)
+        pid, _ = self.known()
+        look("top", self.core(pid), status=OWN_FAILURE)
+        look("top", os.getpid(), status=REFUSED)
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main(verbosity=2))

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT
+//
+// dump_reader.h: takes a dump of this process's profile and reads it back. Its own blocks have the tag 0.
+#ifndef FREEWAY_TESTS_PROFILE_DUMP_READER_H
+#define FREEWAY_TESTS_PROFILE_DUMP_READER_H
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cinttypes>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "freeway/freeway.h"
+
+namespace freeway::test {
+
+struct Sample {
+  uint64_t live = 0, live_bytes = 0, allocated = 0, allocated_bytes = 0;
+  uint64_t tag = 0, age_ms = 0, lifetime_ms = 0;
+  std::vector<uint64_t> frames;
+};
+
+// What the samples say of blocks that they are a part of: see freeway-profile(5).
+struct Estimate {
+  double blocks = 0, bytes = 0;
+  void add(uint64_t samples, uint64_t sample_bytes, uint64_t interval) {
+    if (samples == 0) return;
+    const double size = static_cast<double>(sample_bytes) / static_cast<double>(samples);
+    const double scale = interval == 1 ? 1 : 1 / (1 - std::exp(-size / static_cast<double>(interval)));
+    blocks += static_cast<double>(samples) * scale;
+    bytes += static_cast<double>(sample_bytes) * scale;
+  }
+};
+
+struct Dump {
+  Sample sum;
+  uint64_t interval = 0;
+  std::vector<Sample> samples;
+  std::map<std::string, uint64_t> facts;  // of the line that begins with # pid=
+  std::string mappings;
+
+  Sample of_tag(uint64_t tag) const {
+    Sample all;
+    for (const Sample& each : samples) {
+      if (each.tag != tag) continue;
+      all.live += each.live, all.live_bytes += each.live_bytes;
+      all.allocated += each.allocated, all.allocated_bytes += each.allocated_bytes;
+    }
+    return all;
+  }
+  Estimate live_of_tag(uint64_t tag) const {
+    Estimate found;
+    for (const Sample& each : samples)
+      if (each.tag == tag) found.add(each.live, each.live_bytes, interval);
+    return found;
+  }
+  Estimate allocated_of_tag(uint64_t tag) const {
+    Estimate found;
+    for (const Sample& each : samples)
+      if (each.tag == tag) found.add(each.allocated, each.allocated_bytes, interval);
+    return found;
+  }
+};
+
+inline bool parse_counts(const char* line, Sample& sample, const char** rest) {
+  int end = 0;
+  const int got = std::sscanf(line, "%" SCNu64 ": %" SCNu64 " [%" SCNu64 ": %" SCNu64 "] @%n", &sample.live,
+                              &sample.live_bytes, &sample.allocated, &sample.allocated_bytes, &end);
+  *rest = line + end;
+  return got == 4 && end > 0;
+}
+
+// Fails the test where the text is not of the form.
+inline Dump parse_dump(const std::string& text) {
+  Dump dump;
+  std::istringstream lines(text);
+  std::string line;
+  const std::string title = "heap profile: ";
+  const char* rest = nullptr;
+  std::getline(lines, line);
+  EXPECT_TRUE(line.starts_with(title) && parse_counts(line.c_str() + title.size(), dump.sum, &rest)) << line;
+  if (rest == nullptr) return dump;
+  EXPECT_EQ(std::sscanf(rest, " heap_v2/%" SCNu64, &dump.interval), 1) << line;
+  while (std::getline(lines, line) && line != "MAPPED_LIBRARIES:") {
+    if (line.starts_with("# pid=")) {
+      std::istringstream words(line.substr(2));
+      for (std::string word; words >> word;)
+        if (const size_t at = word.find('='); at != std::string::npos)
+          dump.facts[word.substr(0, at)] = std::strtoull(word.c_str() + at + 1, nullptr, 10);
+    } else if (line.starts_with("#@")) {
+      EXPECT_FALSE(dump.samples.empty()) << line;
+      std::istringstream words(line.substr(2));
+      for (std::string word; words >> word && !dump.samples.empty();) {
+        const uint64_t value = std::strtoull(word.c_str() + word.find('=') + 1, nullptr, 10);
+        if (word.starts_with("tag=")) dump.samples.back().tag = value;
+        if (word.starts_with("age_ms=")) dump.samples.back().age_ms = value;
+        if (word.starts_with("lifetime_ms=")) dump.samples.back().lifetime_ms = value;
+      }
+    } else if (!line.starts_with("#")) {
+      Sample sample;
+      EXPECT_TRUE(parse_counts(line.c_str(), sample, &rest)) << line;
+      for (char* end = nullptr;; rest = end) {
+        const uint64_t frame = std::strtoull(rest, &end, 16);
+        if (end == rest) break;
+        sample.frames.push_back(frame);
+      }
+      EXPECT_TRUE(sample.live != 0 || sample.live_bytes == 0) << line;
+      dump.samples.push_back(sample);
+    }
+  }
+  EXPECT_EQ(line, "MAPPED_LIBRARIES:") << "the dump is whole";
+  while (std::getline(lines, line)) dump.mappings += line + "\n";
+  return dump;
+}
+
+inline std::string dump_text() {
+  const int fd = memfd_create("profile", 0);
+  EXPECT_EQ(freeway_profile_dump(fd), 0);
+  std::string text;
+  char piece[4096];
+  lseek(fd, 0, SEEK_SET);
+  for (ssize_t got; (got = read(fd, piece, sizeof piece)) > 0;) text.append(piece, static_cast<size_t>(got));
+  close(fd);
+  return text;
+}
+inline Dump take_dump() { return parse_dump(dump_text()); }
+
+// Samples of the calling thread have the tag while this lives.
+class Tagged {
+ public:
+  explicit Tagged(uint64_t tag) : before_(freeway_tag(tag)) {}
+  ~Tagged() { freeway_tag(before_); }
+  Tagged(const Tagged&) = delete;
+
+ private:
+  uint64_t before_;
+};
+
+}  // namespace freeway::test
+
+#endif  // FREEWAY_TESTS_PROFILE_DUMP_READER_H
