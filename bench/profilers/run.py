@@ -5,8 +5,8 @@
 hangs   counts how runs of a storm end under each allocator
 costs   CPU time with a profile over that without: for a quiet machine
 page    only writes docs/profiles.md's tables once more, from docs/profiles.json
-Both write docs/profiles.json and the tables. They need `make peers` and the targets workload_storm, workload_larson,
-workload_server and workload_kv_cache.
+Both write docs/profiles.json and the tables. They need `make peers`, redis-server, and the targets workload_storm,
+workload_larson, workload_server, workload_kv_cache and measured_run.
 """
 
 from __future__ import annotations
