@@ -64,7 +64,7 @@ class Estimates : public testing::Test {
     if (off > 3 * sigma) beyond_ += std::string(what) + ": " + std::to_string(estimate) + " for " + std::to_string(truth) + "; ";
   }
 
-  uint64_t tag_ = 100;
+  static inline uint64_t tag_ = 100;  // sites stay, also those of tests before
   std::string beyond_;
 };
 
