@@ -17,6 +17,8 @@
 #include <vector>
 
 #include "attend.h"
+#include "binding.h"
+#include "elf_file.h"
 #include "engines.h"
 #include "library.h"
 #include "pressure.h"
@@ -117,6 +119,7 @@ int run_under_pressure(const Program& program, char** argv, bool report) {
 
 void print_run_options() {
   for (const RunOption& option : kRunOptions) std::printf("  %-20s %s\n", option.shown, option.meaning);
+  std::printf("  %-20s %s\n", "--require", "do not run a program that would have another malloc all the same");
   std::printf("  %-20s %s\n", "--engine NAME", "a paper's allocator instead of Freeway's own: see `freeway engines`");
   std::printf("  %-20s %s\n", "--set NAME=VALUE", "an option of that engine, such as heaps=4");
 }
@@ -124,7 +127,7 @@ void print_run_options() {
 int run(char** argv) {
   std::string engine = "freeway";
   std::vector<std::string> settings;
-  bool report = false, pressure = false;
+  bool report = false, pressure = false, require = false;
   for (; *argv != nullptr && **argv == '-'; ++argv) {
     if (std::strcmp(*argv, "--") == 0) {
       ++argv;
@@ -136,6 +139,10 @@ int run(char** argv) {
     }
     if (const char* setting = value_of("--set", argv)) {
       settings.push_back(setting);
+      continue;
+    }
+    if (std::strcmp(*argv, "--require") == 0) {
+      require = true;
       continue;
     }
     pressure |= std::strcmp(*argv, "--pressure") == 0;
@@ -153,6 +160,12 @@ int run(char** argv) {
   const Library library = find_library(engine);
   if (library.path.empty()) return fail(kOwnFailure, library.fault);
   if (const std::string why = obstacle(program.path); !why.empty()) return fail(kOwnFailure, why);
+  const bool has_own = read_elf(executed_file(program.path)).exports_malloc;
+  if (require || has_own) {
+    const std::string why = why_not_taken(program.path, binding_of(program.path, library));
+    if (require && !why.empty()) return fail(kOwnFailure, why);
+    if (!why.empty()) std::fprintf(stderr, "freeway: it does not take: %s\n", why.c_str());
+  }
 
   if (const std::string sanitizer = sanitizer_of(program.path); !sanitizer.empty())
     std::fprintf(stderr,
@@ -160,8 +173,7 @@ int run(char** argv) {
                  "where there are none\n",
                  program.path.c_str(), sanitizer.c_str());
 
-  const char* previous = std::getenv("LD_PRELOAD");
-  setenv("LD_PRELOAD", preload_with(previous != nullptr ? previous : "", library).c_str(), 1);
+  setenv("LD_PRELOAD", preload_with(library).c_str(), 1);
   if (pressure) return run_under_pressure(program, argv, report);
   return report ? run_and_report(program, argv, {}) : become(program.path, argv);
 }
