@@ -157,6 +157,36 @@ class WhoseMalloc(unittest.TestCase):
             self.assert_does_not_take(script, f"{program} has a malloc built in")
         self.assert_takes(self.executable("shell", "#!/bin/sh\ntrue\n"), r"\(the C library\)$")
 
+    def test_process_that_escapes_is_told_once_with_the_reason(self) -> None:
+        static = self.built("static", "#include <unistd.h>\nint main(void) { return sleep(1) != 0; }\n", "-static")
+        own = self.built("own", "#include <unistd.h>\nint main(void) { return sleep(1) != 0; }\n" + OWN_MALLOC)
+        script = f"{static} & {own} & {own} & env -i sleep 1 & sleep 1; wait; exit 7"
+        outcome = freeway("run", "--require", "--", "sh", "-c", script)
+        self.assertEqual(outcome.returncode, 7, outcome.stderr)
+        told = [line.split(" runs without Freeway: ")[1] for line in outcome.stderr.splitlines()]
+        self.assertEqual(len(told), 3, outcome.stderr)
+        for file, why in (
+            (str(static), "is statically linked"),
+            (str(own), "has a malloc built in"),
+            (str(Path(shutil.which("sleep") or "").resolve()), "its environment has no LD_PRELOAD"),
+        ):
+            self.assertEqual([why in line for line in told if line.startswith(f"{file}: ")], [True], outcome.stderr)
+
+    def test_process_with_other_rights_is_told(self) -> None:
+        if os.getuid() != 0:
+            self.skipTest("only root can make a setuid program of somebody else")
+        program = self.built("setuid", "#include <unistd.h>\nint main(void) { return sleep(1) != 0; }\n")
+        os.chown(program, 65534, 65534)
+        program.chmod(0o4755)
+        self.folder.chmod(0o755)
+        outcome = freeway("run", "--require", "--", "sh", "-c", f"{program} & wait")
+        self.assertIn("the loader ignores LD_PRELOAD", outcome.stderr)
+
+    def test_with_other_options_status_and_report_are_the_program_s(self) -> None:
+        outcome = freeway("run", "--require", "--stats", "--pressure", "--", "perl", "-e", "exit 5")
+        self.assertEqual(outcome.returncode, 5, outcome.stderr)
+        self.assertIn("freeway: what the heap did", outcome.stderr)
+
     def test_what_is_no_program(self) -> None:
         self.assertEqual(freeway("doctor", "no such program").returncode, NOT_FOUND)
         text = self.executable("text", "no first line\n")
