@@ -11,6 +11,8 @@
 namespace freeway::profile {
 namespace {
 
+constinit Atomic<EachClass> each_class;
+
 // Text that is written in pieces, up to the first error.
 class Text {
  public:
@@ -78,6 +80,17 @@ Counts sum_of(u64 interval) {
   return sum;
 }
 
+FREEWAY_NOINLINE void put_classes(Text& text) {
+  const EachClass each = each_class.load_relaxed();
+  if (each == nullptr) return;
+  const auto put = [](void* to, const ClassFigures& c) {
+    static_cast<Text*>(to)->text("#class from=").number(c.from).text(" size=").number(c.size).text(" superblocks=")
+        .number(c.superblocks).text(" sampled=").number(c.sampled).text(" bytes=").number(c.bytes).text(" live=")
+        .number(c.live).text(" cached=").number(c.cached).text("\n");
+  };
+  each(put, &text);
+}
+
 FREEWAY_NOINLINE void put_mappings(Text& text) {
   text.text("MAPPED_LIBRARIES:\n");
   each_piece_of_mappings([&](const char* data, std::size_t bytes) { text.put(data, bytes); });
@@ -101,6 +114,8 @@ FREEWAY_NOINLINE void put_copy(Text& text, u32 number) {
 
 }  // namespace
 
+void know_classes(EachClass each) { each_class.store_relaxed(each); }
+
 int dump(int fd) {
   Text text(fd);
   const Figures all = figures();
@@ -110,6 +125,7 @@ int dump(int fd) {
       .number(process::wall_time_ns()).text(" program=").quoted(process::program_name()).text(" interval=")
       .number(interval).text(" samples=").number(all.samples).text(" lost_stacks=").number(all.lost_stacks)
       .text(" lost_blocks=").number(all.lost_blocks).text("\n");
+  put_classes(text);
   each_site(interval, [&](const auto& view) {
     if (view.counts.allocated == 0 || text.error() != 0) return;
     put_counts(text, view.counts);

@@ -8,7 +8,21 @@
 // Who may call  any thread, any handler, beside any other. Only write, and open, read and close of /proc/self/maps.
 #pragma once
 
+#include "base/integers.h"
+
 namespace freeway::profile {
+
+// A size class that has superblocks: blocks of `from` to `size` bytes lie there.
+struct ClassFigures {
+  u64 from, size;
+  u64 superblocks, sampled;  // all of them, and those for blocks that a profile samples
+  u64 bytes, live, cached;   // of all of them, bytes; of these, those of live blocks, and of blocks in caches
+};
+
+// Calls take(to, figures) for each of them. It is called wherever dumps are written.
+using EachClass = void (*)(void (*take)(void* to, const ClassFigures& figures), void* to);
+// What dumps say of size classes from now on. Any thread, always with the same.
+void know_classes(EachClass each);
 
 // Writes it to `fd`: 0, or the error (an errno). An empty profile, of a process that never began one, is one, too.
 int dump(int fd);

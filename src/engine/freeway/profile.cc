@@ -11,6 +11,7 @@
 //           sees to it
 // Places    sampled blocks have superblocks of their own, in frames of class 0 for the fast path of free: so their frees come
 //           here, and all others know of nothing. They are never in magazines
+#include "profile/dump.h"
 #include "profile/gap.h"
 #include "profile/profiler.h"
 
@@ -20,7 +21,22 @@ extern "C" FREEWAY_HIDDEN void* freeway_malloc_slow(std::size_t size);
 
 namespace freeway {
 
+namespace {
+
+// For dumps: what the heap knows of its size classes. One at a time: handlers' stacks are small.
+void tell_classes(void (*take)(void* to, const profile::ClassFigures& figures), void* to) {
+  for (unsigned c = 1; c < kClassCount; ++c) {
+    const ClassAccount a = process_heap.engine().account_of(c);
+    if (a.superblocks == 0) continue;
+    const u64 from = c == 1 ? 0 : kSizeClasses[c - 1].size + 1;
+    take(to, {from, kSizeClasses[c].size, a.superblocks, a.sampled, a.mapped_bytes, a.live_bytes, a.cached_bytes});
+  }
+}
+
+}  // namespace
+
 void Heap::follow_profile() {
+  profile::know_classes(tell_classes);
   const u32 harden = substrate_->options().harden;
   const bool counts = uses_rseq() && harden == 0, checks = freeway_hot.checked != 0;
   u64 interval;
