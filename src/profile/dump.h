@@ -19,10 +19,15 @@ struct ClassFigures {
   u64 bytes, live, cached;   // of all of them, bytes; of these, those of live blocks, and of blocks in caches
 };
 
-// Calls take(to, figures) for each of them. It is called wherever dumps are written.
-using EachClass = void (*)(void (*take)(void* to, const ClassFigures& figures), void* to);
-// What dumps say of size classes from now on. Any thread, always with the same.
-void know_classes(EachClass each);
+// What an engine tells of superblocks, wherever dumps are written. Any thread, always with the same.
+struct Superblocks {
+  // Calls take(to, figures) for each class.
+  void (*each_class)(void (*take)(void* to, const ClassFigures& figures), void* to);
+  // What a sampled block of so many bytes, whose place is known (profiler.h), pins: its share of what its superblock
+  // wastes, if it lay there; bytes.
+  u64 (*pinned)(uptr block, u32 place, u64 bytes);
+};
+void know_superblocks(const Superblocks* known);
 
 // Writes it to `fd`: 0, or the error (an errno). An empty profile, of a process that never began one, is one, too.
 int dump(int fd);

@@ -26,7 +26,7 @@ namespace freeway::profile {
 
 struct LiveBlock {
   uptr address = 0;
-  u64 site = 0, bytes = 0;
+  u64 site = 0, bytes = 0;  // site: what profiler.h makes of it
   u64 born = 0;  // ms since the profile began
 };
 

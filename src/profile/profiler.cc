@@ -203,7 +203,7 @@ u64 next_gap() { return gap(window::mixed(lottery.fetch_add_relaxed(window::kSte
 
 bool draws(std::size_t bytes) { return next_gap() <= bytes; }
 
-void sampled(uptr block, std::size_t bytes) {
+void sampled(uptr block, std::size_t bytes, u32 place) {
   const u64 every = interval();
   if (every == 0) return;
   samples.fetch_add_relaxed(1);
@@ -212,7 +212,7 @@ void sampled(uptr block, std::size_t bytes) {
   const u32 site = the_sites.at(taken.stack, the_tag, bytes, every);
   if (site == Sites<Machine>::kNone) return lost_stacks.fetch_add_relaxed(1), void();
   const u64 now = now_ms();
-  if (!the_blocks.put({block, site, bytes, now})) return lost_blocks.fetch_add_relaxed(1), void();
+  if (!the_blocks.put({block, site | u64{place} << 32, bytes, now})) return lost_blocks.fetch_add_relaxed(1), void();
   the_sites.allocated(site, bytes, now);
   if (taken.end != 0 && the_sites.wants_copy(site))
     if (const u32 copy = the_copies.add(taken.registers, taken.begin, taken.end); copy != StackCopies<Machine>::kNone)
@@ -247,5 +247,6 @@ u64 now_ms() { return coarse_ms() - began_ms.load_relaxed(); }
 
 const Sites<Machine>* sites() { return tables.peek() != 0 ? &the_sites : nullptr; }
 const StackCopies<Machine>& stack_copies() { return the_copies; }
+const LiveBlocks<Machine>& live_blocks() { return the_blocks; }
 
 }  // namespace freeway::profile

@@ -41,8 +41,8 @@ u64 next_gap();
 bool draws(std::size_t bytes);
 
 // A block of `bytes` was sampled: notes it under the stack of the caller, and follows it up to its free. Without room for that it
-// is lost, and counted so.
-void sampled(uptr block, std::size_t bytes);
+// is lost, and counted so. `place`: where it would lie if it were not sampled, in the engine's words; 0: not known.
+void sampled(uptr block, std::size_t bytes, u32 place = 0);
 // A block goes that may have been sampled.
 void freed(uptr block);
 // Whether any block was ever sampled.
@@ -59,5 +59,6 @@ Figures figures();
 u64 now_ms();  // since the first profile was begun
 const Sites<Machine>* sites();  // null: there was no profile yet
 const StackCopies<Machine>& stack_copies();  // of the numbers that sites have
+const LiveBlocks<Machine>& live_blocks();    // `site`: the site's number | the place << 32
 
 }  // namespace freeway::profile

@@ -90,6 +90,8 @@ class Heap {  // all zero until start(): it takes no room in the file
   void follow_profile();
   // A block that is sampled; null: it cannot be, or there is no memory.
   void* allocate_sampled(std::size_t bytes);
+  // The block of class `c` that malloc would give now; 0: it is not known. A hint.
+  uptr next_block(unsigned c);
   // Does one of trim_parts() parts of what trim() does, the next one, or as much of it as `effort` lasts for, of which it takes
   // what it needs: a byte for each given back, and for other work by the time that it takes. Whether that part is done.
   bool trim_part(std::size_t& effort);

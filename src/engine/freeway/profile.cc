@@ -15,16 +15,18 @@
 #include "profile/gap.h"
 #include "profile/profiler.h"
 
-#include "engine/freeway/heap.h"
+#include "engine/freeway/walk.h"
 
 extern "C" FREEWAY_HIDDEN void* freeway_malloc_slow(std::size_t size);
 
 namespace freeway {
 
+using namespace walk;
+
 namespace {
 
-// For dumps: what the heap knows of its size classes. One at a time: handlers' stacks are small.
-void tell_classes(void (*take)(void* to, const profile::ClassFigures& figures), void* to) {
+// For dumps. A class at a time: handlers' stacks are small.
+void each_class(void (*take)(void* to, const profile::ClassFigures& figures), void* to) {
   for (unsigned c = 1; c < kClassCount; ++c) {
     const ClassAccount a = process_heap.engine().account_of(c);
     if (a.superblocks == 0) continue;
@@ -33,10 +35,36 @@ void tell_classes(void (*take)(void* to, const profile::ClassFigures& figures), 
   }
 }
 
+u32 frame_number(uptr address) { return static_cast<u32>(address >> kFrameShift); }
+
+// The place of a sampled block: the frame of the block that malloc would have given instead. Where so many are sampled that
+// the others say little, its own; 0: not known.
+u32 place_of(uptr block, std::size_t bytes, uptr instead) {
+  return frame_number(bytes > profile::interval() / 2 ? block : instead);
+}
+
+// All live blocks of a superblock have the same share of what it wastes. The sampled one counts as one of those that were
+// its neighbours; if they are gone, it would be the last.
+u64 pinned(uptr block, u32 place, u64 bytes) {
+  Heap& heap = process_heap.engine();
+  const unsigned c = class_of_size(clamp(bytes, 0, kMaxSmall));
+  const SizeClass& k = kSizeClasses[c];
+  const FrameInfo info = heap.substrate().map().get_unowned(uptr{place} << kFrameShift);  // OPTIMISTIC: accounts
+  u64 live = 1;
+  if (info.kind() == FrameInfo::kSmall) {
+    const auto& d = *static_cast<const Desc*>(heap.metadata().at(info.value()));
+    if (d.size_class.load_relaxed() == c && is_in_use(d, c))
+      live = clamp(k.blocks - free_blocks(d, k) + (place != frame_number(block)), 1, k.blocks);
+  }
+  return (k.span_bytes() - live * k.size) / live;
+}
+
+constexpr profile::Superblocks kSuperblocks = {each_class, pinned};
+
 }  // namespace
 
 void Heap::follow_profile() {
-  profile::know_classes(tell_classes);
+  profile::know_superblocks(&kSuperblocks);
   const u32 harden = substrate_->options().harden;
   const bool counts = uses_rseq() && harden == 0, checks = freeway_hot.checked != 0;
   u64 interval;
@@ -79,9 +107,11 @@ namespace {
 
 // A sampled block; where there is none to be had, another.
 FREEWAY_NOINLINE void* allocate_chosen(std::size_t size) {
+  const uptr instead = process_heap.engine().next_block(class_of_size(size));
   void* block = process_heap.engine().allocate_sampled(size);
   if (block == nullptr) return freeway_malloc_slow(size);
-  profile::sampled(reinterpret_cast<uptr>(block), size);
+  const auto address = reinterpret_cast<uptr>(block);
+  profile::sampled(address, size, place_of(address, size, instead));
   return block;
 }
 

@@ -231,8 +231,14 @@ bool Heap::is_free(uptr block, u32 descriptor, unsigned c) {
 bool Heap::seems_free(uptr block, u32 descriptor, unsigned c) {
   if (superblocks_.is_free(descriptor, kSizeClasses[c].block_at(block))) return true;
   // The caller's block is in no magazine, so it is no matter what other threads do to this one meanwhile.
+  return next_block(c) == block;
+}
+
+uptr Heap::next_block(unsigned c) {
   const Slab* slab = uses_rseq() ? own_slab() : owned_slab();
-  return slab != nullptr && slab_ops::slot(slab->top[c].load_relaxed() - 8)->load_relaxed() == block;
+  if (slab == nullptr) return 0;
+  const u64 slot = reinterpret_cast<u64>(slab_ops::slot(slab->top[c].load_relaxed() - 8)->load_relaxed());
+  return reinterpret_cast<uptr>(slots::block_of(slot));
 }
 
 Verdict Heap::free(uptr address, u32 descriptor) {
