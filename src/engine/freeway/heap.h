@@ -198,6 +198,7 @@ class Heap {  // all zero until start(): it takes no room in the file
   // owned.cc
   Slab* settle();
   static const Slab* owned_slab();
+  static uptr on_top(const Slab& slab, unsigned c);
   bool is_born(uptr block, unsigned c) const;
   bool is_free(uptr block, u32 descriptor, unsigned c);
   bool seems_free(uptr block, u32 descriptor, unsigned c);
