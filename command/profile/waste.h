@@ -19,6 +19,10 @@ namespace freeway_profile {
 // Fills in what each sample wastes.
 void attribute_waste(Dump& dump);
 
+// Whether the dump has shares for less than half of its blocks that have any: then these are hardly more than a count of
+// live blocks.
+bool lacks_shares(const Dump& dump);
+
 // Bytes: of all classes.
 double waste_of(const Dump& dump);
 
