@@ -3,7 +3,8 @@
 //
 // What google/pprof reads ("heap_v2"): a line of sums, then one for each site: blocks and bytes that are live [and all that were
 // allocated] @ return addresses, then /proc/self/maps. Counts are those of the samples; the reader scales them by the interval.
-// Lines that begin with # are for `freeway profile`, and comments to others: freeway-profile(5).
+// Lines that begin with # are for `freeway profile`, and comments to others: freeway-profile(5). Two kinds of them tell what only
+// the engine knows: what its size classes hold, and what each sampled block pins.
 //
 // Who may call  any thread, any handler, beside any other. Only write, and open, read and close of /proc/self/maps.
 #pragma once

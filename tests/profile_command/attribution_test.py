@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Which stacks pin what superblocks waste: exact figures of a dump that was written by hand; a real program ($FRAGMENTING) whose
-culprit is known."""
+"""Which stacks pin what superblocks waste: exact figures of a dump that was written by hand; and what docs/profiles.md
+promises of examples/after_the_peak.c ($AFTER_THE_PEAK), whose culprit is known."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import os
 import re
 import subprocess
 import unittest
+from pathlib import Path
 
-from dumps import INTERVAL, WASTED, InAFolder, Sample, dump_of, wasting_dump
+from dumps import WASTED, InAFolder, Sample, dump_of, wasting_dump
 
 FIRST, SECOND = "program+0x3005;program+0x1005", "program+0x3005;program+0x2005"
 ALL = 1910000  # bytes that are attributed
@@ -35,9 +36,11 @@ class Attribution(InAFolder):
         text = self.profile("top", "--sample", "waste", self.file("dump", wasting_dump()))
         self.assertIn("by waste that live blocks pin:", text)
         self.assertIn("waste: 1.82 MiB of 2.03 MiB in superblocks: 1.81 MiB between blocks of 1024, ", text)
-        self.assertIn("9.77 KiB between blocks of 64, 1.50 KiB between blocks of 1280; 1.50 KiB of it where no live", text)
+        self.assertIn("9.77 KiB between blocks of 64, 1.50 KiB between blocks of 1280; ", text)
+        self.assertIn("; 1.50 KiB of it where no live block was sampled\n", text)
         rows = re.findall(r"^ +(\S+ \S+) +\S+ \S+ +(\S+) %  .*program\+(\w+)$", text, re.MULTILINE)
-        self.assertEqual(rows, [("1.44 MiB", "78.9", "0x2005"), ("391 KiB", "20.9", "0x1005"), ("2.56 KiB", "0.14", "0x4005")])
+        expected = [("1.44 MiB", "78.9", "0x2005"), ("391 KiB", "20.9", "0x1005"), ("2.56 KiB", "0.14", "0x4005")]
+        self.assertEqual(rows, expected)
         self.assertNotIn("is not known", text)
 
     def test_what_chance_may_do_is_said(self) -> None:
@@ -59,7 +62,7 @@ class Attribution(InAFolder):
         self.assertIn("where most samples would lie is not known", self.profile("top", "--sample", "waste", dump))
 
     def test_nothing_is_divided_by_nothing(self) -> None:
-        """All that is known of it is that nothing is pinned: what is wasted nonetheless has no culprit, but live blocks."""
+        """What is wasted though nothing is pinned, as far as is known, goes by live blocks."""
         superblocks = "#class from=897 size=1024 superblocks=3 bytes=196608 live=96608\n"
         samples = [Sample(3, 3, 1000, [0x401005], "site=1")]
         dump = self.file("dump", dump_of(samples, superblocks=superblocks, pins="#pin 1 0\n"))
@@ -84,13 +87,13 @@ class Attribution(InAFolder):
 
 
 class RealProgram(InAFolder):
-    """Most live blocks are a cache's that lie close together, and others come and go; few that stay have the superblocks of a
-    burst to themselves."""
+    """Most live blocks are a cache's that lie close together, and others come and go; few that stay have the superblocks
+    of a peak to themselves."""
 
     def test_culprit_is_named_though_others_have_more_blocks(self) -> None:
-        library = {"LD_PRELOAD": os.environ["FREEWAY_LIB"], "FREEWAY_PROFILE": f"8192,prefix={self.folder}/fragmenting"}
-        subprocess.run([os.environ["FRAGMENTING"]], env=library, check=True)
-        (dump,) = map(str, self.folder.glob("fragmenting.*.heap"))
+        library = {"LD_PRELOAD": os.environ["FREEWAY_LIB"], "FREEWAY_PROFILE": f"8k,prefix={self.folder}/peak"}
+        subprocess.run([os.environ["AFTER_THE_PEAK"]], env=library, check=True)
+        (dump,) = map(str, self.folder.glob("peak.*.heap"))
 
         def of(function: str, measure: str) -> int:
             stacks = self.collapsed(dump, "--sample", measure)
@@ -100,7 +103,10 @@ class RealProgram(InAFolder):
         self.assertGreater(of("begin_session", "waste"), 2 * of("serve_request", "waste"))
         self.assertGreater(of("begin_session", "waste"), 10 * of("fill_cache", "waste"))
         first = self.profile("top", "--sample", "waste", dump).partition("where\n")[2].splitlines()[0]
-        self.assertRegex(first, r"begin_session \(fragmenting_program\.c:\d+\)$")
+        place = re.search(r"begin_session \(after_the_peak\.c:\d+\)$", first)
+        assert place is not None, first
+        page = Path(__file__).resolve().parents[2] / "docs/profiles.md"
+        self.assertIn(place[0], page.read_text(), "the line of the page is that of the source")
 
 
 if __name__ == "__main__":

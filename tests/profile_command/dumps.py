@@ -43,10 +43,10 @@ class Sample:
         return [*counts, self.waste]
 
 
-# Blocks in superblocks. Of four of 1000 bytes three are known to pin 100, 200 and 300 bytes, so all four count as 4 * 200; two of
-# another stack pin 1500 each: 4 and 15 of 19 parts of their class's 1,900,000 bytes. Of those of the class of 64 bytes nothing
-# is known: its 10,000 bytes go to as many blocks as each stack has, and samples of 60 bytes stand for more blocks than
-# those of 64. No other has any.
+# Blocks in superblocks. Of four of 1000 bytes three are known to pin 100, 200 and 300 bytes, so all four count as 4 * 200;
+# two of another stack pin 1500 each: 4 and 15 of 19 parts of their class's 1,900,000 bytes. Of the class of 64 bytes
+# nothing is known: its 10,000 bytes go by blocks, and samples of 60 bytes stand for more of them than those of 64. No
+# other pins anything.
 WASTED = [
     Sample(4, 10, 1000, [0x401005, 0x403005], "site=5", waste=400000),
     Sample(2, 2, 1000, [0x402005, 0x403005], "site=9", waste=1500000),
@@ -59,7 +59,8 @@ SUPERBLOCKS = """#class from=49 size=64 superblocks=1 sampled=1 bytes=65536 live
 #class from=897 size=1024 superblocks=30 sampled=2 bytes=2000000 live=100000 cached=2048
 #class from=1025 size=1280 superblocks=1 sampled=0 bytes=65536 live=64000 cached=0
 """
-PINS = "".join(f"#pin {site} {bytes_}\n" for site, bytes_ in ((9, 1500), (5, 100), (5, 200), (9, 1500), (5, 300), (77, 1)))
+_PINNED = ((9, 1500), (5, 100), (5, 200), (9, 1500), (5, 300), (77, 1))  # by site
+PINS = "".join(f"#pin {site} {bytes_}\n" for site, bytes_ in _PINNED)
 
 
 # Small and large blocks, a stack in two lines of different sizes, one without live blocks, one that was never freed.
@@ -77,7 +78,12 @@ ABOUT = "pid=321 time_ns=1700000000000000000 program=/no/such/program mode=rseq 
 
 
 def dump_of(
-    samples: list[Sample], interval: int = INTERVAL, maps: str = MAPS, about: str = ABOUT, superblocks: str = "", pins: str = ""
+    samples: list[Sample],
+    interval: int = INTERVAL,
+    maps: str = MAPS,
+    about: str = ABOUT,
+    superblocks: str = "",
+    pins: str = "",
 ) -> str:
     live, blocks = sum(s.live for s in samples), sum(s.all for s in samples)
     live_bytes, all_bytes = sum(s.live * s.size for s in samples), sum(s.all * s.size for s in samples)
@@ -92,7 +98,8 @@ def wasting_dump(interval: int = INTERVAL) -> str:
 
 
 def total(samples: list[Sample], interval: int = INTERVAL) -> list[float]:
-    return [sum(column) for column in zip(*(s.estimate(interval) for s in samples), strict=True)] or [0.0] * len(MEASURES)
+    columns = zip(*(sample.estimate(interval) for sample in samples), strict=True)
+    return [sum(column) for column in columns] or [0.0] * len(MEASURES)
 
 
 def near(expected: float, samples: list[Sample]) -> float:

@@ -49,7 +49,7 @@ u64 pinned(uptr block, u32 place, u64 bytes) {
   Heap& heap = process_heap.engine();
   const unsigned c = class_of_size(clamp(bytes, 0, kMaxSmall));
   const SizeClass& k = kSizeClasses[c];
-  const FrameInfo info = heap.substrate().map().get_unowned(uptr{place} << kFrameShift);  // OPTIMISTIC: accounts
+  const FrameInfo info = heap.substrate().map().get_unowned(uptr{place} << kFrameShift);  // OPTIMISTIC: pins
   u64 live = 1;
   if (info.kind() == FrameInfo::kSmall) {
     const auto& d = *static_cast<const Desc*>(heap.metadata().at(info.value()));

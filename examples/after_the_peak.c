@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
-// fragmenting_program.c: a server's day. A cache that is filled at the start; a busy hour, in which each request takes a block, and
-// now and then a session begins, whose block is of the same size; then the requests are over, and sessions stay.
+//
+// after_the_peak: a server that holds much more memory than it has live blocks, for docs/profiles.md to explain. Its cache is
+// filled at the start. At the peak each request takes a block, and now and then a session begins, whose block is of the same size.
+// Then these requests are over, the sessions stay, and few requests come.
 #include <stdlib.h>
 
 enum { kBytes = 500, kCached = 20000, kRequests = 100000, kEverySession = 100, kQuiet = 500, kQuietRequests = 100000 };
