@@ -76,7 +76,7 @@ std::string about_waste(const Dump& dump, const Estimate& attributed) {
   }
   if (all - shown >= 1) text += ", " + bytes_in_words(all - shown) + " between others";
   if (others >= 1) text += "; " + bytes_in_words(others) + " of it where no live block was sampled";
-  if (lacks_shares(dump)) text += "\nwhere most samples would lie is not known: they count as if all superblocks were equally full";
+  if (lacks_shares(dump)) text += "\nwhere most samples would lie is not known: all superblocks count as equally full";
   return text + "\n";
 }
 

@@ -87,8 +87,8 @@ class Attribution(InAFolder):
 
 
 class RealProgram(InAFolder):
-    """Most live blocks are a cache's that lie close together, and others come and go; few that stay have the superblocks
-    of a peak to themselves."""
+    """Most live blocks are a cache's that lie close together, and others come and go; few that stay have the
+    superblocks of a peak to themselves."""
 
     def test_culprit_is_named_though_others_have_more_blocks(self) -> None:
         library = {"LD_PRELOAD": os.environ["FREEWAY_LIB"], "FREEWAY_PROFILE": f"8k,prefix={self.folder}/peak"}

@@ -43,7 +43,7 @@ class Sample:
         return [*counts, self.waste]
 
 
-# Blocks in superblocks. Of four of 1000 bytes three are known to pin 100, 200 and 300 bytes, so all four count as 4 * 200;
+# Blocks in superblocks. Of four of 1000 bytes three are known to pin 100, 200 and 300 bytes, so they count as 4 * 200;
 # two of another stack pin 1500 each: 4 and 15 of 19 parts of their class's 1,900,000 bytes. Of the class of 64 bytes
 # nothing is known: its 10,000 bytes go by blocks, and samples of 60 bytes stand for more of them than those of 64. No
 # other pins anything.

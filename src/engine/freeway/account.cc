@@ -15,7 +15,6 @@ ClassAccount Heap::account_of(unsigned only) {
     const SizeClass& k = kSizeClasses[c];
     const u32 free = free_blocks(d, k);
     ++total.superblocks;
-    if (d.kind.load_relaxed() == kSampled) ++total.sampled;
     total.mapped_bytes += k.span_bytes();
     total.blocks += k.blocks;
     ++total.occupancy[occupancy::tenth_of(k.blocks - free, k.blocks)];

@@ -53,10 +53,9 @@ class Backing {
   SuperblockKind kind_ = kOrdinary;
 };
 
-// The bytes and counts of one size class. sampled: superblocks for blocks that a profile samples. occupancy: how many of all
-// superblocks are up to 10 %, 20 %, … taken.
+// The bytes and counts of one size class. occupancy: how many of its superblocks are up to 10 %, 20 %, … taken.
 struct ClassAccount {
-  u64 live_bytes, live_blocks, cached_bytes, cached_blocks, free_bytes, superblocks, sampled, mapped_bytes, blocks;
+  u64 live_bytes, live_blocks, cached_bytes, cached_blocks, free_bytes, superblocks, mapped_bytes, blocks;
   u64 occupancy[occupancy::kTenths];
   u64 slow_mallocs, slow_frees, refills, flushes;
 };

@@ -25,13 +25,41 @@ using namespace walk;
 
 namespace {
 
-// For dumps. A class at a time: handlers' stacks are small.
+// What some size classes have. Not all at once, since handlers' stacks are small; not one by one, since each walk goes through
+// the whole heap.
+constexpr unsigned kAtATime = 16;
+struct ClassSum {
+  u32 superblocks, sampled;
+  u64 taken, cached;  // blocks
+};
+
+FREEWAY_NOINLINE void add_up(unsigned first, ClassSum (&sums)[kAtATime]) {
+  Heap& heap = process_heap.engine();
+  each_descriptor(heap, [&](u32, const Desc& d, unsigned c) {
+    if (c - first >= kAtATime || !is_in_use(d, c)) return;
+    ClassSum& sum = sums[c - first];
+    ++sum.superblocks;
+    if (d.kind.load_relaxed() == kSampled) ++sum.sampled;
+    sum.taken += kSizeClasses[c].blocks - free_blocks(d, kSizeClasses[c]);
+  });
+  heap.each_slab([&](Slab& slab, auto) {
+    for (unsigned i = 0; i < kAtATime && first + i < kClassCount; ++i) sums[i].cached += cached_blocks(heap, slab, first + i);
+  });
+}
+
 void each_class(void (*take)(void* to, const profile::ClassFigures& figures), void* to) {
-  for (unsigned c = 1; c < kClassCount; ++c) {
-    const ClassAccount a = process_heap.engine().account_of(c);
-    if (a.superblocks == 0) continue;
-    const u64 from = c == 1 ? 0 : kSizeClasses[c - 1].size + 1;
-    take(to, {from, kSizeClasses[c].size, a.superblocks, a.sampled, a.mapped_bytes, a.live_bytes, a.cached_bytes});
+  for (unsigned first = 1; first < kClassCount; first += kAtATime) {
+    ClassSum sums[kAtATime] = {};
+    add_up(first, sums);
+    for (unsigned c = first; c < kClassCount && c - first < kAtATime; ++c) {
+      const ClassSum& sum = sums[c - first];
+      if (sum.superblocks == 0) continue;
+      const SizeClass& k = kSizeClasses[c];
+      // While others allocate, a block may be counted as cached and, a moment later, as free.
+      const u64 live = sum.taken > sum.cached ? sum.taken - sum.cached : 0;
+      take(to, {c == 1 ? 0 : kSizeClasses[c - 1].size + 1, k.size, sum.superblocks, sum.sampled,
+                sum.superblocks * k.span_bytes(), live * k.size, sum.cached * k.size});
+    }
   }
 }
 
