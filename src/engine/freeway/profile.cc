@@ -68,7 +68,7 @@ u32 frame_number(uptr address) { return static_cast<u32>(address >> kFrameShift)
 // The place of a sampled block: the frame of the block that malloc would have given instead. Where so many are sampled that
 // the others say little, its own; 0: not known.
 u32 place_of(uptr block, std::size_t bytes, uptr instead) {
-  return frame_number(bytes > profile::interval() / 2 ? block : instead);
+  return frame_number(bytes >= profile::interval() / 2 ? block : instead);
 }
 
 // All live blocks of a superblock have the same share of what it wastes. The sampled one counts as one of those that were
