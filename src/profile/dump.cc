@@ -95,10 +95,8 @@ FREEWAY_NOINLINE void put_pins(Text& text) {
   const Superblocks* const known = superblocks.load_relaxed();
   if (known == nullptr) return;
   live_blocks().each([&](const LiveBlock& block) {
-    const u32 place = static_cast<u32>(block.site >> 32);
-    if (place == 0 || text.error() != 0) return;
-    text.text("#pin ").number(static_cast<u32>(block.site)).text(" ")
-        .number(known->pinned(block.address, place, block.bytes)).text("\n");
+    if (block.place == 0 || text.error() != 0) return;
+    text.text("#pin ").number(block.site).text(" ").number(known->pinned(block.address, block.place, block.bytes)).text("\n");
   });
 }
 

@@ -212,7 +212,7 @@ void sampled(uptr block, std::size_t bytes, u32 place) {
   const u32 site = the_sites.at(taken.stack, the_tag, bytes, every);
   if (site == Sites<Machine>::kNone) return lost_stacks.fetch_add_relaxed(1), void();
   const u64 now = now_ms();
-  if (!the_blocks.put({block, site | u64{place} << 32, bytes, now})) return lost_blocks.fetch_add_relaxed(1), void();
+  if (!the_blocks.put({block, site, bytes, now, place})) return lost_blocks.fetch_add_relaxed(1), void();
   the_sites.allocated(site, bytes, now);
   if (taken.end != 0 && the_sites.wants_copy(site))
     if (const u32 copy = the_copies.add(taken.registers, taken.begin, taken.end); copy != StackCopies<Machine>::kNone)

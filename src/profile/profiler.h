@@ -59,6 +59,6 @@ Figures figures();
 u64 now_ms();  // since the first profile was begun
 const Sites<Machine>* sites();  // null: there was no profile yet
 const StackCopies<Machine>& stack_copies();  // of the numbers that sites have
-const LiveBlocks<Machine>& live_blocks();    // `site`: the site's number | the place << 32
+const LiveBlocks<Machine>& live_blocks();
 
 }  // namespace freeway::profile
