@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "look.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <ctime>
 
@@ -12,7 +13,9 @@ std::vector<std::string> read_arguments(char** argv, const std::vector<LookOptio
   std::vector<std::string> others;
   for (; *argv != nullptr; ++argv) {
     const std::string argument = *argv;
-    if (!argument.starts_with("--")) {
+    const bool is_option = argument.starts_with("--") || std::any_of(options.begin(), options.end(),
+                                                                     [&](const LookOption& each) { return argument == each.name; });
+    if (!is_option) {
       others.push_back(argument);
       continue;
     }

@@ -19,15 +19,14 @@
 extern "C" FREEWAY_HIDDEN const Elf64_Ehdr __ehdr_start;  // the linker's: the beginning of what this code lies in
 
 namespace freeway::profile {
+
+constinit Profile process_profile;
+
 namespace {
 
-constinit Atomic<u64> wanted_word, last_interval, lottery, began_ms;
-constinit Atomic<u64> samples, lost_stacks, lost_blocks;
+constinit Atomic<u64> wanted_word, lottery;
 constinit Atomic<u32> site_count, block_count;
 constinit Once<Machine> tables;
-constinit Sites<Machine> the_sites;
-constinit LiveBlocks<Machine> the_blocks;
-constinit StackCopies<Machine> the_copies;
 constinit CodeRanges<Machine> the_code;
 constinit Atomic<u64> copy_bytes{kUsualCopy}, code_read_ms;
 constinit Atomic<uptr> own_code, own_code_bytes;
@@ -71,11 +70,11 @@ bool make_tables() {
   };
   const uptr memory = tables.get(make, [bytes](u64 late) { vm::release(late, bytes); });
   if (memory == 0) return false;
-  the_sites.init(memory, sites);
-  the_blocks.init(memory + site_bytes, blocks);
-  the_copies.init(memory + site_bytes + block_bytes, copies, piece);
+  process_profile.sites.init(memory, sites);
+  process_profile.blocks.init(memory + site_bytes, blocks);
+  process_profile.copies.init(memory + site_bytes + block_bytes, copies, piece);
   u64 never = 0;
-  began_ms.cas_relaxed(never, coarse_ms());
+  process_profile.began_ms.cas_relaxed(never, coarse_ms());
   find_own_code();
   return true;
 }
@@ -113,9 +112,9 @@ void take_shape(Taken& taken) {
   const std::size_t page = vm::page_size();
   taken.begin = taken.registers.values[1];
   taken.end = align_down(taken.begin, page) + page;
-  while (taken.end - taken.begin < the_copies.piece() && can_read(taken.end)) taken.end += page;
+  while (taken.end - taken.begin < process_profile.copies.piece() && can_read(taken.end)) taken.end += page;
   if (taken.stack.depth > 0 && !the_code.contains(taken.stack.frames[0])) read_code();
-  const std::size_t bytes = clamp(taken.end - taken.begin, 0, the_copies.piece());
+  const std::size_t bytes = clamp(taken.end - taken.begin, 0, process_profile.copies.piece());
   u64 shape = 1;
   for (std::size_t at = 0; at < bytes; at += 8) {
     const u64 word = *reinterpret_cast<const volatile u64*>(taken.begin + at);
@@ -130,7 +129,7 @@ FREEWAY_NOINLINE void take_stack(Taken& taken) {
   taken.stack.depth =
       walk_stack(reinterpret_cast<uptr>(__builtin_frame_address(0)), vm::page_size(), taken.stack.frames, kMostFrames,
                  can_read, [](u64 address) { return !is_own_code(address); });
-  if (taken.stack.depth < kToldByFrames && the_copies.is_on()) take_shape(taken);
+  if (taken.stack.depth < kToldByFrames && process_profile.copies.is_on()) take_shape(taken);
 }
 
 }  // namespace
@@ -161,7 +160,7 @@ int want(u64 wanted, u64 who) {
     const u64 next = wanted << kWhoBits | (seen & low_bits(kWhoBits)) | who;
     if (wanted_word.cas_release(seen, next)) break;  // [R1] pairs with [A1]
   }
-  last_interval.store_relaxed(wanted);
+  process_profile.last_interval.store_relaxed(wanted);
   return 0;
 }
 
@@ -195,30 +194,30 @@ bool draws(std::size_t bytes) { return next_gap() <= bytes; }
 void sampled(uptr block, std::size_t bytes) {
   const u64 every = interval();
   if (every == 0) return;
-  samples.fetch_add_relaxed(1);
+  process_profile.samples.fetch_add_relaxed(1);
   Taken taken;
   take_stack(taken);
-  const u32 site = the_sites.at(taken.stack, the_tag, bytes, every);
-  if (site == Sites<Machine>::kNone) return lost_stacks.fetch_add_relaxed(1), void();
+  const u32 site = process_profile.sites.at(taken.stack, the_tag, bytes, every);
+  if (site == Sites<Machine>::kNone) return process_profile.lost_stacks.fetch_add_relaxed(1), void();
   const u64 now = now_ms();
-  if (!the_blocks.put({block, site, bytes, now})) return lost_blocks.fetch_add_relaxed(1), void();
-  the_sites.allocated(site, bytes, now);
-  if (taken.end != 0 && the_sites.wants_copy(site))
-    if (const u32 copy = the_copies.add(taken.registers, taken.begin, taken.end); copy != StackCopies<Machine>::kNone)
-      the_sites.set_copy(site, copy);
+  if (!process_profile.blocks.put({block, site, bytes, now})) return process_profile.lost_blocks.fetch_add_relaxed(1), void();
+  process_profile.sites.allocated(site, bytes, now);
+  if (taken.end != 0 && process_profile.sites.wants_copy(site))
+    if (const u32 copy = process_profile.copies.add(taken.registers, taken.begin, taken.end); copy != StackCopies<Machine>::kNone)
+      process_profile.sites.set_copy(site, copy);
   tell_allocated(block, bytes, every, the_tag);
   dump_if_due(bytes > every ? bytes : every);
 }
 
 void freed(uptr block) {
   LiveBlock gone;
-  if (!the_blocks.take(block, gone)) return;
+  if (!process_profile.blocks.take(block, gone)) return;
   const u64 now = now_ms();
-  the_sites.freed(static_cast<u32>(gone.site), gone.bytes, gone.born, now);
+  process_profile.sites.freed(static_cast<u32>(gone.site), gone.bytes, gone.born, now);
   tell_freed(gone, now);
 }
 
-bool has_samples() { return samples.load_relaxed() != 0; }
+bool has_samples() { return process_profile.samples.load_relaxed() != 0; }
 
 u64 tag(u64 value) {
   const u64 old = the_tag;
@@ -228,13 +227,10 @@ u64 tag(u64 value) {
 
 Figures figures() {
   const u64 now = interval();
-  return {now != 0 ? now : last_interval.load_relaxed(), samples.load_relaxed(), lost_stacks.load_relaxed(),
-          lost_blocks.load_relaxed()};
+  return {now != 0 ? now : process_profile.last_interval.load_relaxed(), process_profile.samples.load_relaxed(), process_profile.lost_stacks.load_relaxed(),
+          process_profile.lost_blocks.load_relaxed()};
 }
 
-u64 now_ms() { return coarse_ms() - began_ms.load_relaxed(); }
-
-const Sites<Machine>* sites() { return tables.peek() != 0 ? &the_sites : nullptr; }
-const StackCopies<Machine>& stack_copies() { return the_copies; }
+u64 now_ms() { return coarse_ms() - process_profile.began_ms.load_relaxed(); }
 
 }  // namespace freeway::profile
