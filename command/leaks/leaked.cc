@@ -92,6 +92,26 @@ std::string profile_text(const Leaks& leaks, const Samples& samples, const Memor
          " lost_blocks=" + std::to_string(samples.lost_blocks()) + "\n" + lines + copies + "MAPPED_LIBRARIES:\n" + memory.maps();
 }
 
+// glibc's dynamic linker: its file's name is ld-linux-x86-64.so.2, or ld-2.31.so. (musl's is its C library, too.)
+bool is_linker(const std::string& file) {
+  const std::string name = file.substr(file.rfind('/') + 1);
+  return name.starts_with("ld-linux") || (name.starts_with("ld-") && name[3] >= '0' && name[3] <= '9');
+}
+
+// What the dynamic linker has allocated for threads belongs to it, though they have ended and nothing but their old
+// stacks knows of it. So it is with LeakSanitizer.
+void reach_linker_s(Search& search, const Samples& samples, const Memory& memory) {
+  std::vector<uint64_t> blocks;
+  for (const SampledBlock& each : samples.blocks()) {
+    if (search.look(each.address) != Search::Found::kUnreached) continue;
+    const auto site = samples.site(each.site);
+    if (!site || site->frames.empty()) continue;
+    for (const Mapping& mapping : memory.mappings())
+      if (site->frames[0] - mapping.begin < mapping.end - mapping.begin && is_linker(mapping.file)) blocks.push_back(each.address);
+  }
+  search.reach_from(blocks);
+}
+
 void count(Leaks& leaks, const Heap& heap, const Samples& samples, const Search& search) {
   const uint64_t now = samples.now();
   double variance = 0;
@@ -193,6 +213,7 @@ Leaks find_leaks(const Memory& memory, const std::vector<Thread>& threads) {
   Search search(heap);
   for (const Thread& each : threads) search.reach_from(each.content);
   search.reach_from(roots_of(heap, samples, threads));
+  reach_linker_s(search, samples, memory);
   search.follow_unreached();
   count(leaks, heap, samples, search);
   return leaks;

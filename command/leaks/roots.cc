@@ -5,6 +5,7 @@
 
 #include "birth/births.h"
 #include "heap/registers.h"
+#include "os/window.h"
 #include "pages/page_map.h"
 
 namespace freeway_command {
@@ -66,10 +67,23 @@ uint64_t slab_bytes(const Heap& heap) {
   return freeway::align_up(bytes, heap.description().frame_bytes());
 }
 
+// The part of the address space that is Freeway's alone (os/window.h), and the word that says where it is: which is the
+// address of the first block, too.
+void add_window(const Heap& heap, Ranges& own) {
+  namespace window = freeway::window;
+  const auto at = reinterpret_cast<uint64_t>(heap.layout().window);
+  uint64_t word = 0;
+  read_or_throw(heap.memory(), at, &word, sizeof(word));
+  const auto bits = static_cast<unsigned>(word % window::kGranule);
+  own.add(at, sizeof(word));
+  if (bits >= window::kLeastBits && bits <= window::kMostBits) own.add(word - bits, window::bytes(bits));
+}
+
 // Blocks, and Freeway's tables: in many of these lie addresses of blocks that nobody else has.
 void add_own(const Heap& heap, const Samples& samples, Ranges& own) {
   const freeway_debug_t& d = heap.layout();
   const auto address_of = [](const void* object) { return reinterpret_cast<uint64_t>(object); };
+  add_window(heap, own);
   for (const ArenaView& each : heap.arenas()) own.add(each.base, each.bytes);
   for (const auto& [address, entry] : heap.outside())
     if (const FrameInfo info{entry}; info.kind() == FrameInfo::kLarge || info.kind() == FrameInfo::kHuge)

