@@ -20,7 +20,7 @@ namespace {
 
 constexpr const char* kUsage = "freeway leaks PID|CORE [-o FILE] [--status N]";
 // So that every block finds room: of a program with more live blocks, or more stacks, a part of them is not looked at.
-constexpr const char* kTables = ",blocks=4m,stacks=64k";
+constexpr const char* kTables = ",blocks=4m,stacks=1m";
 
 // What `run --leaks` has seen.
 struct Seen {

@@ -51,7 +51,13 @@ void Samples::read_blocks() {
   });
 }
 
-std::optional<Site> Samples::site(uint64_t number) const {
+const Site* Samples::site(uint64_t number) const {
+  const auto [place, is_new] = sites_.try_emplace(number);
+  if (is_new) place->second = read_site(number);
+  return place->second ? &*place->second : nullptr;
+}
+
+std::optional<Site> Samples::read_site(uint64_t number) const {
   const freeway_debug_t& d = heap_.layout();
   const uint64_t begin = word(d.profile_sites), count = word(d.profile_site_count);
   if (number >= count) return {};

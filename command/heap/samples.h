@@ -38,8 +38,8 @@ class Samples {
   std::uint64_t lost_blocks() const { return word(heap_.layout().profile_lost_blocks); }
   // Live blocks, also of earlier profiles with other intervals.
   const std::vector<SampledBlock>& blocks() const { return blocks_; }
-  // None where it is damaged.
-  std::optional<Site> site(std::uint64_t number) const;
+  // Null where it is damaged.
+  const Site* site(std::uint64_t number) const;
   std::optional<StackCopy> copy(std::uint64_t number) const;
   // ms since the profile was begun: now, or for a core file, when the last block was sampled.
   std::uint64_t now() const;
@@ -55,11 +55,13 @@ class Samples {
  private:
   std::uint64_t word(const freeway_debug_field_t& field) const { return profile_.word(field); }
   void read_blocks();
+  std::optional<Site> read_site(std::uint64_t number) const;
 
   const Heap& heap_;
   Object profile_;
   std::uint64_t interval_;
   std::vector<SampledBlock> blocks_;
+  mutable std::unordered_map<std::uint64_t, std::optional<Site>> sites_;  // those that were asked for
 };
 
 }  // namespace freeway_command

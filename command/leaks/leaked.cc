@@ -104,8 +104,8 @@ void reach_linker_s(Search& search, const Samples& samples, const Memory& memory
   std::vector<uint64_t> blocks;
   for (const SampledBlock& each : samples.blocks()) {
     if (search.look(each.address) != Search::Found::kUnreached) continue;
-    const auto site = samples.site(each.site);
-    if (!site || site->frames.empty()) continue;
+    const Site* const site = samples.site(each.site);
+    if (site == nullptr || site->frames.empty()) continue;
     for (const Mapping& mapping : memory.mappings())
       if (site->frames[0] - mapping.begin < mapping.end - mapping.begin && is_linker(mapping.file)) blocks.push_back(each.address);
   }
@@ -116,17 +116,16 @@ void count(Leaks& leaks, const Heap& heap, const Samples& samples, const Search&
   const uint64_t now = samples.now();
   double variance = 0;
   for (const SampledBlock& each : samples.blocks()) {
-    auto found = leaks.sites.find(each.site);
-    const auto site = found == leaks.sites.end() ? samples.site(each.site) : std::optional(found->second.site);
-    if (!site || site->interval != leaks.interval) continue;  // of an earlier profile
+    const Site* const site = samples.site(each.site);
+    if (site == nullptr || site->interval != leaks.interval) continue;  // of an earlier profile
     ++leaks.looked_at;
     const Search::Found what = search.look(each.address);
     if (what != Search::Found::kUnreached && what != Search::Found::kHeld) continue;
-    if (found == leaks.sites.end()) found = leaks.sites.emplace(each.site, LeakingSite{*site, {}, {}, 0}).first;
+    LeakingSite& leaking = leaks.sites.try_emplace(each.site, LeakingSite{*site, {}, {}, 0}).first->second;
     const bool is_direct = what == Search::Found::kUnreached;
     add(is_direct ? leaks.direct : leaks.indirect, each.bytes);
-    add(is_direct ? found->second.direct : found->second.indirect, each.bytes);
-    found->second.age += now > each.born ? now - each.born : 0;
+    add(is_direct ? leaking.direct : leaking.indirect, each.bytes);
+    leaking.age += now > each.born ? now - each.born : 0;
     const double share = freeway::profile::sampled_share(each.bytes, leaks.interval);
     if (share <= 0) continue;
     const auto bytes = static_cast<double>(each.bytes);

@@ -60,7 +60,7 @@ static APART struct node* make_list(int length) {
 static APART void in_global(void) { kept = take(100); }
 static APART void in_static(void) {
   static void* volatile place;
-  place = take(100);
+  if (place == NULL) place = take(100);
 }
 static APART void in_tls(void) { own = take(100); }
 static APART void lost(void) { lose(100); }
