@@ -346,6 +346,7 @@ static const struct {
 
 int main(int argc, char** argv) {
   const char* name = argc > 1 ? argv[1] : "";
+  free(take(1));  // of a program that carries the library in it, the first call begins the profile, and is not in it
   if (strcmp(name, "in_library") == 0 && argc > 2) {
     in_library(argv[2]);
     scrub();

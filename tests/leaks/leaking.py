@@ -58,6 +58,10 @@ def command(
     return done
 
 
+def preloaded(program: str) -> dict[str, str]:
+    return {} if program == STATIC else {"LD_PRELOAD": LIBRARY}
+
+
 class Leaking(unittest.TestCase):
     def setUp(self) -> None:
         folder = tempfile.TemporaryDirectory(prefix="freeway-leaks-")
@@ -67,7 +71,7 @@ class Leaking(unittest.TestCase):
     def start(self, *argv: str, **variables: str) -> subprocess.Popen[str]:
         """A process under Freeway that has said that it is ready."""
         process = subprocess.Popen(
-            argv, env=VARIABLES | {"LD_PRELOAD": LIBRARY} | variables, stdout=subprocess.PIPE, text=True
+            argv, env=VARIABLES | preloaded(argv[0]) | variables, stdout=subprocess.PIPE, text=True
         )
         self.addCleanup(process.communicate)
         self.addCleanup(process.kill)
