@@ -134,9 +134,9 @@ attack-costs: packages-build packages-test packages-peers | build ## measure onl
 	@$(PYTHON) -B tests/attacks/run.py costs --cost-repeat 15
 
 # What docs/profiles.md compares.
-profilers: packages-build packages-test packages-peers | build ## hangs and costs of heap profilers, half an hour; writes docs/profiles.json and the tables of docs/profiles.md
+profilers: packages-build packages-test packages-peers packages-run | build ## hangs and costs of heap profilers, half an hour; writes docs/profiles.json and the tables of docs/profiles.md
 	@$(PYTHON) bench/peers/install.py --jobs $(JOBS) glibc jemalloc-prof tcmalloc-2.10-prof
-	@$(call build,release,$(products) workload_storm workload_larson workload_server workload_kv_cache)
+	@$(call build,release,$(products) workload_storm workload_larson workload_server workload_kv_cache measured_run)
 	@$(PYTHON) -B bench/profilers/run.py hangs
 	@$(PYTHON) -B bench/profilers/run.py costs --repeat 15
 

@@ -4,7 +4,8 @@
 // An option is an environment variable of the library, which alone judges its value: a wrong one gets the library's own
 // complaint. Engine and --set are judged here. After exec nothing of this command is left; the program's exit status is its
 // own. Only with --stats this command stays, as the parent that shows the program's report when it has ended; with
-// --pressure, as the one that watches for pressure; and with --leaks, as the one that looks into processes that end.
+// --pressure, as the one that watches for pressure; with --require, for processes that run without the library; and with
+// --leaks, as the one that looks into processes that end.
 #include "run.h"
 
 #include <cstdio>
@@ -12,12 +13,17 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "attend.h"
+#include "binding.h"
+#include "elf_file.h"
 #include "engines.h"
+#include "escapes.h"
 #include "leaks.h"
 #include "library.h"
 #include "pressure.h"
@@ -102,17 +108,20 @@ int run_and_report(const Program& program, char** argv, const Meanwhile& meanwhi
   return become(program.path, argv);
 }
 
-// Runs the program while memory pressure is watched.
-int run_under_pressure(const Program& program, char** argv, bool report) {
-  const Pressure pressure;
-  if (!pressure.fault().empty()) {
-    std::fprintf(stderr, "freeway: memory pressure cannot be watched (%s); the background thread works all the same\n",
-                 pressure.fault().c_str());
-    return report ? run_and_report(program, argv, {}) : become(program.path, argv);
-  }
-  const Meanwhile relieve = [&pressure](pid_t child) { pressure.relieve_while(child); };
-  if (report) return run_and_report(program, argv, relieve);
-  const Ended ended = attend(program.path, argv, relieve);
+// Both at once.
+Meanwhile together(const Meanwhile& one, const Meanwhile& other) {
+  if (!one || !other) return one ? one : other;
+  return [one, other](pid_t child) {
+    std::thread beside(one, child);
+    other(child);
+    beside.join();
+  };
+}
+
+// Runs the program with company; without any, in this command's place.
+int run_beside(const Program& program, char** argv, bool report, const Meanwhile& meanwhile) {
+  if (report) return run_and_report(program, argv, meanwhile);
+  const Ended ended = meanwhile ? attend(program.path, argv, meanwhile) : Ended{};
   return ended.pid > 0 ? end_like(ended) : become(program.path, argv);
 }
 
@@ -121,8 +130,7 @@ bool take_leak_option(char**& argv, LeakOptions& leaks, std::string& fault) {
   const std::string_view argument = *argv;
   if (argument == "--leaks" || argument.starts_with("--leaks=")) {
     leaks.wanted = true;
-    if (argument.size() > 8) leaks.interval = argument.substr(8);
-    if (argument.ends_with('=')) leaks.interval.clear();
+    leaks.interval = argument == "--leaks" ? "1" : argument.substr(sizeof("--leaks=") - 1);
     return true;
   }
   if (const char* status = value_of("--leaks-status", argv)) {
@@ -138,17 +146,26 @@ bool take_leak_option(char**& argv, LeakOptions& leaks, std::string& fault) {
   return false;
 }
 
-// Why what was asked for about leaks cannot be had together with the rest.
-std::string fault_of(const LeakOptions& leaks, const std::string& engine, bool pressure) {
+// Why what was asked for about leaks cannot be had.
+std::string fault_of(const LeakOptions& leaks, const std::string& engine) {
   if (!leaks.wanted) return leaks.status != 0 || !leaks.dump.empty() ? "--leaks-status and --leaks-dump are of --leaks" : "";
-  if (engine != "freeway") return "--leaks: the engine " + engine + " has no heap profile";
-  return pressure ? "--leaks and --pressure do not go together: each watches the program by itself" : "";
+  return engine != "freeway" ? "--leaks: the engine " + engine + " has no heap profile" : "";
+}
+
+// What relieves memory pressure while the program runs; none where nothing says that there is any.
+Meanwhile relief() {
+  const auto pressure = std::make_shared<const Pressure>();
+  if (pressure->fault().empty()) return [pressure](pid_t child) { pressure->relieve_while(child); };
+  std::fprintf(stderr, "freeway: memory pressure cannot be watched (%s); the background thread works all the same\n",
+               pressure->fault().c_str());
+  return {};
 }
 
 }  // namespace
 
 void print_run_options() {
   for (const RunOption& option : kRunOptions) std::printf("  %-20s %s\n", option.shown, option.meaning);
+  std::printf("  %-20s %s\n", "--require", "do not run a program that would have another malloc all the same");
   std::printf("  %-20s %s\n", "--leaks[=BYTES]", "at exit, the stacks of blocks that no pointer reaches; or of one sample in BYTES");
   std::printf("  %-20s %s\n", "--leaks-status N", "exit status where something leaked and the program's is 0");
   std::printf("  %-20s %s\n", "--leaks-dump PREFIX", "what leaked as heap profiles, too: PREFIX.PID.heap");
@@ -159,7 +176,7 @@ void print_run_options() {
 int run(char** argv) {
   std::string engine = "freeway";
   std::vector<std::string> settings;
-  bool report = false, pressure = false;
+  bool report = false, pressure = false, require = false;
   LeakOptions leaks;
   for (; *argv != nullptr && **argv == '-'; ++argv) {
     if (std::strcmp(*argv, "--") == 0) {
@@ -174,6 +191,10 @@ int run(char** argv) {
       settings.push_back(setting);
       continue;
     }
+    if (std::strcmp(*argv, "--require") == 0) {
+      require = true;
+      continue;
+    }
     std::string fault;
     if (take_leak_option(argv, leaks, fault)) continue;
     if (!fault.empty()) return fail(kWrongValue, fault);
@@ -184,7 +205,7 @@ int run(char** argv) {
   if (const std::string why = fault_of_engine(engine); !why.empty()) return fail(kWrongValue, why);
   for (const std::string& setting : settings)
     if (const std::string why = set_engine_option(engine, setting); !why.empty()) return fail(kWrongValue, why);
-  if (const std::string why = fault_of(leaks, engine, pressure); !why.empty()) return fail(kOwnFailure, "run: " + why);
+  if (const std::string why = fault_of(leaks, engine); !why.empty()) return fail(kOwnFailure, "run: " + why);
   if (*argv == nullptr) return fail(kOwnFailure, "run: which program? (freeway run [options] -- program args...)");
 
   const Program program = find_program(*argv);
@@ -193,6 +214,12 @@ int run(char** argv) {
   const Library library = find_library(engine);
   if (library.path.empty()) return fail(kOwnFailure, library.fault);
   if (const std::string why = obstacle(program.path); !why.empty()) return fail(kOwnFailure, why);
+  const bool has_own = read_elf(executed_file(program.path)).exports_malloc;
+  if (require || has_own) {
+    const std::string why = why_not_taken(program.path, binding_of(program.path, library));
+    if (require && !why.empty()) return fail(kOwnFailure, why);
+    if (!why.empty()) std::fprintf(stderr, "freeway: it does not take: %s\n", why.c_str());
+  }
 
   if (const std::string sanitizer = sanitizer_of(program.path); !sanitizer.empty())
     std::fprintf(stderr,
@@ -200,14 +227,14 @@ int run(char** argv) {
                  "where there are none\n",
                  program.path.c_str(), sanitizer.c_str());
 
-  const char* previous = std::getenv("LD_PRELOAD");
-  setenv("LD_PRELOAD", preload_with(previous != nullptr ? previous : "", library).c_str(), 1);
-  if (leaks.wanted)
-    return run_for_leaks(leaks, [&](const Meanwhile& look) {
-      return report ? attend_and_report(program, argv, look) : attend(program.path, argv, look);
-    });
-  if (pressure) return run_under_pressure(program, argv, report);
-  return report ? run_and_report(program, argv, {}) : become(program.path, argv);
+  setenv("LD_PRELOAD", preload_with(library).c_str(), 1);
+  const Meanwhile escapes = [&library](pid_t child) { Escapes(library).watch_while(child); };
+  const Meanwhile company = together(require ? escapes : nullptr, pressure ? relief() : nullptr);
+  if (!leaks.wanted) return run_beside(program, argv, report, company);
+  return run_for_leaks(leaks, [&](const Meanwhile& look) {
+    const Meanwhile all = together(company, look);
+    return report ? attend_and_report(program, argv, all) : attend(program.path, argv, all);
+  });
 }
 
 }  // namespace freeway_command

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import statistics
@@ -17,6 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.allocators import Allocator
 from harness.machine import ForeignCpu
 from subjects import BUILD, ROOT, SAMPLED, WITH, Subject, known
 
@@ -26,22 +28,35 @@ WORKLOADS = BUILD / "bench/workloads"
 @dataclass(frozen=True)
 class Workload:
     """A command, in which SHRINK is what the work is divided by; `less`: for the profiler that records every allocation
-    (with the usual work seconds become minutes; None: it is left out)."""
+    (with the usual work seconds become minutes; None: it is left out). `is_driver`: one of bench/real."""
 
     command: list[str]
     usual: int
     less: int | None
+    is_driver: bool = False
 
-    def divided(self, by: int) -> list[str]:
-        """With so much less to do."""
-        return [word.replace("SHRINK", str(by)) for word in self.command]
+    def cpu_seconds(self, shrink: int, subject: Subject, allocators: dict[str, Allocator]) -> float:
+        """User and system time of the command and what it waited for; of what a driver starts, with that alone under
+        the allocator."""
+        command = [word.replace("SHRINK", str(shrink)) for word in self.command]
+        if not self.is_driver:
+            return cpu_seconds(command, subject.environment(allocators))
+        told = subprocess.run(
+            command, env=subject.driver_environment(allocators), capture_output=True, text=True, check=False
+        )
+        if told.returncode != 0:
+            sys.exit(f"{Path(command[1]).name} ended with {told.returncode}: {told.stderr}")
+        return float(json.loads(told.stdout)["cpu_seconds"])
 
 
 SOURCE = ROOT / "bench/real/inputs/templates.cc"
 THE_LOT = {
-    "larson, 2 threads": Workload([str(WORKLOADS / "larson"), "--threads", "2", "--shrink", "SHRINK"], 2, 160),
+    "larson, 2 threads": Workload([str(WORKLOADS / "larson"), "--threads", "2", "--shrink", "SHRINK"], 1, 160),
     "server": Workload([str(WORKLOADS / "server"), "--threads", "1", "--shrink", "SHRINK"], 2, 80),
     "kv_cache": Workload([str(WORKLOADS / "kv_cache"), "--shrink", "SHRINK"], 8, 40),
+    "redis-server": Workload(
+        [sys.executable, "-B", str(ROOT / "bench/real/redis.py"), "--shrink", "SHRINK"], 2, 80, is_driver=True
+    ),
     "g++ -fsyntax-only": Workload(["g++", "-std=c++20", "-fsyntax-only", str(SOURCE)], 1, None),
 }
 PROFILED: tuple[Subject, ...] = (*WITH, SAMPLED)
@@ -60,10 +75,13 @@ def cpu_seconds(command: list[str], environment: dict[str, str]) -> float:
     return used.ru_utime + used.ru_stime
 
 
-def measure(repeats: int, seed: int) -> Iterator[tuple[dict[str, dict[str, list[float]]], float]]:
-    """After each repeat: ratios by workload and subject, and the share of the machine that others used meanwhile."""
+Seconds = list[list[float]]  # CPU time with a profile and without, of each repeat
+
+
+def measure(repeats: int, seed: int) -> Iterator[tuple[dict[str, dict[str, Seconds]], float]]:
+    """After each repeat: by workload and subject, and the share of the machine that others used meanwhile."""
     allocators, order = known(), random.Random(seed)
-    ratios: dict[str, dict[str, list[float]]] = {name: {} for name in THE_LOT}
+    found: dict[str, dict[str, Seconds]] = {name: {} for name in THE_LOT}
     foreign = ForeignCpu()
     for repeat in range(repeats):
         for name, workload in THE_LOT.items():
@@ -71,18 +89,22 @@ def measure(repeats: int, seed: int) -> Iterator[tuple[dict[str, dict[str, list[
             pairs = [(s, shrink) for s in PROFILED if (shrink := by[s.name]) is not None]
             runs = list({(one.name, shrink): (one, shrink) for s, shrink in pairs for one in (s, s.off())}.values())
             order.shuffle(runs)
-            seconds = {
-                (s.name, shrink): cpu_seconds(workload.divided(shrink), s.environment(allocators)) for s, shrink in runs
-            }
+            seconds = {(s.name, shrink): workload.cpu_seconds(shrink, s, allocators) for s, shrink in runs}
             for s, shrink in pairs:
-                ratio = seconds[s.name, shrink] / seconds[s.off().name, shrink]
-                ratios[name].setdefault(s.name, []).append(ratio)
+                found[name].setdefault(s.name, []).append([seconds[s.name, shrink], seconds[s.off().name, shrink]])
         print(f"\r{repeat + 1} of {repeats}", end="" if repeat + 1 < repeats else "\n", flush=True)
-        yield ratios, foreign.share()
+        yield found, foreign.share()
 
 
-def summary(values: list[float]) -> str:
-    """The median, and what it lies between."""
-    if not values:
+def summary(seconds: Seconds) -> str:
+    """The median ratio, and what it lies between."""
+    if not seconds:
         return "–"
-    return f"{statistics.median(values):.2f} ({min(values):.2f}–{max(values):.2f})"
+    ratios = [with_profile / without for with_profile, without in seconds]
+    return f"{statistics.median(ratios):.2f} ({min(ratios):.2f}–{max(ratios):.2f})"
+
+
+def in_seconds(seconds: Seconds) -> str:
+    """Medians: without a profile, and with one."""
+    without, with_profile = (statistics.median(pair[i] for pair in seconds) for i in (1, 0))
+    return f"{without:.2f} → {with_profile:.2f}"

@@ -5,8 +5,8 @@
 hangs   counts how runs of a storm end under each allocator
 costs   CPU time with a profile over that without: for a quiet machine
 page    only writes docs/profiles.md's tables once more, from docs/profiles.json
-Both write docs/profiles.json and the tables. They need `make peers` and the targets workload_storm, workload_larson,
-workload_server and workload_kv_cache.
+Both write docs/profiles.json and the tables. They need `make peers`, redis-server, and the targets workload_storm,
+workload_larson, workload_server, workload_kv_cache and measured_run.
 """
 
 from __future__ import annotations
@@ -64,9 +64,11 @@ def costs_table(kept: dict[str, Any]) -> str:
     """Workloads by subjects."""
     names = [s.name for s in costs.PROFILED]
     rows = [[name, *(costs.summary(by.get(subject, [])) for subject in names)] for name, by in kept["costs"].items()]
+    same_work = [s.name for s in costs.PROFILED if "HEAPPROFILE" not in s.variables]  # that one has less to do
+    times = [[name, *(costs.in_seconds(by[subject]) for subject in same_work)] for name, by in kept["costs"].items()]
     quiet = kept["foreign"] < costs.BUSY
     share = f"Others used {kept['foreign']:.0%} of the machine meanwhile{'' if quiet else ': it was not quiet'}.\n"
-    return table(["", *names], rows) + "\n" + share
+    return table(["", *names], rows) + "\nIn seconds:\n\n" + table(["", *same_work], times) + "\n" + share
 
 
 def write_page(kept: dict[str, Any]) -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from dataclasses import dataclass
@@ -31,13 +32,31 @@ class Subject:
         return next(s for s in WITHOUT if s.allocator == self.allocator)
 
     def environment(self, known: dict[str, Allocator]) -> dict[str, str]:
-        """For a program that runs under it. What is not there ends the run, with what to do."""
+        """For a program that runs under it."""
+        library, variables = self._needs(known)
+        return {**wanted_environment(), **({"LD_PRELOAD": library} if library else {}), **variables}
+
+    def driver_environment(self, known: dict[str, Allocator]) -> dict[str, str]:
+        """For a driver of bench/real, which runs without the allocator (harness/real_program.py)."""
+        library, variables = self._needs(known)
+        return {
+            **wanted_environment(),
+            "LAB_PRELOAD": library or "libc.so.6",
+            "LAB_VARIABLES": json.dumps(variables),
+            "LAB_MEASURED_RUN": str(BUILD / "bench/measured_run"),
+        }
+
+    def _needs(self, known: dict[str, Allocator]) -> tuple[str, dict[str, str]]:
+        """Library (none: "") and variables. What is not there ends the run, with what to do."""
         allocator = known.get(self.allocator)
         if allocator is None or allocator.failed:
             sys.exit(f"{self.allocator} is not there: {allocator.failed if allocator else 'make peers'}")
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(UNWANTED)}
-        preload = {"LD_PRELOAD": str(allocator.library)} if allocator.library else {}
-        return {**kept, **preload, **allocator.variables, **self.variables}
+        return str(allocator.library or ""), {**allocator.variables, **self.variables}
+
+
+def wanted_environment() -> dict[str, str]:
+    """This one, without what is for allocators."""
+    return {k: v for k, v in os.environ.items() if not k.startswith(UNWANTED)}
 
 
 JEMALLOC, TCMALLOC = "jemalloc-prof", "tcmalloc-2.10-prof"

@@ -21,8 +21,8 @@
 #define HOT_CHECKED 152     // frames of the primary arena where free's checked path is used, else 0
 #define HOT_MALLOC_FORM 160  // where malloc goes while its limits are 0:
 #define MALLOC_SLOW 0
-#define MALLOC_CHECKED 1
-#define MALLOC_COUNTED 2    // a profile is made, and bytes are counted
+#define MALLOC_COUNTED 1    // a profile is made, and bytes are counted
+#define MALLOC_CHECKED 2
 #define MALLOC_DRAWN 3      // a profile is made, and all is left to freeway_malloc_drawn
 #define HOT_BIRTH_SCALE 192 // 2^(8 - shift) for each class
 #define HOT_BIRTH_BASE 704  // what to add to (address >> shift), for each class

@@ -108,16 +108,27 @@ struct Taken {
 
 constexpr unsigned kToldByFrames = 3;  // frames of ours not counted: malloc's caller is known also without frame pointers
 
+// Up to where the stack at `begin` may be worth a look, readable or not: a thread's lies below its own record, in the same mapping;
+// the first one's below what the kernel left there for the program.
+uptr farthest(uptr begin) {
+  const uptr left_by_kernel = getauxval(AT_RANDOM), thread = reinterpret_cast<uptr>(__builtin_thread_pointer());
+  uptr end = begin + process_profile.copies.piece();
+  if (thread > begin && thread < end) end = thread;
+  if (left_by_kernel > begin && left_by_kernel < end) end = left_by_kernel;
+  return align_down(end, sizeof(u64));
+}
+
 void take_shape(Taken& taken) {
   const std::size_t page = vm::page_size();
   taken.begin = taken.registers.values[1];
+  const uptr farthest_end = farthest(taken.begin);
   taken.end = align_down(taken.begin, page) + page;
-  while (taken.end - taken.begin < process_profile.copies.piece() && can_read(taken.end)) taken.end += page;
+  while (taken.end < farthest_end && can_read(taken.end)) taken.end += page;
+  if (taken.end > farthest_end) taken.end = farthest_end;
   if (taken.stack.depth > 0 && !the_code.contains(taken.stack.frames[0])) read_code();
-  const std::size_t bytes = clamp(taken.end - taken.begin, 0, process_profile.copies.piece());
   u64 shape = 1;
-  for (std::size_t at = 0; at < bytes; at += 8) {
-    const u64 word = *reinterpret_cast<const volatile u64*>(taken.begin + at);
+  for (uptr at = taken.begin; at < taken.end; at += 8) {
+    const u64 word = *reinterpret_cast<const volatile u64*>(at);
     if (the_code.contains(word) && !is_own_code(word)) shape = window::mixed(shape ^ word);
   }
   taken.stack.shape = shape;

@@ -114,9 +114,12 @@ class Run(Leaking):
         self.assertEqual([(v.direct, v.indirect) for v in verdicts(done.stderr)], [(1, 9)])
         self.assertRegex(done.stderr, r"\n  live .* in \d+ blocks")
 
+    def test_with_others_that_stay_beside_the_program(self) -> None:
+        done = command("run", "--leaks", "--pressure", "--require", "--leaks-status=7", CASES, "child", status=7)
+        self.assertEqual([v.direct for v in verdicts(done.stderr) if v.blocks], [1])
+
     def test_what_it_does_not_go_together_with(self) -> None:
         for options, words, status in (
-            (("--leaks", "--pressure"), "--leaks and --pressure do not go together", OWN_FAILURE),
             (("--leaks", "--engine", "michael"), "the engine michael has no heap profile", OWN_FAILURE),
             (("--leaks-status=3",), "are of --leaks", OWN_FAILURE),
             (("--leaks-dump=x",), "are of --leaks", OWN_FAILURE),

@@ -168,18 +168,18 @@ freeway_malloc:
 .Lleave_malloc:
     ldr     x10, [x9, #HOT_MALLOC_FORM]
     cbz     x10, .Lmalloc_slow
-    cmp     x10, #MALLOC_CHECKED
-    b.ne    .Lunchecked_malloc
-
-    // Checked.
-    MALLOC  checked, CHECKED, .Lmalloc_slow
-
-.Lunchecked_malloc:
     cmp     x10, #MALLOC_COUNTED
-    b.ne    .Lmalloc_drawn
+    b.ne    .Luncounted_malloc
 
     // Counted.
     MALLOC  counted, COUNTED, .Lmalloc_drawn
+
+.Luncounted_malloc:
+    cmp     x10, #MALLOC_CHECKED
+    b.ne    .Lmalloc_drawn
+
+    // Checked.
+    MALLOC  checked, CHECKED, .Lmalloc_slow
 .Lmalloc_slow:
     b       freeway_malloc_slow
 .Lmalloc_drawn:

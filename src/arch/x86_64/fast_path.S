@@ -171,20 +171,19 @@ freeway_malloc:
     jmp     .Lmalloc_class
     SECTION_BY_CPU POP, malloc_by_cpu, PLAIN, freeway_malloc_slow
 .Lleave_malloc:
-    cmp     qword ptr [r8 + HOT_MALLOC_FORM], MALLOC_SLOW
-    je      freeway_malloc_slow
-    cmp     qword ptr [r8 + HOT_MALLOC_FORM], MALLOC_CHECKED
-    jne     .Lunchecked_malloc
-
-    // Checked.
-    MALLOC  checked, CHECKED, freeway_malloc_slow
-
-.Lunchecked_malloc:
     cmp     qword ptr [r8 + HOT_MALLOC_FORM], MALLOC_COUNTED
-    jne     freeway_malloc_drawn
+    jb      freeway_malloc_slow
+    jne     .Luncounted_malloc
 
     // Counted.
     MALLOC  counted, COUNTED, freeway_malloc_drawn
+
+.Luncounted_malloc:
+    cmp     qword ptr [r8 + HOT_MALLOC_FORM], MALLOC_CHECKED
+    jne     freeway_malloc_drawn
+
+    // Checked.
+    MALLOC  checked, CHECKED, freeway_malloc_slow
     SECTION_ABORT malloc, .Lmalloc_class
     SECTION_ABORT malloc_by_cpu, .Lmalloc_by_cpu
     SECTION_ABORT checked_malloc, .Lchecked_malloc_class
