@@ -13,9 +13,8 @@ std::vector<std::string> read_arguments(char** argv, const std::vector<LookOptio
   std::vector<std::string> others;
   for (; *argv != nullptr; ++argv) {
     const std::string argument = *argv;
-    const bool is_option = argument.starts_with("--") || std::any_of(options.begin(), options.end(),
-                                                                     [&](const LookOption& each) { return argument == each.name; });
-    if (!is_option) {
+    const auto is_it = [&](const LookOption& each) { return argument == each.name; };
+    if (!argument.starts_with("--") && std::none_of(options.begin(), options.end(), is_it)) {
       others.push_back(argument);
       continue;
     }

@@ -61,7 +61,7 @@ constexpr Subcommand kSubcommands[] = {
     {"stat", "stat PID|CORE [--json|--prometheus]", "what a process's heap holds, from outside", stat},
     {"classes", "classes PID|CORE [--json]", "the same by size class, and how full superblocks are", classes},
     {"blocks", "blocks PID|CORE ADDRESS...", "what lies at an address: live, cached, free; and beside it", blocks},
-    {"leaks", "leaks PID|CORE [-o FILE] [--status N]", "sampled blocks that no pointer reaches, and who allocated them", leaks},
+    {"leaks", "leaks PID|CORE [-o FILE] [--status N]", "blocks that no pointer reaches, by stack", leaks},
     {"top", "top PID [--interval S] [--once]", "what it holds, again and again, and its largest classes", top},
     {"map", "map PID|CORE --html FILE", "the same as a picture: frames, superblocks, fragmentation", map},
     {"profile", "profile top|diff|convert DUMP...", "heap profiles as tables, flame graphs, or for pprof", profile},

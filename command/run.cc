@@ -166,7 +166,7 @@ Meanwhile relief() {
 void print_run_options() {
   for (const RunOption& option : kRunOptions) std::printf("  %-20s %s\n", option.shown, option.meaning);
   std::printf("  %-20s %s\n", "--require", "do not run a program that would have another malloc all the same");
-  std::printf("  %-20s %s\n", "--leaks[=BYTES]", "at exit, the stacks of blocks that no pointer reaches; or of one sample in BYTES");
+  std::printf("  %-20s %s\n", "--leaks[=BYTES]", "at exit, who allocated blocks that no pointer reaches; one sample in BYTES");
   std::printf("  %-20s %s\n", "--leaks-status N", "exit status where something leaked and the program's is 0");
   std::printf("  %-20s %s\n", "--leaks-dump PREFIX", "what leaked as heap profiles, too: PREFIX.PID.heap");
   std::printf("  %-20s %s\n", "--engine NAME", "a paper's allocator instead of Freeway's own: see `freeway engines`");

@@ -107,7 +107,8 @@ void reach_linker_s(Search& search, const Samples& samples, const Memory& memory
     const Site* const site = samples.site(each.site);
     if (site == nullptr || site->frames.empty()) continue;
     for (const Mapping& mapping : memory.mappings())
-      if (site->frames[0] - mapping.begin < mapping.end - mapping.begin && is_linker(mapping.file)) blocks.push_back(each.address);
+      if (site->frames[0] - mapping.begin < mapping.end - mapping.begin && is_linker(mapping.file))
+        blocks.push_back(each.address);
   }
   search.reach_from(blocks);
 }

@@ -31,9 +31,11 @@ Search::Search(const Heap& heap) : memory_(heap.memory()), frame_shift_(heap.lay
     }
   sort_areas();
   // Cached blocks are live to their superblock.
-  for (const CachedBlock& each : heap.cached())
-    if (const Block block = block_at(each.address); block.area != kNone && areas_[block.area].block_bytes == heap.description().size_class(each.size_class).size)
-      live_[areas_[block.area].bits + block.index / 64] &= ~(uint64_t{1} << (block.index % 64));
+  for (const CachedBlock& each : heap.cached()) {
+    const Block block = block_at(each.address);
+    if (block.area == kNone || areas_[block.area].block_bytes != heap.description().size_class(each.size_class).size) continue;
+    live_[areas_[block.area].bits + block.index / 64] &= ~(uint64_t{1} << (block.index % 64));
+  }
   reached_.resize(live_.size());
   waiting_.resize(live_.size());
   held_.resize(live_.size());
@@ -83,8 +85,8 @@ Search::Block Search::block_at(uint64_t address) const {
     if (by_frame_[frame] == 0) return {};
     found = by_frame_[frame] - 1;
   } else {
-    const auto behind =
-        std::upper_bound(areas_.begin(), areas_.end(), address, [](uint64_t wanted, const Area& area) { return wanted < area.begin; });
+    const auto behind = std::upper_bound(areas_.begin(), areas_.end(), address,
+                                         [](uint64_t wanted, const Area& area) { return wanted < area.begin; });
     if (behind == areas_.begin()) return {};
     found = static_cast<uint32_t>(behind - areas_.begin() - 1);
   }
@@ -160,8 +162,9 @@ void Search::follow() {
     Area area = areas_[number];
     const std::size_t rows = (area.blocks + 63) / 64;
     // What is reached while they are read waits for the next turn.
-    chosen.assign(waiting_.begin() + static_cast<std::ptrdiff_t>(area.bits), waiting_.begin() + static_cast<std::ptrdiff_t>(area.bits + rows));
-    std::fill_n(waiting_.begin() + static_cast<std::ptrdiff_t>(area.bits), rows, 0);
+    const auto first = waiting_.begin() + static_cast<std::ptrdiff_t>(area.bits);
+    chosen.assign(first, first + static_cast<std::ptrdiff_t>(rows));
+    std::fill_n(first, rows, 0);
     area.bits = 0;
     each_block_words(area, chosen, [this](uint32_t, uint64_t word) { reach(word); });
   }

@@ -117,7 +117,12 @@ class Cases(Leaking):
         for case, expected in EXPECTED.items():
             with self.subTest(case=case):
                 done = subprocess.run(
-                    [program, *arguments_of(case)], env=VARIABLES, capture_output=True, text=True, timeout=60, check=False
+                    [program, *arguments_of(case)],
+                    env=VARIABLES,
+                    capture_output=True,
+                    text=True,
+                    timeout=60,
+                    check=False,
                 )
                 if "LeakSanitizer has encountered a fatal error" in done.stderr:
                     self.skipTest("LeakSanitizer may trace nobody here")

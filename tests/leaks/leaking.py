@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the tests of leaks share: the programs ($CASES and the like), the command ($FREEWAY_COMMAND), and its verdicts."""
+"""What the tests of leaks share: programs ($CASES and the like), the command ($FREEWAY_COMMAND), and its verdicts."""
 
 from __future__ import annotations
 

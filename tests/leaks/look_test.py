@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Tests of `freeway leaks PID|CORE`: what it finds in a process that goes on as it was, or has left a core file; and what cannot
-be looked at."""
+"""Tests of `freeway leaks PID|CORE`: what it finds in a process that goes on as it was, or has left a core file; and
+what cannot be looked at."""
 
 from __future__ import annotations
 
@@ -215,8 +215,8 @@ class Refused(Leaking):
         shutil.copy(COMMAND, copy)
         copy.chmod(0o755)
         done = subprocess.run(
-            [copy, "leaks", str(process.pid)], env=VARIABLES, user=65534, group=65534, extra_groups=[], capture_output=True,
-            text=True, check=False, cwd="/",
+            [copy, "leaks", str(process.pid)], env=VARIABLES, user=65534, group=65534, extra_groups=[],
+            capture_output=True, text=True, check=False, cwd="/",
         )  # fmt: skip
         self.assertEqual(done.returncode, OWN_FAILURE)
         self.assertIn("may not be looked at: try it as root (sudo)", done.stderr)
@@ -228,7 +228,9 @@ class Refused(Leaking):
         print(f"SEED={seed}")
         chance = random.Random(seed)
         process = self.start(CASES, "wait_with_list", FREEWAY_PROFILE="1")
-        subprocess.run(["gcore", "-o", f"{self.folder}/core", str(process.pid)], capture_output=True, timeout=60, check=True)
+        subprocess.run(
+            ["gcore", "-o", f"{self.folder}/core", str(process.pid)], capture_output=True, timeout=60, check=True
+        )
         path = self.folder / f"core.{process.pid}"
         content = path.read_bytes()
         description = content.index(MAGIC)
@@ -237,13 +239,17 @@ class Refused(Leaking):
             for turn in range(60):
                 changes = []
                 for _ in range(chance.choice((1, 3, 30))):
-                    at = chance.choice((description + chance.randrange(4100), chance.randrange(0x1000), self.busy(content, chance)))
+                    at = chance.choice(
+                        (description + chance.randrange(4100), chance.randrange(0x1000), self.busy(content, chance))
+                    )
                     garbage = chance.choice((b"\xff" * 8, b"\0" * 8, chance.randbytes(8), chance.randbytes(1)))
                     changes.append((at, content[at : at + len(garbage)]))
                     file.seek(at)
                     file.write(garbage)
                 file.flush()
-                done = subprocess.run([COMMAND, "leaks", path], env=VARIABLES, capture_output=True, timeout=60, check=False)
+                done = subprocess.run(
+                    [COMMAND, "leaks", path], env=VARIABLES, capture_output=True, timeout=60, check=False
+                )
                 self.assertIn(done.returncode, (0, REFUSED, OWN_FAILURE), (turn, done.stderr))
                 statuses.add(done.returncode)
                 for at, before in reversed(changes):

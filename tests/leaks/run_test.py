@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Tests of `freeway run --leaks`: exit statuses, profiles, samples, children, and what it does not go together with; and of
-FREEWAY_PROFILE=...,dump=hold, which it is made of."""
+"""Tests of `freeway run --leaks`: exit statuses, profiles, samples, children, and what it does not go together with;
+and of FREEWAY_PROFILE=...,dump=hold, which it is made of."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ import time
 import unittest
 from pathlib import Path
 
-from leaking import CASES, COMMAND, FRAMELESS, LIBRARY, OWN_FAILURE, VARIABLES, WRONG_VALUE
-from leaking import Leaking, command, verdicts
+from leaking import CASES, COMMAND, FRAMELESS, LIBRARY, OWN_FAILURE, VARIABLES, WRONG_VALUE, Leaking, command, verdicts
 
 PROFILER = Path(COMMAND).parent / "freeway-profile"
 
@@ -55,7 +54,12 @@ class Run(Leaking):
     def test_stacks_are_told_by_file_and_offset_where_nobody_names_them(self) -> None:
         alone = shutil.copy(COMMAND, self.folder / "freeway")
         done = subprocess.run(
-            [alone, "run", "--leaks", CASES, "lost"], env=VARIABLES, capture_output=True, text=True, timeout=60, check=True
+            [alone, "run", "--leaks", CASES, "lost"],
+            env=VARIABLES,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
         )
         if "leaks of leaks_cases" in done.stderr:
             self.skipTest("`freeway profile` is installed")
@@ -67,7 +71,9 @@ class Run(Leaking):
         self.assertRegex(path.name, r"^leaks\.\d+\.heap$")
         self.assertEqual(path.stat().st_mode & 0o777, 0o600)
         text = path.read_text()
-        self.assertRegex(text, r"^heap profile: 6: 96 \[10: 160\] @ heap_v2/1\n# freeway-profile 1\n# pid=\d+ .* leaks=1 ")
+        self.assertRegex(
+            text, r"^heap profile: 6: 96 \[10: 160\] @ heap_v2/1\n# freeway-profile 1\n# pid=\d+ .* leaks=1 "
+        )
         self.assertEqual(len(re.findall(r"^6: 96 \[10: 160\] @ 0x", text, re.MULTILINE)), 1)
         self.assertRegex(text, r"\n#@ age_ms=\d+ direct=1 indirect=5\n")
         self.assertIn("\nMAPPED_LIBRARIES:\n", text)
@@ -85,9 +91,11 @@ class Run(Leaking):
         command("run", "--leaks", "--leaks-dump", self.folder / "no/leaks", "--leaks-status=9", CASES, "lost", status=9)
 
     def test_of_samples_it_is_an_estimate(self) -> None:
-        code = "import ctypes; c = ctypes.CDLL(None); c.malloc.restype = ctypes.c_void_p\nfor _ in range(50000): c.malloc(1000)"
+        code = "import ctypes; c = ctypes.CDLL(None)\nfor _ in range(50000): c.malloc(1000)"
         done = command("run", "--leaks=16k", "--", sys.executable, "-S", "-c", code, env={"PYTHONMALLOC": "malloc"})
-        found = re.search(r"leaked: ([\d.]+) MiB ± ([\d.]+) (K|M)iB in (\d+) blocks, estimated from (\d+) samples", done.stderr)
+        found = re.search(
+            r"leaked: ([\d.]+) MiB ± ([\d.]+) (K|M)iB in (\d+) blocks, estimated from (\d+) samples", done.stderr
+        )
         assert found is not None, done.stderr
         deviation = float(found[2]) / (1024 if found[3] == "K" else 1)
         # 47.7 MiB in 50,000 blocks, of which one in 16.9 is sampled: 3000 ± 53 samples.
@@ -96,7 +104,15 @@ class Run(Leaking):
         self.assertTrue(0.5 < deviation < 1.5, deviation)
 
     def test_children_are_looked_at_each_for_itself(self) -> None:
-        done = command("run", "--leaks", "--", "/bin/sh", "-c", f"{CASES} lost; {CASES} in_global; {CASES} list_lost; exit 5", status=5)
+        done = command(
+            "run",
+            "--leaks",
+            "--",
+            "/bin/sh",
+            "-c",
+            f"{CASES} lost; {CASES} in_global; {CASES} list_lost; exit 5",
+            status=5,
+        )
         leaking = [(v.direct, v.indirect) for v in verdicts(done.stderr) if v.blocks]
         self.assertEqual(leaking, [(1, 0), (1, 9)])
         self.assertRegex(done.stderr, r"freeway: no leaks in [12] other process(es)?\n")

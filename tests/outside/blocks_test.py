@@ -50,7 +50,9 @@ class Blocks(Looking):
     def test_who_allocated_what_was_sampled(self) -> None:
         pid, said = self.known(FREEWAY_PROFILE="1")
         text = look("blocks", pid, f"{said['addresses'][0]:#x}").stdout
-        self.assertRegex(text, r"\n  sampled: \d+ bytes, \d+\.\d s old, allocated at\n    known_heap_shared\+0x[0-9a-f]+\n")
+        self.assertRegex(
+            text, r"\n  sampled: \d+ bytes, \d+\.\d s old, allocated at\n    known_heap_shared\+0x[0-9a-f]+\n"
+        )
         pid, said = self.known()
         self.assertNotIn("sampled", look("blocks", pid, f"{said['addresses'][0]:#x}").stdout)
 
