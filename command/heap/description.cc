@@ -145,8 +145,8 @@ void Description::check(const Memory& memory) {
   bool good = d.class_count >= 2 && d.class_count <= FREEWAY_DEBUG_CLASSES && d.frame_shift == freeway::kFrameShift &&
               d.chunk_frames == 64 && d.unit_bytes >= 16 && d.unit_bytes <= 4096 && d.segment_shift >= 10 &&
               d.segment_shift <= 24 && d.leaf_shift >= 10 && d.leaf_shift <= 20 && d.slab_bytes <= (16 << 20) &&
-              d.beds <= 4096 && d.guard_slot_count <= 65536 && d.descriptor_bytes <= 4096 && good_profile(d) && d.chunk_bytes >= 16 &&
-              d.chunk_bytes <= 4096;
+              d.beds <= 4096 && d.guard_slot_count <= 65536 && d.descriptor_bytes <= 4096 && d.chunk_bytes >= 16 &&
+              d.chunk_bytes <= 4096 && good_profile(d);
   good = good && d.engine[sizeof(d.engine) - 1] == 0 && d.library[sizeof(d.library) - 1] == 0;
   for (unsigned c = 1; good && c < d.class_count; ++c) {
     const freeway_debug_class_t& k = d.classes[c];

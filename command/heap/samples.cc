@@ -35,7 +35,8 @@ Samples::Samples(const Heap& heap)
 // An entry lies in one page: entries' length is a power of two.
 void Samples::read_blocks() {
   const freeway_debug_t& d = heap_.layout();
-  const uint64_t begin = word(d.profile_live), count = std::min<uint64_t>(word(d.profile_live_count), freeway::profile::kMostEntries);
+  const uint64_t begin = word(d.profile_live);
+  const uint64_t count = std::min<uint64_t>(word(d.profile_live_count), freeway::profile::kMostEntries);
   heap_.memory().each_filled(begin, begin + count * d.live_bytes, [&](uint64_t from, uint64_t to) {
     const Object piece(heap_.memory(), from, to - from);
     for (uint64_t at = 0; at + d.live_bytes <= to - from; at += d.live_bytes) {

@@ -44,7 +44,9 @@ class Search {
   bool is_set(const Bits& row, const Block& block) const {
     return (row[areas_[block.area].bits + block.index / 64] >> (block.index % 64) & 1) != 0;
   }
-  void set(Bits& row, const Block& block) { row[areas_[block.area].bits + block.index / 64] |= std::uint64_t{1} << (block.index % 64); }
+  void set(Bits& row, const Block& block) {
+    row[areas_[block.area].bits + block.index / 64] |= std::uint64_t{1} << (block.index % 64);
+  }
   void reach(std::uint64_t word);
   void follow();
   template <class F>

@@ -113,15 +113,13 @@ bool Stopped::stop(int thread) {
   return true;
 }
 
-// Waits until the thread has stopped; false: it has ended.
+// Waits until the thread has stopped; false: it has ended. Its end is its parent's to hear of, which may be this command.
 bool Stopped::wait_for(int thread, int& signal) const {
   for (int ms = 0; ms < kPatienceMs; ++ms) {
-    int status = 0;
-    const pid_t got = waitpid(thread, &status, __WALL | WNOHANG);
-    if (got < 0 && errno != EINTR) return false;
-    if (got == thread) {
-      if (!WIFSTOPPED(status)) return false;
-      signal = status >> 16 == PTRACE_EVENT_STOP ? 0 : WSTOPSIG(status);
+    siginfo_t info = {};
+    if (waitid(P_PID, static_cast<id_t>(thread), &info, WSTOPPED | WNOHANG | __WALL) != 0 && errno != EINTR) return false;
+    if (info.si_pid == thread) {
+      signal = info.si_status >> 8 == PTRACE_EVENT_STOP ? 0 : info.si_status & 0x7f;
       return true;
     }
     if (has_ended(pid_, thread)) return false;  // the first thread, whose status is the process's, stays for the others

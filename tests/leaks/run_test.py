@@ -4,7 +4,9 @@ and of FREEWAY_PROFILE=...,dump=hold, which it is made of."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
 import re
 import select
 import shutil
@@ -220,6 +222,25 @@ class Hold(Leaking):
         self.assertEqual(select.select([connection], [], [], 0.1)[0], [])
         connection.close()
         self.assertEqual(process.wait(60), 4)
+
+    def test_when_the_program_is_killed_meanwhile_its_parent_hears_of_it(self) -> None:
+        chance = random.Random(1)
+        listing = self.folder / "pid"
+        script = f"{CASES} long_list & echo $! > {listing}; wait $!; exit $?"
+        statuses = set()
+        for _ in range(20):
+            listing.unlink(missing_ok=True)
+            process = subprocess.Popen(
+                [COMMAND, "run", "--leaks", "/bin/sh", "-c", script], env=VARIABLES, stderr=subprocess.DEVNULL
+            )
+            while not listing.exists() or not listing.read_text():
+                time.sleep(0.001)
+            time.sleep(chance.random() * 0.4)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(listing.read_text()), signal.SIGKILL)
+            statuses.add(process.wait(60))
+        self.assertLessEqual(statuses, {0, 128 + signal.SIGKILL})
+        self.assertIn(128 + signal.SIGKILL, statuses)
 
     def test_when_the_command_is_killed_the_program_goes_on(self) -> None:
         script = f"echo $$ > {self.folder}/pid; {CASES} in_global; echo done > {self.folder}/done"
