@@ -86,15 +86,17 @@ std::string header(const Profile& profile, const Stacks& stacks, Measure measure
     const auto found = dump.about.find(key);
     return found == dump.about.end() ? "" : before + harmless(found->second);
   };
-  std::string text = "heap profile" + about("program", " of ") + about("pid", ", process ");
+  const bool is_of_leaks = dump.number("leaks") != 0;
+  std::string text = (is_of_leaks ? "leaks" : "heap profile") + about("program", " of ") + about("pid", ", process ");
   if (const std::uint64_t time = dump.number("time_ns"); time != 0) text += ", " + date_in_words(time);
   text += "\n";
   const auto sum = [&](const Estimate& estimate, Measure bytes, Measure blocks) {
     return bytes_in_words(estimate.value[bytes]) + " ± " + bytes_in_words(estimate.deviation(bytes)) + " in " +
            count_in_words(estimate.value[blocks]) + " blocks";
   };
-  text += "live: " + sum(stacks.now(), kInuseSpace, kInuseObjects);
-  text += "; allocated so far: " + sum(stacks.now(), kAllocSpace, kAllocObjects) + "\n";
+  text += (is_of_leaks ? "leaked: " : "live: ") + sum(stacks.now(), kInuseSpace, kInuseObjects);
+  text += (is_of_leaks ? "; allocated by these stacks: " : "; allocated so far: ") +
+          sum(stacks.now(), kAllocSpace, kAllocObjects) + "\n";
   if (stacks.has_base()) text += "before: live: " + sum(stacks.before(), kInuseSpace, kInuseObjects) + "\n";
   if (measure == kWaste) text += about_waste(dump, stacks.now());
   text += dump.interval > 1

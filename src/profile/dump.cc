@@ -60,10 +60,10 @@ void put_counts(Text& text, const Counts& c) {
 // Calls f(view, number) for each site of the profile. Not inlined: handlers' stacks are small.
 template <class F>
 FREEWAY_NOINLINE void each_site(u64 interval, F&& f) {
-  const Sites<Machine>* const table = sites();
+  const Sites<Machine>& table = process_profile.sites;
   Sites<Machine>::View view;
-  for (u32 i = 0; table != nullptr && i < table->count(); ++i)
-    if (table->look(i, view) && view.interval == interval) f(view, i);
+  for (u32 i = 0; i < table.count(); ++i)
+    if (table.look(i, view) && view.interval == interval) f(view, i);
 }
 
 Counts sum_of(u64 interval) {
@@ -94,7 +94,7 @@ FREEWAY_NOINLINE void put_classes(Text& text) {
 FREEWAY_NOINLINE void put_pins(Text& text) {
   const Superblocks* const known = superblocks.load_relaxed();
   if (known == nullptr) return;
-  live_blocks().each([&](const LiveBlock& block) {
+  process_profile.blocks.each([&](const LiveBlock& block) {
     if (block.place == 0 || text.error() != 0) return;
     text.text("#pin ").number(block.site).text(" ").number(known->pinned(block.address, block.place, block.bytes)).text("\n");
   });
@@ -107,7 +107,7 @@ FREEWAY_NOINLINE void put_mappings(Text& text) {
 
 FREEWAY_NOINLINE void put_copy(Text& text, u32 number) {
   constexpr std::size_t kBytesALine = 64;
-  const StackCopies<Machine>& copies = stack_copies();
+  const StackCopies<Machine>& copies = process_profile.copies;
   text.text("#copy ").number(number).text(" arch=").text(Registers::kArchitecture);
   for (unsigned i = 0; i < Registers::kCount; ++i)
     text.text(" ").text(Registers::kNames[i]).text("=").hex(copies.register_of(number, i));

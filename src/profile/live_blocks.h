@@ -22,6 +22,10 @@
 #include "base/integers.h"
 #include "os/window.h"
 
+namespace freeway {
+struct Describe;
+}
+
 namespace freeway::profile {
 
 struct LiveBlock {
@@ -91,6 +95,7 @@ class LiveBlocks {
   }
 
  private:
+  friend struct freeway::Describe;  // engine/freeway/describe.cc
   static constexpr u64 kFilling = 1;
   using Word = typename Env::template Atomic<u64>;
   using Place = typename Env::template Atomic<u32>;

@@ -10,6 +10,7 @@
 // Progress  wait-free, but for the first start (maps memory)       Lost if killed: see the tables
 #pragma once
 
+#include "base/compiler.h"
 #include "os/machine.h"
 #include "profile/live_blocks.h"
 #include "profile/sites.h"
@@ -57,8 +58,15 @@ struct Figures {
 };
 Figures figures();
 u64 now_ms();  // since the first profile was begun
-const Sites<Machine>* sites();  // null: there was no profile yet
-const StackCopies<Machine>& stack_copies();  // of the numbers that sites have
-const LiveBlocks<Machine>& live_blocks();
+
+// What dumps and readers from outside (freeway/debug.h) look at: tables of no entries until the first profile is begun.
+struct Profile {
+  Sites<Machine> sites;
+  LiveBlocks<Machine> blocks;
+  StackCopies<Machine> copies;
+  Atomic<u64> last_interval, began_ms;
+  Atomic<u64> samples, lost_stacks, lost_blocks;
+};
+extern FREEWAY_HIDDEN constinit Profile process_profile;
 
 }  // namespace freeway::profile
