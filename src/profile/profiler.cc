@@ -15,13 +15,15 @@
 #include "profile/mappings.h"
 #include "profile/probes.h"
 #include "profile/settings.h"
+#include "profile/wanted.h"
 
 extern "C" FREEWAY_HIDDEN const Elf64_Ehdr __ehdr_start;  // the linker's: the beginning of what this code lies in
 
 namespace freeway::profile {
 namespace {
 
-constinit Atomic<u64> wanted_word, last_interval, lottery, began_ms;
+constinit Wanted<Machine> the_wanted;
+constinit Atomic<u64> lottery, began_ms;
 constinit Atomic<u64> samples, lost_stacks, lost_blocks;
 constinit Atomic<u32> site_count, block_count;
 constinit Once<Machine> tables;
@@ -144,49 +146,25 @@ void set_sizes(u32 sites, u32 blocks) {
 
 namespace {
 
-constexpr u64 kProgram = 1, kTracer = 2;
-constexpr unsigned kWhoBits = 2;
-
-u64 interval_of(u64 word) { return word >> kWhoBits; }
-
-// 0, or an error: `who` wants a profile with this interval.
-int want(u64 wanted, u64 who) {
-  if (wanted == 0 || wanted >> (64 - kWhoBits) != 0) return EINVAL;
-  if (!make_tables()) return ENOMEM;
+// What comes before each profile; false: no memory for its tables.
+bool make_ready() {
+  if (!make_tables()) return false;
   lottery.fetch_add_relaxed(process::coarse_time_ns() ^ process::id() << 32);
-  u64 seen = wanted_word.load_relaxed();
-  for (;;) {
-    const bool joins = interval_of(seen) == wanted, only_traced = (seen & kProgram) == 0 && who == kProgram;
-    if (seen != 0 && !joins && !only_traced) return EBUSY;
-    const u64 next = wanted << kWhoBits | (seen & low_bits(kWhoBits)) | who;
-    if (wanted_word.cas_release(seen, next)) break;  // [R1] pairs with [A1]
-  }
-  last_interval.store_relaxed(wanted);
-  return 0;
-}
-
-void want_no_more(u64 who) {
-  u64 seen = wanted_word.load_relaxed();
-  while ((seen & who) != 0) {
-    const u64 next = seen & ~who;
-    if (wanted_word.cas_release(seen, (next & low_bits(kWhoBits)) == 0 ? 0 : next)) return;  // [R1] pairs with [A1]
-  }
+  return true;
 }
 
 }  // namespace
 
-int start(u64 interval) { return want(interval, kProgram); }
-void stop() { want_no_more(kProgram); }
-
-bool follow_listeners() {
-  const u64 seen = wanted_word.load_relaxed();
-  const bool listens = anybody_listens();
-  if (listens == ((seen & kTracer) != 0)) return false;
-  if (!listens) return want_no_more(kTracer), true;
-  return want(seen != 0 ? interval_of(seen) : kUsualInterval, kTracer) == 0;
+int start(u64 bytes) {
+  if (bytes == 0 || bytes > wanted::kMostInterval) return EINVAL;
+  if (!make_ready()) return ENOMEM;
+  return the_wanted.want(wanted::kProgram, bytes) ? 0 : EBUSY;
 }
+void stop() { the_wanted.want_no_more(wanted::kProgram); }
+bool follow_listeners() { return the_wanted.follow_tracers(anybody_listens(), kUsualInterval, make_ready); }
 
-u64 interval() { return interval_of(wanted_word.load_acquire()); }  // [A1] pairs with [R1]
+u64 interval() { return the_wanted.interval(); }
+u64 confirm_interval() { return the_wanted.confirm(); }
 
 u64 next_gap() { return gap(window::mixed(lottery.fetch_add_relaxed(window::kStep)), interval()); }
 
@@ -227,9 +205,7 @@ u64 tag(u64 value) {
 }
 
 Figures figures() {
-  const u64 now = interval();
-  return {now != 0 ? now : last_interval.load_relaxed(), samples.load_relaxed(), lost_stacks.load_relaxed(),
-          lost_blocks.load_relaxed()};
+  return {the_wanted.last(), samples.load_relaxed(), lost_stacks.load_relaxed(), lost_blocks.load_relaxed()};
 }
 
 u64 now_ms() { return coarse_ms() - began_ms.load_relaxed(); }
