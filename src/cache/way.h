@@ -49,13 +49,13 @@ class Way {
       Heap::Env::step("way.popped");
       found = !heap_->is_left(c, blocks[got]);
       if (found) {
-        magazines_->load(access, c, blocks + got, 1);
+        if (!Heap::Env::mutant("the block on top is kept")) magazines_->load(access, c, blocks + got, 1);
       } else if (++got == kBatchMax) {
         magazines_->flush(c, blocks, got);
         got = 0;
       }
     }
-    if (got > 0) magazines_->flush(c, blocks, got);
+    if (got > 0 && !Heap::Env::mutant("the last ones are kept")) magazines_->flush(c, blocks, got);
     return found;
   }
 
@@ -70,7 +70,7 @@ class Way {
     if (d == 0) return false;
     Heap::Env::step("way.adopted");
     heap_->settle_home(home, c, d);
-    if (!access.put_current(c, d)) superblocks.let_go(d);  // it has another by now
+    if (!access.put_current(c, d) && !Heap::Env::mutant("what has no room stays held")) superblocks.let_go(d);
     return true;
   }
 
