@@ -37,7 +37,7 @@ std::vector<Scenario> scenarios() {
           claimed("mmm0", 1, 3, "fw", "m"),    claimed("mmmff", 1, 3, "w", "d"),     claimed("mmd", 2, 3, "w", "w"),
           claimed("mmmm0", 1, 2, "fwm", "d"),  sections(0, 0, "mmmff", 3, "w", "m"), sections(0, 0, "mmmf0", 3, "fw", "m"),
           sections(0, 0, "mmD", 3, "w", "m"),  sections(0, 0, "mmff", 3, "w", "w"),  sections(0, 0, "mmD", 3, "w", "w"),
-          sections(0, 0, "mmf1", 3, "w", "f"), sections(0, 1, "mmf1", 2, "w", "f"),  sections(0, 1, "mf", 2, "w", "w"),
+          sections(0, 0, "mmf1", 3, "w", "f"), sections(0, 1, "mmf1", 2, "w", "f"),
           sections(1, 0, "mmmff", 3, "w", "d"), sections(1, 0, "mmD", 3, "w", "m"),  sections(1, 0, "mf", 2, "w", "d"),
           sections(1, 0, "mmf", 2, "w>m", "d")};
 }
