@@ -7,14 +7,16 @@
 //           begin: any -> 0 (store), by whoever follows the beginning of a profile (engine/freeway/malloc_form.h)
 // Invariant a gap is never less than 0: what is stored is what was loaded, less n, and only where that is more. An underflow
 //           would be a gap that never ends
-// Chosen    who ends a gap that was begun has one block sampled; who finds another gap there by then, or none, draws for his block
+// Chosen    who ends a gap that was begun has one block sampled; who finds another gap there by then, or none, draws for his
+//           block
 // Crossings an end by a thread that has gone to another CPU meanwhile, or a begin, may fall between count's load and its store.
-//           Then the older gap goes on: it ends twice, or is one of the profile before, once a CPU. Nobody else's end or count
-//           can: a section that another thread of the CPU interrupts begins again; between its store and its commit the block
-//           counts twice
-// Late      a gap that is drawn as another profile begins may come to where none was begun: again one for each that draws then
-// Bias      gaps are exponential: what is left of one is as good as a whole one, and may be forgotten or begun anywhere (gap.h). So
-//           neither a begin nor a drawn block changes an estimate; a crossing or a late gap changes it by less than a sample
+//           Then the older gap goes on: it ends twice, or is one of the profile before, once a CPU (also where the next one is of
+//           every block). Nobody else's end or count can: a section that another thread of the CPU interrupts begins again;
+//           between its store and its commit the block counts twice
+// Late      who draws a gap as another profile begins may store it where that has none yet: again one gap, of each who draws then
+// Bias      gaps are exponential: what is left of one is as good as a whole one, and may be forgotten or begun anywhere (gap.h).
+//           So neither a begin nor a drawn block changes an estimate. A gap that ends twice is a sample too many; one of the
+//           profile before leaves out what it had left, in that CPU
 // Who       any thread, any signal handler
 // Orders    relaxed: a number, which publishes nothing
 // Progress  wait-free       Lost if killed: nothing; the block in hand is not sampled

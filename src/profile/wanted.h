@@ -7,14 +7,14 @@
 //           tracer's (CAS)      want_no_more: the caller's bit is cleared (CAS)      confirm: none
 // Invariant nobody clears the other's bit; while the program wants a profile its interval stays
 // Who       any thread, any signal handler, the child of any fork
-// Followers whoever has moved the word sees to it that others (malloc's form, engine/freeway/malloc_form.h) agree with it: he reads
-//           the word, stores what follows from it, and asks whether it is still so; if not, again. The last one to store
+// Followers whoever has moved the word sees to it that others (malloc's form, engine/freeway/malloc_form.h) agree with it: he
+//           reads the word, stores what follows from it, and asks whether it is still so; if not, again. The last one to store
 //           is right then: either his question comes after the last move, and tells him so; or the move comes after his
 //           question, and the stores of whoever follows that move come after his. That is why the question is an RMW: a
 //           load might go before the stores, and two followers could each miss what the other does
 // Orders    [R1] a profile comes after its tables (profiler.cc); [A1] who samples sees them
-//           [R2] what a follower has stored comes before all that is done by those who see the word as it is after his question: [A1]
-//           (all moves are RMWs, so that each release before goes on through them)
+//           [R2] what a follower has stored comes before all that is done by those who see the word as it is after his question:
+//           [A1] (all moves are RMWs, so that each release before goes on through them)
 // Progress  lock-free      Lost if killed: nothing here; between a move and the end of following others are behind the word
 // Checked   tests/model/profile_wanted_model.cc
 #pragma once

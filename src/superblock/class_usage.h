@@ -3,8 +3,8 @@
 // whoever asks goes on with a walk through the heap by one step, and who ends it publishes what was found.
 //
 // Words     next: the place that the walk has come to
-//           sums[c], published[c]: superblocks:24 | taken blocks:40 (occupancy.h: Usage, packed), of the walk that goes on, so far, and
-//           of the last whole one
+//           sums[c], published[c]: superblocks:24 | taken blocks:40 (occupancy.h: Usage, packed), of the walk that goes on, so
+//           far, and of the last whole one
 //           is_known: 0 -> 1, behind the first whole walk
 // Moves     next: place -> the one behind it (CAS), the end -> 0 (CAS). Who moved it counts what is at the old place: a
 //           superblock and its taken blocks by one addition; who moved it to 0 moves the sums to published (exchange)

@@ -2,10 +2,10 @@
 // profile_gap_model.cc: src/profile/gap_word.h: the word in a CPU's slab that counts down to the next sampled byte. A
 // section does what the assembly does (arch/*/fast_path.S, *counted*), as tests/rseq shows of that.
 //
-// Scripts   m malloc of kBlock bytes    L malloc of kLarge bytes    M the same; the thread goes to the other CPU if it is not counted
+// Scripts   m malloc of kBlock bytes    L of kLarge bytes    M the same; the thread goes to the other CPU if it is not counted
 //           b a profile begins, another one than before
-// Promises  what is stored is what is left of a gap: it does not wrap, and no count is lost; a gap that was begun ends once, with one
-//           block, which reaches its end; after a profile has begun no gap of an earlier one ends. But for what gap_word.h
+// Promises  what is stored is what is left of a gap: it does not wrap, and no count is lost; a gap that was begun ends once, with
+//           one block, which reaches its end; after a profile has begun no gap of an earlier one ends. But for what gap_word.h
 //           states: crossings, by who has left the CPU, and by a begin; late draws. Each is one gap. They do happen
 // Bounds    3 threads of up to 4 moves on 2 CPUs, one slab; sections begin again once. One word and what hangs on it: loads read
 //           the newest value, since an older one is that of an earlier load. Sleep sets, exhausted. Stops: each thread for

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// profile_wanted_model.cc: src/profile/wanted.h, who wants a profile, with src/engine/freeway/malloc_form.h, what malloc does for it.
+// profile_wanted_model.cc: src/profile/wanted.h, who wants a profile, with src/engine/freeway/malloc_form.h, what malloc does
+// for it.
 //
 // Scripts   1 2 the program starts a profile with that interval    0 it stops    + - a tracer comes, goes, and somebody looks
 //           l look whether one listens    t tick, as slow mallocs do    s sample, if a profile is made

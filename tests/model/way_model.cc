@@ -2,10 +2,10 @@
 // way_model.cc: src/cache/way.h: free blocks that are worth leaving go from a magazine's top to their superblocks, beside who
 // allocates, frees and drains; with the magazines and superblocks behind it.
 //
-// Bounds    2 or 3 threads of 1 to 3 actions (cache_program.h) in slabs that are claimed, or in restartable sections on one CPU or
-//           two; superblocks of 2 or 3 blocks, of which those of the first span are worth leaving. Sections are interrupted
-//           once by a thread of their CPU, or never, as named. Weak memory; claimed: source-DPOR, else sleep sets;
-//           exhausted. Stops: each thread for ever at each operation
+// Bounds    2 or 3 threads of 1 to 3 actions (cache_program.h) in slabs that are claimed, or in restartable sections on one CPU
+//           or two; superblocks of 2 or 3 blocks, of which those of the first span are worth leaving. Sections are interrupted
+//           once by a thread of their CPU, or never, as named. Weak memory; claimed: source-DPOR, else sleep sets; exhausted.
+//           Stops: each thread for ever at each operation
 #include <gtest/gtest.h>
 
 #include <string>
