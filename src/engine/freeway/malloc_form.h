@@ -49,8 +49,10 @@ void follow_interval(Hot& hot, bool counts, bool checks, Profile&& profile) {
     Env::step("profile.following");
     const MallocForm next = malloc_form(interval != 0, counts, checks);
     hot.malloc_form.store_relaxed(next.form);
+    Env::step("profile.formed");
     if (next.byte_limit == 0) hot.step_limit.store_relaxed(next.step_limit);
     hot.byte_limit.store_relaxed(next.byte_limit);
+    Env::step("profile.limited");
     if (next.byte_limit != 0) hot.step_limit.store_relaxed(next.step_limit);
   } while (!Env::mutant("followed once") && profile.confirm() != interval);
 }
