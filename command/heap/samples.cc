@@ -17,7 +17,7 @@ namespace {
 std::size_t profile_bytes(const freeway_debug_t& d) {
   std::size_t bytes = 0;
   for (const freeway_debug_field_t& each :
-       {d.profile_interval, d.profile_began, d.profile_samples, d.profile_lost_stacks, d.profile_lost_blocks, d.profile_sites,
+       {d.profile_wanted, d.profile_began, d.profile_samples, d.profile_lost_stacks, d.profile_lost_blocks, d.profile_sites,
         d.profile_site_count, d.profile_live, d.profile_live_count, d.profile_copies, d.profile_copy_count, d.profile_copy_piece})
     bytes = std::max(bytes, std::size_t{each.offset} + each.size);
   return std::min<std::size_t>(bytes, 4096);
@@ -28,7 +28,7 @@ std::size_t profile_bytes(const freeway_debug_t& d) {
 Samples::Samples(const Heap& heap)
     : heap_(heap),
       profile_(heap.memory(), reinterpret_cast<uint64_t>(heap.layout().profile), profile_bytes(heap.layout())),
-      interval_(word(heap.layout().profile_interval)) {
+      interval_(freeway::profile::wanted::last(word(heap.layout().profile_wanted))) {
   if (exist()) read_blocks();
 }
 

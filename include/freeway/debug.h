@@ -153,7 +153,7 @@ typedef struct freeway_debug_t {
   freeway_debug_field_t guard_freed_in;
 
   /* The profile: src/profile/profiler.h. Its tables have 0 entries until the first profile is begun. */
-  freeway_debug_field_t profile_interval;    /* bytes between two samples: of the profile that is made, or was made last */
+  freeway_debug_field_t profile_wanted;      /* profile/wanted.h: the word, with the interval */
   freeway_debug_field_t profile_began;       /* ms of CLOCK_MONOTONIC_COARSE: when the first one was begun */
   freeway_debug_field_t profile_samples;
   freeway_debug_field_t profile_lost_stacks;

@@ -42,7 +42,7 @@
 #define SLAB_HOME 512      // a byte for each class
 #define SLAB_PATIENCE 576  // foreign frees until blocks are sent home
 #define SLAB_REST 584      // the word `top` of each class's magazine of blocks that rest (cache/quarantine.h)
-#define SLAB_GAP 1096      // bytes up to the next one that the profile samples (profile/gap.h)
+#define SLAB_GAP 1096      // bytes up to the next one that the profile samples (profile/gap_word.h)
 
 // struct rseq of the kernel.
 #define RSEQ_CPU_ID 4    // negative: this thread is not registered

@@ -87,7 +87,7 @@ struct Slab {
   Atomic<u32> patience;       // foreign frees until blocks are sent home: a hint
   Atomic<u32> node;           // NUMA node on which the slab was last used off the fast path: a hint
   Atomic<u64> rest[kClasses];  // `top` of the magazines of blocks that rest (quarantine.h); else closed
-  Atomic<u64> gap;             // bytes up to the next one that the profile samples (profile/gap.h); 0: not begun
+  Atomic<u64> gap;             // bytes up to the next one that the profile samples (profile/gap_word.h)
   Atomic<u64> current[kClasses];
   Atomic<u64> capacity[kClasses];
   Atomic<u64> grown_bytes;           // block bytes by which magazines outgrew their first size

@@ -7,10 +7,11 @@
 // top of the magazine back to those superblocks, until another one is on top; where the magazine gets empty, the slab
 // is given a superblock to refill it from, of those that wait: that refill would take one behind the last, or make one.
 //
+// Words     none of its own: top and current of the slab, as Magazines moves them. What it has popped or adopted is in its hands
 // Who       as Magazines: any thread, any handler, in sections or with a claimed slab; between two calls of the access
 //           the thread may move to another CPU: then another magazine is cleared, and the hint was a hint
 // Progress  lock-free: no more blocks than a magazine holds        Lost if killed: a batch, or a superblock
-// Checked   tests/unit/way_test.cc, tests/abi/move_test.cc
+// Checked   tests/model/way_model.cc, tests/unit/way_test.cc, tests/abi/move_test.cc
 //
 // Heap provides what Magazines asks for, is_left(c, block): whether the superblock of the block is worth leaving, and
 // free_in(d): how many blocks a superblock has free.
@@ -49,13 +50,13 @@ class Way {
       Heap::Env::step("way.popped");
       found = !heap_->is_left(c, blocks[got]);
       if (found) {
-        magazines_->load(access, c, blocks + got, 1);
+        if (!Heap::Env::mutant("the block on top is kept")) magazines_->load(access, c, blocks + got, 1);
       } else if (++got == kBatchMax) {
         magazines_->flush(c, blocks, got);
         got = 0;
       }
     }
-    if (got > 0) magazines_->flush(c, blocks, got);
+    if (got > 0 && !Heap::Env::mutant("the last ones are kept")) magazines_->flush(c, blocks, got);
     return found;
   }
 
@@ -70,7 +71,8 @@ class Way {
     if (d == 0) return false;
     Heap::Env::step("way.adopted");
     heap_->settle_home(home, c, d);
-    if (!access.put_current(c, d)) superblocks.let_go(d);  // it has another by now
+    const bool has_room = access.put_current(c, d);  // else it has another by now
+    if (!has_room && !Heap::Env::mutant("what has no room stays held")) superblocks.let_go(d);
     return true;
   }
 

@@ -85,8 +85,9 @@ class LiveBlocks {
   // Calls f(block) for each of them; of those that come and go meanwhile for some.
   template <class F>
   void each(F&& f) const {
-    for (u32 i = 0; i < count_.load_relaxed(); ++i) {
-      const Entry& entry = entries_.load_relaxed()[i];
+    const Entry* const entries = entries_.load_relaxed();  // null until there is memory: a dump may come before the first profile
+    for (u32 i = 0; entries != nullptr && i < count_.load_relaxed(); ++i) {
+      const Entry& entry = entries[i];
       const u64 address = entry.address.load_acquire();  // [A1] pairs with [R1]
       if (address == 0 || (address & kFilling) != 0) continue;
       const LiveBlock block = facts(entry, address);

@@ -15,6 +15,7 @@
 #include "profile/mappings.h"
 #include "profile/probes.h"
 #include "profile/settings.h"
+#include "profile/wanted.h"
 
 extern "C" FREEWAY_HIDDEN const Elf64_Ehdr __ehdr_start;  // the linker's: the beginning of what this code lies in
 
@@ -24,7 +25,7 @@ constinit Profile process_profile;
 
 namespace {
 
-constinit Atomic<u64> wanted_word, lottery;
+constinit Atomic<u64> lottery;
 constinit Atomic<u32> site_count, block_count;
 constinit Once<Machine> tables;
 constinit CodeRanges<Machine> the_code;
@@ -154,49 +155,25 @@ void set_sizes(u32 sites, u32 blocks) {
 
 namespace {
 
-constexpr u64 kProgram = 1, kTracer = 2;
-constexpr unsigned kWhoBits = 2;
-
-u64 interval_of(u64 word) { return word >> kWhoBits; }
-
-// 0, or an error: `who` wants a profile with this interval.
-int want(u64 wanted, u64 who) {
-  if (wanted == 0 || wanted >> (64 - kWhoBits) != 0) return EINVAL;
-  if (!make_tables()) return ENOMEM;
+// What comes before each profile; false: no memory for its tables.
+bool make_ready() {
+  if (!make_tables()) return false;
   lottery.fetch_add_relaxed(process::coarse_time_ns() ^ process::id() << 32);
-  u64 seen = wanted_word.load_relaxed();
-  for (;;) {
-    const bool joins = interval_of(seen) == wanted, only_traced = (seen & kProgram) == 0 && who == kProgram;
-    if (seen != 0 && !joins && !only_traced) return EBUSY;
-    const u64 next = wanted << kWhoBits | (seen & low_bits(kWhoBits)) | who;
-    if (wanted_word.cas_release(seen, next)) break;  // [R1] pairs with [A1]
-  }
-  process_profile.last_interval.store_relaxed(wanted);
-  return 0;
-}
-
-void want_no_more(u64 who) {
-  u64 seen = wanted_word.load_relaxed();
-  while ((seen & who) != 0) {
-    const u64 next = seen & ~who;
-    if (wanted_word.cas_release(seen, (next & low_bits(kWhoBits)) == 0 ? 0 : next)) return;  // [R1] pairs with [A1]
-  }
+  return true;
 }
 
 }  // namespace
 
-int start(u64 interval) { return want(interval, kProgram); }
-void stop() { want_no_more(kProgram); }
-
-bool follow_listeners() {
-  const u64 seen = wanted_word.load_relaxed();
-  const bool listens = anybody_listens();
-  if (listens == ((seen & kTracer) != 0)) return false;
-  if (!listens) return want_no_more(kTracer), true;
-  return want(seen != 0 ? interval_of(seen) : kUsualInterval, kTracer) == 0;
+int start(u64 bytes) {
+  if (bytes == 0 || bytes > wanted::kMostInterval) return EINVAL;
+  if (!make_ready()) return ENOMEM;
+  return process_profile.wanted.want(wanted::kProgram, bytes) ? 0 : EBUSY;
 }
+void stop() { process_profile.wanted.want_no_more(wanted::kProgram); }
+bool follow_listeners() { return process_profile.wanted.follow_tracers(anybody_listens(), kUsualInterval, make_ready); }
 
-u64 interval() { return interval_of(wanted_word.load_acquire()); }  // [A1] pairs with [R1]
+u64 interval() { return process_profile.wanted.interval(); }
+u64 confirm_interval() { return process_profile.wanted.confirm(); }
 
 u64 next_gap() { return gap(window::mixed(lottery.fetch_add_relaxed(window::kStep)), interval()); }
 
@@ -238,10 +215,9 @@ u64 tag(u64 value) {
 }
 
 Figures figures() {
-  const u64 now = interval();
   const Profile& profile = process_profile;
-  return {now != 0 ? now : profile.last_interval.load_relaxed(), profile.samples.load_relaxed(),
-          profile.lost_stacks.load_relaxed(), profile.lost_blocks.load_relaxed()};
+  return {profile.wanted.last(), profile.samples.load_relaxed(), profile.lost_stacks.load_relaxed(),
+          profile.lost_blocks.load_relaxed()};
 }
 
 u64 now_ms() { return coarse_ms() - process_profile.began_ms.load_relaxed(); }

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: MIT
 // profiler.h: the process's heap profile.
 //
-// Words     wanted: bytes between two samples on average << 2 | whether a tracer listens : 1 | whether the program wants it : 1;
-//           0: no profile is made now. Any thread, by CAS
-//           last_interval: of the profile that is made, or was made last: whose sites a dump shows
+// Words     wanted: who wants it, and bytes between two samples on average (wanted.h)
 //           lottery: up one step for each draw. samples, lost: counts
-// Tables    sites.h, live_blocks.h, stack_copies.h: made by the first start, for good
-// Orders    profiler.cc:[R1] `wanted` comes after the tables; profiler.cc:[A1] who samples sees them
+// Tables    sites.h, live_blocks.h, stack_copies.h: made by the first start, for good, before it is wanted
 // Progress  wait-free, but for the first start (maps memory)       Lost if killed: see the tables
 #pragma once
 
@@ -15,6 +12,7 @@
 #include "profile/live_blocks.h"
 #include "profile/sites.h"
 #include "profile/stack_copies.h"
+#include "profile/wanted.h"
 
 namespace freeway::profile {
 
@@ -35,6 +33,8 @@ void stop();
 bool follow_listeners();
 // Bytes; 0: no profile is made.
 u64 interval();
+// The same, for who has stored what follows from it: whether that is still so (wanted.h: followers).
+u64 confirm_interval();
 inline bool is_on() { return interval() != 0; }
 
 // A gap to begin with (gap.h); not 0 but with kEveryBlock. Whether a block of so many bytes that nobody counted is to be sampled.
@@ -64,7 +64,8 @@ struct Profile {
   Sites<Machine> sites;
   LiveBlocks<Machine> blocks;
   StackCopies<Machine> copies;
-  Atomic<u64> last_interval, began_ms;
+  Wanted<Machine> wanted;
+  Atomic<u64> began_ms;
   Atomic<u64> samples, lost_stacks, lost_blocks;
 };
 extern FREEWAY_HIDDEN constinit Profile process_profile;

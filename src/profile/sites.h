@@ -130,7 +130,8 @@ class Sites {
     view.copy = site.copy.load_acquire();  // [A3] pairs with [R3]
     return true;
   }
-  u32 count() const { return count_.load_relaxed(); }
+  // 0 until there is memory: a dump may come before the first profile.
+  u32 count() const { return memory_.load_relaxed() != 0 ? count_.load_relaxed() : 0; }
 
  private:
   friend struct freeway::Describe;  // engine/freeway/describe.cc

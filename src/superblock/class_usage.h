@@ -2,16 +2,23 @@
 // ClassUsage: how full the superblocks of each class are on average, without counting on any path of malloc and free:
 // whoever asks goes on with a walk through the heap by one step, and who ends it publishes what was found.
 //
-// Words     next: the place that the walk has come to.   sums[c]: what it has found so far.   published[c]: what the
-//           last whole walk found (occupancy.h: Usage, packed)
-// Moves     next: place -> the one behind it (CAS), the end -> 0 (CAS). Who moved it counts what is at the old place;
-//           who moved it to 0 moves the sums to published
+// Words     next: the place that the walk has come to
+//           sums[c], published[c]: superblocks:24 | taken blocks:40 (occupancy.h: Usage, packed), of the walk that goes on, so
+//           far, and of the last whole one
+//           is_known: 0 -> 1, behind the first whole walk
+// Moves     next: place -> the one behind it (CAS), the end -> 0 (CAS). Who moved it counts what is at the old place: a
+//           superblock and its taken blocks by one addition; who moved it to 0 moves the sums to published (exchange)
+// Invariant each word is a sum of superblocks with their taken blocks, whoever stands where: its average is that of superblocks
+//           which were there. None wraps: a sum is taken out as it is. (More than 2^24 superblocks of a class, a TiB, or
+//           2^40 taken blocks have no room)
 // Who       any thread, any signal handler, the child of any fork
-// Hints     all of it. Counts that come late belong to the next walk; superblocks change behind the walk's back
+// Orders    relaxed: numbers, which publish nothing
+// Hints     all of it. Counts that come late belong to the next walk; so does what another one counts before who ended the
+//           last walk has taken out its sums, or the other way round; superblocks change behind the walk's back
 // Progress  wait-free, but for the first walk, which who comes first does alone: as long as the heap
 // Lost if killed: the counts of one step; between the end and the publishing: that walk's, which then add to the next
-// one's
-// Checked   tests/unit/occupancy_test.cc
+//           one's; within the publishing: a class's, up to the next walk's
+// Checked   tests/model/class_usage_model.cc, tests/unit/occupancy_test.cc
 //
 // Source is the heap: is_end(place), behind(place) -> the next place, count(place, f): f(class, taken blocks) for each
 // superblock there that is neither full nor held. Places are numbers, the first is 0.
@@ -22,7 +29,7 @@
 
 namespace freeway {
 
-template <class Env>
+template <class Env, unsigned kClasses = kClassCount>
 class ClassUsage {
  public:
   // Goes on by a step; until there has been a whole walk, to its end.
@@ -39,31 +46,42 @@ class ClassUsage {
   void step(Source&& source) {
     u64 place = next_.load_relaxed();
     const bool ends = source.is_end(place);
-    if (!next_.cas_relaxed(place, ends ? 0 : source.behind(place))) return;  // another has done it
+    const bool moved = next_.cas_relaxed(place, ends ? 0 : source.behind(place));
+    if (!moved && !Env::mutant("whoever comes counts")) return;  // another has done it
     Env::step("usage.stepped");
     if (ends)
       publish();
     else
-      source.count(place, [this](unsigned c, u32 taken) {
-        sums_[c].fetch_add_relaxed(occupancy::Usage::packed(1, taken));
-      });
+      source.count(place, [this](unsigned c, u32 taken) { add(c, taken); });
+  }
+
+  void add(unsigned c, u32 taken) {
+    using occupancy::Usage;
+    if (Env::mutant("added in two steps")) sums_[c].fetch_add_relaxed(Usage::packed(0, taken)), taken = 0;
+    sums_[c].fetch_add_relaxed(Usage::packed(1, taken));
   }
 
   void publish() {
-    for (unsigned c = 1; c < kClassCount; ++c) {
+    for (unsigned c = 1; c < kClasses; ++c) {
       if ((sums_[c].load_relaxed() | published_[c].load_relaxed()) == 0) continue;
-      const u64 found = sums_[c].load_relaxed();
-      sums_[c].fetch_sub_relaxed(found);
-      published_[c].store_relaxed(found);
+      published_[c].store_relaxed(take_out(sums_[c]));
     }
     Env::step("usage.published");
     is_known_.store_relaxed(1);
   }
 
-  typename Env::template Atomic<u64> next_;
+  using Word = typename Env::template Atomic<u64>;
+
+  static u64 take_out(Word& sum) {
+    if (!Env::mutant("taken out in two steps")) return sum.exchange_relaxed(0);
+    const u64 found = sum.load_relaxed();
+    sum.fetch_sub_relaxed(found);
+    return found;
+  }
+
+  Word next_;
   typename Env::template Atomic<u32> is_known_;
-  typename Env::template Atomic<u64> sums_[kClassCount];
-  typename Env::template Atomic<u64> published_[kClassCount];
+  Word sums_[kClasses], published_[kClasses];
 };
 
 }  // namespace freeway

@@ -2,6 +2,7 @@
 // cache_program.cc: what the scripts' letters do, and what must hold at the end; see cache_program.h.
 #include "model/cache_program.h"
 
+#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -307,6 +308,20 @@ void CacheProgram::send_home(Hands& mine) {
   }
 }
 
+// A look beside the superblock's holder: it may be another's span by then.
+u32 CacheProgram::free_in(u32 d) {
+  return static_cast<u32>(std::popcount(backing_.descriptor(d).words[0].load_relaxed() & low_bits(script_.blocks)));
+}
+
+void CacheProgram::clear_way(Hands& mine) {
+  if (script_.mode == CacheMode::kSections) {
+    Slab* home = own_slab(mine.cpu);
+    if (home != nullptr) way_.clear(SectionAccess(*this, mine.cpu), use(home), kCacheClass);
+  } else {
+    with_claimed(mine, [&](const ClaimedSlab& access, Slab& home) { way_.clear(access, home, kCacheClass); });
+  }
+}
+
 void CacheProgram::drain(Hands&) {
   if (script_.mode == CacheMode::kSections) {
     const auto interrupt = [] {
@@ -359,6 +374,7 @@ CacheProgram::CacheProgram(CacheScript s) : script_(s) {
   backing_.shape.last_word = low_bits(script_.blocks);
   superblocks_.init(&backing_);
   magazines_.init(this);
+  way_.init(this, &magazines_);
   claimed_.init(script_.mode == CacheMode::kOwned ? 1 : script_.slabs);
   owned_.init(script_.mode == CacheMode::kOwned ? script_.slabs : 0);
   cpu_slabs_.init(entries_, 2, kNone);
@@ -416,6 +432,9 @@ void CacheProgram::act(char move, Hands& mine) {
       break;
     case 'h':
       send_home(mine);
+      break;
+    case 'w':
+      clear_way(mine);
       break;
     case 'd':
       drain(mine);

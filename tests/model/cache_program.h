@@ -11,6 +11,7 @@
 //           address that it yields
 // Scripts   one letter an action:
 //             m malloc    f free the oldest block    > go to the other CPU
+//             w clear the way: free blocks of the first span, which is worth leaving, go from the magazine's top (way.h)
 //             h send home: the second block of each superblock is foreign to all
 //             d drain: empty a slab that another may be using, the first that there is; D where membarrier is refused
 //             c claim a slab, or enter the own, and stay in it         u malloc, v free in it         r release it
@@ -32,6 +33,7 @@
 #include "cache/cpu_slabs.h"
 #include "cache/magazines.h"
 #include "cache/owned_slabs.h"
+#include "cache/way.h"
 #include "model/explorer.h"
 #include "model/model_env.h"
 #include "os/lives.h"
@@ -101,6 +103,9 @@ class CacheProgram {
   static bool has_nodes() { return false; }
   static bool is_away(const Slab&, unsigned, const void*) { return false; }
   static void settle_home(const Slab&, unsigned, u32) {}
+  // And a way.
+  static bool is_left(unsigned, const void* block) { return CacheBacking::span_index(reinterpret_cast<uptr>(block)) == 0; }
+  u32 free_in(u32 d);
 
  private:
   friend struct LifeEnv;
@@ -137,6 +142,7 @@ class CacheProgram {
   Slab* settle(Hands& mine);
   Slab& use(Slab* slab);
   void send_home(Hands& mine);
+  void clear_way(Hands& mine);
   void drain(Hands& mine);
   void drain_own(Hands& mine);
   process::Claimant who();
@@ -149,6 +155,7 @@ class CacheProgram {
   CacheBacking backing_;
   Superblocks<ModelEnv, CacheBacking> superblocks_;
   Magazines<CacheProgram> magazines_;
+  Way<CacheProgram> way_;
   ClaimedSlabs<ModelEnv> claimed_;
   Owned owned_;
   Owned::Own own_[kThreads];

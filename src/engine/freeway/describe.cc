@@ -161,7 +161,7 @@ struct Describe {
     using Live = profile::LiveBlocks<Machine>;
     using Copies = profile::StackCopies<Machine>;
     d.profile = &profile::process_profile;
-    d.profile_interval = FREEWAY_WORD(Profile, last_interval);
+    d.profile_wanted = FREEWAY_WORD(Profile, wanted.word_);
     d.profile_began = FREEWAY_WORD(Profile, began_ms);
     d.profile_samples = FREEWAY_WORD(Profile, samples);
     d.profile_lost_stacks = FREEWAY_WORD(Profile, lost_stacks);

@@ -87,6 +87,8 @@ class Heap {  // all zero until start(): it takes no room in the file
   void idle(u64 now);
   // Whether bytes are counted for a profile is looked up again: profile/profiler.h says it (profile.cc).
   void follow_profile();
+  // Now and then: the same if tracers have come or gone, or a follower was gone in the middle of it.
+  void tick_profile();
   // A block that is sampled; null: it cannot be, or there is no memory.
   void* allocate_sampled(std::size_t bytes);
   // The block of class `c` that malloc would give now; 0: it is not known. A hint.

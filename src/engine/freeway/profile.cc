@@ -4,18 +4,15 @@
 // While a profile is made malloc counts bytes, in the slab of its CPU (arch/*/fast_path.S, *counted*). What it cannot count
 // there draws a gap of its own: gaps may be begun anywhere (profile/gap.h).
 //
-// Words     gap of a slab: 0 -> a gap, less by each block (stores, in sections of its CPU), ended -> a new one (CAS): who wins has
-//           the block that ended it sampled. Others may store beside that: a count is lost, or a block counts twice
-//           byte_limit, step_limit, malloc_form of freeway_hot: stored by whoever begins or ends a profile, until they
-//           are what profile::interval() says. One who is gone in the middle of it leaves them behind that: who draws
-//           sees to it
+// Words     gap of a slab: profile/gap_word.h. byte_limit, step_limit, malloc_form of freeway_hot: malloc_form.h
 // Places    sampled blocks have superblocks of their own, in frames of class 0 for the fast path of free: so their frees come
 //           here, and all others know of nothing. They are never in magazines
+#include "engine/freeway/malloc_form.h"
+#include "engine/freeway/walk.h"
 #include "profile/dump.h"
 #include "profile/gap.h"
+#include "profile/gap_word.h"
 #include "profile/profiler.h"
-
-#include "engine/freeway/walk.h"
 
 extern "C" FREEWAY_HIDDEN void* freeway_malloc_slow(std::size_t size);
 
@@ -89,23 +86,28 @@ u64 pinned(uptr block, u32 place, u64 bytes) {
 
 constexpr profile::Superblocks kSuperblocks = {each_class, pinned};
 
+// While frames is 0 the fast path was not opened: its limits are not, either.
+bool counts() { return freeway_hot.frames.load_relaxed() != 0; }
+bool checks() { return freeway_hot.checked != 0; }
+
 }  // namespace
 
 void Heap::follow_profile() {
   profile::know_superblocks(&kSuperblocks);
-  const u32 harden = substrate_->options().harden;
-  const bool counts = uses_rseq() && harden == 0, checks = freeway_hot.checked != 0;
-  u64 interval;
-  do {
-    interval = profile::interval();
-    const bool on = interval != 0;
-    if (on) each_slab([](Slab& slab, auto) { slab.gap.store_relaxed(0); });
-    Machine::step("profile.following");
-    const u64 off = checks ? MALLOC_CHECKED : MALLOC_SLOW;
-    freeway_hot.malloc_form.store_relaxed(!on ? off : counts ? MALLOC_COUNTED : MALLOC_DRAWN);
-    freeway_hot.step_limit.store_relaxed(!on && counts ? kMaxSmall + 1 : 0);
-    freeway_hot.byte_limit.store_relaxed(!on && counts ? kByteTableMax + 1 : 0);
-  } while (profile::interval() != interval);
+  struct Followed {
+    Heap& heap;
+    static u64 interval() { return profile::interval(); }
+    static u64 confirm() { return profile::confirm_interval(); }
+    void begin() {
+      heap.each_slab([](Slab& slab, auto) { profile::begin_gap(slab.gap); });
+    }
+  };
+  follow_interval<Machine>(freeway_hot, counts(), checks(), Followed{*this});
+}
+
+void Heap::tick_profile() {
+  if (profile::follow_listeners() || !has_form(freeway_hot, malloc_form(profile::is_on(), counts(), checks())))
+    follow_profile();
 }
 
 void* Heap::allocate_sampled(std::size_t bytes) {
@@ -160,10 +162,8 @@ FREEWAY_HIDDEN void* freeway_malloc_drawn(std::size_t size) {
 // The slab's gap ended in this block, or there was none.
 FREEWAY_HIDDEN void* freeway_malloc_chosen(std::size_t size, freeway::Slab* slab) {
   using namespace freeway;
-  u64 gap = slab->gap.load_relaxed();
   if (profile::interval() == profile::kEveryBlock) return allocate_chosen(size);
-  // Another thread of this CPU, or a handler, may have ended it first.
-  if (gap > size || !slab->gap.cas_relaxed(gap, profile::next_gap()) || gap == 0) return freeway_malloc_drawn(size);
+  if (!profile::end_gap<Machine>(slab->gap, size, profile::next_gap)) return freeway_malloc_drawn(size);
   return allocate_chosen(size);
 }
 }

@@ -146,7 +146,7 @@ void* Heap::small_slow(unsigned c) {
     follow(home);
     if ((++home.counters[c].slow_mallocs & kTickMask) == 0) {
       substrate_->frames().tick(process::coarse_time_ns());
-      if (FREEWAY_UNLIKELY(profile::follow_listeners())) follow_profile();
+      tick_profile();
     }
     block = is_careful() ? scattered_.refill(access, home, c) : magazines_.refill(access, home, c);
   };

@@ -94,8 +94,9 @@ inline bool belongs_to_another_form(const Site& site) {
     if (name.starts_with("ends.") != (std::getenv("FREEWAY_GUARD_LARGE") != nullptr)) return true;
     // While a profile is made it is about what that brings.
     const bool of_profiles = name.starts_with("sites.") || name.starts_with("live.") || name.starts_with("profile.") ||
-                             name == "heap.sampling";
+                             name.starts_with("wanted.") || name.starts_with("gap.") || name == "heap.sampling";
     if (of_profiles != (std::getenv("FREEWAY_PROFILE") != nullptr)) return true;
+    if (name.starts_with("gap.")) return !rseq_mode();  // bytes are counted in sections
     const bool of_guards = name.starts_with("guard.");
     const bool of_rest = name.starts_with("quarantine.") || name.starts_with("scattered.") ||
                          name.starts_with("random.") || name == "births.leaf";

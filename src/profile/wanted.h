@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT
+// Wanted: who wants a heap profile, and how many bytes lie between two of its samples.
+//
+// Word      interval:62 | a tracer wants it : 1 | the program wants it : 1. Nobody wants one: the interval is that of the last
+//           one, whose sites a dump shows; 0: there was none
+// Moves     want: the caller's bit is set, with the interval where nobody wants another one; the program's goes before a
+//           tracer's (CAS)      want_no_more: the caller's bit is cleared (CAS)      confirm: none
+// Invariant nobody clears the other's bit; while the program wants a profile its interval stays
+// Who       any thread, any signal handler, the child of any fork
+// Followers whoever has moved the word sees to it that others (malloc's form, engine/freeway/malloc_form.h) agree with it: he
+//           reads the word, stores what follows from it, and asks whether it is still so; if not, again. The last one to store
+//           is right then: either his question comes after the last move, and tells him so; or the move comes after his
+//           question, and the stores of whoever follows that move come after his. That is why the question is an RMW: a
+//           load might go before the stores, and two followers could each miss what the other does
+// Orders    [R1] a profile comes after its tables (profiler.cc); [A1] who samples sees them
+//           [R2] what a follower has stored comes before all that is done by those who see the word as it is after his question:
+//           [A1] (all moves are RMWs, so that each release before goes on through them)
+// Progress  lock-free      Lost if killed: nothing here; between a move and the end of following others are behind the word
+// Checked   tests/model/profile_wanted_model.cc
+#pragma once
+
+#include "base/integers.h"
+
+namespace freeway {
+struct Describe;
+}
+
+namespace freeway::profile {
+
+namespace wanted {
+
+constexpr u64 kProgram = 1, kTracer = 2;  // who
+constexpr unsigned kWhoBits = 2;
+constexpr u64 kMostInterval = low_bits(64 - kWhoBits);
+
+constexpr u64 who(u64 word) { return word & low_bits(kWhoBits); }
+// Of the profile that is made, or was made last.
+constexpr u64 last(u64 word) { return word >> kWhoBits; }
+// Of the profile that is made; 0: none is.
+constexpr u64 interval(u64 word) { return who(word) != 0 ? last(word) : 0; }
+
+// Whether `one` may have a profile with this interval.
+constexpr bool may_want(u64 word, u64 one, u64 bytes) {
+  return who(word) == 0 || last(word) == bytes || (who(word) == kTracer && one == kProgram);
+}
+constexpr u64 with(u64 word, u64 one, u64 bytes) { return bytes << kWhoBits | who(word) | one; }
+constexpr u64 without(u64 word, u64 one) { return word & ~one; }
+
+}  // namespace wanted
+
+template <class Env>
+class Wanted {
+ public:
+  // Bytes; 0: no profile is made.
+  u64 interval() const { return wanted::interval(word_.load_acquire()); }  // [A1] pairs with [R1] [R2]
+  u64 last() const { return wanted::last(word_.load_relaxed()); }
+
+  // `one` (kProgram, kTracer) wants a profile, whose tables are there; false: one with another interval is made.
+  bool want(u64 one, u64 bytes) {
+    u64 seen = word_.load_relaxed();
+    do {
+      if (!wanted::may_want(seen, one, bytes)) return false;
+      Env::step("wanted.wanting");
+    } while (!word_.cas_release(seen, wanted::with(seen, one, bytes)));  // [R1] pairs with [A1]
+    return true;
+  }
+
+  void want_no_more(u64 one) {
+    u64 seen = word_.load_relaxed();
+    while ((wanted::who(seen) & one) != 0) {
+      Env::step("wanted.leaving");
+      const u64 next = Env::mutant("a stop ends everybody's") ? wanted::without(seen, low_bits(wanted::kWhoBits))
+                                                              : wanted::without(seen, one);
+      if (Env::mutant("stopped in two steps")) return word_.store_relaxed(next);
+      if (word_.cas_relaxed(seen, next)) return;
+    }
+  }
+
+  // Tracers come and go unseen. Whether that moved the word: `listens`: one is there. They join what is made, else they have a
+  // profile with the `usual` interval. ready(): makes its tables; whether they are there.
+  template <class Ready>
+  bool follow_tracers(bool listens, u64 usual, Ready&& ready) {
+    const u64 seen = word_.load_relaxed();
+    if (listens == ((wanted::who(seen) & wanted::kTracer) != 0)) return false;
+    if (!listens) return want_no_more(wanted::kTracer), true;
+    const u64 made = wanted::interval(seen);
+    return ready() && want(wanted::kTracer, made != 0 ? made : usual);
+  }
+
+  // What interval() is, behind all that the caller has stored.
+  u64 confirm() {
+    if (Env::mutant("confirmed by a load")) return interval();
+    return wanted::interval(word_.fetch_add_release(0));  // [R2] pairs with [A1]
+  }
+
+ private:
+  friend struct freeway::Describe;  // engine/freeway/describe.cc
+  typename Env::template Atomic<u64> word_;
+};
+
+}  // namespace freeway::profile
