@@ -251,10 +251,12 @@ static void wait_elsewhere(void) {
 }
 static void* go_elsewhere(void* argument) {
   void* volatile block = take(100);
+  scrub();  // contexts hold registers
   getcontext(&elsewhere);
   elsewhere.uc_stack.ss_size = 128 << 10;
   elsewhere.uc_stack.ss_sp = kept = take(elsewhere.uc_stack.ss_size);
   makecontext(&elsewhere, wait_elsewhere, 0);
+  scrub();
   swapcontext(&thread_s_own, &elsewhere);
   (void)argument;
   return block;
@@ -335,10 +337,10 @@ static APART void wait_with_list(void) {
 // Nothing but a register has the block's address.
 static APART void wait_with_register(void) {
   lose(200);
-  uintptr_t block = (uintptr_t)take(100);
-  own = NULL;
+  hidden = ~(uintptr_t)take(100);
   scrub();
   say();
+  uintptr_t block = ~hidden;
 #if defined(__x86_64__)
   __asm__ volatile("mov %0, %%r15\n\txor %0, %0\n\t1: pause\n\tjmp 1b" : "+r"(block) : : "r15", "memory");
 #else
