@@ -82,11 +82,15 @@ class Usage(unittest.TestCase):
             "engines",
             "doctor",
             "options",
+            "leaks",
             "--version",
             "--stats",
             "--no-rseq",
             "--harden",
             "--on-error",
+            "--leaks",
+            "--leaks-status",
+            "--leaks-dump",
         ):
             self.assertIn(word, out)
 

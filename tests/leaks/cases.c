@@ -83,8 +83,17 @@ static APART void at_odd_place(void) {
   memcpy(place + 4, &block, sizeof(block));
 }
 static APART void in_freed_block(void) {
+  others[0] = take(100);  // the freed one's superblock stays in use
   void** holder = take(100);
   holder[2] = take(200);
+  kept = holder;
+  free(holder);
+}
+// Of samples the small one is hardly ever one, and rests in a cache when it is freed.
+static APART void in_cached_block(void) {
+  others[0] = take(100);
+  void** holder = take(100);
+  holder[2] = take(2 << 20);
   kept = holder;
   free(holder);
 }
@@ -234,6 +243,26 @@ static void* exit_here(void* argument) {
   exit((int)(intptr_t)argument);
   return block;
 }
+static ucontext_t elsewhere, thread_s_own;
+static void wait_elsewhere(void) {
+  scrub();
+  pthread_barrier_wait(&barrier);
+  for (;;) pause();
+}
+static void* go_elsewhere(void* argument) {
+  void* volatile block = take(100);
+  scrub();  // contexts hold registers
+  getcontext(&elsewhere);
+  elsewhere.uc_stack.ss_size = 128 << 10;
+  elsewhere.uc_stack.ss_sp = kept = take(elsewhere.uc_stack.ss_size);
+  makecontext(&elsewhere, wait_elsewhere, 0);
+  scrub();
+  swapcontext(&thread_s_own, &elsewhere);
+  (void)argument;
+  return block;
+}
+// Which part of its own stack is in use is not known: so all of it counts.
+static APART void thread_on_other_stack(void) { start(go_elsewhere, 0); }
 static APART void exit_in_thread(void) {
   pthread_t thread;
   void* volatile block = take(300);
@@ -308,10 +337,10 @@ static APART void wait_with_list(void) {
 // Nothing but a register has the block's address.
 static APART void wait_with_register(void) {
   lose(200);
-  uintptr_t block = (uintptr_t)take(100);
-  own = NULL;
+  hidden = ~(uintptr_t)take(100);
   scrub();
   say();
+  uintptr_t block = ~hidden;
 #if defined(__x86_64__)
   __asm__ volatile("mov %0, %%r15\n\txor %0, %0\n\t1: pause\n\tjmp 1b" : "+r"(block) : : "r15", "memory");
 #else
@@ -335,13 +364,13 @@ static const struct {
   const char* name;
   void (*function)(void);
 } cases[] = {CASE(in_global), CASE(in_static), CASE(in_tls), CASE(lost), CASE(lost_by_overwriting), CASE(interior), CASE(last_byte),
-             CASE(behind_the_end), CASE(tagged), CASE(encoded), CASE(at_odd_place), CASE(in_freed_block),
+             CASE(behind_the_end), CASE(tagged), CASE(encoded), CASE(at_odd_place), CASE(in_freed_block), CASE(in_cached_block),
              CASE(in_block_freed_long_ago), CASE(list_kept), CASE(list_lost), CASE(list_lost_from_the_middle), CASE(long_list),
              CASE(ring), CASE(itself), CASE(zero_bytes_kept), CASE(zero_bytes_lost), CASE(each_size), CASE(strings), CASE(in_large),
              CASE(large_lost), CASE(end_of_huge), CASE(huge_lost), CASE(aligned), CASE(moved), CASE(in_mapping),
              CASE(in_hidden_mapping), CASE(after_trim), CASE(files), CASE(running_thread), CASE(running_thread_s_tls),
              CASE(running_thread_s_specific), CASE(ended_thread), CASE(ended_thread_s_tls), CASE(ended_threads),
-             CASE(exit_in_thread), CASE(on_stack), CASE(other_stack), CASE(child), CASE(no_exit), CASE(failing), CASE(killed),
+             CASE(thread_on_other_stack), CASE(exit_in_thread), CASE(on_stack), CASE(other_stack), CASE(child), CASE(no_exit), CASE(failing), CASE(killed),
              CASE(wait_with_list), CASE(wait_with_register), CASE(wait_with_many)};
 
 int main(int argc, char** argv) {

@@ -25,6 +25,7 @@ EXPECTED = {
     "encoded": (1, 0, 100),
     "at_odd_place": (1, 0, 100),
     "in_freed_block": (1, 0, 200),
+    "in_cached_block": (1, 0, 2 << 20),
     "in_block_freed_long_ago": (1, 0, 200),
     "list_kept": (0, 0, 0),
     "list_lost": (1, 9, 160),
@@ -52,6 +53,7 @@ EXPECTED = {
     "ended_thread": (2, 0, 300),
     "ended_thread_s_tls": (3, 0, 400),
     "ended_threads": (60, 0, 8000),
+    "thread_on_other_stack": (0, 0, 0),
     "exit_in_thread": (1, 0, 200),
     "on_stack": (0, 0, 0),
     "other_stack": (0, 0, 0),
@@ -86,10 +88,11 @@ class Cases(Leaking):
             header = re.match(r"heap profile: \d+: (\d+) \[", path.read_text())
             assert header is not None
             total += int(header[1])
-            path.unlink()
         return total
 
     def check(self, case: str, variables: dict[str, str]) -> None:
+        for left in self.folder.iterdir():
+            left.unlink()
         dump = f"--leaks-dump={self.folder}/leaks"
         done = command(
             "run", "--leaks", dump, "--", CASES, *arguments_of(case), status=STATUSES.get(case, 0), env=variables
@@ -109,6 +112,20 @@ class Cases(Leaking):
             for case in EXPECTED:
                 with self.subTest(case=case, variables=variables):
                     self.check(case, variables)
+
+    def test_what_is_not_sampled_holds_blocks_or_does_not_all_the_same(self) -> None:
+        # A block of 1 MiB and more is a sample, but for one chance in e^64.
+        for case, direct in (
+            ("in_cached_block", 1),
+            ("in_large", 0),
+            ("large_lost", 1),
+            ("end_of_huge", 0),
+            ("huge_lost", 1),
+        ):
+            for variables in MODES:
+                with self.subTest(case=case, variables=variables):
+                    (found,) = verdicts(command("run", "--leaks=16k", "--", CASES, case, env=variables).stderr)
+                    self.assertEqual(found.direct, direct)
 
     def test_leak_sanitizer_s_is_the_same(self) -> None:
         program = os.environ["CASES_SANITIZED"]
