@@ -89,7 +89,7 @@ class Builder:
         if static:
             keys = [
                 f"-Wl,-u,pthread_{name}" for name in ("key_create", "key_delete", "setspecific")
-            ]  # README, "Limits"
+            ]  # docs/limits.md
             end = ["-static", "-no-pie", *keys, self.library / "libfreeway.a", link / "libc.a", "-lgcc"]
         else:
             loader, _ = package("musl", MUSL_SUITE, self.architecture, self.work)
