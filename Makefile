@@ -82,13 +82,13 @@ numa: packages-build packages-test packages-cross $(VENV)/.stamp | build ## 32 C
 lint: packages-lint $(VENV)/.stamp ## check layers, memory-order labels, last touches, hygiene, references, the scripts
 	@$(FREEWAY_PYTHON) -m tools.lint
 	@$(FREEWAY_PYTHON) -m tools.proof check
-	@$(FREEWAY_PYTHON) -m pytest -q tools/lint tools/proof tools/site
+	@$(FREEWAY_PYTHON) -m pytest -q tools/lint tools/proof tools/website
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/ruff format --check .
 	@$(FREEWAY_PYTHON) -m tools.lint --list-shell-scripts | xargs -r -d '\n' shellcheck
 
 docs: packages-docs $(SITE_VENV)/.stamp ## the documentation as a site, with its links checked: build/site/html/index.html
-	@NO_MKDOCS_2_WARNING=1 $(SITE_VENV)/bin/python -B -m tools.site
+	@NO_MKDOCS_2_WARNING=1 $(SITE_VENV)/bin/python -B -m tools.website
 
 debug: packages-build packages-test packages-programs build/tools/pprof $(VENV)/.stamp | build ## build and test with all assertions
 	@$(call build,debug)

@@ -51,7 +51,7 @@ def slug(heading: str) -> str:
 
 @functools.cache
 def anchors_of(path: Path) -> frozenset[str]:
-    """All that a link may lead to within a document: its headings, the second of a name with -1, and its own anchors."""
+    """What a link may lead to within a document: its headings, the second of a name with -1, and its own anchors."""
     anchors: set[str] = set()
     fence = ""
     for line in path.read_text().splitlines():

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from tools.lint.references import slug  # noqa: E402
+from tools.lint.references import slug
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`python3 -m tools.site [folder]`: builds the site in folder/html (build/site/html); exit status 1 if something is wrong with it."""
+"""`python3 -m tools.website [folder]`: builds the site in folder/html; exit status 1 if something is wrong with it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tools.site import links, pages
+from tools.website import links, pages
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def main() -> int:
     """Collects the pages, has mkdocs make HTML of them, and checks that."""
-    parser = argparse.ArgumentParser(prog="tools.site", description="The documentation as a static site.")
+    parser = argparse.ArgumentParser(prog="tools.website", description="The documentation as a static site.")
     parser.add_argument("folder", nargs="?", type=Path, default=ROOT / "build/site", help="where (default: build/site)")
     folder = parser.parse_args().folder.resolve()
     try:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What may be wrong with a site that was built: links, headings and pictures that are not there, Markdown that was not understood,
-and whatever a page would fetch from elsewhere. Links to other sites are not followed: a check must not need the network.
+"""What may be wrong with a site that was built.
+
+Links, headings and pictures that are not there, Markdown that was not understood, and whatever a page would fetch from
+elsewhere. Links to other sites are not followed: a check must not need the network.
 """
 
 from __future__ import annotations
@@ -11,7 +13,14 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-FETCHED = {("link", "href"), ("script", "src"), ("img", "src"), ("source", "src"), ("iframe", "src"), ("object", "data")}
+FETCHED = {
+    ("link", "href"),
+    ("script", "src"),
+    ("img", "src"),
+    ("source", "src"),
+    ("iframe", "src"),
+    ("object", "data"),
+}
 FOLLOWED = {("a", "href")}
 # Of <link>, what only names a page does not fetch it.
 NAMES_ONLY = {"canonical", "prev", "next", "alternate"}

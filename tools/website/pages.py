@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Which files of the repository become pages, and what is changed on the way.
 
-A page is README.md, each document in docs/, and whatever their links lead to, and so on: other documents as they are, manual pages
-and sources as pages of their own. Each keeps its place in the tree, so that links stay what they are.
+A page is README.md, each document in docs/, and whatever their links lead to, and so on: other documents as they are,
+manual pages and sources as pages of their own. Each keeps its place in the tree, so that links stay what they are.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import subprocess
 from pathlib import Path, PurePosixPath
 
 FIRST = PurePosixPath("README.md")
-CONFIGURATION = "tools/site/mkdocs.yml"
+CONFIGURATION = "tools/website/mkdocs.yml"
 LANGUAGES = {
     ".h": "cpp",
     ".cc": "cpp",
@@ -88,7 +88,7 @@ def translated(root: Path, path: PurePosixPath, text: str) -> tuple[str, set[Pur
             fence = "" if fence else marks[1]
         if not fence and _ITEM.match(line) and lines and re.match(r"[^\s#|>-]", lines[-1]) and not in_list:
             lines.append("")  # GitHub lets a list end a paragraph; the generator does not
-        in_list = bool(_ITEM.match(line)) or in_list and line != ""
+        in_list = bool(_ITEM.match(line)) or (in_list and line != "")
         lines.append(line if fence or _NO_PROSE.match(line) else _LINK.sub(page_link, line))
     return "\n".join(lines) + "\n", targets
 
@@ -128,7 +128,7 @@ def write(site: dict[PurePosixPath, bytes], folder: Path) -> None:
         place = folder / path
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(content)
-    style = Path(__file__).with_name("site.css")
+    style = Path(__file__).with_name("website.css")
     shutil.copy(style, folder / style.name)
 
 
