@@ -25,7 +25,7 @@ FOLLOWED = {("a", "href")}
 # Of <link>, what only names a page does not fetch it.
 NAMES_ONLY = {"canonical", "prev", "next", "alternate"}
 # A list or a table that needs an empty line before it, and had none; a link that was not one.
-RAW_MARKDOWN = re.compile(r"(?m)^\s*(?:[-*] \S.*|\|.*\|\s*$)|\]\([^)\s]+\)")
+RAW_MARKDOWN = re.compile(r"(?m)^\s*(?:[-*] \S.*|\|.*\|\s*$)|(?<=\n)\d\. \S.*|\]\([^)\s]+\)")
 
 
 @dataclass

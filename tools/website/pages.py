@@ -30,8 +30,9 @@ COPIED = {".svg", ".png", ".json", ".css"}
 MANUAL = re.compile(r"\.[1-8]$")
 
 _LINK = re.compile(r"\]\(([^)#\s]+)(#[^)\s]*)?\)")
-_NO_PROSE = re.compile(r" {4}|\t")
-_ITEM = re.compile(r"[-*] |1\. ")
+_CODE = re.compile(r" {4}|\t")
+_ITEM = re.compile(r"(?:[-*]|\d+\.) ")
+_INTERRUPTING = re.compile(r"(?:[-*]|1\.) ")
 
 
 class PageError(Exception):
@@ -48,7 +49,8 @@ def collect(root: Path) -> dict[PurePosixPath, bytes]:
         if path.suffix != ".md":
             site[page_of(path)] = content_of(root, path)
             continue
-        text, targets = translated(root, path, (root / path).read_text())
+        source = (root / path).read_text() if (root / path).is_file() else list_of_files(root, path.parent)
+        text, targets = translated(root, path, source)
         site[path] = text.encode()
         wanted += sorted(targets - seen)
         seen |= targets
@@ -72,24 +74,36 @@ def translated(root: Path, path: PurePosixPath, text: str) -> tuple[str, set[Pur
         if "://" in link or link.startswith("mailto:"):
             return match[0]
         target = PurePosixPath(posixpath.normpath(path.parent / link))
-        if (root / target).is_dir():
+        is_folder = (root / target).is_dir()
+        if is_folder:
             target /= "README.md"
-        if target.parts[0] == ".." or not (root / target).is_file():
-            raise PageError(f"{path}: a link to {link}, which is no file and no folder with a README.md")
+        if target.parts[0] == ".." or not ((root / target).is_file() or is_folder):
+            raise PageError(f"{path}: a link to {link}, which does not exist")
         targets.add(target)
         return f"]({posixpath.relpath(page_of(target), path.parent)}{anchor})"
 
     lines: list[str] = []
     fence = ""
-    in_list = False
+    marker = 0  # how wide the marker of the list is that the line belongs to; 0: to none
+    loose = False  # whether an empty line was in its item
     for line in text.splitlines():
         marks = re.match(r" {0,3}(`{3,}|~{3,})", line)
         if marks and (not fence or line.strip() == fence):
             fence = "" if fence else marks[1]
-        if not fence and _ITEM.match(line) and lines and re.match(r"[^\s#|>-]", lines[-1]) and not in_list:
-            lines.append("")  # GitHub lets a list end a paragraph; the generator does not
-        in_list = bool(_ITEM.match(line)) or (in_list and line != "")
-        lines.append(line if fence or _NO_PROSE.match(line) else _LINK.sub(page_link, line))
+        before = lines[-1] if lines else ""
+        item = None if fence else (_ITEM if marker or not before else _INTERRUPTING).match(line)
+        if item:
+            if before and (loose or not marker) and not re.match(r"[#|>]", before):
+                lines.append("")  # GitHub lets an item end a paragraph; the generator does not
+            marker, loose = len(item[0]), False
+        elif line and not line.startswith(" ") and not before:
+            marker = 0
+        loose = loose or not line
+        # What belongs to an item stands below its text for GitHub, and four columns from the edge for the generator.
+        inner = bool(marker) and not item and line.startswith(" " * marker)
+        own = line[marker:] if inner else line
+        prose = own if fence or _CODE.match(own) else _LINK.sub(page_link, own)
+        lines.append(" " * 4 + prose if inner else prose)
     return "\n".join(lines) + "\n", targets
 
 
@@ -120,6 +134,12 @@ def list_of_decisions(folder: Path) -> str:
     """Each decision's title, with a link to it: what a reader of the folder sees as file names."""
     titles = {path.name: path.read_text().splitlines()[0].lstrip("# ") for path in sorted(folder.glob("[0-9]*.md"))}
     return "\n" + "".join(f"- [{title}]({name})\n" for name, title in titles.items())
+
+
+def list_of_files(root: Path, folder: PurePosixPath) -> str:
+    """The page of a folder without a README.md: its files' names."""
+    names = sorted(path.name for path in (root / folder).iterdir() if path.is_file())
+    return f"# {folder}\n\n" + "".join(f"- `{name}`\n" for name in names)
 
 
 def write(site: dict[PurePosixPath, bytes], folder: Path) -> None:

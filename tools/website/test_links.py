@@ -51,6 +51,7 @@ def test_what_is_right_is_accepted(tmp_path: Path, body: str) -> None:
         ('<img src="https://example.org/x.svg">', "from the network"),
         ('<script src="//example.org/x.js"></script>', "from the network"),
         ("<p>words\n- one</p>", "shows Markdown"),
+        ("<p>words\n2. two</p>", "shows Markdown"),
         ("<p>words\n| a | b |</p>", "shows Markdown"),
         ("<p>words [x](y.md)</p>", "shows Markdown"),
     ],

@@ -51,7 +51,7 @@ def test_pictures_and_data_are_copied_as_they_are(tmp_path: Path) -> None:
     assert site["README.md"] == "![a](docs/a.svg) [d](docs/d.json)\n"
 
 
-@pytest.mark.parametrize("link", ["none.md", "src/", "../outside.md"])
+@pytest.mark.parametrize("link", ["none.md", "none/", "../outside.md"])
 def test_a_link_to_nothing_is_an_error(tmp_path: Path, link: str) -> None:
     planted(tmp_path, README_md=f"[x]({link})\n", src__x_h="")
     with pytest.raises(pages.PageError, match=re.escape(link)):
@@ -65,8 +65,23 @@ def test_links_in_code_and_to_other_sites_stay(tmp_path: Path) -> None:
 
 
 def test_a_list_right_behind_a_paragraph_gets_the_empty_line_that_the_generator_needs(tmp_path: Path) -> None:
-    planted(tmp_path, README_md="Some words\n- one\n  more\n- two\n\n    - code\n")
-    assert collected(tmp_path)["README.md"] == "Some words\n\n- one\n  more\n- two\n\n    - code\n"
+    planted(tmp_path, README_md="Some words\n- one\n- two\n\nIn\n2004. No list\n")
+    assert collected(tmp_path)["README.md"] == "Some words\n\n- one\n- two\n\nIn\n2004. No list\n"
+
+
+def test_what_belongs_to_an_item_is_indented_as_the_generator_needs_it(tmp_path: Path) -> None:
+    planted(
+        tmp_path, README_md="1. one\n   more\n\n       code [x](y)\n\n   end\n2. two\n\n- a\n  - b\n\nend\n\n    code\n"
+    )
+    expected = "1. one\n    more\n\n        code [x](y)\n\n    end\n\n2. two\n\n- a\n    - b\n\nend\n\n    code\n"
+    assert collected(tmp_path)["README.md"] == expected
+
+
+def test_a_folder_without_a_readme_is_a_list_of_its_files(tmp_path: Path) -> None:
+    planted(tmp_path, README_md="[x](src)\n", src__x_h="", src__a_h="")
+    site = collected(tmp_path)
+    assert site["README.md"] == "[x](src/README.md)\n"
+    assert site["src/README.md"] == "# src\n\n- `a.h`\n- `x.h`\n"
 
 
 def test_a_source_with_fences_of_its_own_stays_one_block(tmp_path: Path) -> None:
