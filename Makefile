@@ -27,6 +27,7 @@ LAB_ARGS ?=
 FUZZ_SECONDS ?= 600
 PYTHON ?= python3
 VENV := build/venv
+SITE_VENV := build/site/venv
 export FREEWAY_PYTHON := $(CURDIR)/$(VENV)/bin/python
 
 install_packages := scripts/install-packages
@@ -35,15 +36,17 @@ build = cmake --preset $(1) -DFREEWAY_WERROR=$(WERROR) >build/$(1).configure.log
 	|| { cat build/$(1).configure.log; exit 1; }; \
 	cmake --build --preset $(1) -j $(JOBS) $(2)
 products := --target freeway_shared freeway_static freeway_command
+# With the papers' engines, and `freeway profile`.
+installed := --target freeway_installed
 # $(call test,preset): everything but what is labelled `long`; the last lines are ctest's own summary.
 test = ctest --preset $(1) -j $(JOBS) $(CTEST_ARGS)
 
-.PHONY: all run test test-programs prove matrix matrix-roots numa lint debug asan tsan fuzz aarch64 bench bench-quick peers attacks attack-costs profilers install clean help
+.PHONY: all run test test-programs prove matrix matrix-roots numa lint debug asan tsan fuzz aarch64 docs bench bench-quick peers attacks attack-costs profilers install clean help
 # Installing packages is a queue anyway; the parallel work is in the commands.
 .NOTPARALLEL:
 
-all: packages-build packages-test | build ## build the library and the command (build/release)
-	@$(call build,release,$(products))
+all: packages-build packages-test | build ## build the libraries and the command (build/release)
+	@$(call build,release,$(installed))
 
 run: packages-build packages-test packages-run $(VENV)/.stamp | build ## run real programs under Freeway beside glibc; CMD="prog args" runs that instead
 	@$(call build,release,$(products) measured_run)
@@ -79,10 +82,13 @@ numa: packages-build packages-test packages-cross $(VENV)/.stamp | build ## 32 C
 lint: packages-lint $(VENV)/.stamp ## check layers, memory-order labels, last touches, hygiene, references, the scripts
 	@$(FREEWAY_PYTHON) -m tools.lint
 	@$(FREEWAY_PYTHON) -m tools.proof check
-	@$(FREEWAY_PYTHON) -m pytest -q tools/lint tools/proof
+	@$(FREEWAY_PYTHON) -m pytest -q tools/lint tools/proof tools/website
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/ruff format --check .
 	@$(FREEWAY_PYTHON) -m tools.lint --list-shell-scripts | xargs -r -d '\n' shellcheck
+
+docs: packages-docs $(SITE_VENV)/.stamp ## the documentation as a site, with its links checked: build/site/html/index.html
+	@NO_MKDOCS_2_WARNING=1 $(SITE_VENV)/bin/python -B -m tools.website
 
 debug: packages-build packages-test packages-programs build/tools/pprof $(VENV)/.stamp | build ## build and test with all assertions
 	@$(call build,debug)
@@ -146,7 +152,7 @@ build/tools/pprof: | build
 
 install: packages-build packages-test | build ## install under PREFIX (default /usr/local), staged in DESTDIR
 	@cmake --preset release -DCMAKE_INSTALL_PREFIX="$(abspath $(PREFIX))" >/dev/null
-	@cmake --build --preset release -j $(JOBS) $(products)
+	@cmake --build --preset release -j $(JOBS) $(installed)
 	@DESTDIR="$(DESTDIR)" cmake --install build/release
 
 clean: ## remove everything that was built
@@ -163,8 +169,12 @@ build:
 
 $(VENV)/.stamp: scripts/requirements.txt | build
 	@$(install_packages) lint
-	@rm -rf $(VENV)
-	@$(PYTHON) -m venv $(VENV)
-	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r scripts/requirements.txt \
-		|| { echo "Could not install scripts/requirements.txt into $(VENV): is the network up?" >&2; exit 1; }
-	@touch $@
+	@$(make_venv)
+
+$(SITE_VENV)/.stamp: scripts/docs-requirements.txt | build
+	@$(make_venv)
+
+# A fresh virtual environment in the target's folder, with what the first prerequisite lists.
+make_venv = rm -rf $(@D) && $(PYTHON) -m venv $(@D) && { \
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r $< \
+		|| { echo "Could not install $< into $(@D): is the network up?" >&2; exit 1; }; } && touch $@

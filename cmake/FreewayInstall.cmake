@@ -56,3 +56,13 @@ foreach(kind LIB INCLUDE)
 endforeach()
 configure_file("${PROJECT_SOURCE_DIR}/cmake/freeway.pc.in" "${PROJECT_BINARY_DIR}/freeway.pc" @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/freeway.pc" DESTINATION "${freeway_pc_dir}")
+
+# All that is installed, and nothing else: what `cmake --install` wants to find.
+add_custom_target(freeway_installed)
+set(freeway_installed_targets freeway_shared freeway_static freeway_command freeway_profile)
+list(TRANSFORM freeway_engines PREPEND freeway_ OUTPUT_VARIABLE freeway_engine_targets)
+foreach(target ${freeway_installed_targets} ${freeway_engine_targets})
+  if(TARGET ${target})
+    add_dependencies(freeway_installed ${target})
+  endif()
+endforeach()

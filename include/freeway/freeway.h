@@ -37,8 +37,8 @@ const char* freeway_version(void) FREEWAY_NOEXCEPT;
 
 /* A block of `size` bytes (0: a unique pointer that may only be freed), or NULL with errno ENOMEM. */
 void* freeway_malloc(size_t size) FREEWAY_NOEXCEPT;
-/* Gives `block` back; NULL does nothing. errno is kept. A pointer that is not a live block is reported (README, "Bad
- * input"): one line on fd 2, then the process aborts; with FREEWAY_ON_ERROR=report nothing more happens. */
+/* Gives `block` back; NULL does nothing. errno is kept. A pointer that is not a live block is reported
+ * (docs/bad-input.md): one line on fd 2, then the process aborts; with FREEWAY_ON_ERROR=report nothing more happens. */
 void freeway_free(void* block) FREEWAY_NOEXCEPT;
 /* `count` * `size` zeroed bytes; NULL with ENOMEM also when the product overflows. */
 void* freeway_calloc(size_t count, size_t size) FREEWAY_NOEXCEPT;

@@ -7,7 +7,7 @@
 // Freeway's own helper thread, which libc does not know of, has the sections look at a 0 instead of libc's flag, and then
 // interrupts them all, before it touches such a word (engine/freeway/idle.cc).
 // Not covered: threads that libc does not know of (raw clone(CLONE_VM), a second libc loaded by dlmopen) and that
-// allocate from this heap while libc's own threads have not begun. README, "Limits", says so.
+// allocate from this heap while libc's own threads have not begun. docs/limits.md says so.
 // aarch64 has no need of it: its atomics cost what plain accesses cost while the line is in the cache.
 #pragma once
 

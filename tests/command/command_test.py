@@ -112,12 +112,12 @@ class Documentation(unittest.TestCase):
         for option in set(re.findall(r"--[a-z][-a-z]*", freeway("--help").stdout)):
             self.assertIn(option, page)
 
-    def test_readme_has_every_variable_of_the_library_with_its_values(self) -> None:
-        readme = (ROOT / "README.md").read_text()
+    def test_page_of_options_has_every_variable_of_the_library_with_its_values(self) -> None:
+        page = (ROOT / "docs/options.md").read_text()
         variables = re.findall(r"(FREEWAY_\w+)=(\S+)", freeway("options").stdout)
         self.assertTrue(variables)
         for name, values in variables:
-            row = re.search(rf"^\| `{name}` \| ([^|]*) \|", readme, flags=re.MULTILINE)
+            row = re.search(rf"^\| `{name}` \| ([^|]*) \|", page, flags=re.MULTILINE)
             assert row is not None, name
             self.assertEqual(sorted(row[1].strip().split(", ")), sorted(values.split("|")), name)
 

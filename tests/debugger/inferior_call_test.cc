@@ -7,7 +7,7 @@
 //
 //   moved      the remedy that tools/gdb/freeway_gdb.py applies: the registers that are restored have the section's abort
 //              address. At each instruction of each section; the called function allocates and frees
-//   not_moved  without it blocks are handed out twice. So this test would see it, and Limits in README.md tells of it
+//   not_moved  without it blocks are handed out twice. So this test would see it, and docs/limits.md tells of it
 //
 // The debugger is this program: it traces a forked child. x86-64 only.
 #include <sys/ptrace.h>

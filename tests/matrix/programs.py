@@ -87,9 +87,7 @@ class Builder:
         start = [link / ("crt1.o" if static else "Scrt1.o"), link / "crti.o"]
         common = ["-nostdinc", "-isystem", headers, "-isystem", own.stdout.strip(), "-nostdlib", *start, source]
         if static:
-            keys = [
-                f"-Wl,-u,pthread_{name}" for name in ("key_create", "key_delete", "setspecific")
-            ]  # README, "Limits"
+            keys = [f"-Wl,-u,pthread_{name}" for name in ("key_create", "key_delete", "setspecific")]  # docs/limits.md
             end = ["-static", "-no-pie", *keys, self.library / "libfreeway.a", link / "libc.a", "-lgcc"]
         else:
             loader, _ = package("musl", MUSL_SUITE, self.architecture, self.work)

@@ -39,3 +39,31 @@ def test_a_document_that_names_what_does_not_exist_is_found(tree: Tree, text: st
     tree.write("docs/page.md", text + "\n")
     (message,) = messages(tree)
     assert message.startswith("docs/page.md:1: ")
+
+
+PAGE = """\
+# The page
+## Two words, `code` and [a link](other.md)
+```sh
+# no heading
+```
+## Again
+## Again
+<a id="own"></a>
+"""
+
+
+@pytest.mark.parametrize("anchor", ["the-page", "two-words-code-and-a-link", "again", "again-1", "own"])
+def test_a_link_to_a_heading_is_accepted(tree: Tree, anchor: str) -> None:
+    tree.write("docs/other.md", "")
+    tree.write("docs/page.md", PAGE + f"[here](#{anchor})\n")
+    tree.write("docs/from.md", f"[there](page.md#{anchor})\n")
+    assert messages(tree) == []
+
+
+@pytest.mark.parametrize("anchor", ["the-pages", "no-heading", "again-2"])
+def test_a_link_to_a_heading_that_no_page_has_is_found(tree: Tree, anchor: str) -> None:
+    tree.write("docs/other.md", "")
+    tree.write("docs/page.md", PAGE + f"[here](#{anchor})\n")
+    tree.write("docs/from.md", f"[there](page.md#{anchor})\n")
+    assert [message.split(":")[0] for message in messages(tree)] == ["docs/from.md", "docs/page.md"]
