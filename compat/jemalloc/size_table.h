@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+// size_table.h: Freeway's size classes, found out by asking freeway_malloc and freeway_malloc_usable_size.
+//
+// Words     g_known: how many classes the table has; 0: nobody has found them yet
+// Moves     each thread that finds 0 fills the whole table and stores the count. All store the same
+// Orders    [S1] the count publishes the classes; [S2] sees them
+// Progress  wait-free but for the some fifty calls of malloc and free. Lost if killed: a block
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace freeway_jemalloc {
+
+struct Bin {
+  std::size_t size;        // bytes of a block
+  std::uint32_t blocks;    // in a superblock
+  std::size_t superblock;  // bytes
+};
+
+// How many sizes of small blocks there are; 0 where there is no memory to find out.
+unsigned bin_count();
+
+// The `index`-th of them, the smallest first. `index` is below bin_count().
+Bin bin(unsigned index);
+
+// The size of the block that Freeway gives for `size` bytes, aligned to `alignment`, a power of two; 0 where none can be.
+std::size_t block_size(std::size_t size, std::size_t alignment);
+
+}  // namespace freeway_jemalloc
