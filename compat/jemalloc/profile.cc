@@ -17,8 +17,11 @@ namespace {
 constinit std::atomic<bool> g_active{false};
 constinit std::atomic<std::size_t> g_interval{std::size_t{1} << kLgSample};
 constinit std::atomic<std::uint64_t> g_dumps{0};
+constinit std::atomic<std::uint64_t> g_resets{1};       // 0: the interval of the beginning
+constinit std::atomic<std::uint64_t> g_short_ones{0};  // a bit, itself, for each interval
 
-constexpr std::size_t kMostLgSample = 62;
+constexpr std::size_t kMostLgSample = 61;  // of freeway_profile_start
+constexpr std::size_t kLeastLgVaried = 6;
 
 // What mallctl says where freeway_profile_start says `error`.
 int meaning_of(int error) {
@@ -48,14 +51,17 @@ int set_active(bool active) {
   return said;
 }
 
+// Freeway begins anew with an interval that it has not had: each reset takes one that is a few bytes longer, at most a 64th.
+// Intervals too short for that are had once each.
 int reset(std::size_t lg) {
   if (lg > kMostLgSample) lg = kMostLgSample;
-  const std::size_t interval = std::size_t{1} << lg;
+  std::size_t interval = std::size_t{1} << lg;
+  if (lg >= kLeastLgVaried)
+    interval += g_resets.fetch_add(1, std::memory_order_relaxed) % (interval >> kLeastLgVaried);
+  else if ((g_short_ones.fetch_or(interval, std::memory_order_relaxed) & interval) != 0)
+    return EFAULT;
   freeway_profile_stop();
-  // Another interval begins anew, and so does the one after it.
-  int said = meaning_of(freeway_profile_start(interval + 1));
-  freeway_profile_stop();
-  if (said == 0) said = meaning_of(freeway_profile_start(interval));
+  const int said = meaning_of(freeway_profile_start(interval));
   if (!is_active()) freeway_profile_stop();
   if (said == 0) g_interval.store(interval, std::memory_order_relaxed);
   return said;
