@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // allocx.cc: the functions with flags (mallocx and its like) over Freeway's.
+#include <cstdint>
 #include <cstring>
 
 #include "exported.h"

@@ -11,7 +11,6 @@
 #include "figures.h"
 #include "freeway/freeway.h"
 #include "profile.h"
-#include "size_table.h"
 
 namespace freeway_jemalloc {
 namespace {
@@ -29,6 +28,8 @@ constexpr const char* kVersion = JEMALLOC_VERSION " (Freeway " FREEWAY_STRING(FR
 constexpr ssize_t kDecayMs = 1000;
 constexpr ssize_t kMuzzyDecayMs = 0;  // there is no such state
 constexpr std::size_t kQuantum = 16;
+// None: what is known of them in jemalloc is not known of Freeway's size classes, and programs that find bins count on it all.
+constexpr unsigned kBins = 0;
 constexpr std::size_t kLargestCached = std::size_t{32} << 10;
 
 // --- What names do -------------------------------------------------------------------------------------------------------
@@ -78,11 +79,7 @@ int tell_epoch(const Call& call) {
 }
 
 int tell_arenas(const Call& call) { return show(call, arena_count()); }
-int tell_bins(const Call& call) { return show(call, bin_count()); }
 int tell_page(const Call& call) { return show(call, page_size()); }
-int tell_bin_size(const Call& call) { return show(call, bin(static_cast<unsigned>(call.numbers[0])).size); }
-int tell_bin_blocks(const Call& call) { return show(call, bin(static_cast<unsigned>(call.numbers[0])).blocks); }
-int tell_bin_superblock(const Call& call) { return show(call, bin(static_cast<unsigned>(call.numbers[0])).superblock); }
 
 int create(const Call& call) {
   if (call.writes()) return EPERM;  // extent hooks
@@ -218,12 +215,8 @@ constexpr Name kNames[] = {
     {"arenas.quantum", kSize, constant<kQuantum>},
     {"arenas.page", kSize, tell_page},
     {"arenas.tcache_max", kSize, constant<kLargestCached>},
-    {"arenas.nbins", kUnsigned, tell_bins},
-    {"arenas.nhbins", kUnsigned, tell_bins},
-    {"arenas.bin.#.size", kSize, tell_bin_size},
-    {"arenas.bin.#.nregs", kUint32, tell_bin_blocks},
-    {"arenas.bin.#.slab_size", kSize, tell_bin_superblock},
-    {"arenas.bin.#.nshards", kUint32, constant<u32{1}>},
+    {"arenas.nbins", kUnsigned, constant<kBins>},
+    {"arenas.nhbins", kUnsigned, constant<kBins>},
     {"arenas.create", kAction, create},
     {"arenas.lookup", kAction, lookup},
 
@@ -355,7 +348,6 @@ std::size_t part_id(unsigned index, unsigned part) { return kIds.of[index][part]
 
 bool number_exists(unsigned index, std::size_t number) {
   if (kIds.number[index] == Ids::kNone) return true;
-  if (std::string_view(kNames[index].text).starts_with("arenas.bin.")) return number < bin_count();
   if (number == kDestroyedArenas) return std::string_view(kNames[index].text).starts_with("stats.");
   return number < arena_count() || is_all(number);
 }

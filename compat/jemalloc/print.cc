@@ -10,7 +10,6 @@
 #include "exported.h"
 #include "figures.h"
 #include "names.h"
-#include "size_table.h"
 #include "text.h"
 
 void (*malloc_message)(void*, const char*) = nullptr;
@@ -116,19 +115,9 @@ class Json {
     first_ = true;
   }
   void open(const char* key) { open(key, std::strlen(key)); }
-  void close(const char* bracket = "}") {
-    out_.say(bracket);
+  void close() {
+    out_.say("}");
     first_ = false;
-  }
-  // An object, or list, without a name.
-  void open_plain(const char* bracket) {
-    out_.say(first_ ? bracket : Text().text(", ").text(bracket).c_str());
-    first_ = true;
-  }
-  void list(const char* key) {
-    begin(key, std::strlen(key));
-    out_.say("[");
-    first_ = true;
   }
   void value(const char* key, unsigned index, std::size_t number) {
     begin(key, std::strlen(key));
@@ -180,16 +169,7 @@ void print_json(const Output& out, bool with_options) {
   if (with_options) {
     print_section(json, "config", "config.");
     print_section(json, "opt", "opt.");
-    json.open("arenas");
-    json.names("arenas.", 0);
-    json.list("bin");
-    for (unsigned i = 0; i < bin_count(); ++i) {
-      json.open_plain("{");
-      json.names("arenas.bin.#.", i);
-      json.close();
-    }
-    json.close("]");
-    json.close();
+    print_section(json, "arenas", "arenas.");
     print_section(json, "prof", "prof.");
   }
   print_section(json, "stats", "stats.");

@@ -2,49 +2,42 @@
 #include "size_table.h"
 
 #include <atomic>
+#include <cstdint>
 
 #include "freeway/freeway.h"
 
 namespace freeway_jemalloc {
 namespace {
 
-constexpr unsigned kMostBins = 128;
-constexpr unsigned kMostTries = 64;               // of a block that was not given at random to a guard or a profile
+constexpr unsigned kMostClasses = 128;
+constexpr unsigned kMostTries = 64;                        // of a block that was not given at random to a guard
 constexpr std::size_t kLargeUnit = std::size_t{64} << 10;  // larger blocks are whole frames
 constexpr std::size_t kQuantum = 16;
 
-struct Class {
-  std::atomic<std::size_t> size, superblock;
-  std::atomic<std::uint32_t> blocks;
-};
-
-constinit Class classes[kMostBins];
+constinit std::atomic<std::size_t> g_classes[kMostClasses];
 constinit std::atomic<unsigned> g_known{0};
 
-// What a small block for `size` bytes is; size 0: there is none, or no memory.
-Bin probe(std::size_t size) {
+// The size of a small block for `size` bytes; 0: there is none, or no memory.
+std::size_t probe(std::size_t size) {
   for (unsigned tries = 0; tries < kMostTries; ++tries) {
     void* block = freeway_malloc(size);
-    if (block == nullptr) return {};
+    if (block == nullptr) return 0;
     freeway_block_info_t info;
     freeway_block_info(block, &info, sizeof info);
     freeway_free(block);
-    if (info.kind == FREEWAY_SMALL_BLOCK)
-      return {info.size, static_cast<std::uint32_t>(info.superblock_blocks), info.superblock_size};
-    if (info.kind == FREEWAY_LARGE_BLOCK) return {};
+    if (info.kind == FREEWAY_SMALL_BLOCK) return info.size;
+    if (info.kind == FREEWAY_LARGE_BLOCK) return 0;
   }
-  return {};
+  return 0;
 }
 
 unsigned find_out() {
   unsigned count = 0;
-  for (std::size_t size = 1; count < kMostBins; ++count) {
-    const Bin found = probe(size);
-    if (found.size == 0) break;
-    classes[count].size.store(found.size, std::memory_order_relaxed);
-    classes[count].blocks.store(found.blocks, std::memory_order_relaxed);
-    classes[count].superblock.store(found.superblock, std::memory_order_relaxed);
-    size = found.size + 1;
+  for (std::size_t size = 1; count < kMostClasses; ++count) {
+    const std::size_t found = probe(size);
+    if (found == 0) break;
+    g_classes[count].store(found, std::memory_order_relaxed);
+    size = found + 1;
   }
   g_known.store(count, std::memory_order_release);  // [S1] pairs with [S2]
   return count;
@@ -54,24 +47,14 @@ std::size_t round_up(std::size_t size, std::size_t unit) { return (size + unit -
 
 }  // namespace
 
-unsigned bin_count() {
-  const unsigned count = g_known.load(std::memory_order_acquire);  // [S2] pairs with [S1]
-  return count != 0 ? count : find_out();
-}
-
-Bin bin(unsigned index) {
-  const Class& c = classes[index];
-  return {c.size.load(std::memory_order_relaxed), c.blocks.load(std::memory_order_relaxed),
-          c.superblock.load(std::memory_order_relaxed)};
-}
-
 std::size_t block_size(std::size_t size, std::size_t alignment) {
   if (size > PTRDIFF_MAX - kLargeUnit || alignment > PTRDIFF_MAX) return 0;
-  const unsigned count = bin_count();
+  unsigned count = g_known.load(std::memory_order_acquire);  // [S2] pairs with [S1]
+  if (count == 0) count = find_out();
   if (count == 0) return round_up(size == 0 ? 1 : size, kQuantum);
   // A block of a class is aligned to the largest power of two that divides its size.
   for (unsigned i = 0; i < count; ++i) {
-    const std::size_t bytes = classes[i].size.load(std::memory_order_relaxed);
+    const std::size_t bytes = g_classes[i].load(std::memory_order_relaxed);
     if (bytes >= size && bytes % alignment == 0) return bytes;
   }
   return round_up(size == 0 ? 1 : size, kLargeUnit);

@@ -8,21 +8,8 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 
 namespace freeway_jemalloc {
-
-struct Bin {
-  std::size_t size;        // bytes of a block
-  std::uint32_t blocks;    // in a superblock
-  std::size_t superblock;  // bytes
-};
-
-// How many sizes of small blocks there are; 0 where there is no memory to find out.
-unsigned bin_count();
-
-// The `index`-th of them, the smallest first. `index` is below bin_count().
-Bin bin(unsigned index);
 
 // The size of the block that Freeway gives for `size` bytes, aligned to `alignment`, a power of two; 0 where none can be.
 std::size_t block_size(std::size_t size, std::size_t alignment);
