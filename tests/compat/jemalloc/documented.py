@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs" / "man" / "freeway-jemalloc.3"
 README = ROOT / "compat" / "jemalloc" / "README.md"
 TEST = Path(__file__).resolve().parent / "control_test.cc"
+ACTIONS = {"arena.0.purge", "arena.0.decay", "thread.idle"}  # and thread.tcache.flush, which have nothing to read
 READ_BY_DASHBOARDS = ("allocated", "active", "metadata", "resident", "mapped")
 
 library = ctypes.CDLL(os.environ["FREEWAY_JEMALLOC"])
@@ -61,7 +62,7 @@ def main() -> int:
     tree = printed()
     merged = tree.pop("stats.arenas")["merged"]
     told = flat(tree, "") | {f"stats.arenas.<i>.{name}" for name in flat(merged, "")}
-    tested = set(re.findall(r'\{"([a-z_0-9.]+)", k', TEST.read_text())) | {"arena.0.purge", "arena.0.decay", "thread.idle"}
+    tested = set(re.findall(r'\{"([a-z_0-9.]+)", k', TEST.read_text())) | ACTIONS
     for where, there in (("JSON", told), ("control_test.cc", {re.sub(r"\.0\.", ".<i>.", name) for name in tested})):
         faults += [f"{where} has {name}, freeway-jemalloc.3 has not" for name in sorted(there - names)]
     # What the test reads is what can be read: the page has nothing else but what only acts.

@@ -22,7 +22,12 @@ import symbols as golden  # noqa: E402
 HEADER = HERE.parents[2] / "compat" / "jemalloc" / "include" / "jemalloc" / "jemalloc.h"
 PUBLIC = golden.header_names("freeway.h")
 # What the linker brings along, weak.
-START = {"weak _ITM_deregisterTMCloneTable", "weak _ITM_registerTMCloneTable", "weak __cxa_finalize", "weak __gmon_start__"}
+START = {
+    "weak _ITM_deregisterTMCloneTable",
+    "weak _ITM_registerTMCloneTable",
+    "weak __cxa_finalize",
+    "weak __gmon_start__",
+}
 
 
 def declared() -> set[str]:

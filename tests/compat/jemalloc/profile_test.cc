@@ -3,6 +3,7 @@
 // prof.*: sampling on and off, files with and without names, and beginning anew.
 #include <unistd.h>
 
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -45,7 +46,8 @@ std::string contents(const fs::path& path) {
 struct Head {
   explicit Head(const std::string& text) {
     unsigned long blocks = 0;
-    EXPECT_EQ(std::sscanf(text.c_str(), "heap profile: %lu: %lu [%*u: %*u] @ heap_v2/%lu", &blocks, &bytes, &interval), 3) << text;
+    constexpr const char* kHead = "heap profile: %lu: %lu [%*u: %*u] @ heap_v2/%lu";
+    EXPECT_EQ(std::sscanf(text.c_str(), kHead, &blocks, &bytes, &interval), 3) << text;
   }
   unsigned long bytes = 0, interval = 0;
 };

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: MIT
 #
 # Debian's redis-server, which is linked with jemalloc, on Freeway and its jemalloc's functions: by LD_PRELOAD, and with
-# libjemalloc.so.2 found where LD_LIBRARY_PATH says. What redis tells of its memory must be what Freeway knows (`freeway stat`)
-# and what redis counts itself; MEMORY's commands do what they say; children that save work.
+# libjemalloc.so.2 found where LD_LIBRARY_PATH says. What redis tells of its memory must be what Freeway knows
+# (`freeway stat`) and what redis counts itself; MEMORY's commands do what they say; children that save work.
 """redis-server on libfreeway-jemalloc.so."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -57,7 +58,8 @@ class Standing(Server):
 
     def freeway(self) -> dict[str, int]:
         """What `freeway stat` reads in it from outside."""
-        return json.loads(succeed([os.environ["FREEWAY_COMMAND"], "stat", "--json", str(self.process.pid)], preload=False).out)
+        argv = [os.environ["FREEWAY_COMMAND"], "stat", "--json", str(self.process.pid)]
+        return json.loads(succeed(argv, preload=False).out)
 
     def settled(self) -> tuple[dict[str, float], dict[str, int]]:
         """Both, once redis, which looks ten times a second, tells of what is there now."""
@@ -83,7 +85,7 @@ def tells_the_truth(server: Standing) -> None:
     told, known = server.settled()
     check(told["used_memory"] > before["used_memory"] + KEYS * 200, f"too little to tell: {told}")
     ordered = ["used_memory", "allocator_allocated", "allocator_active", "allocator_resident"]
-    for less, more in zip(ordered, ordered[1:], strict=False):
+    for less, more in itertools.pairwise(ordered):
         check(told[less] <= told[more], f"{less} {told[less]} > {more} {told[more]}")
     # Redis counts what it has; there is little else in the process.
     check(told["allocator_allocated"] < told["used_memory"] * 1.1, f"allocator_allocated: {told}")
@@ -118,7 +120,8 @@ def answers_on_jemalloc(folder: Path) -> dict[str, str]:
     server = Standing(folder, {})
     try:
         check(any(JEMALLOC.search(file) for file in server.mapped()), "Debian's redis is not on jemalloc")
-        questions = ["CONFIG SET activedefrag yes", "CONFIG SET jemalloc-bg-thread no", "CONFIG SET jemalloc-bg-thread yes"]
+        options = ("activedefrag yes", "jemalloc-bg-thread no", "jemalloc-bg-thread yes")
+        questions = [f"CONFIG SET {option}" for option in options]
         return {question: server.command(*question.split()) for question in questions}
     finally:
         server.kill()
