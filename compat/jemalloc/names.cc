@@ -261,7 +261,7 @@ constexpr unsigned kCount = sizeof kNames / sizeof *kNames;
 
 // --- Finding them ----------------------------------------------------------------------------------------------------------
 
-// std::string_view's own substr may throw, which takes libstdc++.
+// std::string_view's own substr, and what is made of it, may throw, which takes libstdc++.
 constexpr std::string_view up_to(std::string_view text, std::size_t end) {
   return end < text.size() ? std::string_view(text.data(), end) : text;
 }
@@ -348,7 +348,7 @@ std::size_t part_id(unsigned index, unsigned part) { return kIds.of[index][part]
 
 bool number_exists(unsigned index, std::size_t number) {
   if (kIds.number[index] == Ids::kNone) return true;
-  if (number == kDestroyedArenas) return std::string_view(kNames[index].text).starts_with("stats.");
+  if (number == kDestroyedArenas) return up_to(kNames[index].text, 6) == "stats.";
   return number < arena_count() || is_all(number);
 }
 

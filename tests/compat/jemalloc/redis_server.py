@@ -18,11 +18,12 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1] / "programs"))
 
-from preload import check, environment, main, need, require_same, succeed  # noqa: E402
+from preload import check, environment, main, need, require_same, run, succeed  # noqa: E402
 from redis import Server, data_set  # noqa: E402
 
 KEYS = 200_000
 SHIM = Path(os.environ["FREEWAY_JEMALLOC"])
+FREEWAY = SHIM.parent / "libfreeway.so.0"
 SONAME = SHIM.parent / "libfreeway-jemalloc.so.0"
 STAND_IN = SHIM.parent / "compat" / "jemalloc"
 JEMALLOC = re.compile(r"/libjemalloc\.so\.2$")
@@ -115,6 +116,19 @@ def commands_work(server: Standing, others: dict[str, str]) -> None:
     check(known["purged"] > KEYS * 100, f"MEMORY PURGE gave little back: {known}")
 
 
+def binds_to_freeway(variables: dict[str, str]) -> None:
+    """By the loader's account malloc's family, and C++'s, are Freeway's for every file, and mallctl is this library's."""
+    argv = [need("redis-server", "redis-server"), "--version"]
+    told = run(argv, preload=False, env=variables | {"LD_DEBUG": "bindings", "LD_BIND_NOW": "1"}).err
+    bound = set(re.findall(r"binding file \S+ \[0\] to (\S+) \[0\]: normal symbol `(\w+)'", told))
+    for function in ("malloc", "free", "calloc", "realloc", "_Znwm", "_ZdlPv", "mallctl"):
+        library = SHIM if function == "mallctl" else FREEWAY
+        files = {file for file, symbol in bound if symbol == function}
+        check(bool(files), f"{function} is bound to nothing")
+        for file in files:
+            check(library.samefile(file), f"{function} is bound to {file}")
+
+
 def answers_on_jemalloc(folder: Path) -> dict[str, str]:
     """What redis says to these on the jemalloc that it is linked with."""
     server = Standing(folder, {})
@@ -157,8 +171,10 @@ def life(folder: Path, variables: dict[str, str], others: dict[str, str]) -> Non
 def redis_server(folder: Path) -> None:
     """Both ways in."""
     others = answers_on_jemalloc(folder / "jemalloc")
-    life(folder / "preloaded", {"LD_PRELOAD": str(SONAME)}, others)
-    life(folder / "in_its_place", {"LD_LIBRARY_PATH": str(STAND_IN)}, others)
+    preloaded, in_its_place = {"LD_PRELOAD": str(SONAME)}, {"LD_LIBRARY_PATH": str(STAND_IN)}
+    for name, variables in (("preloaded", preloaded), ("in_its_place", in_its_place)):
+        binds_to_freeway(variables)
+        life(folder / name, variables, others)
 
 
 if __name__ == "__main__":
