@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A program with musl, whose loader does not know DT_AUXILIARY: both libraries are preloaded, and mallctl tells of its malloc.
+"""A program with musl, whose loader does not know DT_AUXILIARY: with both preloaded, mallctl tells of its malloc.
 
 Exit status 77 (skipped) where there is no musl-gcc.
 """

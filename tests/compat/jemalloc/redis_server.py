@@ -117,7 +117,7 @@ def commands_work(server: Standing, others: dict[str, str]) -> None:
 
 
 def binds_to_freeway(variables: dict[str, str]) -> None:
-    """By the loader's account malloc's family, and C++'s, are Freeway's for every file, and mallctl is this library's."""
+    """By the loader's account malloc's family, and C++'s, are Freeway's for every file; mallctl is this library's."""
     argv = [need("redis-server", "redis-server"), "--version"]
     told = run(argv, preload=False, env=variables | {"LD_DEBUG": "bindings", "LD_BIND_NOW": "1"}).err
     bound = set(re.findall(r"binding file \S+ \[0\] to (\S+) \[0\]: normal symbol `(\w+)'", told))
