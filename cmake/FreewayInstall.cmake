@@ -59,7 +59,7 @@ install(FILES "${PROJECT_BINARY_DIR}/freeway.pc" DESTINATION "${freeway_pc_dir}"
 
 # All that is installed, and nothing else: what `cmake --install` wants to find.
 add_custom_target(freeway_installed)
-set(freeway_installed_targets freeway_shared freeway_static freeway_command freeway_profile)
+set(freeway_installed_targets freeway_shared freeway_static freeway_command freeway_profile freeway_jemalloc)
 list(TRANSFORM freeway_engines PREPEND freeway_ OUTPUT_VARIABLE freeway_engine_targets)
 foreach(target ${freeway_installed_targets} ${freeway_engine_targets})
   if(TARGET ${target})

@@ -50,6 +50,9 @@ int doctor_of_program(const std::string& name) {
   const std::string why = why_not_taken(program.path, binding);
   if (why.empty()) std::printf("\nFreeway takes: freeway run -- %s\n", name.c_str());
   else std::printf("\nFreeway does not take: %s.\n", why.c_str());
+  if (why.empty() && binding.alone.allocator == "jemalloc")
+    std::printf("What it asks jemalloc for by other names (mallctl) still goes there, but with:\n"
+                "LD_PRELOAD=libfreeway-jemalloc.so.0 freeway run -- %s\n", name.c_str());
   return why.empty() ? kOk : kUnwell;
 }
 

@@ -113,6 +113,9 @@ class WhoseMalloc(unittest.TestCase):
         program = self.built("linked", SAYS_WHERE, *self.needs(library))
         self.assert_takes(program, rf"^{library} \(jemalloc\)$")
         self.assertEqual(self.where(program), LIBRARY.resolve())
+        advice = f"LD_PRELOAD=libfreeway-jemalloc.so.0 freeway run -- {program}\n"
+        self.assertIn(advice, freeway("doctor", str(program)).stdout)
+        self.assertNotIn("jemalloc", freeway("doctor", str(self.built("plain", SAYS_WHERE))).stdout)
 
     def test_built_into_the_program(self) -> None:
         program = self.built("builtin", SAYS_WHERE + OWN_MALLOC + TEXT_OF_JEMALLOC)
