@@ -30,7 +30,7 @@ def _become(arguments: list[str]) -> None:
 
 
 def split_run(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """Splits what follows `run` into the options of `freeway run`, which begin with two dashes, and Python's arguments."""
+    """Splits what follows `run`: the options of `freeway run`, which begin with two dashes, and Python's arguments."""
     options: list[str] = []
     rest = list(arguments)
     while rest and rest[0].startswith("--"):

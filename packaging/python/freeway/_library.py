@@ -53,7 +53,7 @@ class NotLoadedError(RuntimeError):
 
 @functools.cache
 def _loaded_library() -> ctypes.CDLL | None:
-    """What this process was started with, or None if its malloc is not Freeway's. That does not change while it runs."""
+    """What this process was started with, or None if its malloc is not Freeway's. That does not change."""
     process = ctypes.CDLL(None)
     if not hasattr(process, "freeway_explain"):
         return None
@@ -67,8 +67,8 @@ def _loaded_library() -> ctypes.CDLL | None:
     process.freeway_stats.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
     process.freeway_trim.restype = ctypes.c_size_t
     process.freeway_trim.argtypes = [ctypes.c_size_t]
-    # Another library may have been preloaded before it. Whose malloc it is, its blocks tell: the address of the function
-    # does not, which in some programs is the program's own entry of it.
+    # Another library may have been preloaded before it. Whose malloc it is, its blocks tell; the address of the
+    # function does not, which in some programs is the program's own entry of it.
     block = process.malloc(_PROBE_BYTES)
     known = process.freeway_explain(block, None, 0)
     process.free(block)
@@ -101,7 +101,7 @@ def loaded() -> bool:
 
 
 def stats() -> dict[str, int]:
-    """What the heap of this process holds: the figures of freeway_stats_t in freeway(3), in bytes where they are no counts.
+    """What the heap of this process holds: the figures of freeway_stats_t in freeway(3), in bytes or counts.
 
     "live" is what the program has, "held" what the kernel backs or may back. Nothing is stopped: while other threads
     allocate, each figure was true at some moment of the call. Raises NotLoadedError if malloc is not Freeway's.
@@ -112,7 +112,7 @@ def stats() -> dict[str, int]:
 
 
 def trim(keep: int = 0) -> int:
-    """Gives memory that holds no live block back to the system, but for about `keep` bytes; returns how many bytes went.
+    """Gives memory that holds no live block back to the system, but for about `keep` bytes; returns the bytes.
 
     Other threads go on meanwhile. Raises NotLoadedError if malloc is not Freeway's.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The wheel ($FREEWAY_WHEEL) as it lies there, and as it works where $FREEWAY_WHEEL_PYTHON has it installed (try sets both)."""
+"""The wheel as it lies there ($FREEWAY_WHEEL), and as it works where it is installed ($FREEWAY_WHEEL_PYTHON)."""
 
 from __future__ import annotations
 
@@ -182,9 +182,9 @@ print(freeway.stats()["dirty"], freeway.trim())"""
 def test_versions_agree() -> None:
     numbers = re.findall(r"^#define FREEWAY_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)$", HEADER, re.MULTILINE)
     version = ".".join(numbers)
-    library_says = "import ctypes; f = ctypes.CDLL(None).freeway_version; f.restype = ctypes.c_char_p; print(f().decode())"
+    library_says = "import ctypes; f = ctypes.CDLL(None).freeway_version; f.restype = ctypes.c_char_p; print(f())"
     assert python("print(freeway.version(), freeway.__version__)") == f"{version} {version}"
-    assert under_freeway(library_says) == version
+    assert under_freeway(library_says) == f"b'{version}'"
     assert said(SCRIPT, "--version") == f"freeway {version}"
 
 
