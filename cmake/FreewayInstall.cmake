@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: MIT
 #
-# What is installed: the headers, both libraries, the script for gdb, the paper engines, the command and the manual pages, a CMake package (Freeway::freeway,
-# Freeway::freeway_static) and a pkg-config file.
+# What is installed: the headers, the libraries, the script for gdb, the paper engines, the command and the manual pages, a
+# CMake package (Freeway::freeway, Freeway::freeway_static, Freeway::freeway_prefixed) and pkg-config files.
 include(CMakePackageConfigHelpers)
 
-install(TARGETS freeway_shared freeway_static EXPORT FreewayTargets
+set(freeway_libraries freeway_shared freeway_static)
+if(TARGET freeway_prefixed)
+  list(APPEND freeway_libraries freeway_prefixed)
+endif()
+install(TARGETS ${freeway_libraries} EXPORT FreewayTargets
   LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}"
   ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 foreach(engine ${freeway_engines})
@@ -54,5 +58,7 @@ foreach(kind LIB INCLUDE)
   endif()
   set(FREEWAY_PC_${kind}DIR "${dir}")
 endforeach()
-configure_file("${PROJECT_SOURCE_DIR}/cmake/freeway.pc.in" "${PROJECT_BINARY_DIR}/freeway.pc" @ONLY)
-install(FILES "${PROJECT_BINARY_DIR}/freeway.pc" DESTINATION "${freeway_pc_dir}")
+foreach(name freeway freeway-prefixed)
+  configure_file("${PROJECT_SOURCE_DIR}/cmake/${name}.pc.in" "${PROJECT_BINARY_DIR}/${name}.pc" @ONLY)
+  install(FILES "${PROJECT_BINARY_DIR}/${name}.pc" DESTINATION "${freeway_pc_dir}")
+endforeach()
