@@ -146,7 +146,7 @@ build/tools/pprof: | build
 
 install: packages-build packages-test | build ## install under PREFIX (default /usr/local), staged in DESTDIR
 	@cmake --preset release -DCMAKE_INSTALL_PREFIX="$(abspath $(PREFIX))" >/dev/null
-	@cmake --build --preset release -j $(JOBS) $(products)
+	@cmake --build --preset release -j $(JOBS) --target freeway_installed
 	@DESTDIR="$(DESTDIR)" cmake --install build/release
 
 clean: ## remove everything that was built

@@ -14,6 +14,16 @@ install(TARGETS ${freeway_libraries} EXPORT FreewayTargets
 foreach(engine ${freeway_engines})
   install(TARGETS freeway_${engine} LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" NAMELINK_SKIP)
 endforeach()
+# What an installation needs, built by one name.
+add_custom_target(freeway_installed DEPENDS ${freeway_libraries})
+foreach(engine ${freeway_engines})
+  add_dependencies(freeway_installed freeway_${engine})
+endforeach()
+foreach(program freeway_command freeway_profile)
+  if(TARGET ${program})
+    add_dependencies(freeway_installed ${program})
+  endif()
+endforeach()
 # gdb loads it by this name, beside the library.
 install(FILES "${PROJECT_SOURCE_DIR}/tools/gdb/freeway_gdb.py" DESTINATION "${CMAKE_INSTALL_LIBDIR}"
   RENAME "${freeway_gdb_script}")
