@@ -64,7 +64,7 @@ constexpr Subcommand kSubcommands[] = {
     {"map", "map PID|CORE --html FILE", "the same as a picture: frames, superblocks, fragmentation", map},
     {"profile", "profile top|diff|convert DUMP...", "heap profiles as tables, flame graphs, or for pprof", profile},
     {"engines", "engines", "the allocators to choose from: paper, promise, mode here", alone<engines>},
-    {"doctor", "doctor", "what this machine offers, which path is used, whether it works", alone<doctor>},
+    {"doctor", "doctor [PROGRAM]", "what this machine offers, and whether it works; whose malloc a program has", doctor},
     {"options", "options", "the environment variables that the library understands", alone<options>},
     {"--version", "--version, --help", "", alone<print_version>},
     {"--help", nullptr, nullptr, [](char**) { return print_help(); }},

@@ -3,8 +3,8 @@
 //
 // An option is an environment variable of the library, which alone judges its value: a wrong one gets the library's own
 // complaint. Engine and --set are judged here. After exec nothing of this command is left; the program's exit status is its
-// own. Only with --stats this command stays, as the parent that shows the program's report when it has ended, and with
-// --pressure, as the one that watches for pressure.
+// own. Only with --stats this command stays, as the parent that shows the program's report when it has ended, with --pressure, as
+// the one that watches for pressure, and with --require, for processes that run without the library.
 #include "run.h"
 
 #include <cstdio>
@@ -12,12 +12,17 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "attend.h"
+#include "binding.h"
+#include "elf_file.h"
 #include "engines.h"
+#include "escapes.h"
 #include "library.h"
 #include "pressure.h"
 #include "program.h"
@@ -99,24 +104,37 @@ int run_and_report(const Program& program, char** argv, const Meanwhile& meanwhi
   return become(program.path, argv);
 }
 
-// Runs the program while memory pressure is watched.
-int run_under_pressure(const Program& program, char** argv, bool report) {
-  const Pressure pressure;
-  if (!pressure.fault().empty()) {
-    std::fprintf(stderr, "freeway: memory pressure cannot be watched (%s); the background thread works all the same\n",
-                 pressure.fault().c_str());
-    return report ? run_and_report(program, argv, {}) : become(program.path, argv);
-  }
-  const Meanwhile relieve = [&pressure](pid_t child) { pressure.relieve_while(child); };
-  if (report) return run_and_report(program, argv, relieve);
-  const Ended ended = attend(program.path, argv, relieve);
+// Both at once.
+Meanwhile together(const Meanwhile& one, const Meanwhile& other) {
+  if (!one || !other) return one ? one : other;
+  return [one, other](pid_t child) {
+    std::thread beside(one, child);
+    other(child);
+    beside.join();
+  };
+}
+
+// Runs the program with company; without any, in this command's place.
+int run_beside(const Program& program, char** argv, bool report, const Meanwhile& meanwhile) {
+  if (report) return run_and_report(program, argv, meanwhile);
+  const Ended ended = meanwhile ? attend(program.path, argv, meanwhile) : Ended{};
   return ended.pid > 0 ? end_like(ended) : become(program.path, argv);
+}
+
+// What relieves memory pressure while the program runs; none where nothing says that there is any.
+Meanwhile relief() {
+  const auto pressure = std::make_shared<const Pressure>();
+  if (pressure->fault().empty()) return [pressure](pid_t child) { pressure->relieve_while(child); };
+  std::fprintf(stderr, "freeway: memory pressure cannot be watched (%s); the background thread works all the same\n",
+               pressure->fault().c_str());
+  return {};
 }
 
 }  // namespace
 
 void print_run_options() {
   for (const RunOption& option : kRunOptions) std::printf("  %-20s %s\n", option.shown, option.meaning);
+  std::printf("  %-20s %s\n", "--require", "do not run a program that would have another malloc all the same");
   std::printf("  %-20s %s\n", "--engine NAME", "a paper's allocator instead of Freeway's own: see `freeway engines`");
   std::printf("  %-20s %s\n", "--set NAME=VALUE", "an option of that engine, such as heaps=4");
 }
@@ -124,7 +142,7 @@ void print_run_options() {
 int run(char** argv) {
   std::string engine = "freeway";
   std::vector<std::string> settings;
-  bool report = false, pressure = false;
+  bool report = false, pressure = false, require = false;
   for (; *argv != nullptr && **argv == '-'; ++argv) {
     if (std::strcmp(*argv, "--") == 0) {
       ++argv;
@@ -136,6 +154,10 @@ int run(char** argv) {
     }
     if (const char* setting = value_of("--set", argv)) {
       settings.push_back(setting);
+      continue;
+    }
+    if (std::strcmp(*argv, "--require") == 0) {
+      require = true;
       continue;
     }
     pressure |= std::strcmp(*argv, "--pressure") == 0;
@@ -153,6 +175,12 @@ int run(char** argv) {
   const Library library = find_library(engine);
   if (library.path.empty()) return fail(kOwnFailure, library.fault);
   if (const std::string why = obstacle(program.path); !why.empty()) return fail(kOwnFailure, why);
+  const bool has_own = read_elf(executed_file(program.path)).exports_malloc;
+  if (require || has_own) {
+    const std::string why = why_not_taken(program.path, binding_of(program.path, library));
+    if (require && !why.empty()) return fail(kOwnFailure, why);
+    if (!why.empty()) std::fprintf(stderr, "freeway: it does not take: %s\n", why.c_str());
+  }
 
   if (const std::string sanitizer = sanitizer_of(program.path); !sanitizer.empty())
     std::fprintf(stderr,
@@ -160,10 +188,9 @@ int run(char** argv) {
                  "where there are none\n",
                  program.path.c_str(), sanitizer.c_str());
 
-  const char* previous = std::getenv("LD_PRELOAD");
-  setenv("LD_PRELOAD", preload_with(previous != nullptr ? previous : "", library).c_str(), 1);
-  if (pressure) return run_under_pressure(program, argv, report);
-  return report ? run_and_report(program, argv, {}) : become(program.path, argv);
+  setenv("LD_PRELOAD", preload_with(library).c_str(), 1);
+  const Meanwhile escapes = [&library](pid_t child) { Escapes(library).watch_while(child); };
+  return run_beside(program, argv, report, together(require ? escapes : nullptr, pressure ? relief() : nullptr));
 }
 
 }  // namespace freeway_command
