@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import ClassVar
 
 from conan import ConanFile
 from conan.errors import ConanInvalidConfiguration
@@ -16,7 +17,7 @@ SOURCES = ("CMakeLists.txt", "LICENSE", "cmake/*", "docs/man/*", "include/*", "s
 
 
 class FreewayConan(ConanFile):
-    """With `override` (the default) malloc is Freeway in whoever links it; without, only freeway_malloc and its like."""
+    """With `override` (the default) malloc is Freeway in whoever links it; without, only freeway_malloc."""
 
     name = "freeway"
     description = "A malloc for Linux in which no operation waits for another thread"
@@ -24,8 +25,8 @@ class FreewayConan(ConanFile):
     topics = ("malloc", "allocator", "lock-free", "memory")
     package_type = "library"
     settings = ("os", "arch", "compiler", "build_type")
-    options = {"shared": [True, False], "override": [True, False]}
-    default_options = {"shared": True, "override": True}
+    options: ClassVar = {"shared": [True, False], "override": [True, False]}
+    default_options: ClassVar = {"shared": True, "override": True}
 
     def _root(self) -> Path:
         """The repository, which this recipe lies in."""
