@@ -3,8 +3,9 @@
 //
 // An option is an environment variable of the library, which alone judges its value: a wrong one gets the library's own
 // complaint. Engine and --set are judged here. After exec nothing of this command is left; the program's exit status is its
-// own. Only with --stats this command stays, as the parent that shows the program's report when it has ended, with --pressure, as
-// the one that watches for pressure, and with --require, for processes that run without the library.
+// own. Only with --stats this command stays, as the parent that shows the program's report when it has ended; with
+// --pressure, as the one that watches for pressure; with --require, for processes that run without the library; and with
+// --leaks, as the one that looks into processes that end.
 #include "run.h"
 
 #include <cstdio>
@@ -23,6 +24,7 @@
 #include "elf_file.h"
 #include "engines.h"
 #include "escapes.h"
+#include "leaks.h"
 #include "library.h"
 #include "pressure.h"
 #include "program.h"
@@ -87,19 +89,21 @@ bool apply(std::string_view argument) {
 
 using Meanwhile = std::function<void(pid_t)>;
 
-// Runs the program to its end and shows its report.
-int run_and_report(const Program& program, char** argv, const Meanwhile& meanwhile) {
+// Runs the program to its end and shows its report; no process: there is no folder for reports.
+Ended attend_and_report(const Program& program, char** argv, const Meanwhile& meanwhile) {
   Ended ended;
-  {
-    const Reports reports;
-    // Where there is no folder for them, each process writes to fd 2.
-    if (const std::string destination = reports.destination(); !destination.empty()) {
-      setenv("FREEWAY_STATS", destination.c_str(), 1);
-      ended = attend(program.path, argv, meanwhile);
-      if (ended.pid > 0) reports.show(ended.pid, program.path, is_script(program.path));
-    }
+  const Reports reports;
+  if (const std::string destination = reports.destination(); !destination.empty()) {
+    setenv("FREEWAY_STATS", destination.c_str(), 1);
+    ended = attend(program.path, argv, meanwhile);
+    if (ended.pid > 0) reports.show(ended.pid, program.path, is_script(program.path));
   }
-  if (ended.pid > 0) return end_like(ended);
+  return ended;
+}
+
+int run_and_report(const Program& program, char** argv, const Meanwhile& meanwhile) {
+  if (const Ended ended = attend_and_report(program, argv, meanwhile); ended.pid > 0) return end_like(ended);
+  // Each process writes to fd 2.
   setenv("FREEWAY_STATS", "1", 1);
   return become(program.path, argv);
 }
@@ -121,6 +125,33 @@ int run_beside(const Program& program, char** argv, bool report, const Meanwhile
   return ended.pid > 0 ? end_like(ended) : become(program.path, argv);
 }
 
+// Takes an option about leaks; false: it is none, or `fault` says what is wrong with it.
+bool take_leak_option(char**& argv, LeakOptions& leaks, std::string& fault) {
+  const std::string_view argument = *argv;
+  if (argument == "--leaks" || argument.starts_with("--leaks=")) {
+    leaks.wanted = true;
+    leaks.interval = argument == "--leaks" ? "1" : argument.substr(sizeof("--leaks=") - 1);
+    return true;
+  }
+  if (const char* status = value_of("--leaks-status", argv)) {
+    leaks.status = parse_status(status);
+    if (leaks.status == 0) fault = std::string("run: --leaks-status wants 1 to 255, not ") + status;
+    return leaks.status != 0;
+  }
+  if (const char* prefix = value_of("--leaks-dump", argv)) {
+    leaks.dump = prefix;
+    if (leaks.dump.empty()) fault = "run: --leaks-dump wants the beginning of files' names";
+    return !leaks.dump.empty();
+  }
+  return false;
+}
+
+// Why what was asked for about leaks cannot be had.
+std::string fault_of(const LeakOptions& leaks, const std::string& engine) {
+  if (!leaks.wanted) return leaks.status != 0 || !leaks.dump.empty() ? "--leaks-status and --leaks-dump are of --leaks" : "";
+  return engine != "freeway" ? "--leaks: the engine " + engine + " has no heap profile" : "";
+}
+
 // What relieves memory pressure while the program runs; none where nothing says that there is any.
 Meanwhile relief() {
   const auto pressure = std::make_shared<const Pressure>();
@@ -135,6 +166,9 @@ Meanwhile relief() {
 void print_run_options() {
   for (const RunOption& option : kRunOptions) std::printf("  %-20s %s\n", option.shown, option.meaning);
   std::printf("  %-20s %s\n", "--require", "do not run a program that would have another malloc all the same");
+  std::printf("  %-20s %s\n", "--leaks[=BYTES]", "at exit, who allocated blocks that no pointer reaches; one sample in BYTES");
+  std::printf("  %-20s %s\n", "--leaks-status N", "exit status where something leaked and the program's is 0");
+  std::printf("  %-20s %s\n", "--leaks-dump PREFIX", "what leaked as heap profiles, too: PREFIX.PID.heap");
   std::printf("  %-20s %s\n", "--engine NAME", "a paper's allocator instead of Freeway's own: see `freeway engines`");
   std::printf("  %-20s %s\n", "--set NAME=VALUE", "an option of that engine, such as heaps=4");
 }
@@ -143,6 +177,7 @@ int run(char** argv) {
   std::string engine = "freeway";
   std::vector<std::string> settings;
   bool report = false, pressure = false, require = false;
+  LeakOptions leaks;
   for (; *argv != nullptr && **argv == '-'; ++argv) {
     if (std::strcmp(*argv, "--") == 0) {
       ++argv;
@@ -160,6 +195,9 @@ int run(char** argv) {
       require = true;
       continue;
     }
+    std::string fault;
+    if (take_leak_option(argv, leaks, fault)) continue;
+    if (!fault.empty()) return fail(kWrongValue, fault);
     pressure |= std::strcmp(*argv, "--pressure") == 0;
     report = std::strcmp(*argv, "--stats") == 0 || (report && !std::string_view(*argv).starts_with("--stats="));
     if (!apply(*argv)) return fail(kOwnFailure, std::string("run: unknown option ") + *argv + " (see `freeway --help`)");
@@ -167,6 +205,7 @@ int run(char** argv) {
   if (const std::string why = fault_of_engine(engine); !why.empty()) return fail(kWrongValue, why);
   for (const std::string& setting : settings)
     if (const std::string why = set_engine_option(engine, setting); !why.empty()) return fail(kWrongValue, why);
+  if (const std::string why = fault_of(leaks, engine); !why.empty()) return fail(kOwnFailure, "run: " + why);
   if (*argv == nullptr) return fail(kOwnFailure, "run: which program? (freeway run [options] -- program args...)");
 
   const Program program = find_program(*argv);
@@ -190,7 +229,12 @@ int run(char** argv) {
 
   setenv("LD_PRELOAD", preload_with(library).c_str(), 1);
   const Meanwhile escapes = [&library](pid_t child) { Escapes(library).watch_while(child); };
-  return run_beside(program, argv, report, together(require ? escapes : nullptr, pressure ? relief() : nullptr));
+  const Meanwhile company = together(require ? escapes : nullptr, pressure ? relief() : nullptr);
+  if (!leaks.wanted) return run_beside(program, argv, report, company);
+  return run_for_leaks(leaks, [&](const Meanwhile& look) {
+    const Meanwhile all = together(company, look);
+    return report ? attend_and_report(program, argv, all) : attend(program.path, argv, all);
+  });
 }
 
 }  // namespace freeway_command
