@@ -49,13 +49,16 @@ TEST(Pmr, NoBytesAreABlockToo) {
 }
 
 TEST(Pmr, EveryAlignmentIsKept) {
-  for (std::size_t alignment = 1; alignment <= std::size_t{1} << 20; alignment *= 2) {
-    void* blocks[8];
-    for (void*& block : blocks) {
-      block = freeway::resource()->allocate(24, alignment);
-      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block) % alignment, 0u) << alignment;
+  // Also sizes whose blocks do not lie at multiples of a power of two by themselves.
+  for (const std::size_t bytes : {std::size_t{24}, std::size_t{48}, std::size_t{112}, std::size_t{1000}}) {
+    for (std::size_t alignment = 1; alignment <= std::size_t{1} << 20; alignment *= 2) {
+      void* blocks[8];
+      for (void*& block : blocks) {
+        block = freeway::resource()->allocate(bytes, alignment);
+        EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block) % alignment, 0u) << bytes << " at " << alignment;
+      }
+      for (void* block : blocks) freeway::resource()->deallocate(block, bytes, alignment);
     }
-    for (void* block : blocks) freeway::resource()->deallocate(block, 24, alignment);
   }
 }
 
