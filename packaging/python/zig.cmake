@@ -8,7 +8,5 @@ string(REGEX REPLACE "-.*" "" CMAKE_SYSTEM_PROCESSOR "${FREEWAY_ZIG_TARGET}")
 set(CMAKE_C_COMPILER "${FREEWAY_ZIG}" cc -target "${FREEWAY_ZIG_TARGET}")
 set(CMAKE_CXX_COMPILER "${FREEWAY_ZIG}" c++ -target "${FREEWAY_ZIG_TARGET}")
 set(CMAKE_ASM_COMPILER "${FREEWAY_ZIG}" cc -target "${FREEWAY_ZIG_TARGET}")
-# musl has no struct mallinfo: freeway.h only names it.
-set(CMAKE_CXX_FLAGS_INIT -Wno-return-type-c-linkage)
 set(CMAKE_AR /usr/bin/ar)
 set(CMAKE_RANLIB /usr/bin/ranlib)
