@@ -50,6 +50,10 @@ target_compile_options(freeway_library_flags INTERFACE
   # Signal handlers and unwinders may look at any instruction.
   $<$<COMPILE_LANGUAGE:C,CXX>:-fasynchronous-unwind-tables>
   $<$<COMPILE_LANGUAGE:CXX>:-Wconversion -Wno-sign-conversion -Wundef -Wvla>)
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  # Part of a project that chose no build type, which would mean no optimisation.
+  target_compile_options(freeway_library_flags INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-O2> -g)
+endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   # Under FREEWAY_SANITIZE clang reports this for flags that only matter when linking.
   target_compile_options(freeway_library_flags INTERFACE -Wno-unused-command-line-argument)

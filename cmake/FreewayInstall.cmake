@@ -1,14 +1,28 @@
 # SPDX-License-Identifier: MIT
 #
-# What is installed: the headers, both libraries, the script for gdb, the paper engines, the command and the manual pages, a CMake package (Freeway::freeway,
-# Freeway::freeway_static) and a pkg-config file.
+# What is installed: the headers, the libraries, the script for gdb, the paper engines, the command and the manual pages, a
+# CMake package (Freeway::freeway, Freeway::freeway_static, Freeway::freeway_prefixed) and pkg-config files.
 include(CMakePackageConfigHelpers)
 
-install(TARGETS freeway_shared freeway_static EXPORT FreewayTargets
+set(freeway_libraries freeway_shared freeway_static)
+if(TARGET freeway_prefixed)
+  list(APPEND freeway_libraries freeway_prefixed)
+endif()
+install(TARGETS ${freeway_libraries} EXPORT FreewayTargets
   LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}"
   ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 foreach(engine ${freeway_engines})
   install(TARGETS freeway_${engine} LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" NAMELINK_SKIP)
+endforeach()
+# What an installation needs, built by one name.
+add_custom_target(freeway_installed DEPENDS ${freeway_libraries})
+foreach(engine ${freeway_engines})
+  add_dependencies(freeway_installed freeway_${engine})
+endforeach()
+foreach(program freeway_command freeway_profile)
+  if(TARGET ${program})
+    add_dependencies(freeway_installed ${program})
+  endif()
 endforeach()
 # gdb loads it by this name, beside the library.
 install(FILES "${PROJECT_SOURCE_DIR}/tools/gdb/freeway_gdb.py" DESTINATION "${CMAKE_INSTALL_LIBDIR}"
@@ -54,15 +68,7 @@ foreach(kind LIB INCLUDE)
   endif()
   set(FREEWAY_PC_${kind}DIR "${dir}")
 endforeach()
-configure_file("${PROJECT_SOURCE_DIR}/cmake/freeway.pc.in" "${PROJECT_BINARY_DIR}/freeway.pc" @ONLY)
-install(FILES "${PROJECT_BINARY_DIR}/freeway.pc" DESTINATION "${freeway_pc_dir}")
-
-# All that is installed, and nothing else: what `cmake --install` wants to find.
-add_custom_target(freeway_installed)
-set(freeway_installed_targets freeway_shared freeway_static freeway_command freeway_profile freeway_jemalloc)
-list(TRANSFORM freeway_engines PREPEND freeway_ OUTPUT_VARIABLE freeway_engine_targets)
-foreach(target ${freeway_installed_targets} ${freeway_engine_targets})
-  if(TARGET ${target})
-    add_dependencies(freeway_installed ${target})
-  endif()
+foreach(name freeway freeway-prefixed)
+  configure_file("${PROJECT_SOURCE_DIR}/cmake/${name}.pc.in" "${PROJECT_BINARY_DIR}/${name}.pc" @ONLY)
+  install(FILES "${PROJECT_BINARY_DIR}/${name}.pc" DESTINATION "${freeway_pc_dir}")
 endforeach()

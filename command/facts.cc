@@ -2,7 +2,6 @@
 #include "facts.h"
 
 #include <dlfcn.h>
-#include <gnu/libc-version.h>
 #include <linux/membarrier.h>
 #include <sched.h>
 #include <sys/auxv.h>
@@ -44,7 +43,11 @@ Fact kernel() {
   return {"kernel", std::string(name.sysname) + " " + name.release + ", " + name.machine, {}};
 }
 
-Fact c_library() { return {"C library", std::string("glibc ") + gnu_get_libc_version(), {}}; }
+// Asked by name: musl, for which this command is built as well, has no such function, and says nowhere what it is.
+Fact c_library() {
+  const auto version = reinterpret_cast<const char* (*)()>(dlsym(RTLD_DEFAULT, "gnu_get_libc_version"));
+  return {"C library", version == nullptr ? "not glibc" : std::string("glibc ") + version(), {}};
+}
 
 Fact cpus() {
   cpu_set_t mask;

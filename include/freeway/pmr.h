@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * pmr.h: Freeway as a std::pmr::memory_resource (C++17): containers take their memory from it, whatever malloc the rest of
+ * the program has.
+ *
+ *     std::pmr::vector<int> numbers(freeway::resource());
+ *     std::pmr::set_default_resource(freeway::resource());
+ *
+ * Header only: it calls the `freeway_` functions, which all forms of the library have (libfreeway-prefixed.a has no others).
+ */
+#ifndef FREEWAY_PMR_H
+#define FREEWAY_PMR_H
+
+#include <freeway/freeway.h>
+
+#include <cstddef>
+#include <cstdlib>
+#include <memory_resource>
+#include <new>
+
+namespace freeway {
+
+/* allocate: as freeway_malloc, or freeway_aligned_alloc where more than 16 bytes of alignment are asked for; throws
+ * std::bad_alloc where memory is refused, without calling a new-handler (compiled without exceptions, it aborts).
+ * deallocate: as freeway_free, which also names what is no live block. Both are as lock-free and signal-safe as these. A
+ * resource holds nothing: blocks stay live when it is gone, and freeway_free may free them. */
+class malloc_resource final : public std::pmr::memory_resource {
+ public:
+  constexpr malloc_resource() noexcept = default;
+
+ private:
+  static constexpr std::size_t kMallocAlignment = 16;
+
+  void* do_allocate(std::size_t bytes, std::size_t alignment) override {
+    void* block = alignment <= kMallocAlignment ? freeway_malloc(bytes) : freeway_aligned_alloc(alignment, bytes);
+    if (block == nullptr) refuse();
+    return block;
+  }
+  void do_deallocate(void* block, std::size_t bytes, std::size_t alignment) override {
+    freeway_free_aligned_sized(block, alignment, bytes);
+  }
+  /* There is no need for more than one. Whether another one, of another shared object, has the same heap, is not known. */
+  bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override { return this == &other; }
+
+  [[noreturn]] static void refuse() {
+#if defined(__cpp_exceptions)
+    throw std::bad_alloc();
+#else
+    std::abort();
+#endif
+  }
+};
+
+namespace detail {
+
+/* Made before anything runs, and never destroyed: destructors of static objects may still free to it. */
+union immortal_resource {
+  malloc_resource resource;
+  constexpr immortal_resource() noexcept : resource() {}
+  ~immortal_resource() {}
+};
+inline immortal_resource the_resource;
+
+}  // namespace detail
+
+/* The one there is, always the same. */
+inline std::pmr::memory_resource* resource() noexcept { return &detail::the_resource.resource; }
+
+}  // namespace freeway
+
+#endif
