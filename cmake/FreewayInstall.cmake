@@ -8,7 +8,7 @@ install(TARGETS freeway_shared freeway_static EXPORT FreewayTargets
   LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}"
   ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 foreach(engine ${freeway_engines})
-  install(TARGETS freeway_${engine} LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" NAMELINK_SKIP)
+  install(TARGETS freeway_${engine} LIBRARY DESTINATION "${FREEWAY_INSTALL_ENGINESDIR}" NAMELINK_SKIP)
 endforeach()
 # gdb loads it by this name, beside the library.
 install(FILES "${PROJECT_SOURCE_DIR}/tools/gdb/freeway_gdb.py" DESTINATION "${CMAKE_INSTALL_LIBDIR}"
