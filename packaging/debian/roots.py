@@ -7,7 +7,6 @@ Needs root, debootstrap and a Debian archive. What is downloaded stays in build/
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
 import subprocess
 import sys
@@ -69,8 +68,8 @@ class System:
         return said
 
     def install(self, packages: Sequence[str]) -> None:
-        """Installs packages, by name or by file, with no more than they depend on."""
-        wanted = " ".join(map(shlex.quote, packages))
+        """Installs packages, by name or by file (also patterns), with no more than they depend on."""
+        wanted = " ".join(packages)
         self.run(f"{APT} update && {APT} dist-upgrade && {APT} install {wanted}", network=True)
 
 
