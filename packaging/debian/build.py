@@ -61,7 +61,9 @@ def lint(release: str, built: Path) -> None:
     with fresh_system(release, "lintian") as system:
         system.install(["lintian"])
         shutil.copytree(built, system.root / "built")
-        said = system.run("lintian --fail-on error,warning,info --display-info --info --show-overrides /built/*.changes")
+        said = system.run(
+            "lintian --fail-on error,warning,info --display-info --info --show-overrides /built/*.changes"
+        )
     print(f"{release}: lintian: {' '.join(said.split()) or 'nothing'}", flush=True)
 
 

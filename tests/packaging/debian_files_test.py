@@ -23,6 +23,7 @@ SOURCE = HERE.parents[1]
 LIST = HERE / "installed_files.txt"
 TITLE = "# What is installed, and Debian's package of each; written by debian_files_test.py --update."
 BUILD = Path(os.environ["FREEWAY_BUILD_DIR"])
+VERSION = os.environ["FREEWAY_VERSION"]
 PACKAGES = ("libfreeway0", "libfreeway-dev", "freeway")
 PROFILE_PROGRAM = "libexec/freeway/freeway-profile"  # only where its libraries are
 
@@ -31,9 +32,8 @@ def faults_of_version() -> list[str]:
     """The package's version is the library's, with Debian's own number behind it."""
     first = (SOURCE / "debian/changelog").read_text().splitlines()[0]
     found = re.match(r"freeway \(([^)]+)-[^-)]+\) ", first)
-    wanted = os.environ["FREEWAY_VERSION"]
-    if found is None or found[1] != wanted:
-        return [f"debian/changelog begins with '{first}', but the version is {wanted}"]
+    if found is None or found[1] != VERSION:
+        return [f"debian/changelog begins with '{first}', but the version is {VERSION}"]
     return []
 
 
@@ -42,15 +42,18 @@ def faults_of_symbols() -> list[str]:
     golden = {line for line in (SOURCE / "tests/golden/exported_symbols.txt").read_text().split("\n")[1:] if line}
     head, *lines = (SOURCE / "debian/libfreeway0.symbols").read_text().splitlines()
     faults = [] if head == "libfreeway.so.0 libfreeway0 #MINVER#" else [f"debian/libfreeway0.symbols begins: {head}"]
-    matches = [re.fullmatch(r" (\w+)@Base (\d+\.\d+\.\d+)", line) for line in lines]
-    faults += [f"debian/libfreeway0.symbols: not understood: {line}" for line, m in zip(lines, matches) if m is None]
-    listed = {match[1] for match in matches if match is not None}
+    listed: set[str] = set()
+    for line in lines:
+        if found := re.fullmatch(r" (\w+)@Base \d+\.\d+\.\d+", line):
+            listed.add(found[1])
+        else:
+            faults.append(f"debian/libfreeway0.symbols: not understood: {line}")
     faults += [f"debian/libfreeway0.symbols lacks {name}" for name in sorted(golden - listed)]
     return faults + [f"debian/libfreeway0.symbols has {name}, which is gone" for name in sorted(listed - golden)]
 
 
 def installed_files() -> set[str]:
-    """The files of an installation, as paths below the prefix, whose library folder is called lib."""
+    """The files of an installation, as paths below the prefix; what differs between builds has one name."""
     cache = (BUILD / "CMakeCache.txt").read_text()
     found = re.search(r"^CMAKE_INSTALL_LIBDIR:\w+=(.+)$", cache, re.MULTILINE)
     assert found is not None, "the build has no CMAKE_INSTALL_LIBDIR"
@@ -60,7 +63,8 @@ def installed_files() -> set[str]:
         files = {str(path.relative_to(folder)) for path in Path(folder).rglob("*") if not path.is_dir()}
     configuration = os.environ["FREEWAY_CONFIG"].lower()
     renamed = {re.sub(f"^{re.escape(found[1])}/", "lib/", file) for file in files}
-    return {file.replace(f"Targets-{configuration}.cmake", "Targets-CONFIG.cmake") for file in renamed}
+    renamed = {file.replace(f"Targets-{configuration}.cmake", "Targets-CONFIG.cmake") for file in renamed}
+    return {file.replace(f".so.{VERSION}", ".so.VERSION") for file in renamed}
 
 
 def in_debian(file: str) -> str:

@@ -26,7 +26,7 @@ def output_of(*command: str | Path, **options: object) -> bytes:
 
 
 def clone(place: Path) -> Path:
-    output_of("git", "clone", "--quiet", "--no-hardlinks", SOURCE, place)
+    output_of("git", "clone", "--quiet", "--depth=1", SOURCE.as_uri(), place)
     return place
 
 
