@@ -105,6 +105,8 @@ def fresh_system(release: str, name: str) -> Iterator[System]:
     try:
         subprocess.run(["cp", "-a", "--reflink=auto", str(first.root), str(place)], check=True)
         shutil.copy("/etc/resolv.conf", place / "etc/resolv.conf")
+        # The archive may be a snapshot of an earlier day.
+        (place / "etc/apt/apt.conf.d/90snapshot").write_text('Acquire::Check-Valid-Until "false";\n')
         yield System(release, place)
     finally:
         shutil.rmtree(place, ignore_errors=True)
