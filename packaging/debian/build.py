@@ -64,8 +64,8 @@ def lint(built: list[Path]) -> None:
         system.install(["lintian"])
         for folder in built:
             shutil.copytree(folder, system.root / "built" / folder.name)
-        said = system.run(f"{LINTIAN} /built/*/*.changes")
-    print(f"lintian: {' '.join(said.split()) or 'nothing'}", flush=True)
+        system.run(f"{LINTIAN} /built/*/*.changes")
+    print(f"lintian: {', '.join(folder.name for folder in built)} clean", flush=True)
 
 
 def main() -> int:
