@@ -10,6 +10,7 @@
 #   CTEST_ARGS="-R x"   more arguments for ctest
 #   FUZZ_SECONDS=600    how long `make fuzz` takes
 #   LAB_ARGS="--repeat 3"  more arguments for `bench/lab run`
+#   DEBIAN=trixie      for which of Debian's releases `make packages-debian` builds (default: bookworm, trixie and sid)
 #   FREEWAY_NO_INSTALL=1  install no Debian packages
 
 SHELL := /bin/bash
@@ -25,6 +26,7 @@ CMD ?=
 CTEST_ARGS ?=
 LAB_ARGS ?=
 FUZZ_SECONDS ?= 600
+DEBIAN ?=
 PYTHON ?= python3
 VENV := build/venv
 SITE_VENV := build/site/venv
@@ -41,7 +43,7 @@ installed := --target freeway_installed
 # $(call test,preset): everything but what is labelled `long`; the last lines are ctest's own summary.
 test = ctest --preset $(1) -j $(JOBS) $(CTEST_ARGS)
 
-.PHONY: all run test test-programs prove matrix matrix-roots numa lint debug asan tsan fuzz aarch64 docs bench bench-quick peers attacks attack-costs profilers install clean help
+.PHONY: all run test test-programs prove matrix matrix-roots numa lint debug asan tsan fuzz aarch64 docs bench bench-quick peers attacks attack-costs profilers install dist packages-debian clean help
 # Installing packages is a queue anyway; the parallel work is in the commands.
 .NOTPARALLEL:
 
@@ -154,6 +156,13 @@ install: packages-build packages-test | build ## install under PREFIX (default /
 	@cmake --preset release -DCMAKE_INSTALL_PREFIX="$(abspath $(PREFIX))" >/dev/null
 	@cmake --build --preset release -j $(JOBS) $(installed)
 	@DESTDIR="$(DESTDIR)" cmake --install build/release
+
+dist: | build ## the release archive of the last commit, build/dist/freeway-VERSION.tar.xz
+	@$(PYTHON) -B packaging/dist.py
+
+packages-debian: packages-matrix dist ## Debian 12, 13 and sid: packages from the archive, built and tried in fresh systems; DEBIAN=trixie for one
+	@JOBS=$(JOBS) nice $(PYTHON) -B packaging/debian/build.py $(DEBIAN)
+	@nice packaging/debian/try $(DEBIAN)
 
 clean: ## remove everything that was built
 	rm -rf build

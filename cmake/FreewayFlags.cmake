@@ -39,6 +39,8 @@ target_include_directories(freeway_library_flags INTERFACE
   "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/include")
 target_compile_definitions(freeway_library_flags INTERFACE FREEWAY_CHECKS=${FREEWAY_CHECKS})
 target_compile_options(freeway_library_flags INTERFACE
+  # Distributions define it for all that they build: calls of functions that glibc 2.17 has, but musl not.
+  $<$<COMPILE_LANGUAGE:C,CXX>:-U_FORTIFY_SOURCE>
   # No run-time support is linked in, so none may be called.
   $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions -fno-rtti -fno-threadsafe-statics>
   $<$<COMPILE_LANGUAGE:C,CXX>:-fno-stack-protector>

@@ -12,7 +12,7 @@ install(TARGETS ${freeway_libraries} EXPORT FreewayTargets
   LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}"
   ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 foreach(engine ${freeway_engines})
-  install(TARGETS freeway_${engine} LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" NAMELINK_SKIP)
+  install(TARGETS freeway_${engine} LIBRARY DESTINATION "${FREEWAY_INSTALL_ENGINESDIR}" NAMELINK_SKIP)
 endforeach()
 # What an installation needs, built by one name.
 add_custom_target(freeway_installed DEPENDS ${freeway_libraries})
