@@ -27,7 +27,11 @@ fn reply(mut stream: TcpStream, lines: &Lines) -> Result<()> {
     match path.as_str() {
         "/stats" => {
             let stats = freeway::stats();
-            writeln!(stream, "live {}\ncached {}\nheld {}\npurged {}", stats.live, stats.cached, stats.held, stats.purged)
+            writeln!(
+                stream,
+                "live {}\ncached {}\nheld {}\npurged {}",
+                stats.live, stats.cached, stats.held, stats.purged
+            )
         }
         "/trim" => {
             lines.lock().unwrap().clear();

@@ -82,7 +82,8 @@ pub fn explain(address: *const u8) -> Explanation {
 /// What is known of the live block that begins at `block`; `None` if none does. Nothing is read there.
 pub fn block_info(block: *const u8) -> Option<BlockInfo> {
     let mut size = 0;
-    let info = filled(|info, bytes| size = unsafe { sys::freeway_block_info(block as *const sys::c_void, info, bytes) });
+    let info =
+        filled(|info, bytes| size = unsafe { sys::freeway_block_info(block as *const sys::c_void, info, bytes) });
     if size == 0 {
         None
     } else {
