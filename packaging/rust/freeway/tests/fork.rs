@@ -24,7 +24,7 @@ fn children_of_threaded_forks_allocate_before_exec() {
             })
         })
         .collect();
-    for _ in 0..200 {
+    for _ in 0..50 {
         let mut child = Command::new("/bin/true");
         let allocate = || {
             assert!(work(1000) > 0);

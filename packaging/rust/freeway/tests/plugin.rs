@@ -2,7 +2,7 @@
 //! A plugin with Freeway in it is loaded by dlopen into a program with another malloc: its thread-local variables fit, and
 //! nothing of it goes away while threads are in need of it.
 #![cfg(all(feature = "std", not(target_env = "musl")))]
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::os::raw::{c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Barrier;
@@ -12,6 +12,7 @@ extern "C" {
     fn dlopen(path: *const c_char, flags: c_int) -> *mut c_void;
     fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
     fn dlclose(library: *mut c_void) -> c_int;
+    fn dlerror() -> *const c_char;
 }
 const RTLD_NOW: c_int = 2;
 
@@ -28,7 +29,7 @@ fn a_plugin_works_and_stays_when_it_is_closed() {
     let path = library();
     unsafe {
         let plugin = dlopen(path.as_ptr(), RTLD_NOW);
-        assert!(!plugin.is_null());
+        assert!(!plugin.is_null(), "{:?}", CStr::from_ptr(dlerror()));
         let work = dlsym(plugin, b"plugin_work\0".as_ptr() as *const c_char);
         assert!(!work.is_null());
         let work: extern "C" fn(usize) -> usize = std::mem::transmute(work);
