@@ -97,14 +97,15 @@ fn main() {
         plain.push("extra/harden.cc".to_owned());
     }
     let mut assembly = Vec::new();
-    for (number, line) in recipe.iter().filter(|line| line.word == "source").enumerate() {
+    for line in recipe.iter().filter(|line| line.word == "source") {
         let path = format!("freeway/{}", line.subject.replace("{arch}", &arch));
         if path.ends_with(".S") {
             assembly.push(path);
         } else if let Some(flag) = line.flag {
             let mut build = cxx();
             build.flag(flag);
-            archive(build, &[path], &format!("freeway_{}", number));
+            let name = Path::new(line.subject).file_stem().unwrap().to_string_lossy();
+            archive(build, &[path.clone()], &format!("freeway_{}", name));
         } else {
             plain.push(path);
         }
