@@ -88,7 +88,8 @@ def main() -> int:
     faults += [f"only the recipe has: {line}" for line in sorted(found - wanted)]
     faults += [f"there is no {path}" for path in missing_files(found, ROOT)]
     faults += [f"Cargo.toml does not include {folder}" for folder in is_packaged(found, (SYS / "Cargo.toml").read_text())]
-    print(*faults, sep="\n")
+    for fault in faults:
+        print(fault)
     if faults:
         print(f"{RECIPE.relative_to(ROOT)} and CMakeLists.txt differ: recipe.py --write")
     else:
