@@ -19,7 +19,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ALLOCATORS = ("system", "freeway", "mimalloc", "jemalloc")
 # Rounds: about a second each.
-WORKLOADS = {"json": 60, "syntax": 100, "handed_over": 100}
+WORKLOADS = {"json": 60, "syntax": 400, "handed_over": 100}
 
 Figures = tuple[float, float, float]
 

@@ -135,7 +135,8 @@ pub fn idle() {
 }
 
 /// Makes memory ready for `count` blocks of `size` bytes (under 256 MiB), so that calls within it make no system call and
-/// no page fault. Returns for how many blocks memory is ready.
+/// no page fault. It stays, free or not: from then on [`trim`] leaves what lies in superblocks in use alone. Returns for how
+/// many blocks memory is ready.
 pub fn reserve(size: usize, count: usize) -> usize {
     unsafe { sys::freeway_reserve(size, count) }
 }

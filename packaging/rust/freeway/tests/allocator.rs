@@ -81,39 +81,6 @@ fn blocks_that_other_threads_free_are_intact() {
 }
 
 #[test]
-fn statistics_count_what_is_live() {
-    let before = freeway::stats();
-    let blocks: Vec<Box<[u8; 1024]>> = (0..64 << 10).map(|_| Box::new([1; 1024])).collect();
-    let during = freeway::stats();
-    // Other tests run beside this one: about 64 MiB.
-    assert!(during.live >= before.live + (48 << 20), "{:?} {:?}", before, during);
-    assert!(during.live_blocks >= before.live_blocks + 48_000);
-    drop(blocks);
-    assert!(freeway::stats().live < during.live - (48 << 20));
-    assert!(freeway::stats().slow_mallocs > 0);
-}
-
-#[test]
-fn trim_gives_back_what_was_freed() {
-    let blocks: Vec<Box<[u8; 512]>> = (0..200_000).map(|_| Box::new([1; 512])).collect();
-    // Every hundredth stays, so that frames cannot go back by themselves.
-    let kept: Vec<_> = blocks.into_iter().step_by(100).collect();
-    assert!(freeway::trim(0) > 10 << 20);
-    assert!(kept.iter().all(|block| block[511] == 1));
-    let mut steps = 0;
-    while freeway::trim_step(1 << 20) > 0 {
-        steps += 1;
-        assert!(steps < 100_000);
-    }
-    freeway::idle();
-}
-
-#[test]
-fn what_is_reserved_is_ready() {
-    assert_eq!(freeway::reserve(1000, 1000), 1000);
-}
-
-#[test]
 fn blocks_tell_of_their_superblocks() {
     let blocks: Vec<Box<[u8; 2000]>> = (0..100).map(|_| Box::new([0; 2000])).collect();
     let info = freeway::block_info(blocks[50].as_ptr()).unwrap();
