@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Whether packaging/rust/freeway-sys/recipe.txt builds what CMake builds as libfreeway.a: the same sources with the same flags.
+"""Whether packaging/rust/freeway-sys/recipe.txt builds what CMake builds as libfreeway.a, with the same flags.
 
-So no new source file can be forgotten in the Rust crate. `recipe.py --write` brings the recipe up to date. CMake's side is
-its compile_commands.json, in FREEWAY_BUILD_DIR.
+So no new source file can be forgotten in the Rust crate. `recipe.py --write` brings the recipe up to date. CMake's side
+is its compile_commands.json, in FREEWAY_BUILD_DIR.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def missing_files(lines: Lines, root: Path) -> list[str]:
     return sorted(path for path in found if not (root / path).is_file())
 
 
-def is_packaged(lines: Lines, manifest: str) -> list[str]:
+def unpackaged(lines: Lines, manifest: str) -> list[str]:
     """Folders of these sources that freeway-sys/Cargo.toml does not include."""
     folders = {"/".join(line.split()[1].split("/")[:2]) for line in lines if line.startswith("source ")}
     return sorted(folder for folder in folders if f'"/freeway/{folder}/' not in manifest)
@@ -87,7 +87,8 @@ def main() -> int:
     faults = [f"only CMake has: {line}" for line in sorted(wanted - found)]
     faults += [f"only the recipe has: {line}" for line in sorted(found - wanted)]
     faults += [f"there is no {path}" for path in missing_files(found, ROOT)]
-    faults += [f"Cargo.toml does not include {folder}" for folder in is_packaged(found, (SYS / "Cargo.toml").read_text())]
+    manifest = (SYS / "Cargo.toml").read_text()
+    faults += [f"Cargo.toml does not include {folder}" for folder in unpackaged(found, manifest)]
     for fault in faults:
         print(fault)
     if faults:

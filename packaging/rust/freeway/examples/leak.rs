@@ -2,7 +2,7 @@
 //! A leak, and the heap profile that shows it. FREEWAY_PROFILE=512k in the environment does the same without a line of code.
 //!
 //!     RUSTFLAGS="-C force-frame-pointers=yes" cargo run --example leak -- leak.heap
-//!     freeway profile top leak.heap
+//!     freeway profile convert leak.heap -o leak.html      # a flame graph, with `answer` in it
 use std::collections::HashMap;
 
 #[global_allocator]

@@ -3,5 +3,5 @@
 static GLOBAL: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() {
-    freeway_bench::main();
+    freeway_speed::main();
 }

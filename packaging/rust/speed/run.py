@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Measures what real crates do under Rust's allocators: serde_json and syn under the system's malloc, Freeway, mimalloc, jemalloc.
+"""What real crates do under Rust's allocators: serde_json and syn under the system's malloc and three others.
 
-Builds with cargo (which gets the crates from its registry), then runs all programs in turn and prints the medians: time, CPU
-time, peak memory, and each beside the system's. `run.py --repeat 7 --threads 4`.
+Builds with cargo (which gets the crates from its registry), runs all programs in turn, and prints the medians of time,
+CPU time and peak memory, each beside the system's. `run.py --repeat 7 --threads 4`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ def compare(binaries: Path, workload: str, threads: int, rounds: int, repeat: in
         sys.exit(f"{workload}: the allocators' programs do not agree: {answers}")
     print(f"\n{workload}, {threads} threads, median of {repeat}")
     print(f"{'':10}{'seconds':>16}{'CPU seconds':>16}{'peak MiB':>16}")
-    medians = {name: tuple(statistics.median(column) for column in zip(*runs, strict=True)) for name, runs in figures.items()}
+    columns = {name: zip(*runs, strict=True) for name, runs in figures.items()}
+    medians = {name: [statistics.median(column) for column in own] for name, own in columns.items()}
     for name in ALLOCATORS:
         cells = [f"{own:9.2f} {own / base:5.2f}x" for own, base in zip(medians[name], medians["system"], strict=True)]
         print(f"{name:10}" + "".join(f"{cell:>16}" for cell in cells))

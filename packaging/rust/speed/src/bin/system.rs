@@ -3,5 +3,5 @@
 static GLOBAL: std::alloc::System = std::alloc::System;
 
 fn main() {
-    freeway_bench::main();
+    freeway_speed::main();
 }

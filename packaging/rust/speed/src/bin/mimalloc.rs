@@ -3,5 +3,5 @@
 static GLOBAL: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() {
-    freeway_bench::main();
+    freeway_speed::main();
 }

@@ -3,5 +3,5 @@
 static GLOBAL: freeway::Freeway = freeway::Freeway;
 
 fn main() {
-    freeway_bench::main();
+    freeway_speed::main();
 }
