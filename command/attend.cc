@@ -82,6 +82,11 @@ Ended attend(const std::string& path, char** argv, const std::function<void(pid_
   return program;
 }
 
+bool has_ended(pid_t child) {
+  siginfo_t info{};
+  return waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == child;
+}
+
 int end_like(const Ended& program) {
   if (!WIFSIGNALED(program.status)) return WEXITSTATUS(program.status);
   const rlimit none{};

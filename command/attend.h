@@ -23,6 +23,9 @@ struct Ended {
 // `meanwhile`, if there is one, is called with the child, and should return when that has ended.
 Ended attend(const std::string& path, char** argv, const std::function<void(pid_t)>& meanwhile = {});
 
+// Whether the child has ended, and waits to be asked for its status.
+bool has_ended(pid_t child);
+
 // Ends this process as the program ended: by its exit status, or by the same signal.
 int end_like(const Ended& program);
 

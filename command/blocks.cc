@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// blocks.cc: `freeway blocks PID|CORE ADDRESS...`: what lies there: the words of freeway_explain_to, and the
-// neighbours.
+// blocks.cc: `freeway blocks PID|CORE ADDRESS...`: what lies there: the words of freeway_explain_to, the
+// neighbours, and of sampled blocks who allocated them.
 #include "blocks.h"
 
 #include <cerrno>
@@ -11,6 +11,8 @@
 
 #include "front/explanation.h"
 #include "heap/address.h"
+#include "heap/places.h"
+#include "heap/samples.h"
 #include "look.h"
 #include "report.h"
 
@@ -69,6 +71,22 @@ void print_superblock(const Heap& heap, const Explained& found) {
   if (found.index + 1 < k.blocks) print_neighbour(heap, superblock, found.index + 1, "behind it");
 }
 
+// Of a block that the process's heap profile has sampled.
+void print_sample(const Heap& heap, const Samples& samples, uint64_t block) {
+  for (const SampledBlock& each : samples.blocks()) {
+    if (each.address != block) continue;
+    const Site* const site = samples.site(each.site);
+    const uint64_t now = samples.now();
+    std::printf("  sampled: %" PRIu64 " bytes, %.1f s old, allocated at\n", each.bytes,
+                static_cast<double>(now > each.born ? now - each.born : 0) / 1000);
+    if (site == nullptr || site->frames.empty()) std::puts("    a stack that cannot be read");
+    for (std::size_t i = 0; site != nullptr && i < site->frames.size(); ++i)
+      std::printf("    %s\n", place_of(heap.memory().mappings(), site->frames[i]).c_str());
+    if (site != nullptr && site->copy != 0) std::puts("    ... (no frame pointers: `freeway profile` unwinds a dump's stacks)");
+    return;
+  }
+}
+
 }  // namespace
 
 int blocks(char** argv) {
@@ -81,11 +99,13 @@ int blocks(char** argv) {
     for (std::size_t i = 1; i < arguments.size(); ++i) addresses.push_back(address_of(arguments[i]));
     const auto memory = memory_of(arguments[0]);
     const Heap heap(*memory);
+    const Samples samples(heap);
     warn_of(*memory);
     for (const uint64_t address : addresses) {
       const Explained found = explain(heap, address);
       print_explanation(address, found);
       if (found.kind == FREEWAY_SMALL_BLOCK) print_superblock(heap, found);
+      if (found.state == FREEWAY_LIVE) print_sample(heap, samples, found.begin);
     }
     return static_cast<int>(kOk);
   });

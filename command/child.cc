@@ -107,13 +107,8 @@ std::string Said::complaint() const {
   return text;
 }
 
-Said run_probe(const Library& library, const std::vector<std::string>& variables) {
-  const char* previous = std::getenv("LD_PRELOAD");
-  std::vector<std::string> all = variables;
-  all.push_back("LD_PRELOAD=" + preload_with(previous != nullptr ? previous : "", library));
-  std::vector<std::string> environment = environment_with(all);
-  std::vector<std::string> arguments = {"freeway", "probe"};
-
+Said said_by(const std::string& path, std::vector<std::string> arguments, const std::vector<std::string>& variables) {
+  std::vector<std::string> environment = environment_with(variables);
   Collector output, errors;
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
@@ -122,7 +117,7 @@ Said run_probe(const Library& library, const std::vector<std::string>& variables
   Said said;
   pid_t child = -1;
   int status = 0;
-  const int refused = posix_spawn(&child, "/proc/self/exe", &actions, nullptr, pointers_to(arguments).data(),
+  const int refused = posix_spawn(&child, path.c_str(), &actions, nullptr, pointers_to(arguments).data(),
                                   pointers_to(environment).data());
   posix_spawn_file_actions_destroy(&actions);
   if (refused != 0 || waitpid(child, &status, 0) != child) return said;
@@ -130,6 +125,12 @@ Said run_probe(const Library& library, const std::vector<std::string>& variables
   said.output = output.text();
   said.errors = errors.text();
   return said;
+}
+
+Said run_probe(const Library& library, const std::vector<std::string>& variables) {
+  std::vector<std::string> all = variables;
+  all.push_back("LD_PRELOAD=" + preload_with(library));
+  return said_by("/proc/self/exe", {"freeway", "probe"}, all);
 }
 
 int probe() {

@@ -19,7 +19,11 @@ struct Said {
   std::string complaint() const;  // the same without the last line's end
 };
 
-// Runs `freeway probe` under the library, with `variables` ("NAME=value", or "NAME" to leave NAME out) in its environment.
+// What the program at `path` says to `arguments` (the first is its name), with `variables` ("NAME=value", or "NAME" to leave NAME
+// out) in its environment.
+Said said_by(const std::string& path, std::vector<std::string> arguments, const std::vector<std::string>& variables);
+
+// Runs `freeway probe` under the library, likewise.
 Said run_probe(const Library& library, const std::vector<std::string>& variables);
 
 // The child's side: checks that malloc is Freeway's and works, prints the library's version and what vfork does, a line

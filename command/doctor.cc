@@ -15,18 +15,11 @@
 #include "child.h"
 #include "facts.h"
 #include "library.h"
-#include "restart_probe.h"
 #include "report.h"
+#include "restart_probe.h"
 
 namespace freeway_command {
 namespace {
-
-constexpr int kNameWidth = 14;
-
-void print(const Fact& fact) {
-  std::printf("%-*s %s\n", kNameWidth, fact.name.c_str(), fact.value.c_str());
-  if (!fact.consequence.empty()) std::printf("%-*s -> %s\n", kNameWidth, "", fact.consequence.c_str());
-}
 
 // What follows "freeway: " in the last line of `text` that starts so.
 std::string last_said(const std::string& text) {
@@ -103,9 +96,8 @@ int examine_library(const Library& library) {
   return examine_restarts(path);
 }
 
-}  // namespace
-
-int doctor() {
+// Of the machine.
+int examine_machine() {
   const Library library = find_library();
   int status = kUnwell;
   if (library.path.empty())
@@ -116,6 +108,14 @@ int doctor() {
   std::puts(status == kOk ? "\nFreeway works here: a program ran under it, and its heap added up."
                           : "\nFreeway does not work here.");
   return status;
+}
+
+}  // namespace
+
+int doctor(char** argv) {
+  if (argv[0] == nullptr) return examine_machine();
+  if (argv[1] == nullptr && argv[0][0] != '-') return doctor_of_program(argv[0]);
+  return fail(kOwnFailure, "doctor: which program? (freeway doctor [PROGRAM]: without its arguments)");
 }
 
 }  // namespace freeway_command

@@ -4,6 +4,7 @@
 #include <elf.h>
 #include <link.h>
 
+#include <cstring>
 #include <vector>
 
 namespace freeway_command {
@@ -39,6 +40,21 @@ std::string dynamic_strings(std::ifstream& file, const std::vector<ElfW(Phdr)>& 
   return {};
 }
 
+// Whether a symbol table of this kind has a function `malloc` in it that lies in this file.
+bool defines_malloc(std::ifstream& file, const ElfW(Ehdr)& elf, unsigned kind) {
+  const auto sections = pieces<ElfW(Shdr)>(file, elf.e_shoff, elf.e_shentsize == sizeof(ElfW(Shdr)) ? elf.e_shnum : 0);
+  for (const auto& section : sections) {
+    if (section.sh_type != kind || section.sh_link >= sections.size()) continue;
+    const auto& strings = sections[section.sh_link];
+    const std::string names = text(file, strings.sh_offset, strings.sh_size);
+    for (const auto& symbol : pieces<ElfW(Sym)>(file, section.sh_offset, section.sh_size / sizeof(ElfW(Sym))))
+      if (symbol.st_shndx != SHN_UNDEF && symbol.st_name < names.size() &&
+          std::strcmp(names.c_str() + symbol.st_name, "malloc") == 0)
+        return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 ElfFile read_elf(std::ifstream& file) {
@@ -59,7 +75,14 @@ ElfFile read_elf(std::ifstream& file) {
     if (part.p_type == PT_INTERP) found.loader = text(file, part.p_offset, part.p_filesz).c_str();
     if (part.p_type == PT_DYNAMIC) found.dynamic_strings = dynamic_strings(file, parts, part);
   }
+  found.exports_malloc = defines_malloc(file, elf, SHT_DYNSYM);
+  found.has_malloc = found.exports_malloc || defines_malloc(file, elf, SHT_SYMTAB);
   return found;
+}
+
+ElfFile read_elf(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return read_elf(file);
 }
 
 }  // namespace freeway_command

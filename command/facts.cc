@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 
@@ -150,6 +151,12 @@ std::vector<Fact> gather_facts() {
   for (char** entry = environ; *entry != nullptr; ++entry)
     if (std::string(*entry).starts_with("FREEWAY_")) facts.push_back({"environment", *entry, {}});
   return facts;
+}
+
+void print(const Fact& fact) {
+  constexpr int kNameWidth = 14;
+  std::printf("%-*s %s\n", kNameWidth, fact.name.c_str(), fact.value.c_str());
+  if (!fact.consequence.empty()) std::printf("%-*s -> %s\n", kNameWidth, "", fact.consequence.c_str());
 }
 
 }  // namespace freeway_command

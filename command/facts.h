@@ -15,4 +15,7 @@ struct Fact {
 
 std::vector<Fact> gather_facts();
 
+// As a line of doctor's list, or two.
+void print(const Fact& fact);
+
 }  // namespace freeway_command

@@ -54,8 +54,10 @@ Library find_library(const std::string& engine) {
   return {{}, "the library is in none of the places where it was looked for (name it in FREEWAY_LIB):" + looked};
 }
 
-std::string preload_with(const std::string& previous, const Library& library) {
-  return previous.empty() ? library.path.native() : previous + ":" + library.path.native();
+std::string preload_with(const Library& library) {
+  const char* previous = std::getenv("LD_PRELOAD");
+  const bool none = previous == nullptr || *previous == 0;
+  return none ? library.path.native() : std::string(previous) + ":" + library.path.native();
 }
 
 }  // namespace freeway_command

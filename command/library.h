@@ -18,8 +18,7 @@ struct Library {
 // installing put them as seen from the command (so that the tree may be moved), and where installing put them.
 Library find_library(const std::string& engine = "freeway");
 
-// `previous` (an LD_PRELOAD) with the library at its end: a preloaded wrapper of malloc goes on working, with Freeway
-// behind it.
-std::string preload_with(const std::string& previous, const Library& library);
+// This process's LD_PRELOAD with the library at its end: a preloaded wrapper of malloc goes on working, with Freeway behind it.
+std::string preload_with(const Library& library);
 
 }  // namespace freeway_command

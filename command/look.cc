@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "look.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <ctime>
 
@@ -12,7 +13,8 @@ std::vector<std::string> read_arguments(char** argv, const std::vector<LookOptio
   std::vector<std::string> others;
   for (; *argv != nullptr; ++argv) {
     const std::string argument = *argv;
-    if (!argument.starts_with("--")) {
+    const auto is_it = [&](const LookOption& each) { return argument == each.name; };
+    if (!argument.starts_with("--") && std::none_of(options.begin(), options.end(), is_it)) {
       others.push_back(argument);
       continue;
     }

@@ -10,7 +10,7 @@
 
 namespace freeway_command {
 
-// An option of such a subcommand: "--json", or, with a value, "--html FILE" and "--html=FILE".
+// An option of such a subcommand: "--json", or, with a value, "--html FILE" and "--html=FILE"; "-o FILE".
 struct LookOption {
   const char* name;
   bool has_value;

@@ -10,6 +10,7 @@
 #include "doctor.h"
 #include "engines.h"
 #include "freeway/freeway.h"
+#include "leaks.h"
 #include "map.h"
 #include "options.h"
 #include "profile.h"
@@ -60,11 +61,12 @@ constexpr Subcommand kSubcommands[] = {
     {"stat", "stat PID|CORE [--json|--prometheus]", "what a process's heap holds, from outside", stat},
     {"classes", "classes PID|CORE [--json]", "the same by size class, and how full superblocks are", classes},
     {"blocks", "blocks PID|CORE ADDRESS...", "what lies at an address: live, cached, free; and beside it", blocks},
+    {"leaks", "leaks PID|CORE [-o FILE] [--status N]", "blocks that no pointer reaches, by stack", leaks},
     {"top", "top PID [--interval S] [--once]", "what it holds, again and again, and its largest classes", top},
     {"map", "map PID|CORE --html FILE", "the same as a picture: frames, superblocks, fragmentation", map},
     {"profile", "profile top|diff|convert DUMP...", "heap profiles as tables, flame graphs, or for pprof", profile},
     {"engines", "engines", "the allocators to choose from: paper, promise, mode here", alone<engines>},
-    {"doctor", "doctor", "what this machine offers, which path is used, whether it works", alone<doctor>},
+    {"doctor", "doctor [PROGRAM]", "what this machine offers, and whether it works; whose malloc a program has", doctor},
     {"options", "options", "the environment variables that the library understands", alone<options>},
     {"--version", "--version, --help", "", alone<print_version>},
     {"--help", nullptr, nullptr, [](char**) { return print_help(); }},
@@ -81,9 +83,9 @@ int print_help() {
   print_run_options();
   std::puts(
       "\nThe library is found beside the command, or named by FREEWAY_LIB. An LD_PRELOAD that is set already is kept,\n"
-      "before Freeway. `stat`, `top`, `classes`, `blocks` and `map` stop nothing and run nothing in the process; CORE is a core\n"
-      "file of one. Exit status of `run`: the program's; 2 for an unknown engine or a wrong value of --set, 125 if\n"
-      "Freeway cannot be preloaded, 126 if the program is not executable, 127 if there is none.");
+      "before Freeway. `stat`, `top`, `classes`, `blocks` and `map` stop nothing and run nothing in the process; `leaks` stops\n"
+      "it for a moment; CORE is a core file of one. Exit status of `run`: the program's, or what --leaks-status says; 2 for\n"
+      "an unknown engine or a wrong value, 125 if Freeway cannot be preloaded, 126 if the program is not executable, 127 if there is none.");
   return kOk;
 }
 

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "attend.h"
 #include "helper_thread.h"
 
 #ifndef SYS_pidfd_open
@@ -61,11 +62,6 @@ int connected(const std::string& path) {
   if (file >= 0 && connect(file, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) return file;
   if (file >= 0) close(file);
   return -1;
-}
-
-bool has_ended(pid_t child) {
-  siginfo_t info{};
-  return waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == child;
 }
 
 }  // namespace

@@ -11,24 +11,31 @@
 
 namespace freeway_command {
 
-int profile(char** argv) {
+namespace {
+constexpr const char* kName = "freeway-profile";
+}
+
+std::string profile_program() {
   namespace fs = std::filesystem;
   std::error_code error;
-  const std::string name = "freeway-profile";
   const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
   // Beside this command in a build directory; where installing put it, as seen from this command; where installing put
   // it.
   for (const fs::path& place :
-       {folder / name, folder.parent_path() / "libexec/freeway" / name, fs::path(FREEWAY_INSTALLED_LIBEXEC) / name}) {
-    if (!fs::is_regular_file(place, error)) continue;
-    std::vector<char*> arguments = {const_cast<char*>(name.c_str())};
-    for (; *argv != nullptr; ++argv) arguments.push_back(*argv);
-    arguments.push_back(nullptr);
-    return become(place.native(), arguments.data());
-  }
-  return fail(kOwnFailure,
-              "there is no " + name +
-                  " here: it is left out where protobuf, elfutils or zlib is missing when Freeway is built");
+       {folder / kName, folder.parent_path() / "libexec/freeway" / kName, fs::path(FREEWAY_INSTALLED_LIBEXEC) / kName})
+    if (fs::is_regular_file(place, error)) return place.native();
+  return {};
+}
+
+int profile(char** argv) {
+  const std::string program = profile_program();
+  if (program.empty())
+    return fail(kOwnFailure, std::string("there is no ") + kName +
+                                 " here: it is left out where protobuf, elfutils or zlib is missing when Freeway is built");
+  std::vector<char*> arguments = {const_cast<char*>(kName)};
+  for (; *argv != nullptr; ++argv) arguments.push_back(*argv);
+  arguments.push_back(nullptr);
+  return become(program, arguments.data());
 }
 
 }  // namespace freeway_command

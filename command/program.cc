@@ -21,10 +21,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
+std::string file_name(const std::string& path) { return fs::path(path).filename().native(); }
+
 // What a file asks the kernel for in order to be run.
 struct Header {
   enum Kind { kUnknown, kScript, kElf } kind = kUnknown;
-  std::string interpreter;  // of a script: the program that reads it
+  std::string interpreter;  // of a script: the program that reads it, also where env(1) has to find it
   ElfFile elf = {};         // of an executable file
 };
 
@@ -38,7 +40,11 @@ Header read_header(const std::string& path) {
   file.seekg(2);
   std::string line, interpreter;
   std::getline(file, line);
-  std::istringstream(line) >> interpreter;
+  std::istringstream words(line);
+  words >> interpreter;
+  if (file_name(interpreter) == "env")
+    for (std::string word; words >> word;)
+      if (word[0] != '-' && word.find('=') == std::string::npos) return {Header::kScript, find_program(word).path};
   return {Header::kScript, interpreter};
 }
 
@@ -75,8 +81,6 @@ Executed executed(const std::string& path) {
 // The library is the same file for glibc and for musl.
 bool is_known(const std::string& loader) { return loader.starts_with("ld-linux-") || loader.starts_with("ld-musl-"); }
 
-std::string file_name(const std::string& path) { return fs::path(path).filename().native(); }
-
 }  // namespace
 
 Program find_program(const std::string& name) {
@@ -97,6 +101,8 @@ Program find_program(const std::string& name) {
 }
 
 bool is_script(const std::string& path) { return read_header(path).kind != Header::kElf; }
+
+std::string executed_file(const std::string& path) { return executed(path).path; }
 
 std::string obstacle(const std::string& path) {
   const auto [program, header] = executed(path);

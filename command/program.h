@@ -14,6 +14,9 @@ struct Program {
 // Finds `name` as a shell does: by path if it has a slash, else in PATH.
 Program find_program(const std::string& name);
 
+// What the kernel executes for the program at `path`: itself, or of a script the program that reads it.
+std::string executed_file(const std::string& path);
+
 // Why nothing can be preloaded into the program at `path`, as a sentence; empty if it can be, or nobody knows. Scripts
 // are judged by their interpreter.
 std::string obstacle(const std::string& path);

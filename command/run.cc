@@ -3,8 +3,9 @@
 //
 // An option is an environment variable of the library, which alone judges its value: a wrong one gets the library's own
 // complaint. Engine and --set are judged here. After exec nothing of this command is left; the program's exit status is its
-// own. Only with --stats this command stays, as the parent that shows the program's report when it has ended, and with
-// --pressure, as the one that watches for pressure.
+// own. Only with --stats this command stays, as the parent that shows the program's report when it has ended; with
+// --pressure, as the one that watches for pressure; with --require, for processes that run without the library; and with
+// --leaks, as the one that looks into processes that end.
 #include "run.h"
 
 #include <cstdio>
@@ -12,12 +13,18 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "attend.h"
+#include "binding.h"
+#include "elf_file.h"
 #include "engines.h"
+#include "escapes.h"
+#include "leaks.h"
 #include "library.h"
 #include "pressure.h"
 #include "program.h"
@@ -82,41 +89,86 @@ bool apply(std::string_view argument) {
 
 using Meanwhile = std::function<void(pid_t)>;
 
-// Runs the program to its end and shows its report.
-int run_and_report(const Program& program, char** argv, const Meanwhile& meanwhile) {
+// Runs the program to its end and shows its report; no process: there is no folder for reports.
+Ended attend_and_report(const Program& program, char** argv, const Meanwhile& meanwhile) {
   Ended ended;
-  {
-    const Reports reports;
-    // Where there is no folder for them, each process writes to fd 2.
-    if (const std::string destination = reports.destination(); !destination.empty()) {
-      setenv("FREEWAY_STATS", destination.c_str(), 1);
-      ended = attend(program.path, argv, meanwhile);
-      if (ended.pid > 0) reports.show(ended.pid, program.path, is_script(program.path));
-    }
+  const Reports reports;
+  if (const std::string destination = reports.destination(); !destination.empty()) {
+    setenv("FREEWAY_STATS", destination.c_str(), 1);
+    ended = attend(program.path, argv, meanwhile);
+    if (ended.pid > 0) reports.show(ended.pid, program.path, is_script(program.path));
   }
-  if (ended.pid > 0) return end_like(ended);
+  return ended;
+}
+
+int run_and_report(const Program& program, char** argv, const Meanwhile& meanwhile) {
+  if (const Ended ended = attend_and_report(program, argv, meanwhile); ended.pid > 0) return end_like(ended);
+  // Each process writes to fd 2.
   setenv("FREEWAY_STATS", "1", 1);
   return become(program.path, argv);
 }
 
-// Runs the program while memory pressure is watched.
-int run_under_pressure(const Program& program, char** argv, bool report) {
-  const Pressure pressure;
-  if (!pressure.fault().empty()) {
-    std::fprintf(stderr, "freeway: memory pressure cannot be watched (%s); the background thread works all the same\n",
-                 pressure.fault().c_str());
-    return report ? run_and_report(program, argv, {}) : become(program.path, argv);
-  }
-  const Meanwhile relieve = [&pressure](pid_t child) { pressure.relieve_while(child); };
-  if (report) return run_and_report(program, argv, relieve);
-  const Ended ended = attend(program.path, argv, relieve);
+// Both at once.
+Meanwhile together(const Meanwhile& one, const Meanwhile& other) {
+  if (!one || !other) return one ? one : other;
+  return [one, other](pid_t child) {
+    std::thread beside(one, child);
+    other(child);
+    beside.join();
+  };
+}
+
+// Runs the program with company; without any, in this command's place.
+int run_beside(const Program& program, char** argv, bool report, const Meanwhile& meanwhile) {
+  if (report) return run_and_report(program, argv, meanwhile);
+  const Ended ended = meanwhile ? attend(program.path, argv, meanwhile) : Ended{};
   return ended.pid > 0 ? end_like(ended) : become(program.path, argv);
+}
+
+// Takes an option about leaks; false: it is none, or `fault` says what is wrong with it.
+bool take_leak_option(char**& argv, LeakOptions& leaks, std::string& fault) {
+  const std::string_view argument = *argv;
+  if (argument == "--leaks" || argument.starts_with("--leaks=")) {
+    leaks.wanted = true;
+    leaks.interval = argument == "--leaks" ? "1" : argument.substr(sizeof("--leaks=") - 1);
+    return true;
+  }
+  if (const char* status = value_of("--leaks-status", argv)) {
+    leaks.status = parse_status(status);
+    if (leaks.status == 0) fault = std::string("run: --leaks-status wants 1 to 255, not ") + status;
+    return leaks.status != 0;
+  }
+  if (const char* prefix = value_of("--leaks-dump", argv)) {
+    leaks.dump = prefix;
+    if (leaks.dump.empty()) fault = "run: --leaks-dump wants the beginning of files' names";
+    return !leaks.dump.empty();
+  }
+  return false;
+}
+
+// Why what was asked for about leaks cannot be had.
+std::string fault_of(const LeakOptions& leaks, const std::string& engine) {
+  if (!leaks.wanted) return leaks.status != 0 || !leaks.dump.empty() ? "--leaks-status and --leaks-dump are of --leaks" : "";
+  return engine != "freeway" ? "--leaks: the engine " + engine + " has no heap profile" : "";
+}
+
+// What relieves memory pressure while the program runs; none where nothing says that there is any.
+Meanwhile relief() {
+  const auto pressure = std::make_shared<const Pressure>();
+  if (pressure->fault().empty()) return [pressure](pid_t child) { pressure->relieve_while(child); };
+  std::fprintf(stderr, "freeway: memory pressure cannot be watched (%s); the background thread works all the same\n",
+               pressure->fault().c_str());
+  return {};
 }
 
 }  // namespace
 
 void print_run_options() {
   for (const RunOption& option : kRunOptions) std::printf("  %-20s %s\n", option.shown, option.meaning);
+  std::printf("  %-20s %s\n", "--require", "do not run a program that would have another malloc all the same");
+  std::printf("  %-20s %s\n", "--leaks[=BYTES]", "at exit, who allocated blocks that no pointer reaches; one sample in BYTES");
+  std::printf("  %-20s %s\n", "--leaks-status N", "exit status where something leaked and the program's is 0");
+  std::printf("  %-20s %s\n", "--leaks-dump PREFIX", "what leaked as heap profiles, too: PREFIX.PID.heap");
   std::printf("  %-20s %s\n", "--engine NAME", "a paper's allocator instead of Freeway's own: see `freeway engines`");
   std::printf("  %-20s %s\n", "--set NAME=VALUE", "an option of that engine, such as heaps=4");
 }
@@ -124,7 +176,8 @@ void print_run_options() {
 int run(char** argv) {
   std::string engine = "freeway";
   std::vector<std::string> settings;
-  bool report = false, pressure = false;
+  bool report = false, pressure = false, require = false;
+  LeakOptions leaks;
   for (; *argv != nullptr && **argv == '-'; ++argv) {
     if (std::strcmp(*argv, "--") == 0) {
       ++argv;
@@ -138,6 +191,13 @@ int run(char** argv) {
       settings.push_back(setting);
       continue;
     }
+    if (std::strcmp(*argv, "--require") == 0) {
+      require = true;
+      continue;
+    }
+    std::string fault;
+    if (take_leak_option(argv, leaks, fault)) continue;
+    if (!fault.empty()) return fail(kWrongValue, fault);
     pressure |= std::strcmp(*argv, "--pressure") == 0;
     report = std::strcmp(*argv, "--stats") == 0 || (report && !std::string_view(*argv).starts_with("--stats="));
     if (!apply(*argv)) return fail(kOwnFailure, std::string("run: unknown option ") + *argv + " (see `freeway --help`)");
@@ -145,6 +205,7 @@ int run(char** argv) {
   if (const std::string why = fault_of_engine(engine); !why.empty()) return fail(kWrongValue, why);
   for (const std::string& setting : settings)
     if (const std::string why = set_engine_option(engine, setting); !why.empty()) return fail(kWrongValue, why);
+  if (const std::string why = fault_of(leaks, engine); !why.empty()) return fail(kOwnFailure, "run: " + why);
   if (*argv == nullptr) return fail(kOwnFailure, "run: which program? (freeway run [options] -- program args...)");
 
   const Program program = find_program(*argv);
@@ -153,6 +214,12 @@ int run(char** argv) {
   const Library library = find_library(engine);
   if (library.path.empty()) return fail(kOwnFailure, library.fault);
   if (const std::string why = obstacle(program.path); !why.empty()) return fail(kOwnFailure, why);
+  const bool has_own = read_elf(executed_file(program.path)).exports_malloc;
+  if (require || has_own) {
+    const std::string why = why_not_taken(program.path, binding_of(program.path, library));
+    if (require && !why.empty()) return fail(kOwnFailure, why);
+    if (!why.empty()) std::fprintf(stderr, "freeway: it does not take: %s\n", why.c_str());
+  }
 
   if (const std::string sanitizer = sanitizer_of(program.path); !sanitizer.empty())
     std::fprintf(stderr,
@@ -160,10 +227,14 @@ int run(char** argv) {
                  "where there are none\n",
                  program.path.c_str(), sanitizer.c_str());
 
-  const char* previous = std::getenv("LD_PRELOAD");
-  setenv("LD_PRELOAD", preload_with(previous != nullptr ? previous : "", library).c_str(), 1);
-  if (pressure) return run_under_pressure(program, argv, report);
-  return report ? run_and_report(program, argv, {}) : become(program.path, argv);
+  setenv("LD_PRELOAD", preload_with(library).c_str(), 1);
+  const Meanwhile escapes = [&library](pid_t child) { Escapes(library).watch_while(child); };
+  const Meanwhile company = together(require ? escapes : nullptr, pressure ? relief() : nullptr);
+  if (!leaks.wanted) return run_beside(program, argv, report, company);
+  return run_for_leaks(leaks, [&](const Meanwhile& look) {
+    const Meanwhile all = together(company, look);
+    return report ? attend_and_report(program, argv, all) : attend(program.path, argv, all);
+  });
 }
 
 }  // namespace freeway_command

@@ -51,7 +51,7 @@ class Workload:
 
 SOURCE = ROOT / "bench/real/inputs/templates.cc"
 THE_LOT = {
-    "larson, 2 threads": Workload([str(WORKLOADS / "larson"), "--threads", "2", "--shrink", "SHRINK"], 2, 160),
+    "larson, 2 threads": Workload([str(WORKLOADS / "larson"), "--threads", "2", "--shrink", "SHRINK"], 1, 160),
     "server": Workload([str(WORKLOADS / "server"), "--threads", "1", "--shrink", "SHRINK"], 2, 80),
     "kv_cache": Workload([str(WORKLOADS / "kv_cache"), "--shrink", "SHRINK"], 8, 40),
     "redis-server": Workload(
@@ -75,10 +75,13 @@ def cpu_seconds(command: list[str], environment: dict[str, str]) -> float:
     return used.ru_utime + used.ru_stime
 
 
-def measure(repeats: int, seed: int) -> Iterator[tuple[dict[str, dict[str, list[float]]], float]]:
-    """After each repeat: ratios by workload and subject, and the share of the machine that others used meanwhile."""
+Seconds = list[list[float]]  # CPU time with a profile and without, of each repeat
+
+
+def measure(repeats: int, seed: int) -> Iterator[tuple[dict[str, dict[str, Seconds]], float]]:
+    """After each repeat: by workload and subject, and the share of the machine that others used meanwhile."""
     allocators, order = known(), random.Random(seed)
-    ratios: dict[str, dict[str, list[float]]] = {name: {} for name in THE_LOT}
+    found: dict[str, dict[str, Seconds]] = {name: {} for name in THE_LOT}
     foreign = ForeignCpu()
     for repeat in range(repeats):
         for name, workload in THE_LOT.items():
@@ -88,14 +91,20 @@ def measure(repeats: int, seed: int) -> Iterator[tuple[dict[str, dict[str, list[
             order.shuffle(runs)
             seconds = {(s.name, shrink): workload.cpu_seconds(shrink, s, allocators) for s, shrink in runs}
             for s, shrink in pairs:
-                ratio = seconds[s.name, shrink] / seconds[s.off().name, shrink]
-                ratios[name].setdefault(s.name, []).append(ratio)
+                found[name].setdefault(s.name, []).append([seconds[s.name, shrink], seconds[s.off().name, shrink]])
         print(f"\r{repeat + 1} of {repeats}", end="" if repeat + 1 < repeats else "\n", flush=True)
-        yield ratios, foreign.share()
+        yield found, foreign.share()
 
 
-def summary(values: list[float]) -> str:
-    """The median, and what it lies between."""
-    if not values:
+def summary(seconds: Seconds) -> str:
+    """The median ratio, and what it lies between."""
+    if not seconds:
         return "–"
-    return f"{statistics.median(values):.2f} ({min(values):.2f}–{max(values):.2f})"
+    ratios = [with_profile / without for with_profile, without in seconds]
+    return f"{statistics.median(ratios):.2f} ({min(ratios):.2f}–{max(ratios):.2f})"
+
+
+def in_seconds(seconds: Seconds) -> str:
+    """Medians: without a profile, and with one."""
+    without, with_profile = (statistics.median(pair[i] for pair in seconds) for i in (1, 0))
+    return f"{without:.2f} → {with_profile:.2f}"

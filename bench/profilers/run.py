@@ -64,9 +64,11 @@ def costs_table(kept: dict[str, Any]) -> str:
     """Workloads by subjects."""
     names = [s.name for s in costs.PROFILED]
     rows = [[name, *(costs.summary(by.get(subject, [])) for subject in names)] for name, by in kept["costs"].items()]
+    same_work = [s.name for s in costs.PROFILED if "HEAPPROFILE" not in s.variables]  # that one has less to do
+    times = [[name, *(costs.in_seconds(by[subject]) for subject in same_work)] for name, by in kept["costs"].items()]
     quiet = kept["foreign"] < costs.BUSY
     share = f"Others used {kept['foreign']:.0%} of the machine meanwhile{'' if quiet else ': it was not quiet'}.\n"
-    return table(["", *names], rows) + "\n" + share
+    return table(["", *names], rows) + "\nIn seconds:\n\n" + table(["", *same_work], times) + "\n" + share
 
 
 def write_page(kept: dict[str, Any]) -> None:

@@ -8,10 +8,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cinttypes>
 #include <cstdio>
 #include <cstring>
+#include <string_view>
 
 #include "heap/memory.h"
+#include "heap/registers.h"
 #include "report.h"
 
 namespace freeway_command {
@@ -103,6 +106,24 @@ class CoreMemory : public Memory {
     return true;
   }
 
+  // What of it the core file has, or files that are there.
+  void each_filled(uint64_t begin, uint64_t end, const std::function<void(uint64_t, uint64_t)>& f) const override {
+    for (const Piece& each : pieces_)
+      if (each.begin < end && each.end > begin) f(std::max(begin, each.begin), std::min(end, each.end));
+  }
+
+  std::string maps() const override {
+    std::string all;
+    for (const Mapping& each : mappings_) {
+      char line[128];
+      std::snprintf(line, sizeof(line), "%" PRIx64 "-%" PRIx64 " %c%c%cp %08" PRIx64 " 00:00 %d ", each.begin, each.end,
+                    each.readable ? 'r' : '-', each.writable ? 'w' : '-', each.executable ? 'x' : '-', each.offset,
+                    each.file.empty() ? 0 : 1);
+      all += line + each.file + "\n";
+    }
+    return all;
+  }
+
   std::string why_unreadable() const override {
     if (!warning_.empty()) return warning_ + ", and the heap is in the rest";
     return path_ +
@@ -139,7 +160,8 @@ class CoreMemory : public Memory {
       if (each.p_type == PT_NOTE) read_notes(each);
       if (each.p_type != PT_LOAD) continue;
       if (end < each.p_vaddr || each.p_filesz > each.p_memsz) damaged("the length of a segment");
-      mappings_.push_back({each.p_vaddr, end, (each.p_flags & PF_R) != 0, (each.p_flags & PF_X) != 0, {}});
+      mappings_.push_back({each.p_vaddr, end, (each.p_flags & PF_R) != 0, (each.p_flags & PF_W) != 0,
+                           (each.p_flags & PF_X) != 0, 0, {}});
       if (each.p_filesz != 0) pieces_.push_back({each.p_vaddr, each.p_vaddr + each.p_filesz, each.p_offset, &core_});
     }
     std::sort(mappings_.begin(), mappings_.end(), [](const Mapping& a, const Mapping& b) { return a.begin < b.begin; });
@@ -166,8 +188,10 @@ class CoreMemory : public Memory {
       if (name > rest || note.n_descsz > rest - name) damaged("a note");
       const char* text = notes.data() + at;
       at += name;
-      if (note.n_namesz == 5 && std::memcmp(text, "CORE", 5) == 0)
-        read_note(note.n_type, notes.data() + at, note.n_descsz);
+      const std::string_view owner(text, note.n_namesz);
+      if (owner == std::string_view("CORE", 5)) read_note(note.n_type, notes.data() + at, note.n_descsz);
+      if (owner == std::string_view("LINUX", 6) && note.n_type == NT_ARM_TLS && note.n_descsz >= 8 && !threads_.empty())
+        std::memcpy(&threads_.back().own, notes.data() + at, 8);
       at += std::min<std::size_t>((std::size_t{note.n_descsz} + 3) / 4 * 4, notes.size() - at);
     }
   }
@@ -178,12 +202,18 @@ class CoreMemory : public Memory {
       pid_ = info.pr_pid;
       program_.assign(info.pr_fname, strnlen(info.pr_fname, sizeof(info.pr_fname)));
     }
+    if (prstatus_t status; type == NT_PRSTATUS && bytes >= sizeof(status)) {
+      std::memcpy(&status, data, sizeof(status));
+      threads_.push_back(thread_of(status.pr_pid, &status.pr_reg, sizeof(status.pr_reg)));
+    }
+    if (type == NT_PRFPREG && !threads_.empty()) add_registers(threads_.back(), data, bytes);
     if (type == NT_AUXV)
       for (Elf64_auxv_t word; bytes >= sizeof(word); data += sizeof(word), bytes -= sizeof(word)) {
         std::memcpy(&word, data, sizeof(word));
         const uint64_t value = word.a_un.a_val;
         if (word.a_type == AT_PAGESZ && value >= 512 && value <= (1 << 20) && (value & (value - 1)) == 0)
           page_size_ = value;
+        if (word.a_type == AT_RANDOM) main_stack_ = value;
         if (word.a_type == AT_NULL) break;
       }
     if (type == NT_FILE) read_files(data, bytes);
@@ -213,7 +243,10 @@ class CoreMemory : public Memory {
     for (const Named& each : named_) {
       auto mapping = std::partition_point(mappings_.begin(), mappings_.end(),
                                           [&](const Mapping& m) { return m.end <= each.begin; });
-      for (; mapping != mappings_.end() && mapping->begin < each.end; ++mapping) mapping->file = each.file;
+      for (; mapping != mappings_.end() && mapping->begin < each.end; ++mapping) {
+        mapping->file = each.file;
+        mapping->offset = each.offset + (mapping->begin - std::min(mapping->begin, each.begin));
+      }
       if (executable_.empty())
         executable_ = each.file;  // the kernel lists it as the lowest, unless it is a PIE far above
       if (file_pieces_.empty() || file_pieces_.back().end <= each.begin)

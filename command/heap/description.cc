@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <set>
 
+#include "arch/registers.h"
 #include "report.h"
 
 namespace freeway_command {
@@ -126,6 +127,18 @@ Description::Description(const Memory& memory) {
   }
 }
 
+// Entries of the profile's tables have lengths that pages are multiples of.
+static bool good_profile(const freeway_debug_t& d) {
+  const auto fits = [](const freeway_debug_field_t& field, std::uint32_t bytes) {
+    return field.size == 8 && field.offset + field.size <= bytes;
+  };
+  return d.site_bytes >= 16 && d.site_bytes <= 4096 && d.site_words <= 4096 && d.site_depth_bits <= 16 && d.site_head >= 2 &&
+         d.site_head <= 64 && d.live_bytes >= 32 && d.live_bytes <= 512 && freeway::is_power_of_two(d.live_bytes) &&
+         d.copy_head_bytes >= 64 && d.copy_head_bytes <= 4096 && d.copy_registers.count == freeway::Registers::kCount &&
+         fits(d.live_address, d.live_bytes) && fits(d.live_site, d.live_bytes) && fits(d.live_size, d.live_bytes) &&
+         fits(d.live_born, d.live_bytes);
+}
+
 // What the rest divides by, shifts by, or trusts as a bound.
 void Description::check(const Memory& memory) {
   const freeway_debug_t& d = layout_;
@@ -133,7 +146,7 @@ void Description::check(const Memory& memory) {
               d.chunk_frames == 64 && d.unit_bytes >= 16 && d.unit_bytes <= 4096 && d.segment_shift >= 10 &&
               d.segment_shift <= 24 && d.leaf_shift >= 10 && d.leaf_shift <= 20 && d.slab_bytes <= (16 << 20) &&
               d.beds <= 4096 && d.guard_slot_count <= 65536 && d.descriptor_bytes <= 4096 && d.chunk_bytes >= 16 &&
-              d.chunk_bytes <= 4096;
+              d.chunk_bytes <= 4096 && good_profile(d);
   good = good && d.engine[sizeof(d.engine) - 1] == 0 && d.library[sizeof(d.library) - 1] == 0;
   for (unsigned c = 1; good && c < d.class_count; ++c) {
     const freeway_debug_class_t& k = d.classes[c];

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 // live_memory.cc: the memory of a running or stopped process. It is neither stopped nor told of anything.
+#include <fcntl.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstdio>
@@ -24,22 +26,15 @@ std::string first_line(const std::string& path) {
   return line;
 }
 
-std::string forbidden(int pid) {
-  const std::string name = "process " + std::to_string(pid);
-  const std::string scope = first_line("/proc/sys/kernel/yama/ptrace_scope");
-  std::string advice = "try it as root (sudo), or as the user whom it belongs to";
-  if (!scope.empty() && scope != "0")
-    advice += "; for processes of your own kernel.yama.ptrace_scope, which is " + scope + " here, must be 0";
-  return name + " may not be looked at: " + advice + "; in a container the capability SYS_PTRACE is needed";
-}
-
 // "7f…-7f… r-xp 00000000 fe:01 1234   /path with blanks (deleted)"
 bool parse_mapping(const std::string& line, Mapping& mapping) {
   char access[5] = {};
   int path_at = 0;
-  if (std::sscanf(line.c_str(), "%lx-%lx %4s %*x %*x:%*x %*u %n", &mapping.begin, &mapping.end, access, &path_at) != 3)
+  if (std::sscanf(line.c_str(), "%lx-%lx %4s %lx %*x:%*x %*u %n", &mapping.begin, &mapping.end, access, &mapping.offset,
+                  &path_at) != 4)
     return false;
   mapping.readable = access[0] == 'r';
+  mapping.writable = access[1] == 'w';
   mapping.executable = access[2] == 'x';
   if (path_at > 0 && line[static_cast<std::size_t>(path_at)] == '/')
     mapping.file = line.substr(static_cast<std::size_t>(path_at));
@@ -65,12 +60,23 @@ class LiveMemory : public Memory {
     errno = 0;
     std::ifstream maps(folder + "/maps");
     std::string line;
-    for (Mapping mapping; std::getline(maps, line); mapping = {})
-      if (parse_mapping(line, mapping)) mappings_.push_back(mapping);
+    for (Mapping mapping; std::getline(maps, line); mapping = {}) {
+      maps_ += line + "\n";
+      if (!parse_mapping(line, mapping)) continue;
+      if (line.ends_with("[stack]")) main_stack_ = mapping.begin;
+      mappings_.push_back(mapping);
+    }
+    pages_ = open((folder + "/pagemap").c_str(), O_RDONLY | O_CLOEXEC);
     if (!mappings_.empty()) return;
     if (errno == EACCES || errno == EPERM) throw Failure(kOwnFailure, forbidden(pid));
     throw Failure(kOwnFailure,
                   "process " + std::to_string(pid) + " has no memory: it has ended, or is a thread of the kernel");
+  }
+
+  LiveMemory(const LiveMemory&) = delete;
+  LiveMemory& operator=(const LiveMemory&) = delete;
+  ~LiveMemory() override {
+    if (pages_ >= 0) close(pages_);
   }
 
   bool read(std::uint64_t address, void* to, std::size_t bytes) const override {
@@ -99,21 +105,64 @@ class LiveMemory : public Memory {
            " has no memory where Freeway's heap should be: its heap is damaged, or it has just called exec; try again";
   }
 
+  std::string maps() const override { return maps_; }
+
+  // The kernel says of each page whether it is in memory, or was put out; of the others nobody has written to any.
+  void each_filled(std::uint64_t begin, std::uint64_t end,
+                   const std::function<void(std::uint64_t, std::uint64_t)>& f) const override {
+    constexpr std::uint64_t kThere = std::uint64_t{3} << 62;
+    constexpr std::size_t kPages = 4096;
+    std::vector<std::uint64_t> entries(kPages);
+    std::uint64_t from = begin;  // of the part that f is yet to be told of; it ends at `at`
+    for (std::uint64_t at = begin; at < end;) {
+      const std::uint64_t page = at / page_size_, pages = std::min<std::uint64_t>((end - 1) / page_size_ - page + 1, kPages);
+      const ssize_t got = pread(pages_, entries.data(), pages * 8, static_cast<off_t>(page * 8));
+      if (got < 8) {
+        f(from, end);
+        return;
+      }
+      for (std::uint64_t i = 0; i < static_cast<std::uint64_t>(got) / 8; ++i) {
+        const std::uint64_t next = std::min(end, (page + i + 1) * page_size_);
+        if ((entries[i] & kThere) == 0) {
+          if (from < at) f(from, at);
+          from = next;
+        }
+        at = next;
+      }
+    }
+    if (from < end) f(from, end);
+  }
+
  private:
   mutable int error_ = 0;
+  int pages_ = -1;
+  std::string maps_;
 };
 
 }  // namespace
 
+std::string forbidden(int pid) {
+  const std::string name = "process " + std::to_string(pid);
+  const std::string scope = first_line("/proc/sys/kernel/yama/ptrace_scope");
+  std::string advice = "try it as root (sudo), or as the user whom it belongs to";
+  if (!scope.empty() && scope != "0")
+    advice += "; for processes of your own kernel.yama.ptrace_scope, which is " + scope + " here, must be 0";
+  return name + " may not be looked at: " + advice + "; in a container the capability SYS_PTRACE is needed";
+}
+
 std::unique_ptr<Memory> live_memory(int pid) { return std::make_unique<LiveMemory>(pid); }
 
-std::unique_ptr<Memory> memory_of(const std::string& target) {
+int process_of(const std::string& target) {
   char* rest = nullptr;
   const long number = std::strtol(target.c_str(), &rest, 10);
-  const bool is_number = !target.empty() && *rest == 0 && target[0] >= '0' && target[0] <= '9';
-  if (!is_number) return core_memory(target);
+  if (target.empty() || *rest != 0 || target[0] < '0' || target[0] > '9') return 0;
   if (number <= 0 || number > INT_MAX) throw Failure(kOwnFailure, "no process has the number " + target);
-  return live_memory(static_cast<int>(number));
+  return static_cast<int>(number);
+}
+
+std::unique_ptr<Memory> memory_of(const std::string& target) {
+  const int pid = process_of(target);
+  return pid == 0 ? core_memory(target) : live_memory(pid);
 }
 
 }  // namespace freeway_command

@@ -116,6 +116,8 @@ class Parser {
     if (words.take("#copy+ ")) return read_stack(words);
     copy_ = nullptr;
     if (words.take("#copy ")) return read_registers(words);
+    if (words.take("#class ")) return read_class(words);
+    if (words.take("#pin ")) return read_pin(words);
     if (!words.take("# ")) return;
     if (!words.take("freeway-profile ")) return read_about(words);
     const std::uint64_t version = number(words, "the version");
@@ -137,21 +139,48 @@ class Parser {
     }
   }
 
-  void read_labels(Words& words) {
-    if (dump_.samples.empty()) fail("'#@' before the first sample");
-    Sample& sample = dump_.samples.back();
+  // "key=1 other=2": calls take(key, value).
+  template <class Function>
+  void each_label(Words& words, const Function& take) const {
     while (!words.at_end()) {
       const std::string_view word = words.take_word();
       const std::size_t equals = word.find('=');
       if (equals == word.npos) fail("a label without '='");
-      const std::string_view key = word.substr(0, equals);
       Words value(word.substr(equals + 1));
-      const std::uint64_t read = number(value, "a label's value");
+      take(word.substr(0, equals), number(value, "a label's value"));
+    }
+  }
+
+  void read_labels(Words& words) {
+    if (dump_.samples.empty()) fail("'#@' before the first sample");
+    Sample& sample = dump_.samples.back();
+    each_label(words, [&sample](std::string_view key, std::uint64_t read) {
+      if (key == "site") sample.site = read;
       if (key == "tag") sample.tag = read;
       if (key == "age_ms") sample.age_ms = read;
       if (key == "lifetime_ms") sample.lifetime_ms = read;
       if (key == "copy") sample.copy = read;
-    }
+    });
+  }
+
+  void read_class(Words& words) {
+    SizeClass read;
+    each_label(words, [&read](std::string_view key, std::uint64_t value) {
+      if (key == "from") read.from = value;
+      if (key == "size") read.size = value;
+      if (key == "superblocks") read.superblocks = value;
+      if (key == "bytes") read.bytes = value;
+      if (key == "live") read.live = value;
+    });
+    dump_.classes.push_back(read);
+  }
+
+  void read_pin(Words& words) {
+    Pins& pins = dump_.pins[number(words, "the number of a stack")];
+    const double bytes = static_cast<double>(number(words, "what a block pins"));
+    pins.blocks += 1;
+    pins.bytes += bytes;
+    pins.squares += bytes * bytes;
   }
 
   // "3 arch=x86_64 pc=0x.. sp=0x..": a copy that is not understood is left out, and its samples keep what they have.

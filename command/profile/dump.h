@@ -40,6 +40,18 @@ struct StackCopy {
   std::string stack;
 };
 
+// A size class that has superblocks: what lies in them, in bytes.
+struct SizeClass {
+  std::uint64_t from = 0, size = 0;                // blocks of `from` to `size` bytes
+  std::uint64_t superblocks = 0, bytes = 0, live = 0;
+  std::uint64_t waste() const { return bytes - (live < bytes ? live : bytes); }
+};
+
+// What some sampled blocks pin: so many, with the sums of their shares of waste, and of these shares' squares.
+struct Pins {
+  double blocks = 0, bytes = 0, squares = 0;
+};
+
 // The sampled blocks of one stack, size class and tag.
 struct Sample {
   Tally live, all;
@@ -48,12 +60,16 @@ struct Sample {
   std::optional<std::uint64_t> age_ms;       // mean of the live blocks
   std::optional<std::uint64_t> lifetime_ms;  // mean of the freed ones
   std::optional<std::uint64_t> copy;         // a key of Dump::copies
+  std::optional<std::uint64_t> site;         // a key of Dump::pins
+  double waste = 0, waste_variance = 0;      // bytes: what attribute_waste says (waste.h)
 };
 
 struct Dump {
   std::uint64_t interval = 0;                // bytes between two samples, in the mean; 0 and 1: all blocks are sampled
   std::map<std::string, std::string> about;  // pid, time_ns, program, ...: the header's, and what others may add
   std::vector<Sample> samples;
+  std::vector<SizeClass> classes;
+  std::map<std::uint64_t, Pins> pins;
   std::map<std::uint64_t, StackCopy> copies;
   std::vector<Mapping> mappings;  // by address, without overlaps
   std::vector<std::string> warnings;

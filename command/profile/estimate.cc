@@ -9,9 +9,7 @@ namespace {
 void add(Estimate& sum, const Tally& sampled, std::uint64_t interval, Measure objects, Measure space) {
   if (sampled.blocks == 0 || sampled.bytes == 0) return;
   const double count = static_cast<double>(sampled.blocks), bytes = static_cast<double>(sampled.bytes);
-  const double size = bytes / count;
-  // expm1: for blocks that are small beside the interval 1 - exp() would be a difference of nearly equal numbers.
-  const double probability = interval <= 1 ? 1 : -std::expm1(-size / static_cast<double>(interval));
+  const double size = bytes / count, probability = sampling_probability(sampled, interval);
   const double variance = count * (1 - probability) / (probability * probability);
   sum.value[objects] += count / probability;
   sum.value[space] += bytes / probability;
@@ -20,6 +18,12 @@ void add(Estimate& sum, const Tally& sampled, std::uint64_t interval, Measure ob
 }
 
 }  // namespace
+
+double sampling_probability(const Tally& sampled, std::uint64_t interval) {
+  const double size = static_cast<double>(sampled.bytes) / static_cast<double>(sampled.blocks);
+  // expm1: for blocks that are small beside the interval 1 - exp() would be a difference of nearly equal numbers.
+  return interval <= 1 ? 1 : -std::expm1(-size / static_cast<double>(interval));
+}
 
 std::optional<Measure> measure_of(const std::string& name) {
   for (unsigned i = 0; i < kMeasures; ++i)
@@ -41,6 +45,8 @@ Estimate estimate(const Sample& sample, std::uint64_t interval) {
   Estimate sum;
   add(sum, sample.all, interval, kAllocObjects, kAllocSpace);
   add(sum, sample.live, interval, kInuseObjects, kInuseSpace);
+  sum.value[kWaste] = sample.waste;
+  sum.variance[kWaste] = sample.waste_variance;
   return sum;
 }
 

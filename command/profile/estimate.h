@@ -16,11 +16,13 @@
 namespace freeway_profile {
 
 // What can be counted; in the order in which profiles of pprof's kind have them.
-enum Measure : unsigned { kAllocObjects, kAllocSpace, kInuseObjects, kInuseSpace, kMeasures };
+enum Measure : unsigned { kAllocObjects, kAllocSpace, kInuseObjects, kInuseSpace, kWaste, kMeasures };
 
 inline constexpr const char* kMeasureNames[kMeasures] = {"alloc_objects", "alloc_space", "inuse_objects",
-                                                         "inuse_space"};
-inline bool is_space(Measure measure) { return measure == kAllocSpace || measure == kInuseSpace; }
+                                                         "inuse_space", "waste"};
+inline bool is_space(Measure measure) { return measure != kAllocObjects && measure != kInuseObjects; }
+// Whether it is about the blocks that are live; else about all that were allocated.
+inline bool is_of_live(Measure measure) { return measure >= kInuseObjects; }
 
 std::optional<Measure> measure_of(const std::string& name);
 
@@ -32,6 +34,9 @@ struct Estimate {
   // What the value may be off by, in the mean.
   double deviation(Measure measure) const;
 };
+
+// With what probability blocks as large as these were sampled; of a tally that is not empty.
+double sampling_probability(const Tally& sampled, std::uint64_t interval);
 
 // What the sampled blocks of one line stand for.
 Estimate estimate(const Sample& sample, std::uint64_t interval);

@@ -2,14 +2,15 @@
 // model.js: the data, what of it is shown now, and numbers for people.
 //
 // The data is what write_html.cc writes: functions as [name, file, module]; stacks with functions and lines from the
-// outermost on, and values by measure: [alloc_objects, alloc_space, inuse_objects, inuse_space].
+// outermost on, and values by measure: [alloc_objects, alloc_space, inuse_objects, inuse_space, waste].
 const data = JSON.parse(document.getElementById('data').textContent);
 const measures = [
   {id: 3, name: 'Live bytes', isSpace: true, blocks: 2},
   {id: 2, name: 'Live blocks', blocks: 2},
   {id: 1, name: 'Allocated bytes', isSpace: true, blocks: 0},
   {id: 0, name: 'Allocated blocks', blocks: 0},
-];
+  {id: 4, name: 'Waste', isSpace: true, blocks: 2},
+].filter(({id}) => id < 4 || id === data.measure || data.now[id] || data.before[id]);
 const rowHeight = 21, leastWidth = 0.0004, leastPixels = 24, rowsAtOnce = 50;
 const state = {
   measure: measures.find(each => each.id === data.measure), view: data.hasBase ? 'change' : 'now', table: 'stacks',

@@ -7,6 +7,7 @@
 
 #include "readable.h"
 #include "unwind.h"
+#include "waste.h"
 
 namespace freeway_profile {
 namespace {
@@ -24,7 +25,10 @@ Function function_at(const Profile& profile, const Line& line, const Mapping* ma
 
 }  // namespace
 
-Profile::Profile(Dump read) : dump(std::move(read)), modules(dump), symbols(modules) { unwind_copies(dump, modules); }
+Profile::Profile(Dump read) : dump(std::move(read)), modules(dump), symbols(modules) {
+  unwind_copies(dump, modules);
+  attribute_waste(dump);
+}
 
 Stacks::Stacks(Profile& now, Profile* before) : has_base_(before != nullptr) {
   add(now, &Stack::now, now_);

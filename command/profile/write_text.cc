@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "readable.h"
+#include "waste.h"
 #include "write.h"
 
 namespace freeway_profile {
@@ -50,9 +51,33 @@ std::string what_is_counted(Measure measure) {
       return "live blocks";
     case kAllocSpace:
       return "allocated bytes";
+    case kWaste:
+      return "waste that live blocks pin";
     default:
       return "allocated blocks";
   }
+}
+
+// Which classes the waste is in; what of it nobody is named for.
+std::string about_waste(const Dump& dump, const Estimate& attributed) {
+  constexpr std::size_t kMostClasses = 3;
+  if (dump.classes.empty()) return "waste: not known, since the dump does not say what superblocks hold\n";
+  std::vector<SizeClass> classes = dump.classes;
+  std::stable_sort(classes.begin(), classes.end(),
+                   [](const SizeClass& a, const SizeClass& b) { return a.waste() > b.waste(); });
+  double bytes = 0, shown = 0;
+  for (const SizeClass& each : classes) bytes += static_cast<double>(each.bytes);
+  const double all = waste_of(dump), others = all - attributed.value[kWaste];
+  std::string text = "waste: " + bytes_in_words(all) + " of " + bytes_in_words(bytes) + " in superblocks";
+  for (std::size_t i = 0; i < std::min(kMostClasses, classes.size()) && classes[i].waste() != 0; ++i) {
+    const double waste = static_cast<double>(classes[i].waste());
+    text += (i == 0 ? ": " : ", ") + bytes_in_words(waste) + " between blocks of " + std::to_string(classes[i].size);
+    shown += waste;
+  }
+  if (all - shown >= 1) text += ", " + bytes_in_words(all - shown) + " between others";
+  if (others >= 1) text += "; " + bytes_in_words(others) + " of it where no live block was sampled";
+  if (lacks_shares(dump)) text += "\nwhere most samples would lie is not known: all superblocks count as equally full";
+  return text + "\n";
 }
 
 std::string header(const Profile& profile, const Stacks& stacks, Measure measure) {
@@ -61,16 +86,19 @@ std::string header(const Profile& profile, const Stacks& stacks, Measure measure
     const auto found = dump.about.find(key);
     return found == dump.about.end() ? "" : before + harmless(found->second);
   };
-  std::string text = "heap profile" + about("program", " of ") + about("pid", ", process ");
+  const bool is_of_leaks = dump.number("leaks") != 0;
+  std::string text = (is_of_leaks ? "leaks" : "heap profile") + about("program", " of ") + about("pid", ", process ");
   if (const std::uint64_t time = dump.number("time_ns"); time != 0) text += ", " + date_in_words(time);
   text += "\n";
   const auto sum = [&](const Estimate& estimate, Measure bytes, Measure blocks) {
     return bytes_in_words(estimate.value[bytes]) + " ± " + bytes_in_words(estimate.deviation(bytes)) + " in " +
            count_in_words(estimate.value[blocks]) + " blocks";
   };
-  text += "live: " + sum(stacks.now(), kInuseSpace, kInuseObjects);
-  text += "; allocated so far: " + sum(stacks.now(), kAllocSpace, kAllocObjects) + "\n";
+  text += (is_of_leaks ? "leaked: " : "live: ") + sum(stacks.now(), kInuseSpace, kInuseObjects);
+  text += (is_of_leaks ? "; allocated by these stacks: " : "; allocated so far: ") +
+          sum(stacks.now(), kAllocSpace, kAllocObjects) + "\n";
   if (stacks.has_base()) text += "before: live: " + sum(stacks.before(), kInuseSpace, kInuseObjects) + "\n";
+  if (measure == kWaste) text += about_waste(dump, stacks.now());
   text += dump.interval > 1
               ? "estimated from one sample in " + bytes_in_words(static_cast<double>(dump.interval)) + " allocated"
               : "all blocks were sampled";
@@ -97,10 +125,11 @@ std::string right(const std::string& text, std::size_t width) {
 }
 
 std::vector<Column> columns_of(const Stacks& stacks, const std::vector<const Stack*>& shown, Measure measure) {
-  const Measure counted = measure == kInuseSpace || measure == kInuseObjects ? kInuseObjects : kAllocObjects;
-  const bool is_live = counted == kInuseObjects;
+  const bool is_live = is_of_live(measure);
+  const Measure counted = is_live ? kInuseObjects : kAllocObjects;
+  const char* const name = measure == kWaste ? "waste" : is_live ? "live" : "allocated";
   const bool by_bytes = is_space(measure);
-  std::vector<Column> columns = {{stacks.has_base() ? "change" : is_live ? "live" : "allocated", {}}, {"±", {}}};
+  std::vector<Column> columns = {{stacks.has_base() ? "change" : name, {}}, {"±", {}}};
   columns.push_back({stacks.has_base() ? "now" : "share", {}});
   if (by_bytes) columns.push_back({"blocks", {}});
   columns.push_back({is_live ? "age" : "lifetime", {}});
@@ -158,7 +187,8 @@ std::string write_text(const Profile& profile, const Stacks& stacks, Measure mea
   const std::size_t all = shown.size();
   shown.resize(std::min(all, most_stacks));
   std::string text = header(profile, stacks, measure);
-  if (all == 0) return text + (stacks.has_base() ? "nothing has changed\n" : "nothing was sampled\n");
+  if (all == 0 && stacks.has_base()) return text + "nothing has changed\n";
+  if (all == 0) return text + (measure == kWaste ? "nothing is pinned\n" : "nothing was sampled\n");
 
   const std::vector<Column> columns = columns_of(stacks, shown, measure);
   std::vector<std::size_t> widths;

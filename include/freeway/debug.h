@@ -25,7 +25,7 @@ extern "C" {
 #endif
 
 #define FREEWAY_DEBUG_MAGIC "Freeway's heap\n" /* with its zero: 16 bytes */
-#define FREEWAY_DEBUG_VERSION 1
+#define FREEWAY_DEBUG_VERSION 2
 #define FREEWAY_DEBUG_CLASSES 64
 
 /* A word of an object, or a row of them: word i is at the object's address + offset + i * stride. */
@@ -61,6 +61,8 @@ typedef struct freeway_debug_t {
   const void* guard_range;
   const void* guard_slots;
   const void* guard_faults; /* a word of 8 bytes */
+  const void* window;       /* a word of 8 bytes: os/vm.h */
+  const void* profile;      /* the object that `profile_...` are fields of */
 
   uint32_t heap_bytes, hot_bytes;
   uint32_t frame_shift;     /* log2 of a frame's bytes */
@@ -149,6 +151,36 @@ typedef struct freeway_debug_t {
   freeway_debug_field_t guard_allocated_in;
   freeway_debug_field_t guard_freed_by;
   freeway_debug_field_t guard_freed_in;
+
+  /* The profile: src/profile/profiler.h. Its tables have 0 entries until the first profile is begun. */
+  freeway_debug_field_t profile_interval;    /* bytes between two samples: of the profile that is made, or was made last */
+  freeway_debug_field_t profile_began;       /* ms of CLOCK_MONOTONIC_COARSE: when the first one was begun */
+  freeway_debug_field_t profile_samples;
+  freeway_debug_field_t profile_lost_stacks;
+  freeway_debug_field_t profile_lost_blocks;
+  freeway_debug_field_t profile_sites;       /* address of its sites; behind them are words that tell of their stacks */
+  freeway_debug_field_t profile_site_count;
+  freeway_debug_field_t profile_live;        /* address of the sampled blocks that are live */
+  freeway_debug_field_t profile_live_count;
+  freeway_debug_field_t profile_copies;      /* address of copies of stacks */
+  freeway_debug_field_t profile_copy_count;
+  freeway_debug_field_t profile_copy_piece;  /* bytes of a stack, behind `copy_head_bytes` */
+  uint32_t site_bytes;
+  uint32_t site_words;                       /* that tell of stacks: so many for each site, in a common heap */
+  uint32_t site_depth_bits;
+  uint32_t site_head;                        /* words before the addresses: tag, interval */
+  freeway_debug_field_t site_facts;          /* 0, or the first of these words << site_depth_bits | depth of the stack */
+  freeway_debug_field_t site_allocated;
+  freeway_debug_field_t site_allocated_bytes;
+  freeway_debug_field_t site_copy;           /* 0, or the number of a copy, + 1 */
+  uint32_t live_bytes;                       /* of a live block's entry */
+  uint32_t copy_head_bytes;
+  freeway_debug_field_t live_address;        /* 0: none; odd: it is being filled in */
+  freeway_debug_field_t live_site;
+  freeway_debug_field_t live_size;
+  freeway_debug_field_t live_born;           /* ms since `profile_began` */
+  freeway_debug_field_t copy_length;         /* bytes of the stack that were copied */
+  freeway_debug_field_t copy_registers;      /* src/arch/registers.h */
 } freeway_debug_t;
 
 extern const freeway_debug_t freeway_debug;

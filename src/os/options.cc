@@ -42,7 +42,7 @@ constexpr Description kDescriptions[] = {
     {"GUARD_LARGE", "0|1", "1: large blocks (over 32 KiB) end with an inaccessible page, where overflows fault (0)"},
     {"BACKGROUND", "0|1", "1: a thread of its own gives memory back while the program does nothing (0)"},
     {"PROFILE", "BYTES[,prefix=PATH][,dump=...]",
-     "heap profile: one sample in BYTES (512k); dump=exit|signal:USR1|every:1g (none)"},
+     "heap profile: one sample in BYTES (512k); dump=exit|signal:USR1|every:1g|hold:SOCKET (none)"},
     {"STATS", "0|1|json:PATH|text:PATH", "at exit, what each layer did, on fd 2 or in PATH; %p there: process id (0)"},
     {"DEEPBIND", "0|1", "0: libraries that are loaded with RTLD_DEEPBIND take malloc from Freeway like others (0)"},
     {"VERBOSE", "0|1", "at start, which paths this process uses, on fd 2 (0)"},

@@ -16,6 +16,9 @@
 #include "os/window.h"
 
 namespace freeway::vm {
+
+constinit Once<Machine> window_word;
+
 namespace {
 
 constexpr u64 kReadOnly = 1;                        // PROT_READ
@@ -53,7 +56,6 @@ Extended map_at(uptr address, std::size_t bytes, u64 protection, u64 flags) {
 
 // --- The window (os/window.h): chosen once, by whoever comes first; nothing has to be undone if that was two. ----------
 
-constinit Once<Machine> window_word;  // its base | bits of addresses; kNoWindow: there is none
 constexpr u64 kNoWindow = 1, kBitsMask = window::kGranule - 1;
 constinit window::Region<Machine> ranges, small_mappings, large_mappings;
 constexpr std::size_t kLarge = 32 * kMiB;

@@ -7,9 +7,20 @@
 // are signal-safe, keep errno, and report failure, which every caller must expect (ENOMEM at any moment).
 #pragma once
 
+#include "base/compiler.h"
 #include "base/space.h"
 
+namespace freeway {
+struct Machine;
+template <class Env>
+class Once;
+}  // namespace freeway
+
 namespace freeway::vm {
+
+// The window's base | bits of addresses (os/window.h); 0: nothing was mapped yet; 1: there is none. For readers from
+// outside.
+extern FREEWAY_HIDDEN Once<Machine> window_word;
 
 // The kernel's page size in bytes (4, 16 or 64 KiB).
 std::size_t page_size();

@@ -11,6 +11,8 @@
 namespace freeway::profile {
 namespace {
 
+constinit Atomic<const Superblocks*> superblocks;
+
 // Text that is written in pieces, up to the first error.
 class Text {
  public:
@@ -55,19 +57,19 @@ void put_counts(Text& text, const Counts& c) {
       .number(c.allocated == 0 ? 0 : c.allocated_bytes).text("] @");
 }
 
-// Calls f(view) for each site of the profile. Not inlined: handlers' stacks are small.
+// Calls f(view, number) for each site of the profile. Not inlined: handlers' stacks are small.
 template <class F>
 FREEWAY_NOINLINE void each_site(u64 interval, F&& f) {
-  const Sites<Machine>* const table = sites();
+  const Sites<Machine>& table = process_profile.sites;
   Sites<Machine>::View view;
-  for (u32 i = 0; table != nullptr && i < table->count(); ++i)
-    if (table->look(i, view) && view.interval == interval) f(view);
+  for (u32 i = 0; i < table.count(); ++i)
+    if (table.look(i, view) && view.interval == interval) f(view, i);
 }
 
 Counts sum_of(u64 interval) {
   Counts sum;
   u64 live = 0, live_bytes = 0;
-  each_site(interval, [&](const auto& view) {
+  each_site(interval, [&](const auto& view, u32) {
     live += view.counts.live();
     live_bytes += view.counts.live_bytes();
     sum.allocated += view.counts.allocated;
@@ -78,6 +80,26 @@ Counts sum_of(u64 interval) {
   return sum;
 }
 
+FREEWAY_NOINLINE void put_classes(Text& text) {
+  const Superblocks* const known = superblocks.load_relaxed();
+  if (known == nullptr) return;
+  const auto put = [](void* to, const ClassFigures& c) {
+    static_cast<Text*>(to)->text("#class from=").number(c.from).text(" size=").number(c.size).text(" superblocks=")
+        .number(c.superblocks).text(" sampled=").number(c.sampled).text(" bytes=").number(c.bytes).text(" live=")
+        .number(c.live).text(" cached=").number(c.cached).text("\n");
+  };
+  known->each_class(put, &text);
+}
+
+FREEWAY_NOINLINE void put_pins(Text& text) {
+  const Superblocks* const known = superblocks.load_relaxed();
+  if (known == nullptr) return;
+  process_profile.blocks.each([&](const LiveBlock& block) {
+    if (block.place == 0 || text.error() != 0) return;
+    text.text("#pin ").number(block.site).text(" ").number(known->pinned(block.address, block.place, block.bytes)).text("\n");
+  });
+}
+
 FREEWAY_NOINLINE void put_mappings(Text& text) {
   text.text("MAPPED_LIBRARIES:\n");
   each_piece_of_mappings([&](const char* data, std::size_t bytes) { text.put(data, bytes); });
@@ -85,7 +107,7 @@ FREEWAY_NOINLINE void put_mappings(Text& text) {
 
 FREEWAY_NOINLINE void put_copy(Text& text, u32 number) {
   constexpr std::size_t kBytesALine = 64;
-  const StackCopies<Machine>& copies = stack_copies();
+  const StackCopies<Machine>& copies = process_profile.copies;
   text.text("#copy ").number(number).text(" arch=").text(Registers::kArchitecture);
   for (unsigned i = 0; i < Registers::kCount; ++i)
     text.text(" ").text(Registers::kNames[i]).text("=").hex(copies.register_of(number, i));
@@ -101,6 +123,8 @@ FREEWAY_NOINLINE void put_copy(Text& text, u32 number) {
 
 }  // namespace
 
+void know_superblocks(const Superblocks* known) { superblocks.store_relaxed(known); }
+
 int dump(int fd) {
   Text text(fd);
   const Figures all = figures();
@@ -110,16 +134,18 @@ int dump(int fd) {
       .number(process::wall_time_ns()).text(" program=").quoted(process::program_name()).text(" interval=")
       .number(interval).text(" samples=").number(all.samples).text(" lost_stacks=").number(all.lost_stacks)
       .text(" lost_blocks=").number(all.lost_blocks).text("\n");
-  each_site(interval, [&](const auto& view) {
+  put_classes(text);
+  each_site(interval, [&](const auto& view, u32 number) {
     if (view.counts.allocated == 0 || text.error() != 0) return;
     put_counts(text, view.counts);
     for (unsigned f = 0; f < view.stack.depth; ++f) text.text(" ").hex(view.stack.frames[f]);
-    text.text("\n#@");
+    text.text("\n#@ site=").number(number);
     if (view.tag != 0) text.text(" tag=").number(view.tag);
     if (view.copy != 0) text.text(" copy=").number(view.copy - 1);
     text.text(" age_ms=").number(view.counts.age(now)).text(" lifetime_ms=").number(view.counts.lifetime()).text("\n");
   });
-  each_site(interval, [&](const auto& view) {
+  if (text.error() == 0) put_pins(text);
+  each_site(interval, [&](const auto& view, u32) {
     if (view.copy != 0 && text.error() == 0) put_copy(text, static_cast<u32>(view.copy - 1));
   });
   if (text.error() == 0) put_mappings(text);

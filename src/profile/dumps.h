@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-// dumps.h: the dumps that FREEWAY_PROFILE asks for: at exit, on a signal, each time so much was allocated.
+// dumps.h: the dumps that FREEWAY_PROFILE asks for: at exit, on a signal, each time so much was allocated; and the wait at exit
+// for whoever looks into this process from outside (`freeway run --leaks`).
 //
 // Files     PREFIX.PID.NUMBER.heap, counted from 1 in each process
 // Words     number: up one for each dump. volume: bytes that the samples stand for; due: the volume from which on the next dump is
 //           made -> one step further (CAS): who wins makes it, in the middle of its malloc
+// Holding   who holds waits for the other end of a connection, and for nothing else: where nobody listens, or he goes, it goes on
 // Lost if killed: a file that is written in part
 #pragma once
 
@@ -15,6 +17,7 @@ namespace freeway::profile {
 // understand. May be called by several at once.
 u64 read_setting();
 
+// Also holds, if that is wanted.
 void dump_at_exit();
 // A sample was taken that stands for so many bytes.
 void dump_if_due(u64 bytes);

@@ -2,7 +2,7 @@
 // LiveBlocks: the sampled blocks that are live, by address.
 //
 // Words     address: 0 = free -> address | 1 (CAS): being filled in -> address -> 0 (CAS, by whoever frees the block)
-//           site, size, born: the owner's, between the first two steps
+//           site, size, born, place: the owner's, between the first two steps
 // Duties    a block's entry is put and taken by whoever has the block in hand: before malloc returns it, before free gives it
 //           away. So there is one entry for an address at most. Of two frees of one block (the program's error) one takes it
 // Places    an entry lies in the kNear entries from its address's hash on: no chains, no tombstones. Where all of them are
@@ -22,12 +22,17 @@
 #include "base/integers.h"
 #include "os/window.h"
 
+namespace freeway {
+struct Describe;
+}
+
 namespace freeway::profile {
 
 struct LiveBlock {
   uptr address = 0;
   u64 site = 0, bytes = 0;
   u64 born = 0;  // ms since the profile began
+  u32 place = 0;  // where it would lie if it were not sampled: see profiler.h
 };
 
 template <class Env, u32 kNear = 16>
@@ -55,6 +60,7 @@ class LiveBlocks {
       entry.site.store_release(block.site);    // [R3] pairs with [A3]
       entry.size.store_release(block.bytes);   // [R3] pairs with [A3]
       entry.born.store_release(block.born);    // [R3] pairs with [A3]
+      place_of(entry).store_release(block.place);  // [R3] pairs with [A3]
       Env::step("live.filled");
       entry.address.store_release(block.address);  // [R1] pairs with [A1] [A2]
       return true;
@@ -89,8 +95,10 @@ class LiveBlocks {
   }
 
  private:
+  friend struct freeway::Describe;  // engine/freeway/describe.cc
   static constexpr u64 kFilling = 1;
   using Word = typename Env::template Atomic<u64>;
+  using Place = typename Env::template Atomic<u32>;
 
   struct Entry {
     Word address, site, size, born;
@@ -100,10 +108,16 @@ class LiveBlocks {
     const u32 place = static_cast<u32>(window::mixed(address) >> 32) + look;
     return entries_.load_relaxed()[place & (count_.load_relaxed() - 1)];
   }
-  static LiveBlock facts(const Entry& entry, uptr address) {
+  // Behind the entries, whose length stays a power of two.
+  Place& place_of(const Entry& entry) const {
+    Entry* const entries = entries_.load_relaxed();
+    return reinterpret_cast<Place*>(entries + count_.load_relaxed())[&entry - entries];
+  }
+  LiveBlock facts(const Entry& entry, uptr address) const {
     return {address, entry.site.load_acquire(),  // [A3] pairs with [R3]
             entry.size.load_acquire(),           // [A3] pairs with [R3]
-            entry.born.load_acquire()};          // [A3] pairs with [R3]
+            entry.born.load_acquire(),           // [A3] pairs with [R3]
+            place_of(entry).load_acquire()};     // [A3] pairs with [R3]
   }
 
   typename Env::template Atomic<Entry*> entries_;
@@ -112,7 +126,7 @@ class LiveBlocks {
 
 template <class Env, u32 kNear>
 constexpr std::size_t LiveBlocks<Env, kNear>::bytes(u32 count) {
-  return count * sizeof(Entry);
+  return count * (sizeof(Entry) + sizeof(Place));
 }
 
 }  // namespace freeway::profile

@@ -19,15 +19,14 @@
 extern "C" FREEWAY_HIDDEN const Elf64_Ehdr __ehdr_start;  // the linker's: the beginning of what this code lies in
 
 namespace freeway::profile {
+
+constinit Profile process_profile;
+
 namespace {
 
-constinit Atomic<u64> wanted_word, last_interval, lottery, began_ms;
-constinit Atomic<u64> samples, lost_stacks, lost_blocks;
+constinit Atomic<u64> wanted_word, lottery;
 constinit Atomic<u32> site_count, block_count;
 constinit Once<Machine> tables;
-constinit Sites<Machine> the_sites;
-constinit LiveBlocks<Machine> the_blocks;
-constinit StackCopies<Machine> the_copies;
 constinit CodeRanges<Machine> the_code;
 constinit Atomic<u64> copy_bytes{kUsualCopy}, code_read_ms;
 constinit Atomic<uptr> own_code, own_code_bytes;
@@ -71,11 +70,11 @@ bool make_tables() {
   };
   const uptr memory = tables.get(make, [bytes](u64 late) { vm::release(late, bytes); });
   if (memory == 0) return false;
-  the_sites.init(memory, sites);
-  the_blocks.init(memory + site_bytes, blocks);
-  the_copies.init(memory + site_bytes + block_bytes, copies, piece);
+  process_profile.sites.init(memory, sites);
+  process_profile.blocks.init(memory + site_bytes, blocks);
+  process_profile.copies.init(memory + site_bytes + block_bytes, copies, piece);
   u64 never = 0;
-  began_ms.cas_relaxed(never, coarse_ms());
+  process_profile.began_ms.cas_relaxed(never, coarse_ms());
   find_own_code();
   return true;
 }
@@ -113,7 +112,7 @@ constexpr unsigned kToldByFrames = 3;  // frames of ours not counted: malloc's c
 // the first one's below what the kernel left there for the program.
 uptr farthest(uptr begin) {
   const uptr left_by_kernel = getauxval(AT_RANDOM), thread = reinterpret_cast<uptr>(__builtin_thread_pointer());
-  uptr end = begin + the_copies.piece();
+  uptr end = begin + process_profile.copies.piece();
   if (thread > begin && thread < end) end = thread;
   if (left_by_kernel > begin && left_by_kernel < end) end = left_by_kernel;
   return align_down(end, sizeof(u64));
@@ -141,7 +140,7 @@ FREEWAY_NOINLINE void take_stack(Taken& taken) {
   taken.stack.depth =
       walk_stack(reinterpret_cast<uptr>(__builtin_frame_address(0)), vm::page_size(), taken.stack.frames, kMostFrames,
                  can_read, [](u64 address) { return !is_own_code(address); });
-  if (taken.stack.depth < kToldByFrames && the_copies.is_on()) take_shape(taken);
+  if (taken.stack.depth < kToldByFrames && process_profile.copies.is_on()) take_shape(taken);
 }
 
 }  // namespace
@@ -172,7 +171,7 @@ int want(u64 wanted, u64 who) {
     const u64 next = wanted << kWhoBits | (seen & low_bits(kWhoBits)) | who;
     if (wanted_word.cas_release(seen, next)) break;  // [R1] pairs with [A1]
   }
-  last_interval.store_relaxed(wanted);
+  process_profile.last_interval.store_relaxed(wanted);
   return 0;
 }
 
@@ -203,33 +202,34 @@ u64 next_gap() { return gap(window::mixed(lottery.fetch_add_relaxed(window::kSte
 
 bool draws(std::size_t bytes) { return next_gap() <= bytes; }
 
-void sampled(uptr block, std::size_t bytes) {
+void sampled(uptr block, std::size_t bytes, u32 place) {
   const u64 every = interval();
   if (every == 0) return;
-  samples.fetch_add_relaxed(1);
+  Profile& profile = process_profile;
+  profile.samples.fetch_add_relaxed(1);
   Taken taken;
   take_stack(taken);
-  const u32 site = the_sites.at(taken.stack, the_tag, bytes, every);
-  if (site == Sites<Machine>::kNone) return lost_stacks.fetch_add_relaxed(1), void();
+  const u32 site = profile.sites.at(taken.stack, the_tag, bytes, every);
+  if (site == Sites<Machine>::kNone) return profile.lost_stacks.fetch_add_relaxed(1), void();
   const u64 now = now_ms();
-  if (!the_blocks.put({block, site, bytes, now})) return lost_blocks.fetch_add_relaxed(1), void();
-  the_sites.allocated(site, bytes, now);
-  if (taken.end != 0 && the_sites.wants_copy(site))
-    if (const u32 copy = the_copies.add(taken.registers, taken.begin, taken.end); copy != StackCopies<Machine>::kNone)
-      the_sites.set_copy(site, copy);
+  if (!profile.blocks.put({block, site, bytes, now, place})) return profile.lost_blocks.fetch_add_relaxed(1), void();
+  profile.sites.allocated(site, bytes, now);
+  if (taken.end != 0 && profile.sites.wants_copy(site))
+    if (const u32 copy = profile.copies.add(taken.registers, taken.begin, taken.end); copy != StackCopies<Machine>::kNone)
+      profile.sites.set_copy(site, copy);
   tell_allocated(block, bytes, every, the_tag);
   dump_if_due(bytes > every ? bytes : every);
 }
 
 void freed(uptr block) {
   LiveBlock gone;
-  if (!the_blocks.take(block, gone)) return;
+  if (!process_profile.blocks.take(block, gone)) return;
   const u64 now = now_ms();
-  the_sites.freed(static_cast<u32>(gone.site), gone.bytes, gone.born, now);
+  process_profile.sites.freed(static_cast<u32>(gone.site), gone.bytes, gone.born, now);
   tell_freed(gone, now);
 }
 
-bool has_samples() { return samples.load_relaxed() != 0; }
+bool has_samples() { return process_profile.samples.load_relaxed() != 0; }
 
 u64 tag(u64 value) {
   const u64 old = the_tag;
@@ -239,13 +239,11 @@ u64 tag(u64 value) {
 
 Figures figures() {
   const u64 now = interval();
-  return {now != 0 ? now : last_interval.load_relaxed(), samples.load_relaxed(), lost_stacks.load_relaxed(),
-          lost_blocks.load_relaxed()};
+  const Profile& profile = process_profile;
+  return {now != 0 ? now : profile.last_interval.load_relaxed(), profile.samples.load_relaxed(),
+          profile.lost_stacks.load_relaxed(), profile.lost_blocks.load_relaxed()};
 }
 
-u64 now_ms() { return coarse_ms() - began_ms.load_relaxed(); }
-
-const Sites<Machine>* sites() { return tables.peek() != 0 ? &the_sites : nullptr; }
-const StackCopies<Machine>& stack_copies() { return the_copies; }
+u64 now_ms() { return coarse_ms() - process_profile.began_ms.load_relaxed(); }
 
 }  // namespace freeway::profile

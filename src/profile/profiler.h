@@ -10,6 +10,7 @@
 // Progress  wait-free, but for the first start (maps memory)       Lost if killed: see the tables
 #pragma once
 
+#include "base/compiler.h"
 #include "os/machine.h"
 #include "profile/live_blocks.h"
 #include "profile/sites.h"
@@ -41,8 +42,8 @@ u64 next_gap();
 bool draws(std::size_t bytes);
 
 // A block of `bytes` was sampled: notes it under the stack of the caller, and follows it up to its free. Without room for that it
-// is lost, and counted so.
-void sampled(uptr block, std::size_t bytes);
+// is lost, and counted so. `place`: where it would lie if it were not sampled, in the engine's words; 0: not known.
+void sampled(uptr block, std::size_t bytes, u32 place = 0);
 // A block goes that may have been sampled.
 void freed(uptr block);
 // Whether any block was ever sampled.
@@ -57,7 +58,15 @@ struct Figures {
 };
 Figures figures();
 u64 now_ms();  // since the first profile was begun
-const Sites<Machine>* sites();  // null: there was no profile yet
-const StackCopies<Machine>& stack_copies();  // of the numbers that sites have
+
+// What dumps and readers from outside (freeway/debug.h) look at: tables of no entries until the first profile is begun.
+struct Profile {
+  Sites<Machine> sites;
+  LiveBlocks<Machine> blocks;
+  StackCopies<Machine> copies;
+  Atomic<u64> last_interval, began_ms;
+  Atomic<u64> samples, lost_stacks, lost_blocks;
+};
+extern FREEWAY_HIDDEN constinit Profile process_profile;
 
 }  // namespace freeway::profile

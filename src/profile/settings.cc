@@ -50,6 +50,11 @@ bool parse_copy(const char* from, const char* end, u64* bytes) {
 bool parse_dump(const Word& word, Settings* settings) {
   if (word.is("exit")) return settings->at_exit = true;
   if (const char* size = word.after("every:")) return parse_bytes(size, word.end, &settings->every);
+  if (const char* path = word.after("hold:")) {
+    settings->hold = path;
+    settings->hold_length = static_cast<std::size_t>(word.end - path);
+    return settings->hold_length != 0 && settings->hold_length <= kLongestHold;
+  }
   const char* name = word.after("signal:");
   if (name == nullptr) return false;
   const Word signal{name, word.end};
@@ -83,7 +88,7 @@ bool parse_settings(const char* text, Settings* settings) {
     at = word.end;
     if (*at == 0) break;
   }
-  if (found.signal == 0 && found.every == 0) found.at_exit = true;
+  if (found.signal == 0 && found.every == 0 && found.hold == nullptr) found.at_exit = true;
   *settings = found;
   return true;
 }

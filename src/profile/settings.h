@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
 // settings.h: what FREEWAY_PROFILE asks for.
 //
-//   FREEWAY_PROFILE=512k[,prefix=PATH][,dump=exit|signal:USR1|every:1g]...[,stacks=N][,blocks=N][,copy=8k]
+//   FREEWAY_PROFILE=512k[,prefix=PATH][,dump=exit|signal:USR1|every:1g|hold:SOCKET]...[,stacks=N][,blocks=N][,copy=8k]
 #pragma once
 
 #include "base/integers.h"
 
 namespace freeway::profile {
 
+constexpr std::size_t kLongestHold = 107;  // bytes of a path that names a socket
 constexpr u64 kUsualCopy = 8 * kKiB, kMostCopy = 1024 * kKiB;
 
 struct Settings {
@@ -15,15 +16,17 @@ struct Settings {
   const char* prefix = nullptr;  // not terminated
   std::size_t prefix_length = 0;
   bool at_exit = false;
+  const char* hold = nullptr;  // path of a socket, not terminated
+  std::size_t hold_length = 0;
   int signal = 0;  // 0: none
   u64 every = 0;   // bytes that are allocated between two dumps; 0: no such dumps
   u32 sites = 0, blocks = 0;  // 0: as usual; powers of two
   u64 copy = kUsualCopy;      // bytes of a stack that frame pointers do not tell of; 0: none
 };
 
-constexpr const char* kSettingForm = "BYTES[,prefix=PATH][,dump=exit|signal:USR1|every:1g][,stacks=N][,blocks=N][,copy=BYTES]";
+constexpr const char* kSettingForm = "BYTES[,prefix=PATH][,dump=exit|signal:USR1|every:1g|hold:SOCKET][,stacks=N][,blocks=N][,copy=BYTES]";
 
-// Whether `text` is of that form. It must stay where it is: the prefix points into it. Where no dump is asked for, it is the one at
+// Whether `text` is of that form. It must stay where it is: the prefix and the socket's path point into it. Where no dump is asked for, it is the one at
 // exit.
 bool parse_settings(const char* text, Settings* settings);
 

@@ -20,6 +20,10 @@
 #include "os/window.h"
 #include "profile/stack_walk.h"
 
+namespace freeway {
+struct Describe;
+}
+
 namespace freeway::profile {
 
 struct Stack {
@@ -129,6 +133,7 @@ class Sites {
   u32 count() const { return count_.load_relaxed(); }
 
  private:
+  friend struct freeway::Describe;  // engine/freeway/describe.cc
   static constexpr unsigned kDepthBits = 8, kHead = 2;  // tag, interval
   static_assert(kMostFrames < (1u << kDepthBits));
   using Word = typename Env::template Atomic<u64>;

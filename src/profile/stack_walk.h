@@ -14,13 +14,14 @@ namespace freeway::profile {
 // Room for the longest stack that is kept.
 constexpr unsigned kMostFrames = 64;
 
-// Writes return addresses to `out`, from the frame at `frame` upwards, at most `most`; how many. can_read(address): whether the
+// Writes return addresses to `out`, from the frame at `frame` upwards, at most `most`; how many. `frame` is a live one, whose page
+// can be read. can_read(address): whether the
 // page that begins there may be read. keeps(address): whether a return address is to be kept.
 template <class CanRead, class Keeps>
 unsigned walk_stack(uptr frame, std::size_t page_size, u64* out, unsigned most, CanRead&& can_read, Keeps&& keeps) {
   constexpr u64 kLowestCode = 4096;
   constexpr unsigned kMostLooks = 4 * kMostFrames;
-  uptr known = 0;
+  uptr known = align_down(frame, page_size);
   const auto read = [&](uptr at, u64& word) {
     const uptr page = align_down(at, page_size);
     if (page != known && !can_read(page)) return false;

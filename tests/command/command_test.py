@@ -91,10 +91,10 @@ class Usage(unittest.TestCase):
             self.assertIn(word, out)
 
     def test_what_is_not_understood_is_named(self) -> None:
-        for arguments in (["fly"], ["run", "--fly", "--", "true"], ["doctor", "fly"], ["run", "--statsfly", "true"]):
+        for arguments in (["fly"], ["run", "--fly", "--", "true"], ["engines", "fly"], ["run", "--statsfly", "true"]):
             outcome = freeway(*arguments)
             self.assertEqual(outcome.returncode, OWN_FAILURE, arguments)
-            self.assertIn("fly" if "doctor" not in arguments else "doctor", outcome.stderr)
+            self.assertIn("fly" if "engines" not in arguments else "engines", outcome.stderr)
             self.assertIn("freeway --help", outcome.stderr)
 
     def test_nothing_to_do_is_a_failure(self) -> None:

@@ -42,7 +42,8 @@ struct LiveProgram {
     u32 count = 0;
     blocks.each([&](const profile::LiveBlock& block) {
       ++count;
-      model_check(block.site == block.address && block.bytes == block.address && block.born == block.address,
+      model_check(block.site == block.address && block.bytes == block.address && block.born == block.address &&
+                      block.place == block.address,
                   "facts are of one block");
     });
     return count;
@@ -54,7 +55,7 @@ struct LiveProgram {
     bool there = false;
     for (const char* move = script[id]; *move != 0; ++move) {
       if (*move == '+') {
-        there = blocks.put({mine, mine, mine, mine});
+        there = blocks.put({mine, mine, mine, mine, static_cast<u32>(mine)});
         model_check(there || writers > static_cast<int>(kEntries), "there is room");
         put[id] += there;
       } else if (*move == '-' && there) {
@@ -62,7 +63,8 @@ struct LiveProgram {
         taken[id] += got;
         // Another may have freed it as well, which the program may not.
         model_check(got || *script[1] == 'x', "what was put is there");
-        if (got) model_check(block.site == mine && block.bytes == mine && block.born == mine, "with its facts");
+        if (got)
+          model_check(block.site == mine && block.bytes == mine && block.born == mine && block.place == mine, "with its facts");
         there = false;
       } else if (*move == 'x') {
         taken[0] += blocks.take(address_of(0), block);

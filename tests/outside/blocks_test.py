@@ -47,6 +47,15 @@ class Blocks(Looking):
                               "live large block", "a mapping of its own", "is not Freeway's"):  # fmt: skip
                     self.assertTrue(words in text or variables.get("FREEWAY_HARDEN") == "2", words)
 
+    def test_who_allocated_what_was_sampled(self) -> None:
+        pid, said = self.known(FREEWAY_PROFILE="1")
+        text = look("blocks", pid, f"{said['addresses'][0]:#x}").stdout
+        self.assertRegex(
+            text, r"\n  sampled: \d+ bytes, \d+\.\d s old, allocated at\n    known_heap_shared\+0x[0-9a-f]+\n"
+        )
+        pid, said = self.known()
+        self.assertNotIn("sampled", look("blocks", pid, f"{said['addresses'][0]:#x}").stdout)
+
     def test_of_a_core_file_too(self) -> None:
         pid, said = self.known("explain", FREEWAY_RSEQ="0")
         addresses = [f"{a:x}" for a in said["addresses"]]

@@ -23,7 +23,7 @@ namespace freeway::test {
 
 struct Sample {
   uint64_t live = 0, live_bytes = 0, allocated = 0, allocated_bytes = 0;
-  uint64_t tag = 0, age_ms = 0, lifetime_ms = 0;
+  uint64_t site = 0, tag = 0, age_ms = 0, lifetime_ms = 0;
   std::vector<uint64_t> frames;
 };
 
@@ -39,12 +39,31 @@ struct Estimate {
   }
 };
 
+using Facts = std::map<std::string, uint64_t>;  // name=number
+
 struct Dump {
   Sample sum;
   uint64_t interval = 0;
   std::vector<Sample> samples;
-  std::map<std::string, uint64_t> facts;  // of the line that begins with # pid=
+  Facts facts;  // of the line that begins with # pid=
+  std::vector<Facts> classes;
+  std::map<uint64_t, std::vector<uint64_t>> pins;  // of a site: what its blocks pin, bytes
   std::string mappings;
+
+  // Of all size classes.
+  uint64_t sum_of(const std::string& fact) const {
+    uint64_t all = 0;
+    for (const Facts& each : classes) all += each.at(fact);
+    return all;
+  }
+  // What each of the tag's sampled blocks pins.
+  std::vector<uint64_t> pins_of_tag(uint64_t tag) const {
+    std::vector<uint64_t> found;
+    for (const Sample& each : samples)
+      if (const auto at = pins.find(each.site); each.tag == tag && at != pins.end())
+        found.insert(found.end(), at->second.begin(), at->second.end());
+    return found;
+  }
 
   Sample of_tag(uint64_t tag) const {
     Sample all;
@@ -77,6 +96,15 @@ inline bool parse_counts(const char* line, Sample& sample, const char** rest) {
   return got == 4 && end > 0;
 }
 
+inline Facts parse_facts(const std::string& text) {
+  Facts facts;
+  std::istringstream words(text);
+  for (std::string word; words >> word;)
+    if (const size_t at = word.find('='); at != std::string::npos)
+      facts[word.substr(0, at)] = std::strtoull(word.c_str() + at + 1, nullptr, 10);
+  return facts;
+}
+
 // Fails the test where the text is not of the form.
 inline Dump parse_dump(const std::string& text) {
   Dump dump;
@@ -90,19 +118,19 @@ inline Dump parse_dump(const std::string& text) {
   EXPECT_EQ(std::sscanf(rest, " heap_v2/%" SCNu64, &dump.interval), 1) << line;
   while (std::getline(lines, line) && line != "MAPPED_LIBRARIES:") {
     if (line.starts_with("# pid=")) {
-      std::istringstream words(line.substr(2));
-      for (std::string word; words >> word;)
-        if (const size_t at = word.find('='); at != std::string::npos)
-          dump.facts[word.substr(0, at)] = std::strtoull(word.c_str() + at + 1, nullptr, 10);
+      dump.facts = parse_facts(line.substr(2));
+    } else if (line.starts_with("#class ")) {
+      dump.classes.push_back(parse_facts(line));
+    } else if (uint64_t site = 0, bytes = 0; line.starts_with("#pin ")) {
+      EXPECT_EQ(std::sscanf(line.c_str(), "#pin %" SCNu64 " %" SCNu64, &site, &bytes), 2) << line;
+      dump.pins[site].push_back(bytes);
     } else if (line.starts_with("#@")) {
       EXPECT_FALSE(dump.samples.empty()) << line;
-      std::istringstream words(line.substr(2));
-      for (std::string word; words >> word && !dump.samples.empty();) {
-        const uint64_t value = std::strtoull(word.c_str() + word.find('=') + 1, nullptr, 10);
-        if (word.starts_with("tag=")) dump.samples.back().tag = value;
-        if (word.starts_with("age_ms=")) dump.samples.back().age_ms = value;
-        if (word.starts_with("lifetime_ms=")) dump.samples.back().lifetime_ms = value;
-      }
+      if (dump.samples.empty()) continue;
+      Facts labels = parse_facts(line.substr(2));
+      Sample& sample = dump.samples.back();
+      sample.site = labels["site"], sample.tag = labels["tag"];
+      sample.age_ms = labels["age_ms"], sample.lifetime_ms = labels["lifetime_ms"];
     } else if (!line.starts_with("#")) {
       Sample sample;
       EXPECT_TRUE(parse_counts(line.c_str(), sample, &rest)) << line;

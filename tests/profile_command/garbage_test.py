@@ -8,12 +8,16 @@ import random
 import secrets
 import unittest
 
-from dumps import BAD_INPUT, MAPS, SAMPLES, InAFolder, dump_of
+from dumps import BAD_INPUT, MAPS, PINS, SAMPLES, SUPERBLOCKS, WASTED, InAFolder, dump_of
 
 SEED = int(os.environ.get("SEED") or secrets.randbelow(1 << 31))
 FORMS = ("text", "collapsed", "html", "proto")
 COPY = "#copy 3 arch=x86_64 pc=0x401005 sp=0x7fff0000 fp=0x7fff0040 rbx=0x1 r12=0x2\n#copy+ " + "00ff" * 32 + "\n"
-LINES = dump_of(SAMPLES).replace("age_ms=3000", "age_ms=3000 copy=3").replace("MAPPED", COPY + "MAPPED")
+LINES = (
+    dump_of(SAMPLES + WASTED, superblocks=SUPERBLOCKS, pins=PINS)
+    .replace("age_ms=3000", "age_ms=3000 copy=3")
+    .replace("MAPPED", COPY + "MAPPED")
+)
 
 
 class Garbage(InAFolder):
@@ -52,6 +56,10 @@ class Garbage(InAFolder):
             ("1: 2 [1: 2] @ 0x1z", ["address"]),
             ("1: 2 [1: 2] @ 0x11112222333344445", ["address"]),
             ("#@ tag=x", ["label"]),
+            ("#class size", ["label"]),
+            ("#class size=64 bytes=-1", ["label"]),
+            ("#pin x 1", ["stack"]),
+            ("#pin 1", ["pins"]),
             ("# freeway-profile 2", ["newer Freeway"]),
         ):
             text = dump_of(SAMPLES[:1]).replace("MAPPED", f"{line}\nMAPPED")
@@ -73,6 +81,25 @@ class Garbage(InAFolder):
             self.assertTrue(all(abs(value) < 1 << 63 for value in totals), totals)
         self.assertEqual(len(self.collapsed(self.file("dump", dump))), 1)
         self.profile("top", self.file("dump", dump))
+
+    def test_superblocks_that_lie_waste_nothing_or_what_they_say(self) -> None:
+        most = 1 << 62
+        for lie in (
+            "",
+            "from=9 size=8 bytes=100 live=8",
+            "from=0 size=0 superblocks=1 bytes=100 live=1",
+            "from=1 size=1000 bytes=100 live=0",
+            "from=1 size=1000 bytes=100 live=200",
+            "from=1 size=1 bytes=100 live=50 superblocks=9",
+        ):
+            dump = self.file("dump", dump_of(WASTED[:2], superblocks=f"#class {lie}\n", pins=PINS))
+            self.assertEqual(self.collapsed(dump, "--sample", "waste"), {}, lie)
+            self.profile("top", "--sample", "waste", dump)
+        largest = f"#class from=0 size={most} superblocks={most} bytes={most} live=1\n"
+        for pins in ("", f"#pin 5 {most}\n" * 3, "#pin 5 0\n#pin 9 0\n"):
+            dump = self.file("dump", dump_of(WASTED[:2], superblocks=largest, pins=pins))
+            self.assertLessEqual(abs(self.proto(dump).totals[4] - most), 4096, pins)
+            self.profile("top", "--sample", "waste", dump)
 
     def test_dump_that_is_cut_off_anywhere_is_warned_of_or_refused(self) -> None:
         whole = LINES.encode()

@@ -54,7 +54,7 @@ const {graph, rows, found, search, measures, tables, views, reset, head, tip} = 
 const {state, data} = context;
 const frames = () => graph.children.filter(each => each.node);
 const near = (a, b) => assert.ok(Math.abs(a - b) <= Math.max(2, 1e-6 * Math.abs(b)), `${a} is not ${b}`);
-const names = ['alloc_objects', 'alloc_space', 'inuse_objects', 'inuse_space'];
+const names = ['alloc_objects', 'alloc_space', 'inuse_objects', 'inuse_space', 'waste'];
 
 assert.strictEqual(names[state.measure.id], measure);
 near(context.shown(state.tree.all), sum);

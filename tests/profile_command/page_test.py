@@ -9,7 +9,7 @@ import sys
 import unittest
 from pathlib import Path
 
-from dumps import MAPS, MEASURES, SAMPLES, InAFolder, Sample, dump_of, total
+from dumps import MAPS, MEASURES, SAMPLES, WASTED, InAFolder, Sample, dump_of, total, wasting_dump
 
 NODE = shutil.which("node")
 SKIPPED = 77
@@ -27,6 +27,9 @@ class Page(InAFolder):
     def test_each_measure(self) -> None:
         dump = self.file("dump", dump_of(SAMPLES))
         for measure, expected in zip(MEASURES, total(SAMPLES), strict=True):
+            self.look(measure, expected, dump)
+        dump = self.file("dump", wasting_dump())
+        for measure, expected in zip(MEASURES, total(WASTED), strict=True):
             self.look(measure, expected, dump)
 
     def test_difference(self) -> None:

@@ -58,7 +58,7 @@ class Estimates(InAFolder):
 class Proto(InAFolder):
     def test_types_period_time_and_comments(self) -> None:
         proto = self.proto(self.file("dump", dump_of(SAMPLES)))
-        units = ["count", "bytes", "count", "bytes"]
+        units = ["count", "bytes", "count", "bytes", "bytes"]
         self.assertEqual(proto.sample_types, list(zip(MEASURES, units, strict=True)))
         self.assertEqual(proto.strings[proto.number(14)], "inuse_space")
         self.assertEqual((proto.number(12), proto.number(9)), (INTERVAL, 1700000000000000000))
@@ -145,8 +145,8 @@ class Empty(InAFolder):
             dump = self.file("dump", dump_of([], maps=maps))
             self.assertIn("nothing was sampled", self.profile("top", dump))
             self.assertEqual(self.collapsed(dump), {})
-            self.assertEqual(self.proto(dump).totals, [0] * 4)
-            self.assertEqual(len(self.proto(dump).sample_types), 4)
+            self.assertEqual(self.proto(dump).totals, [0] * len(MEASURES))
+            self.assertEqual(len(self.proto(dump).sample_types), len(MEASURES))
             self.assertIn("nothing has changed", self.profile("diff", dump, dump))
             self.assertIn("</html>", self.profile("convert", "--format=html", dump))
 

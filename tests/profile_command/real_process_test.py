@@ -10,7 +10,7 @@ import subprocess
 import unittest
 from pathlib import Path
 
-from dumps import MEASURES, InAFolder, Sample
+from dumps import MEASURES, PPROFS_OWN, InAFolder, Sample
 
 # From the innermost on. `inlined` has no frame of its own: only debug information knows it.
 CHAIN = ["record", "through_library", "Chain<int>::inner", "inlined", "middle", "outer", "main"]
@@ -87,7 +87,7 @@ class RealProcess(InAFolder):
         library = {"LD_PRELOAD": os.environ["FREEWAY_LIB"], "FREEWAY_PROFILE": f"1,prefix={self.folder}/leaking"}
         subprocess.run([os.environ["LEAKING"]], env=library, check=True)
         (dump,) = map(str, self.folder.glob("leaking.*.heap"))
-        for measure, expected in zip(MEASURES, (300, 300 * 5000, 200, 200 * 5000), strict=True):
+        for measure, expected in zip(PPROFS_OWN, (300, 300 * 5000, 200, 200 * 5000), strict=True):
             stacks = self.collapsed(dump, "--sample", measure)
             self.assertEqual([v for stack, v in stacks.items() if stack.endswith("main;leak")], [expected])
             self.assertEqual(sum(stacks.values()), self.proto(dump).totals[MEASURES.index(measure)])

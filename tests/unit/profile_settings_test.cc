@@ -36,13 +36,24 @@ TEST(ProfileSettings, AllOfThem) {
   EXPECT_EQ(settings.blocks, u32{1} << 20);
   EXPECT_TRUE(read("1m,dump=signal:USR2,dump=exit").at_exit);
 }
+TEST(ProfileSettings, WhereToHold) {
+  const Settings settings = read("1,dump=hold:/tmp/a.b/socket,blocks=1m");
+  EXPECT_EQ(std::string(settings.hold, settings.hold_length), "/tmp/a.b/socket");
+  EXPECT_FALSE(settings.at_exit) << "no file was asked for";
+  EXPECT_EQ(read("1").hold, nullptr);
+  EXPECT_TRUE(read("1,dump=hold:/s,dump=exit").at_exit);
+  const std::string longest = "1,dump=hold:" + std::string(kLongestHold, 'a');
+  EXPECT_EQ(read(longest.c_str()).hold_length, kLongestHold);
+  Settings none;
+  EXPECT_FALSE(parse_settings((longest + "a").c_str(), &none)) << "no socket has such a name";
+}
 TEST(ProfileSettings, CopiesOfStacks) {
   EXPECT_EQ(read("512k").copy, 8192u);
   EXPECT_EQ(read("512k,copy=0").copy, 0u);
   EXPECT_EQ(read("512k,copy=1000").copy, 1024u) << "whole lines";
 }
 TEST(ProfileSettings, WhatIsNotUnderstoodIsRefusedWhole) {
-  for (const char* text : {"", "0", "x", "5%", "512k,", "512k,prefix", "512k,prefix=", "512k,dump=", "512k,dump=now",
+  for (const char* text : {"", "0", "x", "5%", "512k,", "512k,prefix", "512k,prefix=", "512k,dump=", "512k,dump=now", "512k,dump=hold:",
                            "512k,dump=signal:", "512k,dump=signal:KILL", "512k,dump=signal:USR1x", "512k,dump=every:0",
                            "512k,stacks=0", "512k,copy=2m", "512k,copy=", "512k,blocks=1t", "512k,what=1", "prefix=/tmp,512k", "512kk"}) {
     Settings settings;

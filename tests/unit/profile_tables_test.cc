@@ -134,13 +134,14 @@ TEST(Sites, NoBlocksHaveNoBytes) {
 
 TEST(LiveBlocks, WhatWasPutIsTakenOnce) {
   Room<Blocks> room(64);
-  EXPECT_TRUE(room.table.put({4096, 3, 100, 7}));
+  EXPECT_TRUE(room.table.put({4096, 3, 100, 7, 9}));
   LiveBlock block;
   EXPECT_FALSE(room.table.take(8192, block));
   ASSERT_TRUE(room.table.take(4096, block));
   EXPECT_EQ(block.site, 3u);
   EXPECT_EQ(block.bytes, 100u);
   EXPECT_EQ(block.born, 7u);
+  EXPECT_EQ(block.place, 9u);
   EXPECT_FALSE(room.table.take(4096, block));
 }
 

@@ -8,6 +8,8 @@
 #include "arch/retained.h"
 #include "engine/freeway/heap.h"
 #include "freeway/debug.h"
+#include "os/vm.h"
+#include "profile/profiler.h"
 
 // The heap has private and public members, so C++ leaves it to compilers whether offsets in it are constant. In GCC and
 // clang they are wherever there is no virtual base.
@@ -152,6 +154,42 @@ struct Describe {
     d.guard_freed_by = FREEWAY_ROW(GuardSlots, slots_, .death.caller);
     d.guard_freed_in = FREEWAY_ROW(GuardSlots, slots_, .death.thread);
   }
+
+  static constexpr void describe_profile(freeway_debug_t& d) {
+    using profile::Profile;
+    using Sites = profile::Sites<Machine>;
+    using Live = profile::LiveBlocks<Machine>;
+    using Copies = profile::StackCopies<Machine>;
+    d.profile = &profile::process_profile;
+    d.profile_interval = FREEWAY_WORD(Profile, last_interval);
+    d.profile_began = FREEWAY_WORD(Profile, began_ms);
+    d.profile_samples = FREEWAY_WORD(Profile, samples);
+    d.profile_lost_stacks = FREEWAY_WORD(Profile, lost_stacks);
+    d.profile_lost_blocks = FREEWAY_WORD(Profile, lost_blocks);
+    d.profile_sites = FREEWAY_WORD(Profile, sites.memory_);
+    d.profile_site_count = FREEWAY_WORD(Profile, sites.count_);
+    d.profile_live = FREEWAY_WORD(Profile, blocks.entries_);
+    d.profile_live_count = FREEWAY_WORD(Profile, blocks.count_);
+    d.profile_copies = FREEWAY_WORD(Profile, copies.memory_);
+    d.profile_copy_count = FREEWAY_WORD(Profile, copies.count_);
+    d.profile_copy_piece = FREEWAY_WORD(Profile, copies.piece_);
+    d.site_bytes = sizeof(Sites::Site);
+    d.site_words = Sites::kWordsEach;
+    d.site_depth_bits = Sites::kDepthBits;
+    d.site_head = Sites::kHead;
+    d.site_facts = FREEWAY_WORD(Sites::Site, facts);
+    d.site_allocated = FREEWAY_WORD(Sites::Site, allocated);
+    d.site_allocated_bytes = FREEWAY_WORD(Sites::Site, allocated_bytes);
+    d.site_copy = FREEWAY_WORD(Sites::Site, copy);
+    d.live_bytes = sizeof(Live::Entry);
+    d.copy_head_bytes = Copies::kHead;
+    d.live_address = FREEWAY_WORD(Live::Entry, address);
+    d.live_site = FREEWAY_WORD(Live::Entry, site);
+    d.live_size = FREEWAY_WORD(Live::Entry, size);
+    d.live_born = FREEWAY_WORD(Live::Entry, born);
+    d.copy_length = field(0, 8, 0, 1);
+    d.copy_registers = field(8, 8, 8, Registers::kCount);
+  }
 #undef FREEWAY_WORD
 #undef FREEWAY_ROW
 
@@ -166,16 +204,18 @@ struct Describe {
                         FREEWAY_VERSION_PATCH));
     d.heap = &process_heap;
     d.hot = &freeway_hot;
+    d.window = &vm::window_word;
     describe_sizes(d);
     describe_engine(d);
     describe_pages(d);
     describe_guard(d);
+    describe_profile(d);
     return d;
   }
 };
 
 // Whoever changes it, or what one of its words means, counts FREEWAY_DEBUG_VERSION up.
-static_assert(sizeof(freeway_debug_t) == 3776 && FREEWAY_DEBUG_VERSION == 1);
+static_assert(sizeof(freeway_debug_t) == 4168 && FREEWAY_DEBUG_VERSION == 2);
 
 }  // namespace freeway
 

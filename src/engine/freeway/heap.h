@@ -89,6 +89,8 @@ class Heap {  // all zero until start(): it takes no room in the file
   void follow_profile();
   // A block that is sampled; null: it cannot be, or there is no memory.
   void* allocate_sampled(std::size_t bytes);
+  // The block of class `c` that malloc would give now; 0: it is not known. A hint.
+  uptr next_block(unsigned c);
   // Does one of trim_parts() parts of what trim() does, the next one, or as much of it as `effort` lasts for, of which it takes
   // what it needs: a byte for each given back, and for other work by the time that it takes. Whether that part is done.
   bool trim_part(std::size_t& effort);
@@ -195,6 +197,7 @@ class Heap {  // all zero until start(): it takes no room in the file
   // owned.cc
   Slab* settle();
   static const Slab* owned_slab();
+  static uptr on_top(const Slab& slab, unsigned c);
   bool is_born(uptr block, unsigned c) const;
   bool is_free(uptr block, u32 descriptor, unsigned c);
   bool seems_free(uptr block, u32 descriptor, unsigned c);

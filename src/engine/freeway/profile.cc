@@ -11,16 +11,88 @@
 //           sees to it
 // Places    sampled blocks have superblocks of their own, in frames of class 0 for the fast path of free: so their frees come
 //           here, and all others know of nothing. They are never in magazines
+#include "profile/dump.h"
 #include "profile/gap.h"
 #include "profile/profiler.h"
 
-#include "engine/freeway/heap.h"
+#include "engine/freeway/walk.h"
 
 extern "C" FREEWAY_HIDDEN void* freeway_malloc_slow(std::size_t size);
 
 namespace freeway {
 
+using namespace walk;
+
+namespace {
+
+// What some size classes have. Not all at once, since handlers' stacks are small; not one by one, since each walk goes through
+// the whole heap.
+constexpr unsigned kAtATime = 16;
+struct ClassSum {
+  u32 superblocks, sampled;
+  u64 taken, cached;  // blocks
+};
+
+FREEWAY_NOINLINE void add_up(unsigned first, ClassSum (&sums)[kAtATime]) {
+  Heap& heap = process_heap.engine();
+  each_descriptor(heap, [&](u32, const Desc& d, unsigned c) {
+    if (c - first >= kAtATime || !is_in_use(d, c)) return;
+    ClassSum& sum = sums[c - first];
+    ++sum.superblocks;
+    if (d.kind.load_relaxed() == kSampled) ++sum.sampled;
+    sum.taken += kSizeClasses[c].blocks - free_blocks(d, kSizeClasses[c]);
+  });
+  heap.each_slab([&](Slab& slab, auto) {
+    for (unsigned i = 0; i < kAtATime && first + i < kClassCount; ++i) sums[i].cached += cached_blocks(heap, slab, first + i);
+  });
+}
+
+void each_class(void (*take)(void* to, const profile::ClassFigures& figures), void* to) {
+  for (unsigned first = 1; first < kClassCount; first += kAtATime) {
+    ClassSum sums[kAtATime] = {};
+    add_up(first, sums);
+    for (unsigned c = first; c < kClassCount && c - first < kAtATime; ++c) {
+      const ClassSum& sum = sums[c - first];
+      if (sum.superblocks == 0) continue;
+      const SizeClass& k = kSizeClasses[c];
+      // While others allocate, a block may be counted as cached and, a moment later, as free.
+      const u64 live = sum.taken > sum.cached ? sum.taken - sum.cached : 0;
+      take(to, {c == 1 ? 0 : kSizeClasses[c - 1].size + 1, k.size, sum.superblocks, sum.sampled,
+                sum.superblocks * k.span_bytes(), live * k.size, sum.cached * k.size});
+    }
+  }
+}
+
+u32 frame_number(uptr address) { return static_cast<u32>(address >> kFrameShift); }
+
+// The place of a sampled block: the frame of the block that malloc would have given instead. Where so many are sampled that
+// the others say little, its own; 0: not known.
+u32 place_of(uptr block, std::size_t bytes, uptr instead) {
+  return frame_number(bytes >= profile::interval() / 2 ? block : instead);
+}
+
+// All live blocks of a superblock have the same share of what it wastes. The sampled one counts as one of those that were
+// its neighbours; if they are gone, it would be the last.
+u64 pinned(uptr block, u32 place, u64 bytes) {
+  Heap& heap = process_heap.engine();
+  const unsigned c = class_of_size(clamp(bytes, 0, kMaxSmall));
+  const SizeClass& k = kSizeClasses[c];
+  const FrameInfo info = heap.substrate().map().get_unowned(uptr{place} << kFrameShift);  // OPTIMISTIC: pins
+  u64 live = 1;
+  if (info.kind() == FrameInfo::kSmall) {
+    const auto& d = *static_cast<const Desc*>(heap.metadata().at(info.value()));
+    if (d.size_class.load_relaxed() == c && is_in_use(d, c))
+      live = clamp(k.blocks - free_blocks(d, k) + (place != frame_number(block)), 1, k.blocks);
+  }
+  return (k.span_bytes() - live * k.size) / live;
+}
+
+constexpr profile::Superblocks kSuperblocks = {each_class, pinned};
+
+}  // namespace
+
 void Heap::follow_profile() {
+  profile::know_superblocks(&kSuperblocks);
   const u32 harden = substrate_->options().harden;
   const bool counts = uses_rseq() && harden == 0, checks = freeway_hot.checked != 0;
   u64 interval;
@@ -63,9 +135,11 @@ namespace {
 
 // A sampled block; where there is none to be had, another.
 FREEWAY_NOINLINE void* allocate_chosen(std::size_t size) {
+  const uptr instead = process_heap.engine().next_block(class_of_size(size));
   void* block = process_heap.engine().allocate_sampled(size);
   if (block == nullptr) return freeway_malloc_slow(size);
-  profile::sampled(reinterpret_cast<uptr>(block), size);
+  const auto address = reinterpret_cast<uptr>(block);
+  profile::sampled(address, size, place_of(address, size, instead));
   return block;
 }
 

@@ -220,6 +220,12 @@ bool Heap::is_born(uptr block, unsigned c) const {
   return birth::is_born(birth_of(block, c), block, [] { return !kStoresStayInOrder && have_seen_all(); });
 }
 
+// The block on top of the class's magazine; 0: it is empty.
+uptr Heap::on_top(const Slab& slab, unsigned c) {
+  const u64 slot = reinterpret_cast<u64>(slab_ops::slot(slab.top[c].load_relaxed() - 8)->load_relaxed());
+  return reinterpret_cast<uptr>(slots::block_of(slot));
+}
+
 // Whether the block, which begins where one may, is known to be free: exactly where there are births; else it is if it lies
 // on top of this CPU's, or thread's, magazine, or its superblock has it. Where processors reorder stores, what is seen may
 // be older than the caller's right to the block: then it looks again.
@@ -232,7 +238,13 @@ bool Heap::seems_free(uptr block, u32 descriptor, unsigned c) {
   if (superblocks_.is_free(descriptor, kSizeClasses[c].block_at(block))) return true;
   // The caller's block is in no magazine, so it is no matter what other threads do to this one meanwhile.
   const Slab* slab = uses_rseq() ? own_slab() : owned_slab();
-  return slab != nullptr && slab_ops::slot(slab->top[c].load_relaxed() - 8)->load_relaxed() == block;
+  return slab != nullptr && on_top(*slab, c) == block;
+}
+
+uptr Heap::next_block(unsigned c) {
+  const Slab* slab = uses_rseq() ? own_slab() : owned_slab();
+  if (slab == nullptr && last_claimed != 0) slab = claimed_.slab(last_claimed - 1);
+  return slab == nullptr ? 0 : on_top(*slab, c);
 }
 
 Verdict Heap::free(uptr address, u32 descriptor) {

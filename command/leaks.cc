@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT
+// leaks.cc: `freeway leaks PID|CORE`: which sampled blocks no pointer reaches; and the same at the end of each process that
+// `freeway run --leaks` starts.
+#include "leaks.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <future>
+#include <new>
+#include <thread>
+
+#include "leaks/held.h"
+#include "leaks/leaked.h"
+#include "look.h"
+#include "profile/settings.h"
+#include "report.h"
+
+namespace freeway_command {
+namespace {
+
+constexpr const char* kUsage = "freeway leaks PID|CORE [-o FILE] [--status N]";
+// So that every block finds room: of a program with more live blocks, or more stacks, a part of them is not looked at.
+constexpr const char* kTables = ",blocks=4m,stacks=1m";
+
+// What `run --leaks` has seen.
+struct Seen {
+  unsigned looked = 0, failed = 0, leaking = 0, clean_others = 0;
+};
+
+// By a thread that ends with it: see Stopped.
+Leaks find_leaks_apart(pid_t process) {
+  std::packaged_task<Leaks()> task([process] { return find_leaks(process); });
+  std::thread(std::ref(task)).join();
+  return task.get_future().get();
+}
+
+// Without the first process's own line, what has no leaks gets none: a script may start thousands.
+void look_at(pid_t process, pid_t program, const LeakOptions& options, Seen& seen) {
+  try {
+    const Leaks found = find_leaks_apart(process);
+    ++seen.looked;
+    seen.leaking += found.any();
+    if (!found.any() && found.lost == 0 && process != program)
+      ++seen.clean_others;
+    else
+      print_leaks(found, STDERR_FILENO, "freeway: ");
+    if (!options.dump.empty() && found.any())
+      write_profile(found, options.dump + "." + std::to_string(process) + ".heap");
+  } catch (const Failure& failure) {
+    ++seen.failed;
+    fail(failure.status, failure.what());
+  } catch (const std::bad_alloc&) {
+    ++seen.failed;
+    fail(kOwnFailure, "there is not enough memory to look for leaks of process " + std::to_string(process));
+  }
+}
+
+}  // namespace
+
+int parse_status(const std::string& text) {
+  char* rest = nullptr;
+  const long status = std::strtol(text.c_str(), &rest, 10);
+  const bool good = !text.empty() && text[0] >= '0' && text[0] <= '9' && *rest == 0 && status >= 1 && status <= 255;
+  return good ? static_cast<int>(status) : 0;
+}
+
+int leaks(char** argv) {
+  return look([argv] {
+    std::string out;
+    int status = kOk;
+    const auto arguments =
+        read_arguments(argv,
+                       {{"-o", true, [&](const std::string& value) { out = value; }},
+                        {"--status", true,
+                         [&](const std::string& value) {
+                           status = parse_status(value);
+                           if (status == 0) throw Failure(kOwnFailure, "leaks: --status wants 1 to 255, not " + value);
+                         }}},
+                       kUsage);
+    if (arguments.size() != 1) throw Failure(kOwnFailure, std::string("leaks: one process or core file (") + kUsage + ")");
+    Leaks found;
+    if (const int pid = process_of(arguments[0]); pid != 0) {
+      found = find_leaks(pid);
+    } else {
+      const auto memory = core_memory(arguments[0]);
+      warn_of(*memory);
+      found = find_leaks(*memory, memory->threads());
+    }
+    print_leaks(found, STDOUT_FILENO, "");
+    if (!out.empty()) write_profile(found, out);
+    return found.any() ? status : static_cast<int>(kOk);
+  });
+}
+
+int run_for_leaks(const LeakOptions& options, const std::function<Ended(const std::function<void(pid_t)>&)>& start) {
+  if (std::getenv("FREEWAY_PROFILE") != nullptr)
+    return fail(kOwnFailure, "run: --leaks makes a profile of its own: not together with FREEWAY_PROFILE in the environment");
+  const Held held;
+  if (!held.fault().empty()) return fail(kOwnFailure, "run: --leaks: " + held.fault());
+  const std::string setting = options.interval + ",dump=hold:" + held.path() + kTables;
+  freeway::profile::Settings read;
+  if (options.interval.find(',') != std::string::npos || !freeway::profile::parse_settings(setting.c_str(), &read))
+    return fail(kWrongValue, "run: --leaks=" + options.interval + ": one sample in how many bytes? (1: every block; 512k)");
+  setenv("FREEWAY_PROFILE", setting.c_str(), 1);
+  Seen seen;
+  const Ended ended = start([&](pid_t program) {
+    held.look_while(program, [&](pid_t process) { look_at(process, program, options, seen); });
+  });
+  if (ended.pid < 0) return fail(kOwnFailure, "run: --leaks: no process can be started");
+  if (seen.clean_others != 0)
+    std::fprintf(stderr, "freeway: no leaks in %u other process%s\n", seen.clean_others, seen.clean_others == 1 ? "" : "es");
+  if (seen.looked + seen.failed == 0)
+    std::fprintf(stderr, "freeway: no process was looked at for leaks: none that has Freeway ended by exit\n");
+  if (options.status == 0 || !WIFEXITED(ended.status) || WEXITSTATUS(ended.status) != 0) return end_like(ended);
+  if (seen.leaking != 0) return options.status;
+  return seen.failed != 0 || seen.looked == 0 ? static_cast<int>(kOwnFailure) : end_like(ended);
+}
+
+}  // namespace freeway_command

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: MIT
+#include "leaks/leaked.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cinttypes>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+
+#include "arch/registers.h"
+#include "heap/places.h"
+#include "leaks/search.h"
+#include "leaks/stopped.h"
+#include "look.h"
+#include "profile.h"
+#include "profile/gap.h"
+#include "report.h"
+
+extern char** environ;
+
+namespace freeway_command {
+
+using std::uint64_t;
+
+namespace {
+
+// A line of text that a terminal, and whoever reads lines, can bear.
+std::string harmless(std::string text) {
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < ' ' || c == 127) c = '?';
+  return text;
+}
+
+std::string hex(uint64_t value) {
+  char text[24];
+  std::snprintf(text, sizeof(text), "0x%" PRIx64, value);
+  return text;
+}
+
+void add(Tally& tally, uint64_t bytes) {
+  ++tally.blocks;
+  tally.bytes += bytes;
+}
+
+// "3: 300 [10: 1000] @", as src/profile/dump.cc writes it.
+std::string counts(const Tally& live, const Tally& all) {
+  const auto pair = [](const Tally& tally) { return std::to_string(tally.blocks) + ": " + std::to_string(tally.bytes); };
+  return pair(live) + " [" + pair(all) + "] @";
+}
+
+std::string copy_text(uint64_t number, const StackCopy& copy) {
+  constexpr std::size_t kBytesALine = 64;
+  constexpr const char* kDigits = "0123456789abcdef";
+  std::string text = "#copy " + std::to_string(number) + " arch=" + freeway::Registers::kArchitecture;
+  for (std::size_t i = 0; i < copy.registers.size() && i < freeway::Registers::kCount; ++i)
+    text += std::string(" ") + freeway::Registers::kNames[i] + "=" + hex(copy.registers[i]);
+  for (std::size_t at = 0; at < copy.stack.size(); ++at) {
+    if (at % kBytesALine == 0) text += "\n#copy+ ";
+    text += {kDigits[copy.stack[at] >> 4], kDigits[copy.stack[at] & 15]};
+  }
+  return text + "\n";
+}
+
+std::string profile_text(const Leaks& leaks, const Samples& samples, const Memory& memory) {
+  Tally live, all;
+  std::string lines, copies;
+  for (const auto& [number, each] : leaks.sites) {
+    const Tally here{each.direct.blocks + each.indirect.blocks, each.direct.bytes + each.indirect.bytes};
+    const Tally allocated{each.site.allocated, each.site.allocated_bytes};
+    live = {live.blocks + here.blocks, live.bytes + here.bytes};
+    all = {all.blocks + allocated.blocks, all.bytes + allocated.bytes};
+    lines += counts(here, allocated);
+    for (const uint64_t frame : each.site.frames) lines += " " + hex(frame);
+    lines += "\n#@";
+    if (each.site.tag != 0) lines += " tag=" + std::to_string(each.site.tag);
+    if (each.site.copy != 0) lines += " copy=" + std::to_string(each.site.copy - 1);
+    lines += " age_ms=" + std::to_string(each.age / here.blocks) + " direct=" + std::to_string(each.direct.blocks) +
+             " indirect=" + std::to_string(each.indirect.blocks) + "\n";
+    if (each.site.copy == 0) continue;
+    if (const auto copy = samples.copy(each.site.copy - 1)) copies += copy_text(each.site.copy - 1, *copy);
+  }
+  return "heap profile: " + counts(live, all) + " heap_v2/" + std::to_string(leaks.interval) +
+         "\n# freeway-profile 1\n# pid=" + std::to_string(leaks.pid) + " time_ns=" + std::to_string(now_ns()) +
+         " program=" + leaks.program + " leaks=1 interval=" + std::to_string(leaks.interval) +
+         " samples=" + std::to_string(samples.taken()) + " lost_stacks=" + std::to_string(samples.lost_stacks()) +
+         " lost_blocks=" + std::to_string(samples.lost_blocks()) + "\n" + lines + copies + "MAPPED_LIBRARIES:\n" + memory.maps();
+}
+
+// glibc's dynamic linker: its file's name is ld-linux-x86-64.so.2, or ld-2.31.so. (musl's is its C library, too.)
+bool is_linker(const std::string& file) {
+  const std::string name = file.substr(file.rfind('/') + 1);
+  return name.starts_with("ld-linux") || (name.starts_with("ld-") && name[3] >= '0' && name[3] <= '9');
+}
+
+// What the dynamic linker has allocated for threads belongs to it, though they have ended and nothing but their old
+// stacks knows of it. So it is with LeakSanitizer.
+void reach_linker_s(Search& search, const Samples& samples, const Memory& memory) {
+  std::vector<uint64_t> blocks;
+  for (const SampledBlock& each : samples.blocks()) {
+    if (search.look(each.address) != Search::Found::kUnreached) continue;
+    const Site* const site = samples.site(each.site);
+    if (site == nullptr || site->frames.empty()) continue;
+    for (const Mapping& mapping : memory.mappings())
+      if (site->frames[0] - mapping.begin < mapping.end - mapping.begin && is_linker(mapping.file))
+        blocks.push_back(each.address);
+  }
+  search.reach_from(blocks);
+}
+
+void count(Leaks& leaks, const Heap& heap, const Samples& samples, const Search& search) {
+  const uint64_t now = samples.now();
+  double variance = 0;
+  for (const SampledBlock& each : samples.blocks()) {
+    const Site* const site = samples.site(each.site);
+    if (site == nullptr || site->interval != leaks.interval) continue;  // of an earlier profile
+    ++leaks.looked_at;
+    const Search::Found what = search.look(each.address);
+    if (what != Search::Found::kUnreached && what != Search::Found::kHeld) continue;
+    LeakingSite& leaking = leaks.sites.try_emplace(each.site, LeakingSite{*site, {}, {}, 0}).first->second;
+    const bool is_direct = what == Search::Found::kUnreached;
+    add(is_direct ? leaks.direct : leaks.indirect, each.bytes);
+    add(is_direct ? leaking.direct : leaking.indirect, each.bytes);
+    leaking.age += now > each.born ? now - each.born : 0;
+    const double share = freeway::profile::sampled_share(each.bytes, leaks.interval);
+    if (share <= 0) continue;
+    const auto bytes = static_cast<double>(each.bytes);
+    leaks.blocks += 1 / share;
+    leaks.bytes += bytes / share;
+    variance += (1 - share) / (share * share) * bytes * bytes;
+  }
+  leaks.deviation = std::sqrt(variance);
+  leaks.profile = profile_text(leaks, samples, heap.memory());
+}
+
+std::string in_units(double bytes) { return freeway_command::in_units(static_cast<uint64_t>(bytes + 0.5)); }
+
+std::string headline(const Leaks& leaks) {
+  const std::string name = leaks.program + " (" + std::to_string(leaks.pid) + "): ";
+  const bool all = leaks.interval <= 1;
+  const auto blocks = [](uint64_t n, const char* what) { return std::to_string(n) + what + (n == 1 ? "" : "s"); };
+  if (!leaks.any()) return name + "no leaks among " + blocks(leaks.looked_at, all ? " block" : " sampled block");
+  std::string text = name + "leaked: " + in_units(leaks.bytes);
+  if (!all) text += " ± " + in_units(leaks.deviation);
+  text += " in " + blocks(static_cast<uint64_t>(leaks.blocks + 0.5), " block");
+  if (!all) text += ", estimated from " + blocks(leaks.direct.blocks + leaks.indirect.blocks, " sample");
+  return text + ": " + std::to_string(leaks.direct.blocks) + " direct, " + std::to_string(leaks.indirect.blocks) + " indirect";
+}
+
+// Environment for a program of this command's own: not under Freeway.
+std::vector<char*> own_environment() {
+  std::vector<char*> entries;
+  for (char** each = environ; *each != nullptr; ++each)
+    if (std::strncmp(*each, "LD_PRELOAD=", 11) != 0 && std::strncmp(*each, "FREEWAY_", 8) != 0) entries.push_back(*each);
+  entries.push_back(nullptr);
+  return entries;
+}
+
+// The table of the profile's stacks; false: there is no program for it here.
+bool print_table(const std::string& profile, int fd) {
+  const std::string program = profile_program();
+  const int file = program.empty() ? -1 : memfd_create("leaks", MFD_CLOEXEC);
+  if (file < 0) return false;
+  bool printed = false;
+  if (write(file, profile.data(), profile.size()) == static_cast<ssize_t>(profile.size()) && lseek(file, 0, SEEK_SET) == 0) {
+    posix_spawn_file_actions_t files;
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_adddup2(&files, file, STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&files, fd, STDOUT_FILENO);
+    std::string name = "freeway-profile", verb = "top", input = "-";
+    char* arguments[] = {name.data(), verb.data(), input.data(), nullptr};
+    pid_t child = -1;
+    int status = 0;
+    if (posix_spawn(&child, program.c_str(), &files, nullptr, arguments, own_environment().data()) == 0) {
+      while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+      }
+      printed = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    }
+    posix_spawn_file_actions_destroy(&files);
+  }
+  close(file);
+  return printed;
+}
+
+void write_text(int fd, const std::string& text) {
+  std::FILE* const out = fd == STDOUT_FILENO ? stdout : stderr;
+  std::fputs(text.c_str(), out);
+  std::fflush(out);
+}
+
+}  // namespace
+
+Leaks find_leaks(const Memory& memory, const std::vector<Thread>& threads) {
+  const Heap heap(memory);
+  const Samples samples(heap);
+  Leaks leaks;
+  leaks.program = harmless(memory.program());
+  leaks.pid = memory.pid();
+  leaks.mappings = memory.mappings();
+  if (!samples.exist())
+    throw Failure(kUnwell, leaks.program + " (" + std::to_string(leaks.pid) +
+                               ") has no heap profile, which says what was allocated where: start it by `freeway run --leaks`, "
+                               "or with FREEWAY_PROFILE=1 (every block) or 512k");
+  if (threads.empty())
+    throw Failure(kUnwell, "there are no registers of threads in the core file: it is damaged or truncated");
+  leaks.interval = samples.interval();
+  leaks.lost = samples.lost_stacks() + samples.lost_blocks();
+  Search search(heap);
+  for (const Thread& each : threads) search.reach_from(each.content);
+  search.reach_from(roots_of(heap, samples, threads));
+  reach_linker_s(search, samples, memory);
+  search.follow_unreached();
+  count(leaks, heap, samples, search);
+  return leaks;
+}
+
+Leaks find_leaks(int pid) {
+  const Stopped stopped(pid);
+  const auto memory = live_memory(pid);
+  return find_leaks(*memory, stopped.threads());
+}
+
+void print_leaks(const Leaks& leaks, int fd, const std::string& head) {
+  write_text(fd, head + headline(leaks) + "\n");
+  if (leaks.lost != 0)
+    write_text(fd, head + std::to_string(leaks.lost) +
+                       " more samples found no room in the profile's tables, and were not looked at (a larger interval takes "
+                       "fewer)\n");
+  if (!leaks.any() || print_table(leaks.profile, fd)) return;
+  for (const auto& [number, each] : leaks.sites) {
+    std::string text = "  " + std::to_string(each.direct.bytes + each.indirect.bytes) + " bytes in " +
+                       std::to_string(each.direct.blocks + each.indirect.blocks) + " samples, allocated at";
+    for (const uint64_t frame : each.site.frames) text += " " + place_of(leaks.mappings, frame);
+    write_text(fd, text + "\n");
+  }
+}
+
+// Copies of stacks hold what the program knows: the file is its owner's alone.
+void write_profile(const Leaks& leaks, const std::string& path) {
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  bool good = file >= 0;
+  for (std::size_t done = 0; good && done < leaks.profile.size();) {
+    const ssize_t put = write(file, leaks.profile.data() + done, leaks.profile.size() - done);
+    good = put > 0;
+    done += good ? static_cast<std::size_t>(put) : 0;
+  }
+  const int error = errno;
+  if (file >= 0) good = close(file) == 0 && good;
+  if (!good) throw Failure(kOwnFailure, path + " cannot be written: " + std::strerror(error));
+}
+
+}  // namespace freeway_command

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+// leaked.h: what has leaked: as a line, as a table, and as a heap profile that has nothing else in it.
+#pragma once
+
+#include <map>
+
+#include "heap/samples.h"
+
+namespace freeway_command {
+
+struct Tally {
+  std::uint64_t blocks = 0, bytes = 0;
+};
+
+// The leaked blocks of one stack.
+struct LeakingSite {
+  Site site;
+  Tally direct, indirect;  // indirect: other leaked blocks have pointers to them
+  std::uint64_t age = 0;   // sum, ms
+};
+
+struct Leaks {
+  std::string program;
+  int pid = 0;
+  std::uint64_t interval = 0;  // bytes between two samples; 1: all blocks are
+  std::uint64_t looked_at = 0;  // sampled blocks
+  std::uint64_t lost = 0;       // samples that found no room
+  Tally direct, indirect;       // of samples
+  double blocks = 0, bytes = 0, deviation = 0;  // what they stand for; what `bytes` may be off by
+  std::map<std::uint64_t, LeakingSite> sites;
+  std::string profile;  // freeway-profile(5)
+  std::vector<Mapping> mappings;
+
+  bool any() const { return direct.blocks + indirect.blocks != 0; }
+};
+
+// Of a process that stands still. Throws Failure where there is no profile.
+Leaks find_leaks(const Memory& memory, const std::vector<Thread>& threads);
+// The same of a running process, which stands still meanwhile.
+Leaks find_leaks(int pid);
+
+// Prints the line, and the stacks of what has leaked: to standard output or standard error. `head` goes before the line.
+void print_leaks(const Leaks& leaks, int fd, const std::string& head);
+// Throws Failure.
+void write_profile(const Leaks& leaks, const std::string& path);
+
+}  // namespace freeway_command
