@@ -21,7 +21,12 @@ type Lines = Arc<Mutex<Vec<String>>>;
 
 fn reply(mut stream: TcpStream, lines: &Lines) -> Result<()> {
     let mut request = String::new();
-    BufReader::new(stream.try_clone()?).read_line(&mut request)?;
+    let mut reader = BufReader::new(stream.try_clone()?);
+    reader.read_line(&mut request)?;
+    let mut header = String::new();
+    while reader.read_line(&mut header)? > "\r\n".len() {
+        header.clear();
+    }
     let path = request.split_whitespace().nth(1).unwrap_or("/").to_owned();
     stream.write_all(b"HTTP/1.0 200 OK\r\nContent-Type: text/plain\r\n\r\n")?;
     match path.as_str() {
