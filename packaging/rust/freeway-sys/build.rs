@@ -105,7 +105,7 @@ fn main() {
             let mut build = cxx();
             build.flag(flag);
             let name = Path::new(line.subject).file_stem().unwrap().to_string_lossy();
-            archive(build, &[path.clone()], &format!("freeway_{}", name));
+            archive(build, std::slice::from_ref(&path), &format!("freeway_{}", name));
         } else {
             plain.push(path);
         }
