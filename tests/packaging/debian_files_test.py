@@ -24,7 +24,7 @@ LIST = HERE / "installed_files.txt"
 TITLE = "# What is installed, and Debian's package of each; written by debian_files_test.py --update."
 BUILD = Path(os.environ["FREEWAY_BUILD_DIR"])
 VERSION = os.environ["FREEWAY_VERSION"]
-PACKAGES = ("libfreeway0", "libfreeway-dev", "freeway")
+PACKAGES = ("libfreeway0", "libfreeway-jemalloc0", "libfreeway-dev", "freeway")
 PROFILE_PROGRAM = "libexec/freeway/freeway-profile"  # only where its libraries are
 
 
@@ -37,19 +37,20 @@ def faults_of_version() -> list[str]:
     return []
 
 
-def faults_of_symbols() -> list[str]:
-    """debian/libfreeway0.symbols has just what the library exports."""
-    golden = {line for line in (SOURCE / "tests/golden/exported_symbols.txt").read_text().split("\n")[1:] if line}
-    head, _, *lines = (SOURCE / "debian/libfreeway0.symbols").read_text().splitlines()
-    faults = [] if head == "libfreeway.so.0 libfreeway0 #MINVER#" else [f"debian/libfreeway0.symbols begins: {head}"]
+def faults_of_symbols(library: str, golden_list: str) -> list[str]:
+    """debian/PACKAGE.symbols has just what the library exports."""
+    golden = {line for line in (SOURCE / golden_list).read_text().split("\n")[1:] if line}
+    name = f"debian/{library}0.symbols"
+    head, _, *lines = (SOURCE / name).read_text().splitlines()
+    faults = [] if head == f"{library}.so.0 {library}0 #MINVER#" else [f"{name} begins: {head}"]
     listed: set[str] = set()
     for line in lines:
         if found := re.fullmatch(r" (\w+)@Base \d+\.\d+\.\d+", line):
             listed.add(found[1])
         else:
-            faults.append(f"debian/libfreeway0.symbols: not understood: {line}")
-    faults += [f"debian/libfreeway0.symbols lacks {name}" for name in sorted(golden - listed)]
-    return faults + [f"debian/libfreeway0.symbols has {name}, which is gone" for name in sorted(listed - golden)]
+            faults.append(f"{name}: not understood: {line}")
+    faults += [f"{name} lacks {symbol}" for symbol in sorted(golden - listed)]
+    return faults + [f"{name} has {symbol}, which is gone" for symbol in sorted(listed - golden)]
 
 
 def installed_files() -> set[str]:
@@ -91,7 +92,9 @@ def packages_of(file: str) -> list[str]:
 
 def main() -> int:
     files = installed_files()
-    faults = faults_of_version() + faults_of_symbols()
+    faults = faults_of_version()
+    faults += faults_of_symbols("libfreeway", "tests/golden/exported_symbols.txt")
+    faults += faults_of_symbols("libfreeway-jemalloc", "tests/compat/jemalloc/exported_symbols.txt")
     lines: set[str] = set()
     for file in files:
         packages = packages_of(file)

@@ -60,10 +60,17 @@ def faults_of_privileged(program: str) -> list[str]:
     return [f"a setuid program: {said!r}"]
 
 
+def faults_at_the_end(program: str, preload: str = "") -> list[str]:
+    """Whoever links the library has also what it does when the process ends."""
+    said = said_by(program, preload=preload, STATS="1")
+    return [] if "freeway: what the heap did" in said else [f"{program} has no report at its end: {said!r}"]
+
+
 def main() -> int:
     linked, static, exporting, hiding = sys.argv[1:]
     library = os.environ["FREEWAY_LIB"]
     faults = faults_of(linked) + faults_of(static) + faults_of(exporting, library) + faults_of_privileged(static)
+    faults += faults_at_the_end(linked) + faults_at_the_end(static) + faults_at_the_end(hiding, library)
     if said := said_by(hiding, preload=library):
         faults.append(f"a program that does not export its text has it heard: {said!r}")
     print("\n".join(faults) if faults else "4 forms of a program")
