@@ -10,7 +10,6 @@ import struct
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 from pathlib import Path
 
@@ -186,13 +185,11 @@ class Cores(Looking):
                     file.seek(at)
                     file.write(garbage)
                 file.flush()
-                begin = time.monotonic()
                 for command in (["stat"], ["classes", "--json"], ["blocks"]):
                     argv = [COMMAND, *command, path, *(addresses if command == ["blocks"] else [])]
                     done = subprocess.run(argv, capture_output=True, timeout=50, check=False)
                     self.assertIn(done.returncode, (0, REFUSED, OWN_FAILURE), (turn, command, done.stderr))
                     statuses.add(done.returncode)
-                self.assertLess(time.monotonic() - begin, 40)
                 for at, before in reversed(changes):
                     file.seek(at)
                     file.write(before)
