@@ -28,10 +28,23 @@ static __thread void* volatile own;
 static volatile uintptr_t hidden;
 static pthread_barrier_t barrier;
 
-// Of what lay on this part of the stack nothing is left.
+// Of what lay on this part of the stack nothing is left, nor of what was in registers that calls may change: how long a thread's
+// last address of a block would stay in one depends on what it meets in the C library.
 static APART void scrub(void) {
   volatile char room[32 << 10];
   for (size_t i = 0; i < sizeof(room); ++i) room[i] = 0;
+#if defined(__x86_64__)
+  __asm__ volatile(
+      "xor %%eax, %%eax\n\txor %%ecx, %%ecx\n\txor %%edx, %%edx\n\txor %%esi, %%esi\n\txor %%edi, %%edi\n\t"
+      "xor %%r8d, %%r8d\n\txor %%r9d, %%r9d\n\txor %%r10d, %%r10d\n\txor %%r11d, %%r11d" ::
+          : "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "cc");
+#elif defined(__aarch64__)
+  __asm__ volatile(
+      "mov x0, xzr\n\tmov x1, xzr\n\tmov x2, xzr\n\tmov x3, xzr\n\tmov x4, xzr\n\tmov x5, xzr\n\tmov x6, xzr\n\t"
+      "mov x7, xzr\n\tmov x8, xzr\n\tmov x9, xzr\n\tmov x10, xzr\n\tmov x11, xzr\n\tmov x12, xzr\n\tmov x13, xzr\n\t"
+      "mov x14, xzr\n\tmov x15, xzr\n\tmov x16, xzr\n\tmov x17, xzr" ::
+          : "x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15", "x16", "x17");
+#endif
 }
 
 static APART void* take(size_t bytes) {
