@@ -13,8 +13,10 @@ using freeway::process_heap;
 
 // The heap's part in the beginning and the end of the process. Here, so that whoever links libfreeway.a has them with malloc.
 // Beginning: in case the process has not allocated before its constructors run, or the environment could not be read until now.
+#ifndef FREEWAY_BEGUN_BY_HAND  // tests/machines
 __attribute__((constructor)) static void freeway_start() { process_heap.start(); }
 __attribute__((destructor)) static void freeway_finish() { process_heap.finish(); }
+#endif
 
 #ifdef FREEWAY_PREFIXED
 #define FREEWAY_ALIAS(type, name, arguments) static_assert(true)
