@@ -41,9 +41,9 @@ class Workload:
         command = [word.replace("SHRINK", str(shrink)) for word in self.command]
         if not self.is_driver:
             return cpu_seconds(command, subject.environment(allocators))
-        told = subprocess.run(
-            command, env=subject.driver_environment(allocators), capture_output=True, text=True, check=False
-        )
+        with tempfile.TemporaryDirectory(prefix="cost-") as folder:
+            environment = subject.driver_environment(allocators)
+            told = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
         if told.returncode != 0:
             sys.exit(f"{Path(command[1]).name} ended with {told.returncode}: {told.stderr}")
         return float(json.loads(told.stdout)["cpu_seconds"])
@@ -51,9 +51,11 @@ class Workload:
 
 SOURCE = ROOT / "bench/real/inputs/templates.cc"
 THE_LOT = {
-    "larson, 2 threads": Workload([str(WORKLOADS / "larson"), "--threads", "2", "--shrink", "SHRINK"], 1, 160),
-    "server": Workload([str(WORKLOADS / "server"), "--threads", "1", "--shrink", "SHRINK"], 2, 80),
-    "kv_cache": Workload([str(WORKLOADS / "kv_cache"), "--shrink", "SHRINK"], 8, 40),
+    "larson, 2 threads": Workload(
+        [str(WORKLOADS / "larson"), "--threads", "2", "--steps", "192000000", "--shrink", "SHRINK"], 1, 640
+    ),
+    "server": Workload([str(WORKLOADS / "server"), "--requests", "3200000", "--shrink", "SHRINK"], 1, 640),
+    "kv_cache": Workload([str(WORKLOADS / "kv_cache"), "--shrink", "SHRINK"], 2, 40),
     "redis-server": Workload(
         [sys.executable, "-B", str(ROOT / "bench/real/redis.py"), "--shrink", "SHRINK"], 2, 80, is_driver=True
     ),
