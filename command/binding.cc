@@ -6,12 +6,11 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <sstream>
 #include <string_view>
 
 #include "child.h"
+#include "content.h"
 #include "elf_file.h"
 #include "freeway/debug.h"
 #include "program.h"
@@ -38,11 +37,6 @@ constexpr Mark kMarks[] = {{"Freeway", FREEWAY_DEBUG_MAGIC},
                            {"AddressSanitizer", "AddressSanitizer: "},
                            {kGo, "Go buildinf:"}};
 
-std::string content_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 bool is_c_library(const std::string& path) {
   const std::string name = std::filesystem::path(path).filename().native();
   return name == "libc.so.6" || name.starts_with("ld-linux-") || name.starts_with("ld-musl-") || name.starts_with("libc.musl-");
@@ -67,7 +61,7 @@ std::vector<std::string> loaded_files(const std::string& program, const std::vec
 
 MallocFile first_malloc(const std::vector<std::string>& files) {
   for (const std::string& file : files)
-    if (read_elf(file).exports_malloc) return {file, is_c_library(file) ? "the C library" : allocator_in(file)};
+    if (exports_malloc(file)) return {file, is_c_library(file) ? "the C library" : allocator_in(file)};
   return {};
 }
 
@@ -100,7 +94,7 @@ Binding binding_of(const std::string& path, const Library& library) {
   for (const std::string& file : files) {
     if (is_c_library(file) || file == found.alone.path) continue;
     const std::string allocator = allocator_in(file);
-    if (!allocator.empty() || read_elf(file).has_malloc) found.further.push_back({file, allocator});
+    if (!allocator.empty() || has_malloc(file)) found.further.push_back({file, allocator});
   }
   return found;
 }

@@ -40,9 +40,12 @@ std::string dynamic_strings(std::ifstream& file, const std::vector<ElfW(Phdr)>& 
   return {};
 }
 
-// Whether a symbol table of this kind has a function `malloc` in it that lies in this file.
-bool defines_malloc(std::ifstream& file, const ElfW(Ehdr)& elf, unsigned kind) {
-  const auto sections = pieces<ElfW(Shdr)>(file, elf.e_shoff, elf.e_shentsize == sizeof(ElfW(Shdr)) ? elf.e_shnum : 0);
+// Whether a symbol table of this kind has a function `malloc` in it that lies in the file.
+bool defines_malloc(const std::string& path, unsigned kind) {
+  std::ifstream file(path, std::ios::binary);
+  const auto headers = pieces<ElfW(Ehdr)>(file, 0, 1);
+  if (headers.empty() || headers[0].e_shentsize != sizeof(ElfW(Shdr))) return false;
+  const auto sections = pieces<ElfW(Shdr)>(file, headers[0].e_shoff, headers[0].e_shnum);
   for (const auto& section : sections) {
     if (section.sh_type != kind || section.sh_link >= sections.size()) continue;
     const auto& strings = sections[section.sh_link];
@@ -59,7 +62,7 @@ bool defines_malloc(std::ifstream& file, const ElfW(Ehdr)& elf, unsigned kind) {
 
 ElfFile read_elf(std::ifstream& file) {
   const auto headers = pieces<ElfW(Ehdr)>(file, 0, 1);
-  if (headers.empty()) return {};
+  if (headers.empty() || std::memcmp(headers[0].e_ident, ELFMAG, SELFMAG) != 0) return {};
   const ElfW(Ehdr)& elf = headers[0];
   // The sizes of another class or byte order are not ours: such a file has no loader that would do.
   const bool ours = elf.e_ident[EI_CLASS] == (sizeof(void*) == 8 ? ELFCLASS64 : ELFCLASS32) &&
@@ -75,8 +78,6 @@ ElfFile read_elf(std::ifstream& file) {
     if (part.p_type == PT_INTERP) found.loader = text(file, part.p_offset, part.p_filesz).c_str();
     if (part.p_type == PT_DYNAMIC) found.dynamic_strings = dynamic_strings(file, parts, part);
   }
-  found.exports_malloc = defines_malloc(file, elf, SHT_DYNSYM);
-  found.has_malloc = found.exports_malloc || defines_malloc(file, elf, SHT_SYMTAB);
   return found;
 }
 
@@ -84,5 +85,8 @@ ElfFile read_elf(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return read_elf(file);
 }
+
+bool exports_malloc(const std::string& path) { return defines_malloc(path, SHT_DYNSYM); }
+bool has_malloc(const std::string& path) { return exports_malloc(path) || defines_malloc(path, SHT_SYMTAB); }
 
 }  // namespace freeway_command

@@ -6,22 +6,16 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include "attend.h"
 #include "binding.h"
+#include "content.h"
 #include "helper_thread.h"
 
 namespace freeway_command {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string content_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 std::string folder_of(pid_t process) { return "/proc/" + std::to_string(process); }
 

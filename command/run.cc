@@ -214,7 +214,7 @@ int run(char** argv) {
   const Library library = find_library(engine);
   if (library.path.empty()) return fail(kOwnFailure, library.fault);
   if (const std::string why = obstacle(program.path); !why.empty()) return fail(kOwnFailure, why);
-  const bool has_own = read_elf(executed_file(program.path)).exports_malloc;
+  const bool has_own = exports_malloc(executed_file(program.path));
   if (require || has_own) {
     const std::string why = why_not_taken(program.path, binding_of(program.path, library));
     if (require && !why.empty()) return fail(kOwnFailure, why);

@@ -192,8 +192,9 @@ class WhoseMalloc(unittest.TestCase):
 
     def test_what_is_no_program(self) -> None:
         self.assertEqual(freeway("doctor", "no such program").returncode, NOT_FOUND)
-        text = self.executable("text", "no first line\n")
-        self.assertEqual(freeway("doctor", str(text)).returncode, OWN_FAILURE)
+        for length in (1, 1000):
+            text = self.executable("text", "no first line\n" * length)
+            self.assertEqual(freeway("doctor", str(text)).returncode, OWN_FAILURE)
         self.assertEqual(freeway("doctor", "--option").returncode, OWN_FAILURE)
         self.assertEqual(freeway("doctor", "true", "arguments").returncode, OWN_FAILURE)
 
