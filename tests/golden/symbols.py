@@ -139,6 +139,15 @@ def faults_of_data(library: Path) -> list[str]:
     return [f"{total} bytes of initialised data, at most {MOST_DATA}"] if not rows or total > MOST_DATA else []
 
 
+def report(what: str, faults: list[str], looked_at: str) -> int:
+    """Prints the faults, or that there are none; the status."""
+    for fault in faults:
+        print(f"{what}: {fault}")
+    if not faults:
+        print(f"{what}: as expected ({looked_at})")
+    return 1 if faults else 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("list", choices=["exported", "undefined", "versions", "data"])
@@ -164,11 +173,7 @@ def main() -> int:
         faults = faults_of_exports(exported, golden, engine)
     else:
         faults = faults_of_needs(undefined, library, golden, name is None)
-    for fault in faults:
-        print(f"{arguments.list}: {fault}")
-    if not faults:
-        print(f"{arguments.list}: as expected ({len(exported)} exported, {len(undefined)} undefined symbols)")
-    return 1 if faults else 0
+    return report(arguments.list, faults, f"{len(exported)} exported, {len(undefined)} undefined symbols")
 
 
 if __name__ == "__main__":

@@ -16,9 +16,10 @@ import time
 import unittest
 from pathlib import Path
 
-from leaking import CASES, COMMAND, OWN_FAILURE, REFUSED, STATIC, VARIABLES, Leaking, Verdict, command, verdicts
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # tests/
 
-MAGIC = b"Freeway's heap\n\0"
+from damaged_core import damages
+from leaking import CASES, COMMAND, OWN_FAILURE, REFUSED, STATIC, VARIABLES, Leaking, Verdict, command, verdicts
 
 
 def state_of(pid: int) -> str:
@@ -232,37 +233,12 @@ class Refused(Leaking):
             ["gcore", "-o", f"{self.folder}/core", str(process.pid)], capture_output=True, timeout=60, check=True
         )
         path = self.folder / f"core.{process.pid}"
-        content = path.read_bytes()
-        description = content.index(MAGIC)
         statuses = set()
-        with path.open("r+b") as file:
-            for turn in range(60):
-                changes = []
-                for _ in range(chance.choice((1, 3, 30))):
-                    at = chance.choice(
-                        (description + chance.randrange(4100), chance.randrange(0x1000), self.busy(content, chance))
-                    )
-                    garbage = chance.choice((b"\xff" * 8, b"\0" * 8, chance.randbytes(8), chance.randbytes(1)))
-                    changes.append((at, content[at : at + len(garbage)]))
-                    file.seek(at)
-                    file.write(garbage)
-                file.flush()
-                done = subprocess.run(
-                    [COMMAND, "leaks", path], env=VARIABLES, capture_output=True, timeout=60, check=False
-                )
-                self.assertIn(done.returncode, (0, REFUSED, OWN_FAILURE), (turn, done.stderr))
-                statuses.add(done.returncode)
-                for at, before in reversed(changes):
-                    file.seek(at)
-                    file.write(before)
+        for turn in damages(path, chance, 60):
+            done = subprocess.run([COMMAND, "leaks", path], env=VARIABLES, capture_output=True, timeout=60, check=False)
+            self.assertIn(done.returncode, (0, REFUSED, OWN_FAILURE), (turn, done.stderr))
+            statuses.add(done.returncode)
         self.assertLessEqual({0, REFUSED}, statuses)
-
-    @staticmethod
-    def busy(content: bytes, chance: random.Random) -> int:
-        while True:
-            at = chance.randrange(len(content) - 8) & ~7
-            if content[at : at + 8] != b"\0" * 8:
-                return at
 
 
 if __name__ == "__main__":

@@ -13,10 +13,12 @@ import tempfile
 import unittest
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # tests/
+
+from damaged_core import MAGIC, damages
 from looking import COMMAND, LIBRARY, OWN_FAILURE, REFUSED, VARIABLES, Looking, figures, look
 
 MICHAEL = os.environ["MICHAEL"]
-MAGIC = b"Freeway's heap\n\0"
 VERSION_AT = 24  # in freeway_debug_t
 
 
@@ -166,41 +168,15 @@ class Cores(Looking):
         chance = random.Random(seed)
         pid, said = self.known()
         path = self.core(pid)
-        content = path.read_bytes()
-        description = content.index(MAGIC)
         statuses = set()
         addresses = [f"{a:#x}" for a in said["addresses"]]
-        with path.open("r+b") as file:
-            for turn in range(50):
-                changes = []
-                for _ in range(chance.choice((1, 3, 30))):
-                    # The description, the file's own headers and notes, or anything that is not 0: so mostly metadata.
-                    at = chance.choice(
-                        (description + chance.randrange(3700), chance.randrange(0x1000), self.busy(content, chance))
-                    )
-                    garbage = chance.choice(
-                        (b"\xff" * 8, b"\0" * 8, chance.randbytes(8), chance.randbytes(1), chance.randbytes(4))
-                    )
-                    changes.append((at, content[at : at + len(garbage)]))
-                    file.seek(at)
-                    file.write(garbage)
-                file.flush()
-                for command in (["stat"], ["classes", "--json"], ["blocks"]):
-                    argv = [COMMAND, *command, path, *(addresses if command == ["blocks"] else [])]
-                    done = subprocess.run(argv, capture_output=True, timeout=50, check=False)
-                    self.assertIn(done.returncode, (0, REFUSED, OWN_FAILURE), (turn, command, done.stderr))
-                    statuses.add(done.returncode)
-                for at, before in reversed(changes):
-                    file.seek(at)
-                    file.write(before)
+        for turn in damages(path, chance, 50):
+            for command in (["stat"], ["classes", "--json"], ["blocks"]):
+                argv = [COMMAND, *command, path, *(addresses if command == ["blocks"] else [])]
+                done = subprocess.run(argv, capture_output=True, timeout=50, check=False)
+                self.assertIn(done.returncode, (0, REFUSED, OWN_FAILURE), (turn, command, done.stderr))
+                statuses.add(done.returncode)
         self.assertLessEqual({0, REFUSED}, statuses)
-
-    @staticmethod
-    def busy(content: bytes, chance: random.Random) -> int:
-        while True:
-            at = chance.randrange(len(content) - 8) & ~7
-            if content[at : at + 8] != b"\0" * 8:
-                return at
 
 
 if __name__ == "__main__":

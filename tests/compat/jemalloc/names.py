@@ -68,11 +68,7 @@ def main() -> int:
         else:
             faults += [f"not public: {n}" for n in undefined if n.startswith("freeway_") and n not in PUBLIC]
             faults += [f"must not be needed: {n}" for n in undefined if golden.FORBIDDEN_NEEDS.match(n)]
-    for fault in faults:
-        print(f"{arguments.list}: {fault}")
-    if not faults:
-        print(f"{arguments.list}: as expected ({len(exported)} exported, {len(undefined)} undefined symbols)")
-    return 1 if faults else 0
+    return golden.report(arguments.list, faults, f"{len(exported)} exported, {len(undefined)} undefined symbols")
 
 
 if __name__ == "__main__":
