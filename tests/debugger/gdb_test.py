@@ -187,8 +187,11 @@ class Calls(unittest.TestCase):
         calls = [line for i in range(12) for line in (f"thread {2 + i % 4}", "print take_and_wait()")]
         program = subprocess.Popen([PROGRAM, "threads"], stdout=subprocess.PIPE, text=True)
         try:
+            assert program.stdout is not None
+            self.assertEqual(program.stdout.readline(), "ready\n")
             for _ in range(4):
                 said = gdb(*calls, mode=f"-p {program.pid}")
+                self.assertIsNone(program.poll(), said)
                 self.assertIn("= ", said)
             gdb("set var enough = 1", mode=f"-p {program.pid}")
             out, _ = program.communicate(timeout=60)
