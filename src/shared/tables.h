@@ -15,12 +15,13 @@
 // file is trusted to lie in bounds: place() checks.
 // World is what the protocol is built on (small.h, runs.h, into.h, recover.h, audit.h):
 //   Env, Shape, tables        types, and the Tables
-//   gone(P)                   -> whether the process that sat down at seat P is dead: what the kernel drops at death
-//   frames()                  -> how many frames may be used now; their words in all tables may be touched. Never less later
+//   gone(token)               -> whether the process with that token is dead: what the kernel drops at death. Once true, true
+//                             for as long as some participant's word has the token
+//   frames()                  -> how many frames may be used now; their entries and hints may be touched. Never less later
 //   grow(n)                   -> true: frames() has grown, or may have; n frames side by side are wanted. False: no more
-//   ready(f, n)               -> false: memory is refused. The frames f … f + n - 1 are the caller's and about to be used
-//   give_back(f, n)           the frames are the caller's and about to be free: their memory may go back. They may be claimed
-//                             by a process that has died: may be called again for the same, and not at all
+//   ready(f, n, small)        -> false: memory is refused. The frames f … f + n - 1 are the caller's and about to be used; if
+//                             `small` their words in all tables are, too, which may be read for ever from then on
+//   give_back(f, n)           the frames are the caller's and about to be free: their memory may go back
 //   slot(offset)              -> Env::Atomic<u64>*, the program's slot at that offset of the file; null: there is none
 #pragma once
 
@@ -67,9 +68,10 @@ struct Tables {
   Atomic<u64>* participants;
   Slab* slabs;
   u64 data_at;   // offset of frame 0 in the file: a multiple of 64 KiB, not 0
-  u32 capacity;  // frames that there is room for in the tables
+  u32 capacity;  // frames that there is room for in the tables, at most kMaxFrames
   u32 seats;     // 1 … kMaxSeats
 
+  static constexpr u32 kMaxFrames = (u32{1} << 26) - 1;  // 4 TiB: what a Group has bits for (cache/groups.h)
   static constexpr u64 hint_words(u32 capacity) { return ceil_div(capacity, 64); }  // for each class
 
   Atomic<u64>& word(u32 frame, u32 w) const { return bits[u64{frame} * Shape::kWords + w]; }

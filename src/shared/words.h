@@ -3,9 +3,10 @@
 //
 // A *seat* is a participant's place in the file: 1 … kMaxSeats; 0 is nobody.
 //
-// participant  kind:2 | claimer:8 | claimer's life:27 | life:27. One a seat, NONE(0) at first
+// participant  kind:2 | token or claimer:9 | claimer's life:26 | life:26. One a seat, NONE(0) at first
 //              NONE(g)             nobody sits there: g lives are over
-//              ALIVE(g)            somebody lives its life g there, or has died in it
+//              ALIVE(g,t)          a process lives its life g there, or has died in it. By the token t, a number of 0 … 511,
+//                                  the kernel tells which: a process keeps its token while it lives, for all of its seats
 //              RECOVERING(R,r,g)   seat R, in its life r, cleans up after the life g
 // entry        kind:3 | holder:8 | class:8 | count:32. One a frame of 64 KiB: the truth about the frame
 //              FREE = 0            nobody's
@@ -18,7 +19,7 @@
 //              CACHED(P) = P       seat P's; a slot of P's magazines names it
 //              LIVE = 255          the program's
 //
-// All are zero in a new file. Lives count modulo 2^27: a claimer that sleeps through so many lives of one seat is not noticed.
+// All are zero in a new file. Lives count modulo 2^26: a claimer that sleeps through so many lives of one seat is not noticed.
 // Checked      tests/unit/shared_words_test.cc
 #pragma once
 
@@ -42,27 +43,25 @@ namespace participant {
 
 enum class Kind : u32 { kNone, kAlive, kRecovering };
 
-constexpr unsigned kLifeBits = 27;
+constexpr unsigned kLifeBits = 26;
 constexpr u32 kLifeMask = static_cast<u32>(low_bits(kLifeBits));
+constexpr u32 kTokens = 512;
 
-constexpr u64 pack(Kind kind, u32 claimer, u32 claimers_life, u32 life) {
-  return static_cast<u64>(kind) | u64{claimer} << 2 | u64{claimers_life & kLifeMask} << 10 | u64{life & kLifeMask} << 37;
+constexpr u64 pack(Kind kind, u32 who, u32 claimers_life, u32 life) {
+  return static_cast<u64>(kind) | u64{who} << 2 | u64{claimers_life & kLifeMask} << 11 | u64{life & kLifeMask} << 37;
 }
-constexpr u64 none(u32 life) { return pack(Kind::kNone, kNobody, 0, life); }
-constexpr u64 alive(u32 life) { return pack(Kind::kAlive, kNobody, 0, life); }
+constexpr u64 none(u32 life) { return pack(Kind::kNone, 0, 0, life); }
+constexpr u64 alive(u32 life, u32 token) { return pack(Kind::kAlive, token, 0, life); }
 constexpr u64 recovering(u32 claimer, u32 claimers_life, u32 life) {
   return pack(Kind::kRecovering, claimer, claimers_life, life);
 }
 
 // A word of a damaged file may have the fourth kind: it reads as NONE.
 constexpr Kind kind(u64 word) { return (word & 3) == 3 ? Kind::kNone : static_cast<Kind>(word & 3); }
-constexpr u32 claimer(u64 word) { return static_cast<u32>(word >> 2) & 0xff; }
-constexpr u32 claimers_life(u64 word) { return static_cast<u32>(word >> 10) & kLifeMask; }
-constexpr u32 life(u64 word) { return static_cast<u32>(word >> 37); }
-// Whether the life `life` of the seat whose word this is goes on: an answer about who claims, not about who has died.
-constexpr bool is_in_life(u64 word, u32 life_asked_for) {
-  return kind(word) != Kind::kNone && life(word) == (life_asked_for & kLifeMask);
-}
+constexpr u32 token(u64 word) { return static_cast<u32>(word >> 2) & (kTokens - 1); }
+constexpr u32 claimer(u64 word) { return token(word); }
+constexpr u32 claimers_life(u64 word) { return static_cast<u32>(word >> 11) & kLifeMask; }
+constexpr u32 life(u64 word) { return static_cast<u32>(word >> 37) & kLifeMask; }
 
 }  // namespace participant
 
