@@ -21,6 +21,8 @@ std::vector<Scripts> after_deaths() {
           {.before = {"mfd"}, .script = {"", "rm", "r"}},
           {.before = {"mfd"}, .script = {"", "r", "S"}},
           {.before = {"mf"}, .script = {"", "r", "m"}},
+          {.before = {"mmdffd"}, .script = {"", "r"}},
+          {.before = {"mmdgf", "", "h"}, .script = {"", "r", "fd"}},
       },
       0);
 }
@@ -31,12 +33,18 @@ std::vector<Scripts> recoverers_deaths() {
     for (const Scripts& each : with_deaths({program}, 1)) all.push_back(each);
   return all;
 }
-// The first has died, then who recovered it; then somebody sits down at the recoverer's seat.
+// The first has died, then who recovered it; then somebody sits down at the recoverer's seat, or recovers that, too.
 std::vector<Scripts> reborn() {
-  return with_deaths_before(with_deaths_before({{.before = {"mfd", "r"}, .script = {"", "", "sr"}}}, 0), 1);
+  const std::vector<Scripts> all = {
+      {.before = {"mf", "r"}, .script = {"", "", "sr"}},
+      {.before = {"mf", "r"}, .script = {"", "", "s", "r"}},
+      {.before = {"mf", "r"}, .script = {"", "", "r", "r"}},
+  };
+  return with_deaths_before(with_deaths_before(all, 0), 1);
 }
 std::vector<Scripts> quiet() {
-  return {{.before = {"mmdg", "h"}, .script = {"j", "fd"}}, {.before = {"mm"}, .script = {"j", "m"}}};
+  return {{.before = {"mmdg", "h"}, .script = {"j", "fd"}}, {.before = {"mm"}, .script = {"j", "m"}},
+          {.before = {"m"}, .script = {"fq", "S"}}};
 }
 std::vector<Scenario> scenarios() {
   std::vector<Scripts> all = after_deaths();

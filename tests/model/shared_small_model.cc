@@ -13,7 +13,7 @@
 namespace freeway::model {
 namespace {
 
-// In all of them a superblock of 2 blocks has no free one at first, and is idle, or held by the first worker.
+// In most of them a superblock of 2 blocks is idle at first, or held by the first worker; both workers have a block.
 std::vector<Scripts> small_ones() {
   return {
       {.before = {"mmdg", "h"}, .script = {"fd", "fd"}},
@@ -21,6 +21,9 @@ std::vector<Scripts> small_ones() {
       {.before = {"mmdg", "h"}, .script = {"fdM", "fd"}},
       {.before = {"mmdg", "h"}, .script = {"fd", "M"}},
       {.before = {"mm", ""}, .script = {"fd", "M"}},
+      {.before = {"mg", "h"}, .script = {"d", "fd"}},
+      {.before = {"mgdm", "h"}, .script = {"d", "fd"}},
+      {.before = {"md"}, .script = {"md", "m"}},
       {.script = {"mx", "m"}},
       {.script = {"mf", "Mf"}, .size = {.frames = 1, .capacity = 3, .span_frames = 2}},
   };
