@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "differential/random.h"
 #include "proof.h"
 #include "unit/shared_ground.h"
 
@@ -107,12 +108,14 @@ TEST(SharedStopped, NothingIsLostWhereverAnOperationEnds) {
   proof("stops and kills", "shared heap: each operation, before each store", "kills", kills);
 }
 
+// FREEWAY_STOPS_EVERY: of the operation's stores each so-manieth; of the recovery's, all.
 TEST(SharedStopped, NothingIsLostWhereverARecoveryEnds) {
+  const u64 every = number_from_environment("FREEWAY_STOPS_EVERY", 200);
   u64 kills = 0;
   for (const Operation& operation : operations()) {
     SCOPED_TRACE(operation.name);
     bool more = true;
-    for (u64 n = 0; more; n += 3) {  // each third: the recovery's every store
+    for (u64 n = 0; more; n += every) {
       SCOPED_TRACE(n);
       for (u64 m = 0;; ++m, ++kills) {
         SCOPED_TRACE(m);
