@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: MIT
+#
+# redis_shim.py: redis's own test suite once more, with compat/jemalloc in the place of jemalloc, as its README.md
+# recommends for redis: mallctl is Freeway's, too, and jemalloc is not loaded at all.
+"""redis's own tests, on jemalloc and on Freeway with its jemalloc functions."""
+
+from redis_runtest import suite_of
+from shim import stand_in
+from suite import run
+
+if __name__ == "__main__":
+    run(suite_of("redis_shim", stand_in()))
