@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT
 #
 # jemalloc.py: jemalloc's tests of what programs call: malloc's family, mallocx's family, fork, malloc_stats_print. They
-# run with Debian's jemalloc, which they are linked with, and with Freeway preloaded and its compat/jemalloc in the place
-# of jemalloc, as compat/jemalloc/README.md says. Each runs three times, as jemalloc has it (twice from within a hook of
-# its own, which Freeway has not: there these are plain repetitions).
+# run with Debian's jemalloc, which they are linked with, and with Freeway preloaded and its compat/jemalloc in the
+# place of jemalloc, as compat/jemalloc/README.md says. Each runs three times, as jemalloc has it (twice from within a
+# hook of its own, which Freeway has not: there these are plain repetitions).
 #
 # Of test/integration all run but those of what Freeway does not have: arenas that hold blocks (MALLOCX_ARENA,
-# thread_arena), extent hooks (extent), thread caches that can be turned off (thread_tcache_enabled), slabs (slab_sizes),
-# counters of a thread (allocated, infallible_new_true), and smallocx, which only builds of jemalloc for experiments have.
-# Of test/unit those run that call malloc and can be linked without jemalloc's inner parts.
+# thread_arena), extent hooks (extent), thread caches that can be turned off (thread_tcache_enabled), slabs
+# (slab_sizes), counters of a thread (allocated, infallible_new_true), and smallocx, which only experimental builds of
+# jemalloc have. Of test/unit those run that call malloc and can be linked without jemalloc's inner parts.
 #
 # The tests ask for jemalloc's size classes: jemalloc_sizes.c answers, the same way for both.
 """jemalloc's own tests, on jemalloc and on Freeway with its jemalloc functions."""
@@ -69,7 +69,7 @@ def build(work: Path) -> None:
     # As Debian's package; it makes the headers.
     options = ["--with-lg-page=12", "--with-lg-hugepage=21", "--enable-prof", "--with-version=5.3.0-0-g0"]
     succeed([str(source / "configure"), *options], preload=False, cwd=configured, timeout=900)
-    (configured / "include/jemalloc/internal/private_namespace.h").touch()  # names of what these programs have themselves
+    (configured / "include/jemalloc/internal/private_namespace.h").touch()  # only for what is linked with jemalloc's parts
     includes = [configured / "include", source / "include", source / "test/include", configured / "test/include"]
     flags = ["-O2", "-g", "-w", "-fno-builtin", "-D_GNU_SOURCE", "-D_REENTRANT", *(f"-I{each}" for each in includes)]
     c = ["gcc", "-std=gnu11", "-DJEMALLOC_INTEGRATION_TEST", *flags]
@@ -108,7 +108,7 @@ def outcomes(work: Path, preload: bool, _names: Sequence[str] | None) -> Outcome
 
 
 def proves(work: Path) -> list[str]:
-    """A program whose malloc is Freeway's; that the other functions are, too, is told by xallocx.c, which jemalloc passes."""
+    """A program whose malloc must be Freeway's. Were its mallocx jemalloc's, those of jemalloc.txt would pass."""
     return with_variables(stand_in(), [str(work / "programs/malloc")])
 
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
 #
-# redis_runtest.py: redis's own test suite (`runtest`), with Debian's redis-server and the other programs of its package.
-# These are linked with jemalloc, so jemalloc is what Freeway is compared with. Freeway is preloaded; mallctl remains
-# jemalloc's. redis_shim.py runs the same with Freeway's mallctl.
+# redis_runtest.py: redis's own test suite (`runtest`), with the programs of Debian's packages. These are linked with
+# jemalloc, so jemalloc is what Freeway is compared with. Freeway is preloaded; mallctl remains jemalloc's.
+# redis_shim.py runs the same with Freeway's mallctl.
 #
-# Not run: tests that redis tags `slow` (with them it takes hours), `large-memory` (more than this many GB), and `defrag`:
-# Debian's redis-server has no active defragmentation. Each unit runs in a process and a folder of its own, WORKERS at a
-# time: most of them wait for clocks.
+# Not run: tests that redis tags `slow` (hours), `large-memory` (many gigabytes), and `defrag`: Debian's redis-server has
+# no active defragmentation. Each unit runs in a process and a folder of its own, WORKERS at a time: most of them wait
+# for clocks.
 """redis's own tests, on jemalloc and on Freeway."""
 
 from __future__ import annotations
@@ -37,8 +37,7 @@ PROGRAMS = {
     "redis-check-aof": "redis-tools",
     "redis-check-rdb": "redis-tools",
 }
-FIRST_PORT = 21111
-PORTS = 900  # of each worker
+PORTS = 900  # of each worker; redis takes others, 10000 above, for clusters
 TAGS = "-slow -defrag"
 LINE = re.compile(r"^\[(ok|err|ignore|skip)\]: (.*?)(?: \(\d+ ms\)| in tests/\S+\.tcl)?$", re.MULTILINE)
 VERDICTS = {"ok": PASSED, "err": FAILED, "ignore": SKIPPED, "skip": SKIPPED}
@@ -62,10 +61,10 @@ def units(work: Path) -> list[str]:
     return succeed(["tclsh", "tests/test_helper.tcl", "--list-tests"], preload=False, cwd=work / "worker0").out.split()
 
 
-def outcomes_of(unit: str, place: Path, number: int, preload: bool, variables: dict[str, str]) -> Outcomes:
+def outcomes_of(unit: str, place: Path, port: int, preload: bool, variables: dict[str, str]) -> Outcomes:
     """Runs a unit; one that never ends has no tests that passed."""
     argv = ["tclsh", "tests/test_helper.tcl", "--single", unit, "--clients", "1", "--durable", "--tags", TAGS]
-    argv += ["--baseport", str(FIRST_PORT + number * (PORTS + 100)), "--portcount", str(PORTS), "--timeout", "600"]
+    argv += ["--baseport", str(port), "--portcount", str(PORTS), "--timeout", "600"]
     try:
         said = run(argv, preload=preload, cwd=place, env=variables, timeout=1800).out
     except Failed:
@@ -79,7 +78,9 @@ def outcomes_of(unit: str, place: Path, number: int, preload: bool, variables: d
     return found
 
 
-def outcomes(variables: dict[str, str], work: Path, preload: bool, names: Sequence[str] | None) -> Outcomes:
+def outcomes(
+    first_port: int, variables: dict[str, str], work: Path, preload: bool, names: Sequence[str] | None
+) -> Outcomes:
     """All units, or those that have the tests `names`."""
     wanted = units(work) if names is None else sorted({name.split(": ")[0] for name in names})
     free: SimpleQueue[int] = SimpleQueue()
@@ -88,8 +89,9 @@ def outcomes(variables: dict[str, str], work: Path, preload: bool, names: Sequen
 
     def run_unit(unit: str) -> Outcomes:
         number = free.get()
+        port = first_port + number * (PORTS + 100)
         try:
-            return outcomes_of(unit, work / f"worker{number}", number, preload, variables if preload else {})
+            return outcomes_of(unit, work / f"worker{number}", port, preload, variables if preload else {})
         finally:
             free.put(number)
 
@@ -100,14 +102,14 @@ def outcomes(variables: dict[str, str], work: Path, preload: bool, names: Sequen
     return found
 
 
-def suite_of(name: str, variables: dict[str, str]) -> Suite:
+def suite_of(name: str, first_port: int, variables: dict[str, str]) -> Suite:
     """The suite, whose programs get these variables under Freeway."""
 
     def proves(_: Path) -> list[str]:
         return with_variables(variables, [need("redis-server", "redis-server"), "--version"])
 
-    return Suite(name, build, functools.partial(outcomes, variables), 2700, proves, REFERENCE)
+    return Suite(name, build, functools.partial(outcomes, first_port, variables), 2700, proves, REFERENCE)
 
 
 if __name__ == "__main__":
-    run_suite(suite_of("redis", {}))
+    run_suite(suite_of("redis", 11111, {}))

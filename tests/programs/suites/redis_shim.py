@@ -9,4 +9,4 @@ from shim import stand_in
 from suite import run
 
 if __name__ == "__main__":
-    run(suite_of("redis_shim", stand_in()))
+    run(suite_of("redis_shim", 16111, stand_in()))

@@ -75,7 +75,8 @@ def by_chance(suite: Suite, work: Path, names: list[str]) -> list[str]:
             again = suite.outcomes(work, preload, names)
             count.update(name for name in names if again.get(name, FAILED) == FAILED)
     for name in names:
-        print(f"  {name}: failed again {failed[True][name]} times of {ROUNDS}, {failed[False][name]} with {suite.reference}")
+        under = f"{failed[True][name]} times of {ROUNDS}, {failed[False][name]} with {suite.reference}"
+        print(f"  {name}: failed again {under}")
     return [name for name in names if failed[True][name] == 0 or failed[False][name] != 0]
 
 
