@@ -69,7 +69,8 @@ def build(work: Path) -> None:
     # As Debian's package; it makes the headers.
     options = ["--with-lg-page=12", "--with-lg-hugepage=21", "--enable-prof", "--with-version=5.3.0-0-g0"]
     succeed([str(source / "configure"), *options], preload=False, cwd=configured, timeout=900)
-    (configured / "include/jemalloc/internal/private_namespace.h").touch()  # only for what is linked with jemalloc's parts
+    # It renames what is within jemalloc, of which these programs have their own.
+    (configured / "include/jemalloc/internal/private_namespace.h").touch()
     includes = [configured / "include", source / "include", source / "test/include", configured / "test/include"]
     flags = ["-O2", "-g", "-w", "-fno-builtin", "-D_GNU_SOURCE", "-D_REENTRANT", *(f"-I{each}" for each in includes)]
     c = ["gcc", "-std=gnu11", "-DJEMALLOC_INTEGRATION_TEST", *flags]

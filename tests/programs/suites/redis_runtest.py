@@ -4,9 +4,9 @@
 # jemalloc, so jemalloc is what Freeway is compared with. Freeway is preloaded; mallctl remains jemalloc's.
 # redis_shim.py runs the same with Freeway's mallctl.
 #
-# Not run: tests that redis tags `slow` (hours), `large-memory` (many gigabytes), and `defrag`: Debian's redis-server has
-# no active defragmentation. Each unit runs in a process and a folder of its own, WORKERS at a time: most of them wait
-# for clocks.
+# Not run: tests that redis tags `slow` (hours), `large-memory` (many gigabytes), and `defrag`: Debian's redis-server
+# has no active defragmentation. Each unit runs in a process and a folder of its own, WORKERS at a time: most of them
+# wait for clocks.
 """redis's own tests, on jemalloc and on Freeway."""
 
 from __future__ import annotations
