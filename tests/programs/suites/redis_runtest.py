@@ -15,7 +15,7 @@ import functools
 import re
 import shutil
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
@@ -79,7 +79,7 @@ def outcomes_of(unit: str, place: Path, port: int, preload: bool, variables: dic
 
 
 def outcomes(
-    first_port: int, variables: dict[str, str], work: Path, preload: bool, names: Sequence[str] | None
+    first_port: int, variables: Callable[[], dict[str, str]], work: Path, preload: bool, names: Sequence[str] | None
 ) -> Outcomes:
     """All units, or those that have the tests `names`."""
     wanted = units(work) if names is None else sorted({name.split(": ")[0] for name in names})
@@ -91,7 +91,7 @@ def outcomes(
         number = free.get()
         port = first_port + number * (PORTS + 100)
         try:
-            return outcomes_of(unit, work / f"worker{number}", port, preload, variables if preload else {})
+            return outcomes_of(unit, work / f"worker{number}", port, preload, variables() if preload else {})
         finally:
             free.put(number)
 
@@ -102,14 +102,14 @@ def outcomes(
     return found
 
 
-def suite_of(name: str, first_port: int, variables: dict[str, str]) -> Suite:
+def suite_of(name: str, first_port: int, variables: Callable[[], dict[str, str]]) -> Suite:
     """The suite, whose programs get these variables under Freeway."""
 
     def proves(_: Path) -> list[str]:
-        return with_variables(variables, [need("redis-server", "redis-server"), "--version"])
+        return with_variables(variables(), [need("redis-server", "redis-server"), "--version"])
 
     return Suite(name, build, functools.partial(outcomes, first_port, variables), 2700, proves, REFERENCE)
 
 
 if __name__ == "__main__":
-    run_suite(suite_of("redis", 11111, {}))
+    run_suite(suite_of("redis", 11111, dict))

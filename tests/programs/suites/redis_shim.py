@@ -5,8 +5,10 @@
 """redis's own tests, on jemalloc and on Freeway with its jemalloc functions."""
 
 from redis_runtest import suite_of
+from suite import run  # it says where the others are
+
+# isort: split
 from shim import stand_in
-from suite import run
 
 if __name__ == "__main__":
-    run(suite_of("redis_shim", 16111, stand_in()))
+    run(suite_of("redis_shim", 16111, stand_in))
