@@ -70,4 +70,4 @@ def outcomes(work: Path, preload: bool, _names: Sequence[str] | None) -> Outcome
 
 
 if __name__ == "__main__":
-    run_suite(Suite("mimalloc", build, outcomes, 30, lambda work: [str(work / STRESS), "2", "1", "1"]))
+    run_suite(Suite("mimalloc", build, outcomes, 33, lambda work: [str(work / STRESS), "2", "1", "1"]))
