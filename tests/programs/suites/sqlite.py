@@ -24,7 +24,7 @@ from emulated import require_tools
 from preload import run, succeed
 
 FIXTURES = {"testfixture": "", "testfixture-memdebug": "-DSQLITE_MEMDEBUG"}
-FAULTS = ("malloc*.test", "vtab_err.test", "fkey_malloc.test", "incrblobfault.test", "savepointfault.test")
+FAULTS = ("malloc*.test", "fkey_malloc.test", "vtab_err.test")
 # Fixture, SQLite's name for the choice, scripts (all if there are none).
 RUNS = (
     ("testfixture", "veryquick", ()),
