@@ -26,8 +26,8 @@ unsigned digit_value(char c) {
 }
 
 std::string_view basic_type(char tag) {
-  constexpr std::string_view kTypes[] = {"i8", "bool", "char", "f64",  "str",  "f32", "", "u8", "isize", "usize", "",   "i32", "u32",
-                                         "i128", "u128", "_",  "",     "",     "i16", "u16", "()", "...",  "",      "i64", "u64", "!"};
+  constexpr std::string_view kTypes[] = {"i8", "bool", "char", "f64", "str", "f32", "", "u8", "isize", "usize", "", "i32", "u32",
+                                         "i128", "u128", "_", "", "", "i16", "u16", "()", "...", "", "i64", "u64", "!"};
   return is_lower(tag) ? kTypes[tag - 'a'] : "";
 }
 
