@@ -25,7 +25,7 @@ constinit thread_local OwnedSlabs<Machine>::Own own;
 
 namespace {
 
-constexpr uptr kNameUnit = 64;  // a thread's name is its thread pointer, in these
+constexpr uptr kNameUnit = process::Claimant::kThreadUnit;  // a thread's name is its thread pointer, in these
 
 // The address of another thread's `inside`, which is as far from its thread pointer as ours: thread-local storage is
 // static (-ftls-model=initial-exec), and the low bits of all thread pointers are the same, since `own` is aligned.
@@ -52,7 +52,7 @@ FREEWAY_INLINE bool may_begin(u64 block, unsigned c) {
 
 }  // namespace
 
-// The halves of the low 32 bits hold the epoch, which is never 0: a thread that is out does not look like one inside.
+// The low 32 bits hold the epoch, which is never 0: a thread that is out does not look like one inside.
 bool Revoker::is_inside(u64 name) { return process::may_read(inside_of(name), static_cast<u32>(name)); }
 
 // The slab that this thread owns, entered; null if it has none, or is in it already.
