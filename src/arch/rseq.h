@@ -46,4 +46,8 @@ FREEWAY_HIDDEN freeway::u64 freeway_rseq_move(freeway::u64 c, freeway::u64 old_a
 // sentinel (it was moved already); 0 if the word was another.
 FREEWAY_HIDDEN freeway::u64 freeway_rseq_grow(freeway::u64 capacity_at, freeway::u64 expected, freeway::u64 end,
                                               freeway::u64 bytes);
+// Of no slab: if this thread runs where `index` is the CPU's index, `word` is `expected` and `other` is `others`: word = value,
+// 1; else 0.
+FREEWAY_HIDDEN freeway::u64 freeway_rseq_store_if(freeway::u32 index, void* word, freeway::u64 expected, const void* other,
+                                                  freeway::u64 others, freeway::u64 value);
 }

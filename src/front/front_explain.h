@@ -91,6 +91,8 @@ void Front<E>::explain(uptr address, freeway_explanation_t& found) {
       engine_.explain(address, info.value(), found);
     else
       explanation::other(found, FREEWAY_SMALL_BLOCK, "of this engine no more is known");
+  } else if (info.is_of_heap()) {
+    explain_of_heap(address, info, found);
   } else if (!explain_large(address, found)) {
     explain_rest(address, found);
   }

@@ -224,4 +224,43 @@ freeway_rseq_\name:
     ret
     SECTION_END grow
 
+    // w0 = the CPU's index, x1 = word, x2 = expected, x3 = another word, x4 = what that must be, x5 = value. No slab: see
+    // x86_64/rseq_sections.S
+    SECTION_DESCRIPTOR store_if
+    .p2align 4
+    .globl  freeway_rseq_store_if
+    .hidden freeway_rseq_store_if
+    .type   freeway_rseq_store_if, %function
+freeway_rseq_store_if:
+    .cfi_startproc
+    LANDING_PAD
+    adrp    x12, freeway_hot
+    add     x12, x12, :lo12:freeway_hot
+    mrs     x13, tpidr_el0
+    ldr     x14, [x12, #HOT_ANY_RSEQ]
+    add     x14, x14, x13
+    adrp    x15, freeway_section_store_if
+    add     x15, x15, :lo12:freeway_section_store_if
+    str     x15, [x14, #RSEQ_SECTION]                   // [1]
+.Lstart_store_if:
+    mov     x11, #0
+    ldr     w15, [x14, #RSEQ_CPU_ID]                    // [2]
+    tbnz    w15, #31, 1f
+    ldr     x15, [x12, #HOT_ANY_ID]                     // [3]
+    ldr     w15, [x13, x15]
+    cmp     w15, w0
+    b.ne    1f
+    ldr     x15, [x3]                                   // [4]
+    cmp     x15, x4
+    b.ne    1f
+    ldr     x15, [x1]
+    cmp     x15, x2
+    b.ne    1f
+    str     x5, [x1]                                    // [5] commit
+.Lpost_store_if:
+    mov     x11, #1
+1:  mov     x0, x11
+    ret
+    SECTION_END store_if
+
     END_OF_FILE

@@ -300,4 +300,33 @@ freeway_alone_set_each:
     .cfi_endproc
     .size   freeway_alone_set_each, . - freeway_alone_set_each
 
+    // edi = the CPU's index, rsi = word, rdx = expected, rcx = another word, r8 = what that must be, r9 = value. No slab:
+    // [1], [2] as above  [3] id != index -> no  [4] both words are what is expected  [5] commit
+    SECTION_DESCRIPTOR store_if
+    .p2align 4
+    .globl  freeway_rseq_store_if
+    .hidden freeway_rseq_store_if
+    .type   freeway_rseq_store_if, @function
+freeway_rseq_store_if:
+    .cfi_startproc
+    mov     r10, [rip + freeway_hot + HOT_ANY_RSEQ]
+    lea     r11, [rip + freeway_section_store_if]
+    mov     fs:[r10 + RSEQ_SECTION], r11                // [1]
+.Lstart_store_if:
+    xor     eax, eax
+    cmp     dword ptr fs:[r10 + RSEQ_CPU_ID], 0         // [2]
+    js      1f
+    mov     r11, [rip + freeway_hot + HOT_ANY_ID]       // [3]
+    cmp     edi, fs:[r11]
+    jne     1f
+    cmp     [rcx], r8                                   // [4]
+    jne     1f
+    cmp     [rsi], rdx
+    jne     1f
+    mov     [rsi], r9                                   // [5]
+.Lpost_store_if:
+    mov     eax, 1
+1:  ret
+    SECTION_END store_if
+
     .section .note.GNU-stack, "", @progbits

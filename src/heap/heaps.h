@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: MIT
+// Heaps: heaps of one's own: made, used by any thread, limited, counted, and given back whole.
+//
+// Words     life of a record: even -> odd (its maker) -> even (CAS: who destroys it).   all_: records that were ever made,
+//           pushed only; pool_: those that are nobody's
+// Who       create, destroy, find, allocate, free: any thread, any signal handler, the child of any fork
+// Contract  nobody uses a heap, or a block of it, while or after it is destroyed. Who does so all the same gets a block of
+//           another heap, or frees one, at worst, as with any block that is used after its free: cells stay cells
+// Orders    [R1] a record's maker publishes it, [A1] walks see that; handles carry the rest along
+// Progress  lock-free; destroy: as many steps as the heap has regions and caches
+// Lost if killed: create: the record. destroy: what it had not given back
+// Checked   tests/unit/heaps_test.cc, tests/stress/heap_stress_test.cc
+#pragma once
+
+#include "heap/caches.h"
+
+namespace freeway::heap {
+
+enum class Freed { kOk, kTwice, kInterior };
+
+struct Figures {
+  u64 live_bytes, live_blocks, free_bytes, held_bytes, limit, refusals, regions, whole_blocks;
+};
+
+template <class Env, class Backing>
+class Heaps {
+ public:
+  using SliceOf = Slice<Env>;
+  using RegionOf = Region<Env>;
+  using RecordOf = Record<Env>;
+
+  // `direct`: no caches, so that each double free is seen at once. All with the same values.
+  void init(Backing* backing, u32 ids, bool direct) {
+    backing_ = backing;
+    direct_ = direct;
+    slices_.init(backing);
+    caches_.init(backing, &slices_, direct ? 0 : ids);
+    record_bytes_ = RecordOf::bytes(ids);
+  }
+
+  // The handle of a new heap; 0: no memory. `limit`: frames, 0: none. `name`: copied as far as there is room; may be null.
+  u64 create(u64 limit, const char* name) {
+    u32 index = pool_.pop(slices_.links());
+    const bool is_new = index == 0;
+    if (is_new && (index = backing_->make(static_cast<u32>(record_bytes_ / 64))) == 0) return 0;
+    RecordOf& heap = record(index);
+    heap.self.store_relaxed(index);
+    heap.held.store_relaxed(limit_word::limited(0, limit));
+    heap.refusals.store_relaxed(0);
+    for (std::size_t i = 0; i < kNameBytes; ++i) {
+      const char letter = name == nullptr || i + 1 == kNameBytes ? '\0' : *name;
+      heap.name[i].store_relaxed(static_cast<u8>(letter));
+      if (letter != '\0') ++name;
+    }
+    const u64 life = (heap.life.load_relaxed() + 1) & kLifeMask;
+    heap.life.store_release(life);  // [R1] pairs with [A1]
+    Env::step("heap.created");
+    if (is_new) {
+      u32 head = all_.load_relaxed();
+      do heap.next.store_relaxed(head);
+      while (!all_.cas_release(head, index));  // [R1] pairs with [A1]
+    }
+    return handle_of(index, life);
+  }
+
+  // The heap of a handle; null: it is none, or none any more.
+  FREEWAY_INLINE RecordOf* find(u64 handle) const {
+    const u32 index = index_of(handle);
+    if (FREEWAY_UNLIKELY(index == 0)) return nullptr;
+    RecordOf& heap = record(index);
+    return FREEWAY_LIKELY(heap.life.load_relaxed() == life_of(handle)) && exists(life_of(handle)) ? &heap : nullptr;
+  }
+  u64 handle(const RecordOf& heap) const { return handle_of(slices_.index_of(heap), heap.life.load_relaxed()); }
+
+  // Gives back the heap and all its blocks; f(region) sees each region and whole block. False: the handle is none.
+  template <class F>
+  bool destroy(u64 handle, F&& f) {
+    RecordOf* heap = find(handle);
+    u64 life = life_of(handle);
+    if (heap == nullptr || !heap->life.cas_acquire(life, (life + 1) & kLifeMask)) return false;
+    Env::step("heap.destroying");
+    caches_.recycle_all(*heap);
+    slices_.give_all(*heap, f);
+    Env::step("heap.destroyed");
+    pool_.push(index_of(handle), slices_.links());
+    return true;
+  }
+
+  // A block of class `c`; also one at a multiple of `alignment`, a power of two which divides the class's size; null: no
+  // memory, or the limit.
+  FREEWAY_INLINE void* allocate(RecordOf& heap, unsigned c) {
+    return FREEWAY_UNLIKELY(direct_) ? caches_.allocate_direct(heap, c) : caches_.allocate(heap, c);
+  }
+  void* allocate_aligned(RecordOf& heap, unsigned c, std::size_t alignment) {
+    return alignment <= kMaxNatural ? allocate(heap, c) : caches_.allocate_aligned(heap, c, alignment);
+  }
+  // A block that is a run of frames.
+  void* allocate_whole(RecordOf& heap, std::size_t frames, std::size_t alignment, bool& zero) {
+    RegionOf* region = slices_.make_whole(heap, frames, alignment, zero);
+    return region == nullptr ? nullptr : reinterpret_cast<void*>(region->address.load_relaxed());
+  }
+
+  // Frees the block at an address in a frame whose entry names the region `index`. `was_whole`: it was one, and is free now.
+  Freed free(u32 index, uptr address, bool& was_whole) {
+    auto& region = slices_.template at<RegionOf>(index);
+    RecordOf& heap = record(region.heap.load_relaxed());
+    if (FREEWAY_UNLIKELY(region.is_whole.load_relaxed() != 0)) {
+      if (address != region.address.load_relaxed()) return Freed::kInterior;
+      was_whole = slices_.free_whole(heap, region);
+      return was_whole ? Freed::kOk : Freed::kTwice;
+    }
+    u64 block;
+    SliceOf* slice = slice_at(region, address, block);
+    if (FREEWAY_UNLIKELY(slice == nullptr)) return Freed::kInterior;
+    return FREEWAY_LIKELY(caches_.free(heap, *slice, block)) ? Freed::kOk : Freed::kTwice;
+  }
+
+  // What is known of the block that the address lies in.
+  struct Block {
+    RecordOf* heap;
+    uptr address;       // where it begins; 0: the address lies in none
+    std::size_t bytes;  // its length
+    bool is_whole, is_free;
+  };
+  Block block_around(u32 index, uptr address) const {
+    auto& region = slices_.template at<RegionOf>(index);
+    RecordOf& heap = record(region.heap.load_relaxed());
+    if (region.is_whole.load_relaxed() != 0)
+      return {&heap, region.address.load_relaxed(), region.frames.load_relaxed() * kFrameSize, true, false};
+    SliceOf* slice = slice_around(region, address);
+    const u32 number = slice == nullptr ? 0 : number_in(*slice, address);
+    if (slice == nullptr || number >= slice->blocks.load_relaxed()) return {&heap, 0, 0, false, false};
+    const bool is_free = (slice->word.load_relaxed() >> number & 1) != 0 || caches_.has(heap, *slice, u64{1} << number);
+    return {&heap, reinterpret_cast<uptr>(caches_.block_of(*slice, number)), slice->size.load_relaxed(), false, is_free};
+  }
+  bool has_frames(u32 index, uptr address) const {
+    const auto& region = slices_.template at<RegionOf>(index);
+    return address - region.address.load_relaxed() < region.frames.load_relaxed() * kFrameSize;
+  }
+
+  // Gives back what is wholly free, but for what other CPUs have in hand; bytes.
+  std::size_t trim(RecordOf& heap) {
+    caches_.empty_own(heap);
+    return slices_.sweep(heap) * kFrameSize;
+  }
+
+  // Exact while nobody else uses the heap.
+  Figures figures(const RecordOf& heap) const {
+    Figures sum = {};
+    slices_.each_region(heap, [&](RegionOf& region) {
+      if (region.is_whole.load_relaxed() != 0) {
+        ++sum.whole_blocks;
+        ++sum.live_blocks;
+        sum.live_bytes += region.frames.load_relaxed() * kFrameSize;
+        return;
+      }
+      ++sum.regions;
+      for (unsigned unit = 0; unit < kUnits; ++unit) {
+        if (region.slice_of[unit].load_relaxed() != unit) continue;
+        const SliceOf& slice = region.slices[unit];
+        const u32 blocks = slice.blocks.load_relaxed();
+        const u32 free = popcount(cell::free_of(slice.word.load_relaxed())) + caches_.cached(heap, slice);
+        const u64 live = blocks - clamp(free, 0, blocks);
+        sum.live_blocks += live;
+        sum.live_bytes += live * slice.size.load_relaxed();
+      }
+    });
+    const u64 held = heap.held.load_relaxed();
+    sum.held_bytes = limit_word::held(held) * kFrameSize;
+    sum.limit = limit_word::hard(held) * kFrameSize;
+    sum.refusals = heap.refusals.load_relaxed();
+    sum.free_bytes = sum.held_bytes - clamp(sum.live_bytes, 0, sum.held_bytes);
+    return sum;
+  }
+
+  // Calls f(record) for each heap that exists.
+  template <class F>
+  void each(F&& f) const {
+    for (u32 index = all_.load_acquire(); index != 0; index = record(index).next.load_relaxed())  // [A1] pairs with [R1]
+      if (exists(record(index).life.load_acquire())) f(record(index));                            // [A1] pairs with [R1]
+  }
+
+ private:
+  RecordOf& record(u32 index) const { return slices_.template at<RecordOf>(index); }
+
+  static SliceOf* slice_around(RegionOf& region, uptr address) {
+    const u64 unit = (address - region.address.load_relaxed()) >> kUnitShift;
+    const u8 first = unit < kUnits ? region.slice_of[unit].load_relaxed() : kNoSlice;
+    return first == kNoSlice ? nullptr : &region.slices[first];
+  }
+  static u32 number_in(const SliceOf& slice, uptr address) {
+    return static_cast<u32>(((address - slice.address.load_relaxed()) * slice.magic.load_relaxed()) >> 35);
+  }
+  // The slice of which a block begins at the address, and its bit; null: none does.
+  static SliceOf* slice_at(RegionOf& region, uptr address, u64& block) {
+    SliceOf* slice = slice_around(region, address);
+    if (FREEWAY_UNLIKELY(slice == nullptr)) return nullptr;
+    const u32 number = number_in(*slice, address);
+    block = u64{1} << (number % 64);
+    const bool begins = slice->address.load_relaxed() + u64{number} * slice->size.load_relaxed() == address;
+    return begins && number < slice->blocks.load_relaxed() ? slice : nullptr;
+  }
+
+  Backing* backing_ = nullptr;
+  std::size_t record_bytes_ = 0;
+  bool direct_ = false;
+  Slices<Env, Backing> slices_;
+  Caches<Env, Backing> caches_;
+  typename Env::template Atomic<u32> all_;
+  TaggedStack<Env> pool_;
+};
+
+}  // namespace freeway::heap
