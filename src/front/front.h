@@ -201,6 +201,7 @@ class Front {  // all zero until start()
   void* allocate_of(Record& heap, std::size_t bytes, std::size_t alignment, bool zeroed);
   template <class Record>
   void* allocate_of_once(Record& heap, std::size_t bytes, std::size_t alignment, bool zeroed);
+  void block_info_of_heap(uptr address, FrameInfo info, freeway_block_info_t& found);
   void explain_of_heap(uptr address, FrameInfo info, freeway_explanation_t& explanation);
   void write_heaps(int fd);
   void write_heaps_json(int fd);

@@ -110,6 +110,7 @@ void Front<E>::block_info(uptr address, freeway_block_info_t& info) {
     return;
   }
   const bool is_large = frame.kind() != FrameInfo::kNothing && begins_large(address);
+  if (frame.is_of_heap()) return block_info_of_heap(address, frame, info);
   if (is_large)
     info.size = substrate_.large().bytes_of(frame) - prefix_of(address);
   else if (guard::owns(address))

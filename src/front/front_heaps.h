@@ -3,6 +3,8 @@
 // in free, realloc and the rest. Included by front.h.
 #pragma once
 
+#include "heap/heaps.h"
+
 namespace freeway {
 
 template <Engine E>
@@ -33,7 +35,7 @@ void* Front<E>::allocate_in(u64 handle, std::size_t bytes, std::size_t alignment
     auto* heap = FREEWAY_LIKELY(ready()) ? engine_.own_heaps().find(handle) : nullptr;
     if (FREEWAY_UNLIKELY(heap == nullptr)) return errno = EINVAL, nullptr;
     if (FREEWAY_LIKELY(bytes <= E::kMaxSmall && alignment <= kMinBlock && !zeroed))
-      if (void* block = engine_.own_heaps().allocate(*heap, class_of_request(bytes)); FREEWAY_LIKELY(block != nullptr))
+      if (void* block = engine_.own_heaps().allocate(*heap, engine_.class_of_request(bytes)); FREEWAY_LIKELY(block != nullptr))
         return block;
     return allocate_of(*heap, bytes, alignment, zeroed);
   }
@@ -154,6 +156,19 @@ void Front<E>::explain_of_heap(uptr address, FrameInfo info, freeway_explanation
     explanation::block(found, block.is_whole ? FREEWAY_LARGE_BLOCK : FREEWAY_SMALL_BLOCK,
                        block.is_free ? FREEWAY_FREE : FREEWAY_LIVE, block.address, block.bytes, address);
     found.what = "of a heap of the program's own";
+  }
+}
+
+template <Engine E>
+void Front<E>::block_info_of_heap(uptr address, FrameInfo info, freeway_block_info_t& found) {
+  if constexpr (kOwnHeaps) {
+    const auto block = engine_.own_heaps().block_around(info.value(), address);
+    if (block.address != address || block.is_free) return;
+    found.size = block.bytes;
+    found.kind = block.is_whole ? FREEWAY_LARGE_BLOCK : FREEWAY_SMALL_BLOCK;
+    found.superblock_size = block.bytes;  // what would go back with it is not known
+    found.superblock_blocks = found.superblock_live = 1;
+    found.class_permille = 1000;
   }
 }
 

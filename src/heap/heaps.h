@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Heaps: heaps of one's own: made, used by any thread, limited, counted, and given back whole.
 //
-// Words     life of a record: even -> odd (its maker) -> even (CAS: who destroys it).   all_: records that were ever made,
+// Words     handle of a record: 0 -> its handle (its maker) -> 0 (CAS: who destroys it).   all_: records that were ever made,
 //           pushed only; pool_: those that are nobody's
 // Who       create, destroy, find, allocate, free: any thread, any signal handler, the child of any fork
 // Contract  nobody uses a heap, or a block of it, while or after it is destroyed. Who does so all the same gets a block of
@@ -35,15 +35,16 @@ class Heaps {
     direct_ = direct;
     slices_.init(backing);
     caches_.init(backing, &slices_, direct ? 0 : ids);
-    record_bytes_ = RecordOf::bytes(ids);
+    ids_ = ids;
   }
 
   // The handle of a new heap; 0: no memory. `limit`: frames, 0: none. `name`: copied as far as there is room; may be null.
   u64 create(u64 limit, const char* name) {
     u32 index = pool_.pop(slices_.links());
     const bool is_new = index == 0;
-    if (is_new && (index = backing_->make(static_cast<u32>(record_bytes_ / 64))) == 0) return 0;
+    if (is_new && (index = backing_->make(static_cast<u32>(RecordOf::bytes(ids_) / 64))) == 0) return 0;
     RecordOf& heap = record(index);
+    if (is_new) heap.ids.store_relaxed(ids_);
     heap.self.store_relaxed(index);
     heap.held.store_relaxed(limit_word::limited(0, limit));
     heap.refusals.store_relaxed(0);
@@ -52,37 +53,37 @@ class Heaps {
       heap.name[i].store_relaxed(static_cast<u8>(letter));
       if (letter != '\0') ++name;
     }
-    const u64 life = (heap.life.load_relaxed() + 1) & kLifeMask;
-    heap.life.store_release(life);  // [R1] pairs with [A1]
-    Env::step("heap.created");
+    const u64 life = heap.lives.load_relaxed() + 1;
+    heap.lives.store_relaxed(life);
+    const u64 handle = handle_of(reinterpret_cast<uptr>(&heap), life);
+    heap.handle.store_release(handle);  // [R1] pairs with [A1]
+    Env::step("own.created");
     if (is_new) {
       u32 head = all_.load_relaxed();
       do heap.next.store_relaxed(head);
       while (!all_.cas_release(head, index));  // [R1] pairs with [A1]
     }
-    return handle_of(index, life);
+    return handle;
   }
 
-  // The heap of a handle; null: it is none, or none any more.
-  FREEWAY_INLINE RecordOf* find(u64 handle) const {
-    const u32 index = index_of(handle);
-    if (FREEWAY_UNLIKELY(index == 0)) return nullptr;
-    RecordOf& heap = record(index);
-    return FREEWAY_LIKELY(heap.life.load_relaxed() == life_of(handle)) && exists(life_of(handle)) ? &heap : nullptr;
+  // The heap of a handle; null: it is none any more.
+  static FREEWAY_INLINE RecordOf* find(u64 handle) {
+    const uptr address = record_of(handle);
+    if (FREEWAY_UNLIKELY(address == 0)) return nullptr;
+    auto& heap = *reinterpret_cast<RecordOf*>(address);
+    return FREEWAY_LIKELY(heap.handle.load_relaxed() == handle) ? &heap : nullptr;
   }
-  u64 handle(const RecordOf& heap) const { return handle_of(slices_.index_of(heap), heap.life.load_relaxed()); }
 
   // Gives back the heap and all its blocks; f(region) sees each region and whole block. False: the handle is none.
   template <class F>
   bool destroy(u64 handle, F&& f) {
     RecordOf* heap = find(handle);
-    u64 life = life_of(handle);
-    if (heap == nullptr || !heap->life.cas_acquire(life, (life + 1) & kLifeMask)) return false;
-    Env::step("heap.destroying");
+    if (heap == nullptr || !heap->handle.cas_acquire(handle, 0)) return false;
+    Env::step("own.destroying");
     caches_.recycle_all(*heap);
     slices_.give_all(*heap, f);
-    Env::step("heap.destroyed");
-    pool_.push(index_of(handle), slices_.links());
+    Env::step("own.destroyed");
+    pool_.push(slices_.index_of(*heap), slices_.links());
     return true;
   }
 
@@ -109,10 +110,10 @@ class Heaps {
       was_whole = slices_.free_whole(heap, region);
       return was_whole ? Freed::kOk : Freed::kTwice;
     }
-    u64 block;
-    SliceOf* slice = slice_at(region, address, block);
+    u64 block = 0;
+    SliceOf* slice = slices_.slice_at(region, address, block);
     if (FREEWAY_UNLIKELY(slice == nullptr)) return Freed::kInterior;
-    return FREEWAY_LIKELY(caches_.free(heap, *slice, block)) ? Freed::kOk : Freed::kTwice;
+    return FREEWAY_LIKELY(caches_.free(heap, *slice, address, block)) ? Freed::kOk : Freed::kTwice;
   }
 
   // What is known of the block that the address lies in.
@@ -127,11 +128,12 @@ class Heaps {
     RecordOf& heap = record(region.heap.load_relaxed());
     if (region.is_whole.load_relaxed() != 0)
       return {&heap, region.address.load_relaxed(), region.frames.load_relaxed() * kFrameSize, true, false};
-    SliceOf* slice = slice_around(region, address);
-    const u32 number = slice == nullptr ? 0 : number_in(*slice, address);
+    SliceOf* slice = slices_.slice_around(region, address);
+    const u32 number = slice == nullptr ? 0 : slices_.number_in(*slice, address);
     if (slice == nullptr || number >= slice->blocks.load_relaxed()) return {&heap, 0, 0, false, false};
-    const bool is_free = (slice->word.load_relaxed() >> number & 1) != 0 || caches_.has(heap, *slice, u64{1} << number);
-    return {&heap, reinterpret_cast<uptr>(caches_.block_of(*slice, number)), slice->size.load_relaxed(), false, is_free};
+    const uptr begin = reinterpret_cast<uptr>(caches_.block_of(*slice, number));
+    const bool is_free = (slice->word.load_relaxed() >> number & 1) != 0 || caches_.has(heap, *slice, begin, u64{1} << number);
+    return {&heap, begin, slice->size.load_relaxed(), false, is_free};
   }
   bool has_frames(u32 index, uptr address) const {
     const auto& region = slices_.template at<RegionOf>(index);
@@ -159,12 +161,17 @@ class Heaps {
         if (region.slice_of[unit].load_relaxed() != unit) continue;
         const SliceOf& slice = region.slices[unit];
         const u32 blocks = slice.blocks.load_relaxed();
-        const u32 free = popcount(cell::free_of(slice.word.load_relaxed())) + caches_.cached(heap, slice);
+        const u32 free = popcount(cell::free_of(slice.word.load_relaxed())) + caches_.with_slice(heap, slice);
         const u64 live = blocks - clamp(free, 0, blocks);
         sum.live_blocks += live;
         sum.live_bytes += live * slice.size.load_relaxed();
       }
     });
+    for (unsigned c = 1; c < kClassCount; ++c) {
+      const u64 blocks = clamp(caches_.in_magazines(heap, c), 0, sum.live_blocks);
+      sum.live_blocks -= blocks;
+      sum.live_bytes -= clamp(blocks * kSizeClasses[c].size, 0, sum.live_bytes);
+    }
     const u64 held = heap.held.load_relaxed();
     sum.held_bytes = limit_word::held(held) * kFrameSize;
     sum.limit = limit_word::hard(held) * kFrameSize;
@@ -177,32 +184,14 @@ class Heaps {
   template <class F>
   void each(F&& f) const {
     for (u32 index = all_.load_acquire(); index != 0; index = record(index).next.load_relaxed())  // [A1] pairs with [R1]
-      if (exists(record(index).life.load_acquire())) f(record(index));                            // [A1] pairs with [R1]
+      if (record(index).handle.load_acquire() != 0) f(record(index));                              // [A1] pairs with [R1]
   }
 
  private:
   RecordOf& record(u32 index) const { return slices_.template at<RecordOf>(index); }
 
-  static SliceOf* slice_around(RegionOf& region, uptr address) {
-    const u64 unit = (address - region.address.load_relaxed()) >> kUnitShift;
-    const u8 first = unit < kUnits ? region.slice_of[unit].load_relaxed() : kNoSlice;
-    return first == kNoSlice ? nullptr : &region.slices[first];
-  }
-  static u32 number_in(const SliceOf& slice, uptr address) {
-    return static_cast<u32>(((address - slice.address.load_relaxed()) * slice.magic.load_relaxed()) >> 35);
-  }
-  // The slice of which a block begins at the address, and its bit; null: none does.
-  static SliceOf* slice_at(RegionOf& region, uptr address, u64& block) {
-    SliceOf* slice = slice_around(region, address);
-    if (FREEWAY_UNLIKELY(slice == nullptr)) return nullptr;
-    const u32 number = number_in(*slice, address);
-    block = u64{1} << (number % 64);
-    const bool begins = slice->address.load_relaxed() + u64{number} * slice->size.load_relaxed() == address;
-    return begins && number < slice->blocks.load_relaxed() ? slice : nullptr;
-  }
-
   Backing* backing_ = nullptr;
-  std::size_t record_bytes_ = 0;
+  u32 ids_ = 0;
   bool direct_ = false;
   Slices<Env, Backing> slices_;
   Caches<Env, Backing> caches_;

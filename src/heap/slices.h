@@ -55,10 +55,14 @@ class Slices {
       if ((seen & items) != 0) return seen;
       next = cell::freed(seen, items);
       if (Env::mutant("freed and listed by nobody")) next = {seen | items, cell::Duty::kNone};
-      Env::step("heap.freeing");
+      Env::step("own.freeing");
+      if (Env::mutant("freed in two steps")) {
+        cell.word.store_release(next.word);  // [R1]
+        break;
+      }
     } while (!cell.word.cas_acq_rel(seen, next.word));  // [R1] [A2] pairs with [A1] [R2]
     // LAST TOUCH: cell
-    Env::step("heap.freed");
+    Env::step("own.freed");
     if (next.duty == cell::Duty::kList) list.push(index, links());
     return seen;
   }
@@ -74,7 +78,7 @@ class Slices {
   u64 take(CellOf& cell, u64 items) {
     u64 seen = cell.word.load_relaxed();
     do {
-      Env::step("heap.taking");
+      Env::step("own.taking");
     } while (!cell.word.cas_acquire(seen, cell::taken(seen, items)));  // [A1] pairs with [R1]
     return cell::free_of(seen) & items;
   }
@@ -86,12 +90,22 @@ class Slices {
     cell::Next next;
     do {
       next = cell::let_go(seen);
-      Env::step("heap.letting_go");
+      if (Env::mutant("let go and listed by nobody")) next.duty = cell::Duty::kNone;
+      Env::step("own.letting_go");
     } while (!cell.word.cas_acq_rel(seen, next.word));  // [R2] [A1] pairs with [A2] [R1]
     // LAST TOUCH: cell
-    Env::step("heap.let_go");
+    Env::step("own.let_go");
     if (next.duty == cell::Duty::kList) list.push(index, links());
     return seen;
+  }
+  // Holder only: the slice's free blocks; if there are none it lets it go.
+  u64 take_or_let_go(RecordOf& heap, SliceOf& slice) {
+    u64 none = cell::kHeld;
+    if (slice.word.cas_acq_rel(none, 0)) return 0;  // [R2] [A1] pairs with [A2] [R1]
+    // LAST TOUCH: slice
+    const u64 free = take(slice, cell::kFree);
+    if (free == 0) let_go_slice(heap, slice);
+    return free;
   }
   void let_go_slice(RecordOf& heap, SliceOf& slice) {
     const u32 blocks = slice.blocks.load_relaxed(), units = slice.units.load_relaxed();
@@ -99,13 +113,13 @@ class Slices {
       heap.whole.fetch_add_relaxed(units);
   }
 
-  // Holds a slice of class `c` that has free blocks: a listed one, else what cut() makes; null: no memory, or the limit.
-  template <class Cut>
-  SliceOf* hold_slice(RecordOf& heap, unsigned c, Cut&& cut) {
+  // Holds a listed slice of class `c`, with its free blocks in hand; null: there is none.
+  SliceOf* hold_slice(RecordOf& heap, unsigned c, u64& free) {
     const u32 index = heap.lists[c].pop(links());
-    if (index == 0) return cut();
+    if (index == 0) return nullptr;
     auto& slice = at<SliceOf>(index);
-    if (cell::is_whole(hold(slice), slice.blocks.load_relaxed())) heap.whole.fetch_sub_relaxed(slice.units.load_relaxed());
+    free = hold_all(slice);
+    if (cell::is_whole(free, slice.blocks.load_relaxed())) heap.whole.fetch_sub_relaxed(slice.units.load_relaxed());
     return &slice;
   }
 
@@ -122,7 +136,8 @@ class Slices {
     return make_region(heap);
   }
 
-  // A slice of class `c` in units that the caller took from the region, the first of them `unit`; the caller holds it.
+  // A slice of class `c` in units that the caller took from the region, the first of them `unit`; the caller holds it, and has
+  // all its blocks in hand.
   SliceOf& make_slice(RegionOf& region, unsigned unit, unsigned units, unsigned c) {
     SliceOf& slice = region.slices[unit];
     const u32 index = index_of(region), blocks = blocks_in(c, units);
@@ -136,8 +151,26 @@ class Slices {
     slice.unit.store_relaxed(static_cast<u8>(unit));
     slice.units.store_relaxed(static_cast<u8>(units));
     for (unsigned i = 0; i < units; ++i) region.slice_of[unit + i].store_relaxed(static_cast<u8>(unit));
-    slice.word.store_relaxed(cell::born(blocks));
+    slice.word.store_relaxed(cell::kHeld);
     return slice;
+  }
+
+  static SliceOf* slice_around(RegionOf& region, uptr address) {
+    const u64 unit = (address - region.address.load_relaxed()) >> kUnitShift;
+    const u8 first = unit < kUnits ? region.slice_of[unit].load_relaxed() : kNoSlice;
+    return first == kNoSlice ? nullptr : &region.slices[first];
+  }
+  static u32 number_in(const SliceOf& slice, uptr address) {
+    return static_cast<u32>(((address - slice.address.load_relaxed()) * slice.magic.load_relaxed()) >> 35);
+  }
+  // The slice of which a block begins at the address, and its bit; null: none does.
+  static SliceOf* slice_at(RegionOf& region, uptr address, u64& block) {
+    SliceOf* slice = slice_around(region, address);
+    if (FREEWAY_UNLIKELY(slice == nullptr)) return nullptr;
+    const u32 number = number_in(*slice, address);
+    block = u64{1} << (number % 64);
+    const bool begins = slice->address.load_relaxed() + u64{number} * slice->size.load_relaxed() == address;
+    return begins && number < slice->blocks.load_relaxed() ? slice : nullptr;
   }
 
   // Gives back what is wholly free of the listed slices and regions; how many frames.
@@ -173,7 +206,7 @@ class Slices {
   bool free_whole(RecordOf& heap, RegionOf& region) {
     u64 live = kLive;
     if (!region.word.cas_acquire(live, 0)) return false;
-    Env::step("heap.claimed");
+    Env::step("own.claimed");
     give_back(heap, region);
     return true;
   }
@@ -191,7 +224,7 @@ class Slices {
         region.frames.store_relaxed(0);
         backing_->give_frames(region.address.load_relaxed(), frames);
       }
-      Env::step("heap.recycling");
+      Env::step("own.recycling");
       pool_.push(index, links());
     }
     heap.regions.store_relaxed(0);
@@ -214,15 +247,23 @@ class Slices {
   static constexpr u64 kSweptShare = 8;       // what is wholly free is looked for once it is that share of all
   static constexpr u64 kLive = 1;             // the word of a whole block
   static constexpr u32 kSlicesAt = 2;         // lines before a region's slices
-  static_assert(offsetof(RegionOf, slices) == kSlicesAt * 64 && sizeof(SliceOf) == 64);
 
   // Its entry was popped: what its word was.
   u64 hold(CellOf& cell) {
     u64 seen = cell.word.load_relaxed();
     do {
-      Env::step("heap.holding");
+      Env::step("own.holding");
     } while (!cell.word.cas_acquire(seen, cell::popped(seen)));  // [A2] pairs with [R2]
     return seen;
+  }
+
+  // The same, and takes its free items.
+  u64 hold_all(CellOf& cell) {
+    u64 seen = cell.word.load_relaxed();
+    do {
+      Env::step("own.holding");
+    } while (!cell.word.cas_acquire(seen, cell::kHeld));  // [A1] [A2] pairs with [R1] [R2]
+    return cell::free_of(seen);
   }
 
   template <class F>
@@ -256,8 +297,8 @@ class Slices {
     auto& region = at<RegionOf>(slice.region.load_relaxed());
     const unsigned unit = slice.unit.load_relaxed(), units = slice.units.load_relaxed();
     for (unsigned i = 0; i < units; ++i) region.slice_of[unit + i].store_relaxed(kNoSlice);
-    slice.word.store_relaxed(0);
-    Env::step("heap.retiring");
+    if (!Env::mutant("retired while held")) slice.word.store_relaxed(0);
+    Env::step("own.retiring");
     free_to(heap.lists[0], region, low_bits(units) << unit);
   }
 
@@ -274,7 +315,7 @@ class Slices {
   RegionOf* make_run(RecordOf& heap, std::size_t frames, std::size_t alignment, bool& zero) {
     if (!charge(heap, frames)) return heap.refusals.fetch_add_relaxed(1), nullptr;
     RegionOf* region = take_record(heap);
-    Env::step("heap.record");
+    Env::step("own.record");
     const uptr address = region == nullptr ? 0 : backing_->take_frames(frames, alignment, index_of(*region), zero);
     if (address == 0) {
       if (region != nullptr) heap.vacant.push(index_of(*region), links());
@@ -290,7 +331,7 @@ class Slices {
     const u32 frames = region.frames.load_relaxed(), index = index_of(region);
     region.frames.store_relaxed(0);
     backing_->give_frames(region.address.load_relaxed(), frames);
-    Env::step("heap.given");
+    Env::step("own.given");
     heap.held.fetch_sub_relaxed(frames);
     heap.vacant.push(index, links());
   }
@@ -306,7 +347,7 @@ class Slices {
     u32 head = heap.regions.load_relaxed();
     do {
       region.next.store_relaxed(head);
-      Env::step("heap.adding");
+      Env::step("own.adding");
     } while (!heap.regions.cas_release(head, index));  // [R3] pairs with [A3]
     return &region;
   }

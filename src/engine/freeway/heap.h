@@ -69,8 +69,15 @@ class OwnFrames {
   static bool store_if(u32 cpu, Atomic<u64>& word, u64 expected, const Atomic<u64>& other, u64 others, u64 value) {
     return freeway_rseq_store_if(cpu, &word, expected, &other, others, value) != 0;
   }
+  static u64 pop(u32 cpu, Atomic<u64>& top) { return freeway_rseq_pop_own(cpu, &top); }
+  static u64 give(heap::Record<Machine>& heap, unsigned c) { return freeway_rseq_give_own(&heap, entry(c)); }
+  static heap::Laid lay(heap::Record<Machine>& heap, unsigned c, const heap::Slice<Machine>& slice, uptr address, u64 block) {
+    return static_cast<heap::Laid>(freeway_rseq_lay_own(&heap, entry(c), address, &slice, block));
+  }
+  inline u32 region_at(uptr block) const;
 
  private:
+  static constexpr u64 entry(unsigned c) { return OWN_ENTRIES + OWN_ENTRY_BYTES * u64{c}; }
   static u32 register_cpu();
   Heap* heap_ = nullptr;
   Metadata<Machine> records_;
@@ -114,6 +121,11 @@ class Heap {  // all zero until start(): it takes no room in the file
   void follow_profile();
   // Now and then: the same if tracers have come or gone, or a follower was gone in the middle of it.
   void tick_profile();
+  // The class of a request, 0 if it is not small: class_of_size by the fast path's tables.
+  static FREEWAY_INLINE unsigned class_of_request(std::size_t bytes) {
+    if (FREEWAY_LIKELY(bytes <= kByteTableMax)) return freeway_hot.byte_table[bytes];
+    return bytes <= kMaxSmall ? freeway_hot.step_table[(bytes + low_bits(kStepTableShift)) >> kStepTableShift] : 0;
+  }
   // Heaps of one's own (own_heaps.cc).
   OwnHeaps& own_heaps() { return own_heaps_; }
 
@@ -310,6 +322,8 @@ inline u32 OwnFrames::cpu() const {
     return register_cpu();
   return *reinterpret_cast<const volatile u32*>(thread + freeway_hot.any_id);
 }
+
+inline u32 OwnFrames::region_at(uptr block) const { return heap_->substrate().map().get(block).value(); }
 
 inline Descriptor<Machine>& Backing::descriptor(u32 index) const {
   return *static_cast<Descriptor<Machine>*>(heap_->metadata().at(index));
