@@ -41,7 +41,7 @@ struct World {
 // At first the threads have as many blocks as `owned` says; the others are free.
 struct SlicesProgram {
   static constexpr int kThreads = 3;
-  static constexpr unsigned kClass = 32;
+  static constexpr unsigned kClass = 20;  // of 1 KiB
 
   const char* script[kThreads];
   World world;
@@ -61,7 +61,6 @@ struct SlicesProgram {
     world.region.heap.store_relaxed(World::kHeap);
     world.region.frames.store_relaxed(1);
     world.region.word.store_relaxed(cell::born(cell::kItems));
-    for (auto& of : world.region.slice_of) of.store_relaxed(heap::kNoSlice);
     const unsigned units = heap::units_for(kClass, count);
     slices.take(world.region, low_bits(units));
     auto& slice = slices.make_slice(world.region, 0, units, kClass);
