@@ -221,7 +221,7 @@ void Front<E>::write_heaps_json(int fd) {
     engine_.own_heaps().each([&](auto& heap) {
       freeway_heap_stats_t stats;
       copy_heap_stats(engine_.own_heaps().figures(heap), heap, stats);
-      Line().text(first ? " ],\n \"heaps\": [\n  " : "  ,").text("{\"name\": ").quoted(stats.name, sizeof(stats.name))
+      Line().text(first ? " ],\n \"heaps\": [\n  " : "  ,").text("{\"name\": ").string(stats.name, sizeof(stats.name))
           .text(", \"live\": ").number(stats.live).text(", \"live_blocks\": ").number(stats.live_blocks)
           .text(", \"held\": ").number(stats.held).text(", \"limit\": ").number(stats.limit).text(", \"refusals\": ")
           .number(stats.refusals).text("}").write(fd);

@@ -92,7 +92,7 @@ class Slices {
       next = cell::let_go(seen);
       if (Env::mutant("let go and listed by nobody")) next.duty = cell::Duty::kNone;
       Env::step("own.letting_go");
-    } while (!cell.word.cas_acq_rel(seen, next.word));  // [R2] [A1] pairs with [A2] [R1]
+    } while (!cell.word.cas_release(seen, next.word));  // [R2] pairs with [A2]
     // LAST TOUCH: cell
     Env::step("own.let_go");
     if (next.duty == cell::Duty::kList) list.push(index, links());
@@ -101,7 +101,7 @@ class Slices {
   // Holder only: the slice's free blocks; if there are none it lets it go.
   u64 take_or_let_go(RecordOf& heap, SliceOf& slice) {
     u64 none = cell::kHeld;
-    if (slice.word.cas_acq_rel(none, 0)) return 0;  // [R2] [A1] pairs with [A2] [R1]
+    if (slice.word.cas_release(none, 0)) return 0;  // [R2] pairs with [A2]
     // LAST TOUCH: slice
     const u64 free = take(slice, cell::kFree);
     if (free == 0) let_go_slice(heap, slice);
@@ -179,7 +179,8 @@ class Slices {
     for (unsigned c = 1; c < kClassCount; ++c)
       each_listed(heap.lists[c], [&](u32 index) {
         auto& slice = at<SliceOf>(index);
-        if (!cell::is_whole(hold(slice), slice.blocks.load_relaxed())) return let_go_slice(heap, slice);
+        const bool is_whole = cell::is_whole(hold(slice), slice.blocks.load_relaxed());
+        if (!is_whole && !Env::mutant("retired with blocks in hand")) return let_go_slice(heap, slice);
         retire(heap, slice);
       });
     std::size_t frames = 0;
@@ -297,7 +298,7 @@ class Slices {
     auto& region = at<RegionOf>(slice.region.load_relaxed());
     const unsigned unit = slice.unit.load_relaxed(), units = slice.units.load_relaxed();
     for (unsigned i = 0; i < units; ++i) region.slice_of[unit + i].store_relaxed(kNoSlice);
-    if (!Env::mutant("retired while held")) slice.word.store_relaxed(0);
+    slice.word.store_relaxed(0);
     Env::step("own.retiring");
     free_to(heap.lists[0], region, low_bits(units) << unit);
   }
