@@ -16,7 +16,7 @@
 // Orders    plain: a CPU sees its own stores; the kernel orders what threads of a CPU, or of an mm_cid, do one after the other
 // Progress  lock-free: a section fails only if the thread has moved, or another was faster; then it goes to the lists
 // Lost if killed, until the heap is destroyed: a slice or region between take out and put in, with its bits
-// Checked   tests/unit/heaps_test.cc, tests/rseq, tests/stress/heap_stress_test.cc
+// Checked   tests/abi/heap_test.cc, tests/rseq
 //
 // Backing also has:
 //   cpu()                                                  -> the CPU's number; kNoCpu: no section can be entered

@@ -9,7 +9,7 @@
 //           neither   nothing is free in it and nobody knows it but its items' owners
 //           never both
 // Moves     and their duties, returned as values:
-//           freed    any thread that owns the items: sets their bits.  Neither HELD nor LISTED: sets LISTED, too -> kList: push it
+//           freed    any thread that owns the items: sets their bits.  Neither HELD nor LISTED: LISTED, too -> kList: push it
 //           popped   whoever popped its entry: LISTED -> HELD
 //           taken    the holder: clears bits
 //           let_go   the holder.  Something is free: HELD -> LISTED -> kList: push it.  Nothing is: HELD -> neither

@@ -9,7 +9,7 @@
 // Orders    [R1] a record's maker publishes it, [A1] walks see that; handles carry the rest along
 // Progress  lock-free; destroy: as many steps as the heap has regions and caches
 // Lost if killed: create: the record. destroy: what it had not given back
-// Checked   tests/unit/heaps_test.cc, tests/stress/heap_stress_test.cc
+// Checked   tests/abi/heap_test.cc
 #pragma once
 
 #include "heap/caches.h"
@@ -78,7 +78,7 @@ class Heaps {
   template <class F>
   bool destroy(u64 handle, F&& f) {
     RecordOf* heap = find(handle);
-    if (heap == nullptr || !heap->handle.cas_acquire(handle, 0)) return false;
+    if (heap == nullptr || !heap->handle.cas_relaxed(handle, 0)) return false;
     Env::step("own.destroying");
     caches_.recycle_all(*heap);
     slices_.give_all(*heap, f);

@@ -10,7 +10,7 @@
 //           record; [A3] walks see it
 // Progress  lock-free       Lost if killed, until the heap is destroyed: the slice, region or record in hand, or all that sweep
 //           took; for good: frames that are not yet, or no more, in their region's record
-// Checked   tests/model/heap_slices_model.cc, tests/unit/heap_slices_test.cc
+// Checked   tests/model/heap_slices_model.cc, tests/abi/heap_test.cc
 //
 // Backing is where frames and records come from:
 //   at(index)                                -> address of the record
@@ -41,15 +41,15 @@ class Slices {
   T& at(u32 index) const {
     return *static_cast<T*>(backing_->at(index));
   }
-  static u32 index_of(const CellOf& cell) { return cell.self.load_relaxed(); }
+  static u32 index_of(const CellOf& one) { return one.self.load_relaxed(); }
   auto links() const {
     return [this](u32 index) -> auto& { return at<CellOf>(index).link; };
   }
 
   // Frees items of the cell, which the caller owns; what its word was. If any of them was free, nothing is done.
-  u64 free_to(List& list, CellOf& cell, u64 items) {
-    const u32 index = index_of(cell);
-    u64 seen = cell.word.load_relaxed();
+  u64 free_to(List& list, CellOf& one, u64 items) {
+    const u32 index = index_of(one);
+    u64 seen = one.word.load_relaxed();
     cell::Next next;
     do {
       if ((seen & items) != 0) return seen;
@@ -57,11 +57,11 @@ class Slices {
       if (Env::mutant("freed and listed by nobody")) next = {seen | items, cell::Duty::kNone};
       Env::step("own.freeing");
       if (Env::mutant("freed in two steps")) {
-        cell.word.store_release(next.word);  // [R1]
+        one.word.store_release(next.word);  // [R1]
         break;
       }
-    } while (!cell.word.cas_acq_rel(seen, next.word));  // [R1] [A2] pairs with [A1] [R2]
-    // LAST TOUCH: cell
+    } while (!one.word.cas_acq_rel(seen, next.word));  // [R1] [A2] pairs with [A1] [R2]
+    // LAST TOUCH: one
     Env::step("own.freed");
     if (next.duty == cell::Duty::kList) list.push(index, links());
     return seen;
@@ -75,25 +75,25 @@ class Slices {
   }
 
   // Holder only: takes those of the items that are free.
-  u64 take(CellOf& cell, u64 items) {
-    u64 seen = cell.word.load_relaxed();
+  u64 take(CellOf& one, u64 items) {
+    u64 seen = one.word.load_relaxed();
     do {
       Env::step("own.taking");
-    } while (!cell.word.cas_acquire(seen, cell::taken(seen, items)));  // [A1] pairs with [R1]
+    } while (!one.word.cas_acquire(seen, cell::taken(seen, items)));  // [A1] pairs with [R1]
     return cell::free_of(seen) & items;
   }
 
   // Holder only; what its word was.
-  u64 let_go(List& list, CellOf& cell) {
-    const u32 index = index_of(cell);
-    u64 seen = cell.word.load_relaxed();
+  u64 let_go(List& list, CellOf& one) {
+    const u32 index = index_of(one);
+    u64 seen = one.word.load_relaxed();
     cell::Next next;
     do {
       next = cell::let_go(seen);
       if (Env::mutant("let go and listed by nobody")) next.duty = cell::Duty::kNone;
       Env::step("own.letting_go");
-    } while (!cell.word.cas_release(seen, next.word));  // [R2] pairs with [A2]
-    // LAST TOUCH: cell
+    } while (!one.word.cas_release(seen, next.word));  // [R2] pairs with [A2]
+    // LAST TOUCH: one
     Env::step("own.let_go");
     if (next.duty == cell::Duty::kList) list.push(index, links());
     return seen;
@@ -102,7 +102,6 @@ class Slices {
   u64 take_or_let_go(RecordOf& heap, SliceOf& slice) {
     u64 none = cell::kHeld;
     if (slice.word.cas_release(none, 0)) return 0;  // [R2] pairs with [A2]
-    // LAST TOUCH: slice
     const u64 free = take(slice, cell::kFree);
     if (free == 0) let_go_slice(heap, slice);
     return free;
@@ -206,7 +205,7 @@ class Slices {
   // False: it was freed already.
   bool free_whole(RecordOf& heap, RegionOf& region) {
     u64 live = kLive;
-    if (!region.word.cas_acquire(live, 0)) return false;
+    if (!region.word.cas_relaxed(live, 0)) return false;
     Env::step("own.claimed");
     give_back(heap, region);
     return true;
@@ -250,20 +249,20 @@ class Slices {
   static constexpr u32 kSlicesAt = 2;         // lines before a region's slices
 
   // Its entry was popped: what its word was.
-  u64 hold(CellOf& cell) {
-    u64 seen = cell.word.load_relaxed();
+  u64 hold(CellOf& one) {
+    u64 seen = one.word.load_relaxed();
     do {
       Env::step("own.holding");
-    } while (!cell.word.cas_acquire(seen, cell::popped(seen)));  // [A2] pairs with [R2]
+    } while (!one.word.cas_acquire(seen, cell::popped(seen)));  // [A2] pairs with [R2]
     return seen;
   }
 
   // The same, and takes its free items.
-  u64 hold_all(CellOf& cell) {
-    u64 seen = cell.word.load_relaxed();
+  u64 hold_all(CellOf& one) {
+    u64 seen = one.word.load_relaxed();
     do {
       Env::step("own.holding");
-    } while (!cell.word.cas_acquire(seen, cell::kHeld));  // [A1] [A2] pairs with [R1] [R2]
+    } while (!one.word.cas_acquire(seen, cell::kHeld));  // [A1] [A2] pairs with [R1] [R2]
     return cell::free_of(seen);
   }
 

@@ -245,7 +245,8 @@ TEST(Heap, HeapsLeaveNothingBehind) {
   const auto live_and_die = [](long i) {
     const freeway_heap_t heap = freeway_heap_new(nullptr, 0);
     ASSERT_NE(heap, nullptr);
-    for (size_t size = 16; size < 3000; size *= 3) ASSERT_NE(freeway_heap_malloc(heap, size + static_cast<size_t>(i % 7)), nullptr);
+    for (size_t size = 16; size < 3000; size *= 3) 
+      ASSERT_NE(freeway_heap_malloc(heap, size + static_cast<size_t>(i % 7)), nullptr);
     ASSERT_EQ(freeway_heap_destroy(heap), 0);
   };
   for (long i = 0; i < 200; ++i) live_and_die(i);
@@ -483,7 +484,8 @@ FREEWAY_SCENARIO(KeepsANamedHeap) {
 TEST(HeapErrors, StatisticsShowNames) {
   const Outcome outcome = run_scenario("KeepsANamedHeap", 0, {"FREEWAY_STATS=1"});
   EXPECT_TRUE(outcome.succeeded());
-  EXPECT_NE(outcome.err.find("  heap requests: live 112 B in 1 blocks, holds 64.0 KiB of 1.0 MiB, refused 0 times\n"), std::string::npos) << outcome.err;
+  const char* line = "  heap requests: live 112 B in 1 blocks, holds 64.0 KiB of 1.0 MiB, refused 0 times\n";
+  EXPECT_NE(outcome.err.find(line), std::string::npos) << outcome.err;
 }
 
 }  // namespace

@@ -41,9 +41,9 @@ struct World {
   ModelEnv::Plain<u32> content[4];  // of the blocks
 };
 
-// Scripts: m allocates a block, if one is free, and keeps it; c the same, and, as a cache does, looks for another one before it lets
-// the slice go; f frees the one that it has kept for the longest time; s sweeps. At first the threads have as many blocks as `owned`
-// says; the others are free, and so is the only one of a second slice, if there is one, which is listed below.
+// Scripts: m allocates a block, if one is free, and keeps it; c the same, and, as a cache does, looks for another one before it
+// lets the slice go; f frees the one that it has kept for the longest time; s sweeps. At first the threads have as many blocks
+// as `owned` says; the others are free, and so is the only one of a second slice, if there is one, which is listed below.
 struct SlicesProgram {
   static constexpr int kThreads = 3;
   static constexpr unsigned kClass = 20;  // of 1 KiB
@@ -143,7 +143,8 @@ struct SlicesProgram {
     if (model_stalled() >= 0) return;
     u32 listed = 0;
     for (u32 index = list().peek(); index != 0; index = world.region.slices[index - World::kFirstSlice].link.load_relaxed()) {
-      model_check(cell::is_listed(world.region.slices[index - World::kFirstSlice].word.load_relaxed()), "what is in a list says so");
+      const u64 word = world.region.slices[index - World::kFirstSlice].word.load_relaxed();
+      model_check(cell::is_listed(word), "what is in a list says so");
       model_check(++listed <= 2, "a list ends");
     }
     u32 say_so = 0;
@@ -167,7 +168,8 @@ Scenario two_slices(const char* owned, const char* first, const char* second, co
 }
 std::vector<Scenario> two_threads() {
   return {slices(1, "100", "f", "m"),  slices(1, "100", "fm", "m"), slices(1, "100", "f", "s"),  slices(2, "110", "f", "f"),
-          slices(2, "110", "f", "fm"), slices(2, "100", "f", "m"),  slices(2, "100", "fm", "mf"), slices(2, "110", "f", "fs"),
+          slices(2, "110", "f", "fm"), slices(2, "100", "f", "m"),  slices(2, "100", "fm", "mf"),
+          slices(2, "110", "f", "fs"),
           slices(2, "000", "m", "m"),  slices(2, "100", "f", "sm"), slices(1, "000", "mf", "s"),
           slices(2, "100", "f", "c"),  slices(3, "110", "f", "cf"), two_slices("100", "f", "mm"), two_slices("110", "f", "fm")};
 }
