@@ -17,6 +17,10 @@
  * freed is named as a bad free, as long as its memory is not another's. There may be about 64 GiB in heaps, or a million blocks
  * above 32 KiB.
  *
+ * Each CPU on which a heap is used has a frame of 64 KiB of it in hand, and blocks of each size in use: a limit should leave room for
+ * that. In freeway_stats the frames of heaps are large memory; freeway_trim and FREEWAY_BACKGROUND do not look into heaps. Profiles
+ * and FREEWAY_GUARD take no samples of them.
+ *
  * The paper engines' libraries have no heaps: ENOTSUP.
  */
 #ifndef FREEWAY_HEAP_H
