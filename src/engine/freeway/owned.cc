@@ -35,11 +35,6 @@ uptr inside_of(u64 name) {
   return process::Claimant::thread(name) * kNameUnit + (reinterpret_cast<uptr>(&own.inside) - align_down(mine, kNameUnit));
 }
 
-FREEWAY_INLINE unsigned class_of_request(std::size_t bytes) {
-  if (FREEWAY_LIKELY(bytes <= kByteTableMax)) return freeway_hot.byte_table[bytes];
-  return bytes <= kMaxSmall ? freeway_hot.step_table[(bytes + low_bits(kStepTableShift)) >> kStepTableShift] : 0;
-}
-
 FREEWAY_INLINE unsigned class_of_block(const void* block) {
   const uptr frame = (reinterpret_cast<uptr>(block) - freeway_hot.arena.load_relaxed()) >> kFrameShift;
   return FREEWAY_LIKELY(frame < kPrimaryFrames) ? Heap::class_bytes()[frame].load_relaxed() : 0;
@@ -89,7 +84,7 @@ extern "C" {
 
 FREEWAY_HIDDEN void* freeway_malloc_slow(std::size_t size) {
   if (Slab* slab = Owned::enter(freeway::own); FREEWAY_LIKELY(slab != nullptr)) {
-    const freeway::u64 block = freeway::slab_ops::pop(*slab, freeway::class_of_request(size));
+    const freeway::u64 block = freeway::slab_ops::pop(*slab, freeway::Heap::class_of_request(size));
     Owned::leave(freeway::own);
     if (FREEWAY_LIKELY(block != 0)) return reinterpret_cast<void*>(block);
   }
