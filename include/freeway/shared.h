@@ -48,7 +48,7 @@ typedef struct freeway_shared freeway_shared_t;
 
 /* Zero in a field: what is said as the default. */
 typedef struct {
-  size_t capacity; /* bytes for blocks, rounded up to 64 KiB; 64 KiB to 16 TiB; default 1 GiB. Memory is taken as needed */
+  size_t capacity; /* bytes for blocks, rounded up to 64 KiB; 64 KiB to 2 TiB; default 1 GiB. Memory is taken as needed */
   unsigned seats;  /* calls under way at once, in all processes, 2 to 254; default 254. Each that is used takes about 64 KiB */
 } freeway_shared_options_t;
 
