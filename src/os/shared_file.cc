@@ -41,9 +41,9 @@ struct Path {
   }
 };
 
-struct flock byte_lock(u64 offset) {
+struct flock byte_lock(u64 offset, short type) {
   struct flock lock = {};
-  lock.l_type = F_WRLCK;
+  lock.l_type = type;
   lock.l_whence = SEEK_SET;
   lock.l_start = static_cast<off_t>(offset);
   lock.l_len = 1;
@@ -144,13 +144,18 @@ long make_pulse(int fd, Pulse& pulse) {
 void end_pulse(uptr mapping) { unmap(mapping, vm::page_size()); }
 
 long lock(int fd, u64 offset) {
-  const struct flock wanted = byte_lock(offset);
+  const struct flock wanted = byte_lock(offset, F_WRLCK);
   const long result = raw_syscall(SYS_fcntl, word(fd), kSetLock, reinterpret_cast<u64>(&wanted));
   return result == -EACCES ? -EAGAIN : result;
 }
 
+long unlock(int fd, u64 offset) {
+  const struct flock none = byte_lock(offset, F_UNLCK);
+  return raw_syscall(SYS_fcntl, word(fd), kSetLock, reinterpret_cast<u64>(&none));
+}
+
 long is_locked(int fd, u64 offset) {
-  struct flock found = byte_lock(offset);
+  struct flock found = byte_lock(offset, F_WRLCK);
   const long result = raw_syscall(SYS_fcntl, word(fd), kGetLock, reinterpret_cast<u64>(&found));
   return result != 0 ? result : found.l_type != F_UNLCK;
 }

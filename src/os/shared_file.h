@@ -60,6 +60,7 @@ void end_pulse(uptr mapping);
 
 // A lock on one byte at `offset`, which may lie beyond the file's end, for the description: -EAGAIN if another one has it.
 long lock(int fd, u64 offset);
+long unlock(int fd, u64 offset);
 // Whether a description other than that of `fd` has a lock there: 1 or 0.
 long is_locked(int fd, u64 offset);
 

@@ -5,7 +5,7 @@
 // Moves     take: seat -> busy (CAS)    give: busy -> seat (store)    add: 0 -> busy (CAS)    remove: busy -> 0 (store)
 // Who       any thread, any signal handler: a handler finds its thread's place busy and takes another. A fork wipes the memory
 //           that the pool lies in (os/vm.h), so a child has none
-// Parting   each thread begins at a place that its stack's address chooses; neighbours lie in different cache lines
+// Parting   each thread begins at a place of its own as a rule (the hint); neighbours lie in different cache lines
 // Orders    [R1] give publishes what the call wrote in the seat's slab; [A1] take sees it
 // Progress  wait-free: kPlaces attempts      Lost if killed: nothing, the process is gone. A thread that vanishes in a call
 //           leaves its place busy until the process ends
