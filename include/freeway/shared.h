@@ -28,7 +28,7 @@
  * Out of scope: power failures and crashes of the system (what is on a disk then is any mixture of old and new), file systems
  * of other machines (locks must be seen by all participants), and malice: a process that can write to the file can spoil what
  * is in it, but makes no other one leave the file's bounds. Who shortens the file makes others fault (SIGBUS); where the file
- * is a memfd that allows seals, create forbids it. Needs Linux 5.14 and /proc; ENOSYS without.
+ * is a memfd that allows seals, create forbids it. Needs Linux 4.14 and /proc; ENOSYS without.
  */
 #ifndef FREEWAY_SHARED_H
 #define FREEWAY_SHARED_H
@@ -49,7 +49,7 @@ typedef struct freeway_shared freeway_shared_t;
 /* Zero in a field: what is said as the default. */
 typedef struct {
   size_t capacity; /* bytes for blocks, rounded up to 64 KiB; 64 KiB to 2 TiB; default 1 GiB. Memory is taken as needed */
-  unsigned seats;  /* calls under way at once, in all processes, 2 to 254; default 254. Each that is used takes about 64 KiB */
+  unsigned seats;  /* calls under way at once, in all processes, 2 to 254; default 254. Each that is used takes about 24 KiB */
 } freeway_shared_options_t;
 
 /* Makes a heap in an empty file that is open for reading and writing, and attaches it. The file becomes as long as the heap can
@@ -137,15 +137,16 @@ typedef struct {
 int freeway_shared_stats(freeway_shared_t* heap, freeway_shared_stats_t* stats, size_t size) FREEWAY_SHARED_NOEXCEPT;
 
 typedef struct {
-  size_t errors;       /* contradictions: 0 in a heap that nobody has spoiled */
-  size_t lost;         /* bytes that belong to nobody: 0 after recovery, wherever processes were killed */
-  size_t live;         /* bytes and number of blocks that the program has */
-  size_t blocks;
-  size_t cached;       /* bytes in magazines of participants that are there */
-  size_t in_doubt;     /* bytes that participants have which are gone: recovery frees them */
+  size_t errors;      /* contradictions: 0 in a heap that nobody has spoiled */
+  size_t lost;        /* bytes that belong to nobody who is there: 0 after recovery, wherever processes were killed */
+  size_t left_behind; /* seats whose processes are gone, and that nobody has recovered yet */
+  size_t live;        /* bytes in blocks that the program has, */
+  size_t blocks;      /* and how many */
+  size_t cached;      /* bytes in magazines */
 } freeway_shared_audit_t;
 /* Looks at every block and frame. Exact while nobody else is inside; else it may see contradictions that are none. `audit` may
- * be NULL; at most `size` bytes are written. `errors` and the number of lost bytes, added; SIZE_MAX with EINVAL for no heap. */
+ * be NULL; at most `size` bytes are written. errors + lost + left_behind: 0 is a heap in order. SIZE_MAX with EINVAL for no
+ * heap. */
 size_t freeway_shared_audit(freeway_shared_t* heap, freeway_shared_audit_t* audit, size_t size) FREEWAY_SHARED_NOEXCEPT;
 
 #if defined(__cplusplus)

@@ -72,7 +72,7 @@ struct Constants {
     return hash;
   }
 };
-static_assert(sizeof(Constants) == 14 * 8);
+static_assert(sizeof(Constants) == 13 * 8);
 
 // A byte a frame; written by who has claimed the frame.
 constexpr u8 kDataBacked = 1;    // its 64 KiB have memory

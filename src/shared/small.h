@@ -41,7 +41,8 @@ class Small {
   using Shape = typename World::Shape;
   using Slab = typename World::Tables::Slab;
   static constexpr u32 kNone = ~u32{0};
-  static constexpr u32 kBatch = kBatchMax;  // blocks in one take or flush, at most
+  static constexpr u32 kBatch = kBatchMax;  // blocks in one take, at most
+  static constexpr u32 kFlushed = 16;       // in one flush: handlers have small stacks
 
   struct Picked {
     u64 offset;  // 0: no memory
@@ -112,7 +113,7 @@ class Small {
   // The uppermost `wanted` blocks of the magazine go back to their superblocks; fewer if there are not so many.
   void flush(u32 seat, u32 c, u32 wanted) {
     for (u32 left = wanted; left > 0;) {
-      const u32 n = flush_batch(seat, c, left < kBatch ? left : kBatch);
+      const u32 n = flush_batch(seat, c, left < kFlushed ? left : kFlushed);
       if (n == 0) return;
       left -= n;
     }
@@ -335,7 +336,7 @@ class Small {
     const u32 top = top_of(slab, c);
     const u32 n = wanted < top ? wanted : top;
     if (n == 0) return 0;
-    void* blocks[kBatch];  // offsets, as Groups has them
+    void* blocks[kFlushed];  // offsets, as Groups has them
     for (u32 i = 0; i < n; ++i) blocks[i] = reinterpret_cast<void*>(slot(slab, c, top - 1 - i).load_relaxed());
     Groups groups;
     const auto where = [&](const void* block) -> freeway::Place {
