@@ -94,6 +94,8 @@ struct Header {
   Word heads, records;  // offsets
 };
 
+enum class Change { kDone, kNothing, kNoMemory };
+
 // What one worker has of the table. Heap: see freeway_heap.h.
 template <class Heap>
 class Cache {
@@ -149,7 +151,6 @@ class Cache {
     return done;
   }
 
-  enum class Change { kDone, kNothing, kNoMemory };
   // kNothing: there was no such key.
   Change remove(std::string_view key) {
     const Change change_made = change(key, 0);

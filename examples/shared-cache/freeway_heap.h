@@ -43,16 +43,15 @@ class FreewayHeap {
     return true;
   }
 
-  std::size_t block_bytes(std::uint64_t offset) { return freeway_shared_usable_size(heap_, pointer(offset)); }
   struct Account {
-    std::size_t live, blocks;  // bytes and number of blocks that somebody has
-    std::size_t wrong;         // contradictions, and bytes that are nobody's
+    std::size_t live;   // bytes in blocks that somebody has
+    std::size_t wrong;  // contradictions, bytes that are nobody's, dead that were not recovered
   };
   // Nobody else is in the heap.
   Account account() {
     freeway_shared_audit_t audit = {};
-    freeway_shared_audit(heap_, &audit, sizeof(audit));
-    return {audit.live, audit.blocks, audit.errors + audit.lost + audit.in_doubt};
+    const std::size_t wrong = freeway_shared_audit(heap_, &audit, sizeof(audit));
+    return {audit.live, wrong};
   }
 
  private:
