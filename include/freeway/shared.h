@@ -18,7 +18,8 @@
  * Every function is lock-free between threads and processes, and may be called from any thread and any signal handler, in the
  * child of any fork, too: the child uses the handle that its parent had, as a participant of its own. Failures return NULL, 0
  * or -1 as said and set errno; success keeps it. NULL for a handle, or for anything that a function reads or fills in, is
- * EINVAL where nothing else is said. A handle that was detached may not be used.
+ * EINVAL where nothing else is said. A handle that was detached may not be used. It lies right in front of the heap in memory, at the
+ * same distance in every process.
  *
  * A call takes one of the file's seats for as long as it lasts, and processes keep theirs until they detach or end: as many
  * calls can be under way at once, in all processes, as the heap has seats. One more: EAGAIN. A thread that leaves a call for
@@ -48,7 +49,7 @@ typedef struct freeway_shared freeway_shared_t;
 
 /* Zero in a field: what is said as the default. */
 typedef struct {
-  size_t capacity; /* bytes for blocks, rounded up to 64 KiB; 64 KiB to 2 TiB; default 1 GiB. Memory is taken as needed */
+  size_t capacity; /* bytes for blocks, rounded up to 64 KiB; 1 MiB to 2 TiB; default 1 GiB. Memory is taken as needed */
   unsigned seats;  /* calls under way at once, in all processes, 2 to 254; default 254. Each that is used takes about 24 KiB */
 } freeway_shared_options_t;
 

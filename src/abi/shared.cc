@@ -16,6 +16,8 @@ struct freeway_shared : Attachment {};
 namespace {
 
 constexpr std::size_t kDefaultCapacity = freeway::kGiB;
+constexpr std::size_t kLeastCapacity = std::size_t{freeway::shared::kFewestFrames} << freeway::kFrameShift;
+constexpr std::size_t kMostCapacity = std::size_t{freeway::shared::kMostFrames} << freeway::kFrameShift;
 
 // Sets errno, if there is one.
 template <class T>
@@ -53,8 +55,8 @@ FREEWAY_EXPORT freeway_shared_t* freeway_shared_create(int fd, const freeway_sha
   if (options != nullptr) memcpy(&mine, options, size < sizeof(mine) ? size : sizeof(mine));
   if (mine.capacity == 0) mine.capacity = kDefaultCapacity;
   if (mine.seats == 0) mine.seats = freeway::shared::kMaxSeats;
-  if (mine.capacity < freeway::kFrameSize || mine.capacity > freeway::u64{freeway::shared::kMostFrames} * freeway::kFrameSize ||
-      mine.seats < freeway::shared::kFewestSeats || mine.seats > freeway::shared::kMaxSeats)
+  if (mine.capacity < kLeastCapacity || mine.capacity > kMostCapacity || mine.seats < freeway::shared::kFewestSeats ||
+      mine.seats > freeway::shared::kMaxSeats)
     return failed<freeway_shared_t*>(EINVAL, nullptr);
   Attachment* made = nullptr;
   const long error = Attachment::create(fd, mine.capacity, mine.seats, made);

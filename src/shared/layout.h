@@ -27,6 +27,7 @@ namespace freeway::shared {
 constexpr u64 kMagic = 0x3170616568797766;      // "fwyheap1"
 constexpr u64 kMagicMaking = 0x3f70616568797766;  // "fwyheap?": somebody is making it, or was killed then
 constexpr u32 kVersion = 1;
+constexpr u32 kFewestFrames = 16;          // a superblock of the largest classes
 constexpr u32 kMostFrames = u32{1} << 25;  // 2 TiB
 constexpr u32 kFewestSeats = 2;
 constexpr u64 kPartAlignment = 64 * kKiB;
@@ -92,7 +93,7 @@ static_assert(sizeof(Header) <= kPartAlignment);
 
 using FileTables = Tables<Machine, FlagshipShape>;
 
-// The layout of a heap for so many frames (1 … kMostFrames) and seats (kFewestSeats … kMaxSeats).
+// The layout of a heap for so many frames (kFewestFrames … kMostFrames) and seats (kFewestSeats … kMaxSeats).
 inline Constants lay_out(u32 frames, u32 seats) {
   Constants c = {};
   u64 end = kPartAlignment;
@@ -127,7 +128,8 @@ inline Verdict judge(const Constants& found, u64 read, u64 file_bytes) {
   if (read < 2 * sizeof(u64) || found.magic != kMagic) return Verdict::kForeign;
   if (found.version != kVersion) return Verdict::kOtherLayout;
   if (read < sizeof(Constants) || found.bytes != sizeof(Constants) || found.checksum != found.sum()) return Verdict::kDamaged;
-  if (found.frames - 1 >= kMostFrames || found.seats < kFewestSeats || found.seats > kMaxSeats) return Verdict::kDamaged;
+  if (found.frames < kFewestFrames || found.frames > kMostFrames) return Verdict::kDamaged;
+  if (found.seats < kFewestSeats || found.seats > kMaxSeats) return Verdict::kDamaged;
   const Constants mine = lay_out(found.frames, found.seats);
   if (found.shape != mine.shape) return Verdict::kOtherLayout;
   return found.checksum == mine.checksum && __builtin_memcmp(&found, &mine, sizeof(mine)) == 0 && file_bytes >= mine.file_bytes

@@ -89,7 +89,9 @@ def golden_list(path: Path) -> set[str]:
 
 
 def faults_of_exports(exported: list[str], golden: Path, engine: Engine) -> list[str]:
-    declared = header_names("freeway.h") | (header_names(engine.header) if engine.header else set())
+    declared = header_names("freeway.h") | header_names("shared.h")
+    if engine.header:
+        declared |= header_names(engine.header)
     expected = golden_list(golden) | declared
     if not engine.vfork:
         expected -= {"vfork", "freeway_vfork"}
