@@ -24,6 +24,7 @@ class FreewayHeap {
     if (fd >= 0) close(fd);  // the library has its own
   }
   bool is_there() const { return heap_ != nullptr; }
+  void detach() { freeway_shared_detach(heap_); }
 
   void* allocate(std::size_t bytes) { return freeway_shared_malloc(heap_, bytes); }
   void free(std::uint64_t offset) { freeway_shared_free(heap_, pointer(offset)); }
