@@ -3,12 +3,14 @@
 // shared_cache_steps_test STRIDE: a worker of examples/shared-cache is killed at every STRIDE-th of its instructions, in turn.
 //
 // The worker (0) makes an entry, replaces it, and removes it, beside a neighbour in the same bucket, under ptrace. It is killed
-// after n instructions, for n = 1, 1 + STRIDE, ... until it gets to its end. Then another worker (1) changes the same bucket, so
+// after n instructions, for n = 1, 1 + STRIDE, ... until it gets to its end; a call of a library counts as one (what happens
+// within those of the heap is what tests/shared is about). Then another worker (1) changes the same bucket, so
 // often that all that nobody protects is freed and used anew; then worker 0's successor settles. After each death: the keys
 // hold what the worker had written last, or was about to write; and without the table the heap is empty.
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
+#include <sys/user.h>
 #include <sys/wait.h>
 
 #include <csignal>
@@ -45,16 +47,51 @@ void work(FreewayHeap& heap, cache::Word table, cache::Word* done) {
   std::exit(0);
 }
 
+extern "C" const char __executable_start, etext;  // the linker's
+
+bool is_in_program(unsigned long address) {
+  return address >= reinterpret_cast<unsigned long>(&__executable_start) && address < reinterpret_cast<unsigned long>(&etext);
+}
+
+// False: the worker has ended.
+bool is_trapped(pid_t worker) {
+  int status = 0;
+  if (waitpid(worker, &status, 0) != worker) fail("waitpid", 0);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return false;
+  if (!WIFSTOPPED(status) || WSTOPSIG(status) != SIGTRAP) fail("the worker does not go on", 0);
+  return true;
+}
+
+// One instruction of the program, or a call of a library, up to a breakpoint where it returns to. False: it has ended.
+bool step(pid_t worker) {
+  user_regs_struct registers;
+  ptrace(PTRACE_GETREGS, worker, nullptr, &registers);
+  const bool begins_in_program = is_in_program(registers.rip);
+  do {
+    ptrace(PTRACE_SINGLESTEP, worker, nullptr, nullptr);
+    if (!is_trapped(worker)) return false;
+    ptrace(PTRACE_GETREGS, worker, nullptr, &registers);
+    if (is_in_program(registers.rip)) return true;
+  } while (!begins_in_program);
+  const long back = ptrace(PTRACE_PEEKDATA, worker, registers.rsp, nullptr);
+  const long text = ptrace(PTRACE_PEEKTEXT, worker, back, nullptr);
+  constexpr long kBreakpoint = 0xcc;
+  ptrace(PTRACE_POKETEXT, worker, back, (text & ~0xffL) | kBreakpoint);
+  ptrace(PTRACE_CONT, worker, nullptr, nullptr);
+  if (!is_trapped(worker)) return false;
+  ptrace(PTRACE_POKETEXT, worker, back, text);
+  ptrace(PTRACE_GETREGS, worker, nullptr, &registers);
+  registers.rip = static_cast<unsigned long>(back);
+  ptrace(PTRACE_SETREGS, worker, nullptr, &registers);
+  return true;
+}
+
 // True: the worker got to its end before.
 bool kill_after(pid_t worker, unsigned long instructions) {
   int status = 0;
   if (waitpid(worker, &status, 0) != worker || !WIFSTOPPED(status)) fail("the worker does not begin", 0);
-  for (unsigned long i = 0; i < instructions; ++i) {
-    if (ptrace(PTRACE_SINGLESTEP, worker, nullptr, nullptr) != 0) fail("ptrace", i);
-    if (waitpid(worker, &status, 0) != worker) fail("waitpid", i);
-    if (WIFEXITED(status)) return true;
-    if (!WIFSTOPPED(status) || WSTOPSIG(status) != SIGTRAP) fail("the worker does not go on", i);
-  }
+  for (unsigned long i = 0; i < instructions; ++i)
+    if (!step(worker)) return true;
   kill(worker, SIGKILL);
   waitpid(worker, &status, 0);
   return false;
