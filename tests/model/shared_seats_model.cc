@@ -86,7 +86,7 @@ TEST(SharedSeatsModel, OthersFinishWhenAThreadStopsForEver) {
 }
 
 TEST(SharedSeatsModel, PlantedFaultsAreFound) {
-  expect_caught(two_threads(), "seats that others took", [](Options& options) { options.mutant = "seats that others took"; });
+  expect_mutant_caught(two_threads(), "seats that others took");
 }
 
 TEST(SharedSeatsModel, EachMemoryOrderIsNeeded) { expect_orders_needed(two_threads(), "shared/seat_pool.h"); }
