@@ -20,7 +20,7 @@ std::vector<Scripts> small_ones() {
       {.script = {"lf", "A"}, .size = {.frames = 2, .capacity = 3}},
       {.script = {"lx", "T"}, .size = {.frames = 2, .capacity = 2}},
       {.before = {"lg", "h"}, .script = {"lfT", "f"}, .size = {.frames = 2, .capacity = 4}},
-      {.script = {"lf", "m"}, .size = {.frames = 2, .capacity = 3, .refuses = true}},
+      {.script = {"l", "m"}, .size = {.frames = 2, .capacity = 2, .refuses = true}},
   };
 }
 std::vector<Scripts> deaths() {

@@ -98,6 +98,7 @@ void SharedProgram::act(int id, char letter) {
       heap.leave(seat);
       heap.join(seat, static_cast<u32>(id));
       return;
+    case 'q': return heap.leave(seat);
     case 's': heap.join(2, static_cast<u32>(id)); return;
     case 'S':
       if (heap.join(1, static_cast<u32>(id))) {

@@ -50,14 +50,16 @@ struct MortalEnv : ModelEnv {
     FREEWAY_MORTAL(T, fetch_or_release)
     FREEWAY_MORTAL(T, fetch_and_relaxed)
 #undef FREEWAY_MORTAL
-    bool cas_relaxed(T& expected, T desired, FREEWAY_MODEL_SITE) {
-      about_to_store();
-      return Base::cas_relaxed(expected, desired, file, line);
-    }
-    bool cas_acquire(T& expected, T desired, FREEWAY_MODEL_SITE) {
-      about_to_store();
-      return Base::cas_acquire(expected, desired, file, line);
-    }
+#define FREEWAY_MORTAL_CAS(name)                                \
+  bool name(T& expected, T desired, FREEWAY_MODEL_SITE) {       \
+    about_to_store();                                           \
+    return Base::name(expected, desired, file, line);           \
+  }
+    FREEWAY_MORTAL_CAS(cas_relaxed)
+    FREEWAY_MORTAL_CAS(cas_acquire)
+    FREEWAY_MORTAL_CAS(cas_release)
+    FREEWAY_MORTAL_CAS(cas_acq_rel)
+#undef FREEWAY_MORTAL_CAS
 #undef FREEWAY_MODEL_SITE
   };
 };
@@ -84,8 +86,8 @@ struct HeapSize {
 class SharedProgram {
  public:
   using Env = MortalEnv;
-  static constexpr int kThreads = 3;
-  static constexpr u32 kSeats = 4;  // seat `thread + 1`; the last is the judge's
+  static constexpr int kThreads = 4;
+  static constexpr u32 kSeats = 5;  // seat `thread + 1`; the last is the judge's
   static constexpr u32 kMostFrames = 4;
 
   struct Shape {
@@ -131,12 +133,12 @@ class SharedProgram {
   //   d     all that the seat has in its magazines goes back               x   free the oldest block twice
   //   a A   alloc_into the own slot, class 1, a frame                      z   free_from it
   //   r     recover all that are gone   j   leave, and sit down again      T   trim frame 0
-  //   s     sit down at seat 2          S   sit down at seat 1, allocate and free there, leave
+  //   s     sit down at seat 2          S   sit down at seat 1, allocate and free there, leave      q   leave
   struct Scripts {
     std::array<const char*, kThreads> before = {}, script = {};  // null: nothing
     HeapSize size = {};
     // Before which of its stores each dies: of its script, of what it does before. -1: it does not.
-    std::array<int, kThreads> dies = {-1, -1, -1}, died = {-1, -1, -1};
+    std::array<int, kThreads> dies = {-1, -1, -1, -1}, died = {-1, -1, -1, -1};
   };
 
   explicit SharedProgram(const Scripts& scripts);
