@@ -42,14 +42,16 @@ std::vector<Scripts> reborn() {
   };
   return with_deaths_before(with_deaths_before(all, 0), 1);
 }
-// The first has died at some moment; who recovers it dies while two others are at it: one sits down in its place, the other
-// recovers as well. Too large to be exhausted in short.
+// The first has died at some moment; who recovers it dies while two others are at it: one sits down in its place or recovers
+// it, the other recovers the first.
 std::vector<Scenario> at_once() {
   std::vector<Scenario> all;
-  for (const Scripts& program : with_deaths_before({{.before = {"mf"}, .script = {"", "r", "s", "r"}}}, 0))
+  const std::vector<Scripts> programs = {{.before = {"mf"}, .script = {"", "r", "s", "r"}},
+                                         {.before = {"mf"}, .script = {"", "r", "b", "r"}}};
+  for (const Scripts& program : with_deaths_before(programs, 0))
     if (program.died[0] % 4 == 3)
       for (const Scripts& each : with_deaths({program}, 1)) all.push_back(shared_scenario(each));
-  return limited(all, 3000);
+  return all;
 }
 std::vector<Scripts> quiet() {
   return {{.before = {"mmdg", "h"}, .script = {"j", "fd"}}, {.before = {"mm"}, .script = {"j", "m"}},

@@ -5,7 +5,7 @@
 // Promises  no block is lost or has two owners, none is given back under its owner; an empty superblock is noticed; hints say
 //           the truth when all is quiet. All that holds, too, when a worker dies before any of its stores and another recovers
 // Bounds    2 workers (and what they did before) of up to 3 actions, 1 or 2 frames of 2 or 3 blocks; weak memory, source-DPOR,
-//           exhausted. The long ones: larger scripts; 3 threads with 2 preemptions
+//           exhausted. The long ones: larger scripts; two deaths; 3 workers with 2 preemptions, sequentially consistent
 #include <gtest/gtest.h>
 
 #include "model/shared_world.h"
@@ -75,6 +75,26 @@ std::vector<Scenario> scenarios() {
 TEST(SharedSmallModel, BlocksHaveOneOwnerAndAreFound) { expect_hold(shared_scenarios(small_ones())); }
 TEST(SharedSmallModel, NothingIsLostWhereverAWorkerDies) { expect_all_hold(shared_scenarios(deaths())); }
 TEST(SharedSmallModel, OthersGoOnWhereverAWorkerHasDied) { expect_all_hold(shared_scenarios(after_a_death())); }
+// Both workers die.
+std::vector<Scripts> two_deaths() {
+  return with_deaths(with_deaths({{.before = {"mmdg", "h"}, .script = {"fd", "fd"}}}, 0), 1);
+}
+// Three workers, with two switches away from one that could go on.
+std::vector<Scenario> three_workers() {
+  std::vector<Scenario> all = shared_scenarios({
+      {.before = {"mmdg", "h"}, .script = {"fd", "fd", "m"}},
+      {.before = {"mmdg", "h"}, .script = {"fd", "fd", "M"}},
+      {.before = {"mmg", "h"}, .script = {"fd", "fd", "m"}},
+  });
+  for (Scenario& each : all) {
+    each.options.preemptions = 2;
+    each.options.memory = MemoryModel::kSequential;
+  }
+  return all;
+}
+
+TEST(SharedSmallModel, DISABLED_BothMayDie) { expect_all_hold(shared_scenarios(two_deaths())); }
+TEST(SharedSmallModel, DISABLED_ThreeWorkers) { expect_hold(three_workers()); }
 TEST(SharedSmallModel, DISABLED_LargerPrograms) { expect_hold(shared_scenarios(larger())); }
 TEST(SharedSmallModel, DISABLED_LargerProgramsWithDeaths) { expect_all_hold(shared_scenarios(larger_deaths())); }
 

@@ -94,6 +94,7 @@ void SharedProgram::act(int id, char letter) {
     case 'A': into.alloc_large(seat, seat, 1); return;
     case 'z': into.free_from(seat, seat); return;
     case 'r': heap.recover_all(seat); return;
+    case 'b': heap.recover(2, seat); return;
     case 'j':
       heap.leave(seat);
       heap.join(seat, static_cast<u32>(id));

@@ -133,6 +133,7 @@ class SharedProgram {
   //   d     all that the seat has in its magazines goes back               x   free the oldest block twice
   //   a A   alloc_into the own slot, class 1, a frame                      z   free_from it
   //   r     recover all that are gone   j   leave, and sit down again      T   trim frame 0
+  //   b     recover seat 2 alone
   //   s     sit down at seat 2          S   sit down at seat 1, allocate and free there, leave      q   leave
   struct Scripts {
     std::array<const char*, kThreads> before = {}, script = {};  // null: nothing
