@@ -131,7 +131,8 @@ typedef struct {
   size_t large;       /* bytes in blocks of whole frames, part of `live` */
   size_t backed;      /* bytes of frames that have memory */
   size_t seats;       /* seats that are taken, */
-  size_t seats_dead;  /* and of these the ones whose processes are gone: recover frees them */
+  size_t seats_dead;  /* and of these the ones whose processes are gone and that are not yet recovered, or just being recovered. While
+                         this is not 0 after freeway_shared_recover, another process is at it: the dead's slots are in doubt */
   size_t attached;    /* processes that have it; one that attached it twice counts as two */
 } freeway_shared_stats_t;
 /* Counts without stopping anybody: exact while nobody else is inside. At most `size` bytes are written. 0 or -1. */

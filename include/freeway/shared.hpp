@@ -30,6 +30,9 @@
 #include <new>
 #include <type_traits>
 #include <utility>
+#if __cplusplus >= 202002L
+#include <compare>
+#endif
 
 namespace freeway {
 
@@ -121,6 +124,11 @@ class offset_ptr {
   friend bool operator>(const offset_ptr& a, const offset_ptr& b) noexcept { return a.get() > b.get(); }
   friend bool operator<=(const offset_ptr& a, const offset_ptr& b) noexcept { return a.get() <= b.get(); }
   friend bool operator>=(const offset_ptr& a, const offset_ptr& b) noexcept { return a.get() >= b.get(); }
+#if defined(__cpp_lib_three_way_comparison)
+  friend std::strong_ordering operator<=>(const offset_ptr& a, const offset_ptr& b) noexcept {
+    return std::compare_three_way()(a.get(), b.get());
+  }
+#endif
 
  private:
   static constexpr std::uintptr_t kNull = 1;

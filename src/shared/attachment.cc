@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+//
+// Orders    [R1] open publishes that the words of frames in the tables have memory; [A1] who uses these sees it
 #include "shared/attachment.h"
 
 #include <errno.h>
@@ -395,7 +397,7 @@ Attachment::Counts Attachment::count() {
     const u64 word = tables_.participant(seat).load_relaxed();
     if (participant::kind(word) == participant::Kind::kNone) continue;
     ++counts.seats;
-    if (Recovery<SharedWorld>(view).is_left_behind(word)) ++counts.seats_dead;
+    counts.seats_dead += participant::kind(word) == participant::Kind::kRecovering || view.gone(participant::token(word));
   }
   for (u32 token = 0; token < participant::kTokens; ++token) counts.attached += file::is_locked(fd_, kTokenLocks + token) == 1;
   return counts;

@@ -13,7 +13,7 @@
 // Invariant a token is taken by who has its lock and then sees no participant's word that names it. So the token of a dead
 //           process is nobody's until its seats are cleaned up
 // Who       any thread, any signal handler, the child of any fork; create, attach and detach are one thread's
-// Orders    [R1] open publishes that the words have memory; [A1] who uses them sees it. Tokens publish nothing
+// Orders    open publishes that the words have memory (attachment.cc); tokens publish nothing
 // Progress  lock-free       Lost if killed: nothing. A thread that vanishes may leave a descriptor and a mapping
 // Checked   tests/shared
 #pragma once

@@ -15,7 +15,7 @@
 // Who attaches computes all of it again from two numbers of the header and compares; nothing else there is believed.
 //
 // The header's first 16 bytes, and where its checksum lies, are the same in all versions.
-// Checked   tests/unit/shared_layout_test.cc
+// Checked   tests/shared/bad_file_test.cc
 #pragma once
 
 #include "os/machine.h"
@@ -66,11 +66,16 @@ struct Constants {
   u64 shape;
   u64 checksum;
 
+  u64 word(unsigned i) const { return reinterpret_cast<const u64*>(this)[i]; }
   u64 sum() const {
-    const u64* words = reinterpret_cast<const u64*>(this);
     u64 hash = kHashStart;
-    for (unsigned i = 0; i < offsetof(Constants, checksum) / 8; ++i) hash = hash_bytes(hash, words[i]);
+    for (unsigned i = 0; i < offsetof(Constants, checksum) / 8; ++i) hash = hash_bytes(hash, word(i));
     return hash;
+  }
+  bool is_same(const Constants& other) const {
+    for (unsigned i = 0; i < sizeof(Constants) / 8; ++i)
+      if (word(i) != other.word(i)) return false;
+    return true;
   }
 };
 static_assert(sizeof(Constants) == 13 * 8);
@@ -132,9 +137,7 @@ inline Verdict judge(const Constants& found, u64 read, u64 file_bytes) {
   if (found.seats < kFewestSeats || found.seats > kMaxSeats) return Verdict::kDamaged;
   const Constants mine = lay_out(found.frames, found.seats);
   if (found.shape != mine.shape) return Verdict::kOtherLayout;
-  return found.checksum == mine.checksum && __builtin_memcmp(&found, &mine, sizeof(mine)) == 0 && file_bytes >= mine.file_bytes
-             ? Verdict::kRight
-             : Verdict::kDamaged;
+  return found.is_same(mine) && file_bytes >= mine.file_bytes ? Verdict::kRight : Verdict::kDamaged;
 }
 
 }  // namespace freeway::shared

@@ -10,9 +10,10 @@
 //           R6 P's claims become free, P's superblocks are let go, empty ones that nobody has looked at are given back
 //           R7 the word is NONE(g). Last: until here nothing names P for anybody else
 // Who       recover: anybody that has a seat; any number at once.   clean_up: who has the claim, or sits there
-// Orders    [R1] leaving publishes what was done in the seat's name; [A1] who sits down there sees it (seat.h), and so does who
-//           reads that a recoverer has left its own life
-//           Of the dead everything is seen: the kernel says that they are gone after all that they did
+// Orders    Of the dead everything is seen: the kernel says that they are gone after all that they did. But who reads only that a
+//           recoverer's life is over has not asked the kernel: [A1] it sees what [R2] who claims that seat, [R1] who is done with
+//           it, and who sits down there (seat.h) have seen
+//           [R1] leaving publishes what was done in the seat's name; who sits down there sees it (seat.h)
 // Progress  lock-free: no step waits for another. A claim fails because another's succeeded
 // Lost if killed: nothing, see above
 // Checked   tests/model/shared_small_model.cc, tests/model/shared_recovery_model.cc, tests/unit/shared_processes_test.cc
@@ -57,7 +58,7 @@ class Recovery {
     if (participant::kind(word) != Kind::kRecovering) return false;
     const u32 claimer = participant::claimer(word);
     if (!tables_.is_seat(claimer)) return true;
-    const u64 theirs = tables_.participant(claimer).load_acquire();  // [A1] pairs with [R1]
+    const u64 theirs = tables_.participant(claimer).load_acquire();  // [A1] pairs with [R1] [R2] seat.h:[R2]
     const bool same_life = participant::life(theirs) == participant::claimers_life(word);
     if (participant::kind(theirs) != Kind::kAlive || (!same_life && !Env::mutant("recover: the claimer's life is not asked")))
       return true;
@@ -69,7 +70,7 @@ class Recovery {
     auto& word = tables_.participant(seat);
     if (Env::mutant("recover: without a claim")) return true;
     if (Env::mutant("recover: another life is claimed")) return word.store_relaxed(next), true;
-    return word.cas_relaxed(seen, next);
+    return word.cas_release(seen, next);  // [R2] pairs with [A1]
   }
 
   // R3 … R6.

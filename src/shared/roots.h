@@ -11,7 +11,7 @@
 // Orders    [R1] replace publishes what was written before; [A1] find sees it. Names publish nothing
 // Progress  wait-free: 64 entries of 6 words
 // Lost if killed: an entry whose name is half written, until somebody names a root whose name begins so: he completes it
-// Checked   tests/model/shared_roots_model.cc, tests/unit/shared_roots_test.cc
+// Checked   tests/model/shared_roots_model.cc, tests/shared/attach_test.cc
 #pragma once
 
 #include "base/integers.h"
@@ -53,6 +53,7 @@ class Roots {
 
   Replaced replace(const u64 (&name)[kWords], u64 expected, u64 replacement) {
     for (Root& root : roots_) {
+      if (Env::mutant("only free entries are named") && root.name[0].load_relaxed() != 0) continue;
       if (!write_name(root, name)) continue;
       return root.value.cas_acq_rel(expected, replacement) ? Replaced::kDone : Replaced::kOther;  // [R1] pairs with [A1]
     }
@@ -70,8 +71,7 @@ class Roots {
     for (unsigned w = 0; w < kWords; ++w) {
       u64 seen = root.name[w].load_relaxed();
       Env::step("roots.word read");
-      if (seen == 0 && Env::mutant("a name is stored")) root.name[w].store_relaxed(seen = name[w]);
-      if (seen == 0 && root.name[w].cas_relaxed(seen, name[w])) continue;
+      if (seen == 0 && (root.name[w].cas_relaxed(seen, name[w]) || Env::mutant("names are not compared"))) continue;
       if (seen != name[w]) return false;
     }
     return true;

@@ -41,11 +41,16 @@ class Runs {
       if (!world_.grow(n)) return kNone;
     if (world_.ready(first, n, small)) return first;
     unclaim(first, n);
+    first = search_between(seat, n, 0, first);  // where memory is refused, frames further down may have theirs still
+    if (first == kNone || world_.ready(first, n, small)) return first;
+    unclaim(first, n);
     return kNone;
   }
 
-  // Frees a run that is CLAIM(seat,n) in the caller's name.
-  void release(u32 first, u32 n) {
+  // Frees a run that is CLAIM(seat,n), in the seat's name.
+  void release(u32 seat, u32 first, u32 n) {
+    auto& next = tables_.slab(seat).next_frame;
+    if (first < next.load_relaxed()) next.store_relaxed(first);
     world_.give_back(first, n);
     unclaim(first, n);
   }
@@ -74,7 +79,7 @@ class Runs {
         !tables_.entries[first].cas_relaxed(seen, entry::claim(seat, n)))
       return Freed::kNotLive;
     after();
-    release(static_cast<u32>(first), n);
+    release(seat, static_cast<u32>(first), n);
     return Freed::kDone;
   }
 
@@ -83,7 +88,7 @@ class Runs {
     u64 seen = tables_.entries[f].load_relaxed();
     if (seen != entry::kFree || !tables_.entries[f].cas_acquire(seen, entry::claim(seat, 1)))  // [A1] pairs with [R1]
       return false;
-    release(f, 1);
+    release(seat, f, 1);
     return true;
   }
 
@@ -101,7 +106,7 @@ class Runs {
   }
 
  private:
-  // From where the seat's last search ended to the end, then from the start.
+  // From where the seat's last search ended, or below it has freed a run, to the end; then from the start.
   u32 search(u32 seat, u32 n) {
     auto& next = tables_.slab(seat).next_frame;
     const u32 frames = world_.frames(), start = next.load_relaxed() < frames ? next.load_relaxed() : 0;

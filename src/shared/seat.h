@@ -5,7 +5,8 @@
 //           of one that died: ALIVE(g,t) or RECOVERING(R,r,g) -> ALIVE(g+1,t) (join: CAS): who sits down there cleans up first,
 //           in its own name. So the dead cannot take all seats from who attaches
 // Who       join: anybody whose process has the token; leave: who sits there
-// Orders    [A1] who sits down sees all that was done in the seat's name (recover.h)
+// Orders    [A1] who sits down sees all that was done in the seat's name: [R1] by who left in peace, or cleaned up (recover.h)
+//           [R2] who sits down at a seat of the dead publishes that it knows all that they did (recover.h)
 // Progress  wait-free      Lost if killed: nothing: the seat is ALIVE with the token of a process that is gone
 // Checked   tests/model/shared_recovery_model.cc, tests/unit/shared_heap_test.cc
 #pragma once
@@ -25,8 +26,8 @@ class Seats {
     u64 seen = word.load_relaxed();
     const bool left_behind = participant::kind(seen) != participant::Kind::kNone;
     if (left_behind && !Recovery(world_).is_left_behind(seen)) return false;
-    if (!word.cas_acquire(seen, participant::alive(participant::life(seen) + 1, token)))  // [A1] pairs with recover.h:[R1]
-      return false;
+    const u64 next = participant::alive(participant::life(seen) + 1, token);
+    if (!word.cas_acq_rel(seen, next)) return false;  // [A1] pairs with recover.h:[R1] [R1]; [R2] pairs with recover.h:[A1]
     if (left_behind) Recovery(world_).clean_up(seat);
     // Slots stay as they are: what they name is not CACHED by this seat any more.
     auto& slab = tables_.slab(seat);

@@ -9,7 +9,7 @@
 // Orders    [R1] give publishes what the call wrote in the seat's slab; [A1] take sees it
 // Progress  wait-free: kPlaces attempts      Lost if killed: nothing, the process is gone. A thread that vanishes in a call
 //           leaves its place busy until the process ends
-// Checked   tests/unit/shared_seat_pool_test.cc, tests/model/shared_seat_pool_model.cc
+// Checked   tests/model/shared_seats_model.cc, tests/shared/attach_test.cc
 #pragma once
 
 #include "shared/words.h"
@@ -31,17 +31,13 @@ class SeatPool {
       u32 word = at(place).load_relaxed();
       if (word == 0 || (word & kBusy) != 0) continue;
       Env::step("seats.seen");
-      if (Env::mutant("seats are taken by a store")) at(place).store_relaxed(word | kBusy);
-      else if (!at(place).cas_acquire(word, word | kBusy)) continue;  // [A1] pairs with [R1]
+      if (!at(place).cas_acquire(word, word | kBusy) && !Env::mutant("seats that others took")) continue;  // [A1] pairs with [R1]
       return {word >> 1, place};
     }
     return {};
   }
   // After a call.
-  void give(Taken taken) {
-    if (Env::mutant("seats are given unpublished")) return at(taken.place).store_relaxed(taken.seat << 1);
-    at(taken.place).store_release(taken.seat << 1);  // [R1] pairs with [A1]
-  }
+  void give(Taken taken) { at(taken.place).store_release(taken.seat << 1); }  // [R1] pairs with [A1]
   // A seat at which the process has just sat down, for the caller's call. seat 0: there is no place, which cannot be while
   // there are no more seats than places.
   Taken add(u32 seat, u64 hint) {
@@ -53,7 +49,7 @@ class SeatPool {
     return {};
   }
   // A seat that was taken, and that the process has left.
-  void remove(Taken taken) { at(taken.place).store_release(0); }  // [R1] pairs with [A1]
+  void remove(Taken taken) { at(taken.place).store_relaxed(0); }
 
  private:
   static constexpr u32 kBusy = 1;

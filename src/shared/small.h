@@ -317,7 +317,7 @@ class Small {
     if (!Env::mutant("let go: hint cleared once")) clear_hint(c, f);  // a flusher may have set it since
     tables_.entries[f].store_relaxed(entry::claim(seat, k.span_frames));
     Env::fence_signal();
-    Runs(world_).release(f, k.span_frames);
+    Runs(world_).release(seat, f, k.span_frames);
     return true;
   }
 

@@ -112,11 +112,11 @@ template <class Tables>
 Place place(const Tables& tables, u64 offset, u32 frames) {
   u64 frame = tables.frame_of(offset);
   if (frame >= frames) return {};
-  u64 entry = tables.entries[frame].load_acquire();
+  u64 entry = tables.entries[frame].load_relaxed();
   if (entry::kind(entry) == entry::Kind::kTail) {
     if (entry::count(entry) > frame) return {};
     frame -= entry::count(entry);
-    entry = tables.entries[frame].load_acquire();
+    entry = tables.entries[frame].load_relaxed();
   }
   const u32 head = static_cast<u32>(frame);
   const u32 c = tables.class_at(entry, head, frames);

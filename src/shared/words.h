@@ -35,7 +35,6 @@ namespace state {
 constexpr u8 kFree = 0;
 constexpr u8 kLive = 255;
 constexpr u8 cached(u32 seat) { return static_cast<u8>(seat); }
-constexpr bool is_cached(u8 state) { return state != kFree && state != kLive; }
 
 }  // namespace state
 

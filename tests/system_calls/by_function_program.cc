@@ -111,7 +111,7 @@ void move_some() {
 
 template <class F>
 void uncounted(F&& f) {
-  const bool counted = std::exchange(gate::counting, false);
+  const bool counted = gate::counting.exchange(false);
   f();
   gate::counting = counted;
 }
@@ -476,6 +476,7 @@ void print() {
 // Functions of a kind share their slow paths.
 const char* kind_of(const Function& f) {
   const bool throws = std::strncmp(f.name, "_Zn", 3) == 0 && std::strstr(f.name, "nothrow") == nullptr;
+  if (std::strncmp(f.name, "freeway_shared_", 15) == 0) return f.name;
   if (f.allocate != nullptr) return throws ? "throwing" : "allocating";
   if (f.free != nullptr) return "freeing";
   if (std::strstr(f.name, "trim") != nullptr || std::strcmp(f.name, "freeway_idle") == 0) return "trimming";
