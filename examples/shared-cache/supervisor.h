@@ -21,6 +21,7 @@ namespace cache {
 struct Options {
   unsigned long workers = 4;
   unsigned long kills = 5000;
+  unsigned long operations = 0;     // at least so many of all workers together, if need be after the last kill
   unsigned long interval_us = 500;  // between two kills, on average, beside what the killer waits for
   unsigned long buckets = 4096;
   unsigned long capacity_mib = 256;
@@ -31,9 +32,9 @@ struct Options {
     struct {
       const char* name;
       unsigned long* value;
-    } const all[] = {{"--workers", &workers}, {"--kills", &kills},       {"--interval-us", &interval_us},
-                     {"--buckets", &buckets}, {"--capacity-mib", &capacity_mib}, {"--seed", &seed},
-                     {"--watch", &watch_s}};
+    } const all[] = {{"--workers", &workers},         {"--kills", &kills},     {"--operations", &operations},
+                     {"--interval-us", &interval_us}, {"--buckets", &buckets}, {"--capacity-mib", &capacity_mib},
+                     {"--seed", &seed},               {"--watch", &watch_s}};
     for (int i = 1; i < argc; i += 2) {
       bool known = false;
       for (const auto& option : all) {
@@ -70,6 +71,7 @@ class Supervisor {
     for (unsigned w = 0; w < options_.workers; ++w) start(w);
     while (kills_ < options_.kills)
       if (!disturb()) return describe_hang();
+    while (operations() < options_.operations) usleep(1000);
     const double seconds = static_cast<double>(now_ns() - begin) / 1e9;
     board_->over = true;
     for (unsigned w = 0; w < options_.workers; ++w) {
@@ -192,14 +194,19 @@ class Supervisor {
     return kHung;
   }
 
+  Word operations() {
+    Word all = 0;
+    for (unsigned w = 0; w < options_.workers; ++w) all += load(board_->posts[w].operations);
+    return all;
+  }
+
   // Nobody else is there any more.
   bool report(double seconds) {
-    Word operations = 0, pause = 0;
+    Word pause = 0;
     for (unsigned w = 0; w < options_.workers; ++w) {
       worker(w).take_over();
       worker(w).check();
       worker(w).drain();
-      operations += board_->posts[w].operations;
       pause = pause > board_->posts[w].longest_pause_ns ? pause : board_->posts[w].longest_pause_ns;
     }
     const auto with_table = heap_.account();
@@ -208,7 +215,7 @@ class Supervisor {
     for (const Word offset : blocks) heap_.free(offset);
     const auto without = heap_.account();
     std::printf("%s: %lu workers, %.1f s\n", Heap::kName, options_.workers, seconds);
-    std::printf("  operations a second    %.0f\n", static_cast<double>(operations) / seconds);
+    std::printf("  operations a second    %.0f\n", static_cast<double>(operations()) / seconds);
     std::printf("  kills                  %lu: in malloc %lu, in free %lu, elsewhere %lu; %lu of them stopped before\n", kills_,
                 killed_[kInMalloc], killed_[kInFree], killed_[kElsewhere], stops_);
     std::printf("  values                 all right\n");
