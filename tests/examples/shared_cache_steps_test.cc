@@ -5,7 +5,7 @@
 // The worker (0) makes an entry, replaces it, and removes it, beside a neighbour in the same bucket, under ptrace. It is killed
 // after n instructions, for n = 1, 1 + STRIDE, ... until it gets to its end; a call of a library counts as one (what happens
 // within those of the heap is what tests/shared is about). Then another worker (1) changes the same bucket, so
-// often that all that nobody protects is freed and used anew; then worker 0's successor settles. After each death: the keys
+// often that all that nobody protects is freed, and zeros come to lie there; then worker 0's successor settles. After each death: the keys
 // hold what the worker had written last, or was about to write; and without the table the heap is empty.
 #include <sched.h>
 #include <sys/mman.h>
@@ -17,6 +17,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <vector>
 
 #include "cache.h"
 #include "freeway_heap.h"
@@ -118,9 +119,15 @@ bool try_once(unsigned long instructions, cache::Word* done) {
   const bool ended = kill_after(worker, instructions);
   if (!heap.recover()) fail("it cannot be recovered", instructions);
 
-  // More changes than a limbo has places: the others' blocks are freed and come back.
+  // More changes than a limbo has places: what they replaced is freed, and then used for something else.
   for (unsigned i = 0; i < 2 * cache::kLimbo; ++i)
     if (!other.put(kNeighbour, std::to_string(i))) fail("no memory for others", instructions);
+  std::vector<std::uint64_t> zeros;
+  for (unsigned i = 0; i < 2 * cache::kLimbo; ++i)
+    for (const cache::Word count : {0, 1, 2}) {
+      const std::size_t bytes = cache::Bucket::bytes(count);
+      zeros.push_back(heap.offset(std::memset(heap.allocate(bytes), 0, bytes)));
+    }
   const std::string seen = value_of(other, kKey);
   Cache successor(heap, table, 0);
   successor.settle();
@@ -136,6 +143,7 @@ bool try_once(unsigned long instructions, cache::Word* done) {
   unsigned count = 0;
   successor.for_each_block([&](cache::Word block) { blocks[count++ % 16] = block; });
   for (unsigned i = 0; i < count; ++i) heap.free(blocks[i]);
+  for (const std::uint64_t block : zeros) heap.free(block);
   const auto account = heap.account();
   if (account.live != 0 || account.wrong != 0) fail("bytes are lost", instructions);
   heap.detach();

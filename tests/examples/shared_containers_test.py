@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What examples/shared-containers ($SHARED_CONTAINERS) says: a list of words grows from process to process, each of which
-has the file at another address, several at once, and the list's blocks are all that there is."""
+"""What examples/shared-containers ($SHARED_CONTAINERS) says: a list of words grows from process to process, several at
+once, each with the file at another address, and the list's blocks are all that there is."""
 
 from __future__ import annotations
 
