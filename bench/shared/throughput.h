@@ -7,7 +7,7 @@
 // pairs: a block of 64 bytes is allocated, written to, and freed. mixed: each process has 1024 blocks of 16 to 1024 bytes, one
 // in 256 up to 32 KiB; one of them, at random, is freed and another one allocated. An operation is one of each; `operations`
 // is for all processes together. The memory is there before the clock runs: each process does a part of its work before.
-// Prints operations a second (wall time from the common start until the last has ended), as JSON.
+// Prints operations a second (wall time from the common start until the last has ended) and CPU time an operation, as JSON.
 //
 // Heap: allocate(bytes) -> address or null, release(address); kOneProcess: it is one process's, and threads work instead.
 #pragma once
@@ -28,6 +28,7 @@ namespace bench {
 struct Start {
   std::atomic<long> ready;
   std::atomic<bool> go;
+  std::atomic<double> cpu_s;  // of all together
 };
 
 template <class Heap>
@@ -52,7 +53,7 @@ class Throughput {
       }
     }
     while (start_.ready < processes_) sched_yield();
-    const double begin = seconds();
+    const double begin = seconds(CLOCK_MONOTONIC);
     start_.go = true;
     for (auto& thread : threads) thread.join();
     bool right = true;
@@ -60,9 +61,9 @@ class Throughput {
       int status = 0;
       right = waitpid(child, &status, 0) == child && status == 0 && right;
     }
-    const double took = seconds() - begin;
-    std::printf("{\"work\": \"%s\", \"processes\": %ld, \"operations_per_s\": %.0f}\n", mixed_ ? "mixed" : "pairs", processes_,
-                static_cast<double>(each_ * processes_) / took);
+    const double took = seconds(CLOCK_MONOTONIC) - begin, operations = static_cast<double>(each_ * processes_);
+    std::printf("{\"work\": \"%s\", \"processes\": %ld, \"operations_per_s\": %.0f, \"cpu_ns\": %.1f}\n",
+                mixed_ ? "mixed" : "pairs", processes_, operations / took, start_.cpu_s / operations * 1e9);
     return right ? 0 : 1;
   }
 
@@ -74,9 +75,9 @@ class Throughput {
     if (memory == MAP_FAILED) std::perror("mmap"), std::exit(1);
     return memory;
   }
-  static double seconds() {
+  static double seconds(clockid_t clock) {
     timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(clock, &now);
     return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
   }
 
@@ -122,7 +123,9 @@ class Throughput {
     operate(each_ / 8);
     ++start_.ready;
     while (!start_.go) sched_yield();
+    const double begin = seconds(CLOCK_THREAD_CPUTIME_ID);
     operate(each_);
+    start_.cpu_s += seconds(CLOCK_THREAD_CPUTIME_ID) - begin;
     if (mixed_)
       for (long i = 0; i < kBlocks; ++i) release(stamp + i, blocks[i]);
   }
