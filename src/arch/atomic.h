@@ -3,7 +3,7 @@
 //
 // A thin dress over the compiler's builtins: no default order, so that each order in Freeway was chosen by somebody and
 // can be found by its name. `cas_a` has success order a and failure order relaxed; `cas_a_b` names both. All are
-// strong; a failed one writes what it saw to `expected`. There is no seq_cst: no protocol here needs one.
+// strong; a failed one writes what it saw to `expected`. There is no seq_cst but in one fence.
 #pragma once
 
 #include "arch/rmw_count.h"
@@ -87,5 +87,7 @@ class Plain {
 // Between a thread and its own signal handlers: the compiler moves nothing across, the processor may.
 inline void fence_signal() { __atomic_signal_fence(__ATOMIC_SEQ_CST); }
 inline void fence_acquire() { __atomic_thread_fence(__ATOMIC_ACQUIRE); }
+// Of two threads that both store, pass it and load what the other one stored, at least one sees the other's.
+inline void fence_full() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 
 }  // namespace freeway

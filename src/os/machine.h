@@ -18,6 +18,7 @@ struct Machine {
   using Plain = freeway::Plain<T>;
 
   static void fence_acquire() { freeway::fence_acquire(); }
+  static void fence_full() { freeway::fence_full(); }
   static void fence_signal() { freeway::fence_signal(); }
   static void step(const char*) {}
   // Which planted fault is active: none, ever. Models override it.

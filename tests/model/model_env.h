@@ -153,6 +153,11 @@ struct ModelEnv {
   };
 
   static void fence_acquire(FREEWAY_MODEL_SITE) { perform_fence({file, line}); }
+  // Full fences are one after the other, and each knows what those before it knew: an RMW on a word of their own.
+  static void fence_full(FREEWAY_MODEL_SITE) {
+    static Atomic<std::uint64_t> all_fences;
+    all_fences.fetch_add_acq_rel(0, file, line);
+  }
 #undef FREEWAY_MODEL_SITE
   static void fence_signal() {}  // executions are in program order; what is read may be old
   static void step(const char* name) {

@@ -120,5 +120,6 @@ class Plain {
 
 inline void fence_signal() {}
 inline void fence_acquire() {}
+inline void fence_full() {}
 
 }  // namespace freeway

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+//
+// shared_into_model.cc: src/shared/into.h: handing out a block and noting it in a slot as one step.
+//
+// Promises  wherever the caller is killed, the slot holds a block that is live, or nothing, and no other block is live
+// Bounds    a worker that dies before any of its stores, and one that recovers or allocates; weak memory, source-DPOR, exhausted
+#include <gtest/gtest.h>
+
+#include "model/shared_world.h"
+
+namespace freeway::model {
+namespace {
+
+std::vector<Scripts> deaths() {
+  return with_deaths(
+      {
+          {.script = {"az", "r"}},
+          {.before = {"a"}, .script = {"z", "r"}},
+          {.script = {"Az", "r"}},
+          {.script = {"Az", "A"}},
+          {.script = {"az", "m"}},
+          {.before = {"ma"}, .script = {"zd", "m"}},
+      },
+      0);
+}
+
+TEST(SharedIntoModel, ABlockIsInItsSlotOrFree) { expect_all_hold(shared_scenarios(deaths())); }
+
+TEST(SharedIntoMutants, AreCaught) {
+  const auto all = shared_scenarios(deaths());
+  for (const char* mutant : {"into: not recorded", "into: recorded late", "into: live before it is noted"})
+    expect_mutant_caught(all, mutant);
+}
+
+}  // namespace
+}  // namespace freeway::model
