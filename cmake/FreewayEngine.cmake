@@ -11,7 +11,7 @@
 
 # What engines share, compiled once. A static library: each engine takes the files that it needs.
 file(GLOB freeway_substrate_sources CONFIGURE_DEPENDS
-  "${PROJECT_SOURCE_DIR}/src/os/*.cc" "${PROJECT_SOURCE_DIR}/src/guard/*.cc" "${PROJECT_SOURCE_DIR}/src/profile/*.cc"
+  "${PROJECT_SOURCE_DIR}/src/os/*.cc" "${PROJECT_SOURCE_DIR}/src/shared/*.cc" "${PROJECT_SOURCE_DIR}/src/guard/*.cc" "${PROJECT_SOURCE_DIR}/src/profile/*.cc"
   "${PROJECT_SOURCE_DIR}/src/front/*.cc")
 add_library(freeway_substrate STATIC ${freeway_substrate_sources})
 set_target_properties(freeway_substrate PROPERTIES POSITION_INDEPENDENT_CODE ON)

@@ -14,6 +14,8 @@
 #include <unistd.h>
 
 #include "freeway/freeway.h"
+#include "freeway/heap.h"
+#include "freeway/shared.h"
 
 namespace freeway_test {
 
@@ -74,6 +76,14 @@ void freeway_test_delete_array_aligned_sized(void*, size_t, size_t) NAMED(_ZdaPv
 #pragma weak freeway_free_aligned_sized
 #pragma weak freeway_free_batch
 #pragma weak freeway_free_sized
+#pragma weak freeway_heap_aligned_alloc
+#pragma weak freeway_heap_calloc
+#pragma weak freeway_heap_destroy
+#pragma weak freeway_heap_malloc
+#pragma weak freeway_heap_new
+#pragma weak freeway_heap_realloc
+#pragma weak freeway_heap_stats
+#pragma weak freeway_heap_trim
 #pragma weak freeway_idle
 #pragma weak freeway_mallinfo
 #pragma weak freeway_mallinfo2
@@ -94,6 +104,24 @@ void freeway_test_delete_array_aligned_sized(void*, size_t, size_t) NAMED(_ZdaPv
 #pragma weak freeway_reallocarray
 #pragma weak freeway_reserve
 #pragma weak freeway_set_limit
+#pragma weak freeway_shared_aligned_alloc
+#pragma weak freeway_shared_alloc_into
+#pragma weak freeway_shared_attach
+#pragma weak freeway_shared_audit
+#pragma weak freeway_shared_calloc
+#pragma weak freeway_shared_create
+#pragma weak freeway_shared_detach
+#pragma weak freeway_shared_free
+#pragma weak freeway_shared_free_from
+#pragma weak freeway_shared_malloc
+#pragma weak freeway_shared_offset
+#pragma weak freeway_shared_pointer
+#pragma weak freeway_shared_recover
+#pragma weak freeway_shared_root_find
+#pragma weak freeway_shared_root_replace
+#pragma weak freeway_shared_stats
+#pragma weak freeway_shared_trim
+#pragma weak freeway_shared_usable_size
 #pragma weak freeway_should_move
 #pragma weak freeway_stats
 #pragma weak freeway_tag
@@ -217,10 +245,38 @@ constexpr Function kFunctions[] = {
     OTHER(freeway_reserve, f(100, 10) <= 10),
     OTHER(freeway_trim_step, f(1 << 20) <= 1),
     OTHER(freeway_idle, (f(), true)),
+    // Before the environment can be read there are no heaps.
+    OTHER(freeway_heap_new, (f(nullptr, 0), true)),
+    OTHER(freeway_heap_malloc, f(nullptr, 40) == nullptr),
+    OTHER(freeway_heap_calloc, f(nullptr, 1, 40) == nullptr),
+    OTHER(freeway_heap_aligned_alloc, f(nullptr, kAlignment, 40) == nullptr),
+    OTHER(freeway_heap_realloc, f(nullptr, nullptr, 40) == nullptr),
+    OTHER(freeway_heap_trim, f(nullptr) == 0),
+    OTHER(freeway_heap_stats, f(nullptr, nullptr, 0) != 0),
+    OTHER(freeway_heap_destroy, f(nullptr) != 0),
     OTHER(freeway_block_info, f("no block", nullptr, 0) == 0),
     OTHER(freeway_should_move, f("no block") == 0),
     OTHER(freeway_explain, f("no block", nullptr, 0) == FREEWAY_NOT_OURS),
     OTHER(freeway_explain_to, (f(-1, "no block"), true)),
+    // Without a heap; what they do with one is tests/shared's matter.
+    OTHER(freeway_shared_create, f(-1, nullptr, 0) == nullptr && errno == EBADF),
+    OTHER(freeway_shared_attach, f(-1) == nullptr && errno == EBADF),
+    OTHER(freeway_shared_detach, f(nullptr) == 0),
+    OTHER(freeway_shared_malloc, f(nullptr, 1) == nullptr && errno == EINVAL),
+    OTHER(freeway_shared_calloc, f(nullptr, 1, 1) == nullptr && errno == EINVAL),
+    OTHER(freeway_shared_aligned_alloc, f(nullptr, kAlignment, 1) == nullptr && errno == EINVAL),
+    OTHER(freeway_shared_free, f(nullptr, nullptr) == 0),
+    OTHER(freeway_shared_usable_size, f(nullptr, nullptr) == 0),
+    OTHER(freeway_shared_offset, f(nullptr, nullptr) == 0),
+    OTHER(freeway_shared_pointer, f(nullptr, 0) == nullptr),
+    OTHER(freeway_shared_alloc_into, f(nullptr, nullptr, 1) == nullptr && errno == EINVAL),
+    OTHER(freeway_shared_free_from, f(nullptr, nullptr) == -1 && errno == EINVAL),
+    OTHER(freeway_shared_root_find, f(nullptr, "root") == 0 && errno == EINVAL),
+    OTHER(freeway_shared_root_replace, f(nullptr, "root", 0, 0) == -1 && errno == EINVAL),
+    OTHER(freeway_shared_recover, f(nullptr) == -1 && errno == EINVAL),
+    OTHER(freeway_shared_trim, f(nullptr) == 0 && errno == EINVAL),
+    OTHER(freeway_shared_stats, f(nullptr, nullptr, 0) == -1 && errno == EINVAL),
+    OTHER(freeway_shared_audit, f(nullptr, nullptr, 0) == SIZE_MAX && errno == EINVAL),
     // Before the environment can be read there is no profile.
     OTHER(freeway_profile_start, (f(1 << 19), true)),
     OTHER(freeway_profile_stop, (f(), true)),

@@ -25,6 +25,8 @@
 
 #include "cpu_affinity.h"
 #include "freeway/freeway.h"
+#include "freeway/heap.h"
+#include "freeway/shared.h"
 #include "signal/support/failure.h"
 #include "system_calls/gate.h"
 #include "system_calls/names.h"
@@ -49,6 +51,12 @@ template <class T>
 T hidden(T value) {
   asm volatile("" : "+r"(value) : : "memory");
   return value;
+}
+
+freeway_heap_t the_heap = nullptr;
+freeway_heap_t own_heap() {
+  if (the_heap == nullptr) the_heap = ::freeway_heap_new(nullptr, 0);
+  return the_heap;
 }
 
 // --- The functions, by what they do.
@@ -106,6 +114,46 @@ void move_some() {
   gate::counting = false;
   for (void* block : some) ::free(block);
   gate::counting = true;
+}
+
+template <class F>
+void uncounted(F&& f) {
+  const bool counted = gate::counting.exchange(false);
+  f();
+  gate::counting = counted;
+}
+
+int empty_file() {
+  int fd = -1;
+  uncounted([&] { fd = ::memfd_create("heap", MFD_CLOEXEC); });
+  return fd;
+}
+
+// A heap that processes share: made once, beside what is counted.
+freeway_shared_t* shared = nullptr;
+int shared_fd = -1;
+freeway_shared_t* shared_heap() {
+  if (shared != nullptr) return shared;
+  shared_fd = empty_file();
+  uncounted([] { shared = ::freeway_shared_create(shared_fd, nullptr, 0); });
+  return shared;
+}
+void* shared_block(size_t bytes) {
+  void* block = nullptr;
+  shared_heap(), uncounted([&] { block = ::freeway_shared_malloc(shared, bytes); });
+  return block;
+}
+// Sizes of small and large blocks, in and out of the seat's magazines.
+template <class F>
+void each_shared_size(F&& f) {
+  for (const size_t bytes : {size_t{64}, size_t{3000}, size_t{30'000}, size_t{300'000}, size_t{2'500'000}})
+    for (size_t i = 0; i < 4'000'000 / bytes + 1 && i < 300; i++) f(bytes);
+}
+void take_shared(void* (*take)(size_t)) {
+  each_shared_size([&](size_t bytes) {
+    void* block = hidden(take(bytes));
+    uncounted([&] { ::freeway_shared_free(shared, block); });
+  });
 }
 
 constexpr Function kFunctions[] = {
@@ -166,6 +214,15 @@ constexpr Function kFunctions[] = {
            (void)hidden(::malloc_usable_size(p));
            return static_cast<void*>(nullptr);
          }},
+    {.name = "freeway_heap_malloc", .allocate = [](size_t n) { return ::freeway_heap_malloc(own_heap(), n); }},
+    {.name = "freeway_heap_calloc", .allocate = [](size_t n) { return ::freeway_heap_calloc(own_heap(), 1, n); }},
+    {.name = "freeway_heap_aligned_alloc",
+     .allocate = [](size_t n) { return ::freeway_heap_aligned_alloc(own_heap(), kAlignment, n); }},
+    {.name = "freeway_heap_realloc", .allocate = [](size_t n) { return ::freeway_heap_realloc(own_heap(), nullptr, n); }},
+    {.name = "freeway_heap_new", .other = [] { own_heap(); }},
+    {.name = "freeway_heap_trim", .other = [] { ::freeway_heap_trim(own_heap()); }},
+    {.name = "freeway_heap_stats", .other = [] { ::freeway_heap_stats(own_heap(), nullptr, 0); }},
+    {.name = "freeway_heap_destroy", .other = [] { ::freeway_heap_destroy(std::exchange(the_heap, nullptr)); }},
     {.name = "malloc_trim", .other = [] { ::malloc_trim(0); }},
     {.name = "freeway_trim", .other = [] { ::freeway_trim(1 << 20); }},
     {.name = "freeway_reserve", .other = [] { ::freeway_reserve(1000, 100), ::freeway_reserve(100'000, 3); }},
@@ -192,6 +249,72 @@ constexpr Function kFunctions[] = {
     {.name = "freeway_profile_stop", .other = [] { ::freeway_profile_stop(); }},
     {.name = "freeway_profile_dump", .other = [] { ::freeway_profile_dump(2); }},
     {.name = "freeway_tag", .other = [] { ::freeway_tag(1); }},
+    {.name = "freeway_shared_create",
+     .other =
+         [] {
+           const int fd = empty_file();
+           freeway_shared_t* made = ::freeway_shared_create(fd, nullptr, 0);
+           uncounted([&] { ::freeway_shared_detach(made), ::close(fd); });
+         }},
+    {.name = "freeway_shared_attach",
+     .other =
+         [] {
+           shared_heap();
+           freeway_shared_t* attached = ::freeway_shared_attach(shared_fd);
+           uncounted([&] { ::freeway_shared_detach(attached); });
+         }},
+    {.name = "freeway_shared_detach",
+     .other =
+         [] {
+           freeway_shared_t* attached = nullptr;
+           shared_heap(), uncounted([&] { attached = ::freeway_shared_attach(shared_fd); });
+           ::freeway_shared_detach(attached);
+         }},
+    {.name = "freeway_shared_malloc",
+     .other = [] { take_shared([](size_t n) { return ::freeway_shared_malloc(shared_heap(), n); }); }},
+    {.name = "freeway_shared_calloc",
+     .other = [] { take_shared([](size_t n) { return ::freeway_shared_calloc(shared_heap(), 1, n); }); }},
+    {.name = "freeway_shared_aligned_alloc",
+     .other = [] { take_shared([](size_t n) { return ::freeway_shared_aligned_alloc(shared_heap(), kAlignment, n); }); }},
+    {.name = "freeway_shared_free",
+     .other = [] { each_shared_size([](size_t n) { ::freeway_shared_free(shared_heap(), shared_block(n)); }); }},
+    {.name = "freeway_shared_usable_size",
+     .other = [] { (void)hidden(::freeway_shared_usable_size(shared_heap(), shared_block(100))); }},
+    {.name = "freeway_shared_offset",
+     .other = [] { (void)hidden(::freeway_shared_offset(shared_heap(), shared_block(100))); }},
+    {.name = "freeway_shared_pointer", .other = [] { (void)hidden(::freeway_shared_pointer(shared_heap(), 1 << 22)); }},
+    {.name = "freeway_shared_alloc_into",
+     .other =
+         [] {
+           auto* slot = static_cast<uint64_t*>(shared_block(8));
+           each_shared_size([slot](size_t n) { ::freeway_shared_alloc_into(shared_heap(), slot, n); });
+         }},
+    {.name = "freeway_shared_free_from",
+     .other =
+         [] {
+           auto* slot = static_cast<uint64_t*>(shared_block(8));
+           each_shared_size([slot](size_t n) {
+             *slot = reinterpret_cast<uint64_t>(shared_block(n)) - reinterpret_cast<uint64_t>(slot);
+             *slot += ::freeway_shared_offset(shared_heap(), slot);
+             ::freeway_shared_free_from(shared_heap(), slot);
+           });
+         }},
+    {.name = "freeway_shared_root_find", .other = [] { ::freeway_shared_root_find(shared_heap(), "root"); }},
+    {.name = "freeway_shared_root_replace", .other = [] { ::freeway_shared_root_replace(shared_heap(), "root", 0, 0); }},
+    {.name = "freeway_shared_recover", .other = [] { ::freeway_shared_recover(shared_heap()); }},
+    {.name = "freeway_shared_trim",
+     .other =
+         [] {
+           uncounted([] { each_shared_size([](size_t n) { ::freeway_shared_free(shared_heap(), shared_block(n)); }); });
+           ::freeway_shared_trim(shared);
+         }},
+    {.name = "freeway_shared_stats",
+     .other =
+         [] {
+           freeway_shared_stats_t stats;
+           ::freeway_shared_stats(shared_heap(), &stats, sizeof stats);
+         }},
+    {.name = "freeway_shared_audit", .other = [] { ::freeway_shared_audit(shared_heap(), nullptr, 0); }},
     {.name = "sigaction", .other = [] { ::sigaction(SIGSEGV, nullptr, nullptr); }},
     {.name = "signal", .other = [] { ::signal(SIGUSR2, SIG_DFL); }},
     {.name = "__sysv_signal", .other = [] { ::__sysv_signal(SIGUSR2, SIG_DFL); }},
@@ -369,6 +492,7 @@ void print() {
 // Functions of a kind share their slow paths.
 const char* kind_of(const Function& f) {
   const bool throws = std::strncmp(f.name, "_Zn", 3) == 0 && std::strstr(f.name, "nothrow") == nullptr;
+  if (std::strncmp(f.name, "freeway_shared_", 15) == 0) return f.name;
   if (f.allocate != nullptr) return throws ? "throwing" : "allocating";
   if (f.free != nullptr) return "freeing";
   if (std::strstr(f.name, "trim") != nullptr || std::strcmp(f.name, "freeway_idle") == 0) return "trimming";

@@ -97,6 +97,7 @@ inline bool belongs_to_another_form(const Site& site) {
                              name.starts_with("wanted.") || name.starts_with("gap.") || name == "heap.sampling";
     if (of_profiles != (std::getenv("FREEWAY_PROFILE") != nullptr)) return true;
     if (name.starts_with("gap.")) return !rseq_mode();  // bytes are counted in sections
+    if (site.file == "heap/caches.h" && name != "own.cut" && name != "own.kept") return !rseq_mode() || is_careful;
     const bool of_guards = name.starts_with("guard.");
     const bool of_rest = name.starts_with("quarantine.") || name.starts_with("scattered.") ||
                          name.starts_with("random.") || name == "births.leaf";
@@ -105,6 +106,7 @@ inline bool belongs_to_another_form(const Site& site) {
     const bool of_cpus = name.starts_with("drain.") || name == "heap.seized" || name == "heap.installed";
     if (name == "handlers.adding") return true;  // calls of sigaction: tests/model/handler_table_model.cc stops there
     if (name == "superblock.stealing") return true;  // several NUMA nodes: the models have two
+    if (name.starts_with("roots.") || name.starts_with("seats.")) return true;  // of heaps that processes share: their models
     if (of_guards) return std::getenv("FREEWAY_GUARD") == nullptr;
     if (of_rest) return !is_careful;
     if (name.starts_with("way.") || name.starts_with("usage.")) return is_careful;  // blocks are where they are at random

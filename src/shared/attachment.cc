@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: MIT
+//
+// Orders    [R1] open publishes that the words of frames in the tables have memory; [A1] who uses these sees it
+#include "shared/attachment.h"
+
+#include <errno.h>
+
+#include <new>
+
+namespace freeway::shared {
+
+namespace file = shared_file;
+
+// --- Making and attaching. -----------------------------------------------------------------------------------------------
+
+long Attachment::create(int fd, u64 capacity, u32 seats, Attachment*& made) {
+  file::Facts facts;
+  if (const long error = file::find_facts(fd, facts); error != 0) return error;
+  if (!facts.regular) return -EINVAL;
+  const long own = file::open_again(fd);
+  if (own < 0) return own;
+  long error = file::lock(static_cast<int>(own), kMakingLock);
+  if (error == -EAGAIN) error = -EBUSY;
+  Constants constants;
+  if (error == 0) error = lay_down(static_cast<int>(own), facts, capacity, seats, constants);
+  if (error == 0) error = begin(fd, facts, constants, made);
+  file::close(static_cast<int>(own));
+  return error;
+}
+
+// Writes the header last. Who is killed before leaves kMagicMaking, and the next one begins again.
+long Attachment::lay_down(int fd, const file::Facts& facts, u64 capacity, u32 seats, Constants& constants) {
+  u64 magic = 0;
+  if (const long bytes = file::read(fd, &magic, sizeof(magic), 0); bytes < 0) return bytes;
+  file::Facts now = facts;
+  if (const long error = file::find_facts(fd, now); error != 0) return error;
+  if (now.bytes != 0 && magic != kMagicMaking) return -EEXIST;
+  magic = kMagicMaking;
+  constants = lay_out(static_cast<u32>(ceil_div(capacity, kFrameSize)), seats);
+  if (const long bytes = file::write(fd, &magic, sizeof(magic), 0); bytes < 0) return bytes;
+  if (const long error = file::resize(fd, sizeof(magic)); error != 0) return error;
+  if (const long error = file::resize(fd, constants.file_bytes); error != 0) return error;
+  uptr header;
+  if (const long error = file::map(fd, sizeof(Header), 0, header); error != 0) return error;
+  const bool room = file::reserve(fd, header, 0, sizeof(Header));
+  file::unmap(header, align_up(sizeof(Header), kPartAlignment));
+  if (!room) return -ENOSPC;
+  file::seal_length(fd);
+  constexpr u64 kRest = sizeof(u64);  // the magic number comes last
+  const auto* words = reinterpret_cast<const char*>(&constants);
+  if (const long bytes = file::write(fd, words + kRest, sizeof(constants) - kRest, kRest); bytes < 0) return bytes;
+  const long bytes = file::write(fd, words, kRest, 0);
+  return bytes < 0 ? bytes : 0;
+}
+
+long Attachment::attach(int fd, Attachment*& made) {
+  file::Facts facts;
+  if (const long error = file::find_facts(fd, facts); error != 0) return error;
+  if (!facts.regular) return -EINVAL;
+  Constants constants = {};
+  const long read = file::read(fd, &constants, sizeof(constants), 0);
+  if (read < 0) return read;
+  switch (judge(constants, static_cast<u64>(read), facts.bytes)) {
+    case Verdict::kRight: return begin(fd, facts, constants, made);
+    case Verdict::kOtherLayout: return -ENOTSUP;
+    default: return -EINVAL;
+  }
+}
+
+// `constants` were judged to be right.
+long Attachment::begin(int fd, const file::Facts& facts, const Constants& constants, Attachment*& made) {
+  const long kept = file::keep(fd);
+  if (kept < 0) return kept;
+  uptr base;
+  long error = file::map(fd, constants.file_bytes, kBefore, base);
+  if (error == 0) {
+    error = file::open_private(base - kBefore, kBeforeOwn, /*wiped=*/false);
+    if (error == 0) error = file::open_private(base - kBeforeOwn, kBeforeOwn, /*wiped=*/true);
+    if (error != 0) file::unmap(base - kBefore, kBefore + constants.file_bytes);
+  }
+  if (error != 0) {
+    file::close(static_cast<int>(kept));
+    return error;
+  }
+  auto* attachment = new (reinterpret_cast<void*>(base - kBefore)) Attachment;
+  const auto at = [base](u64 offset) { return reinterpret_cast<void*>(base + offset); };
+  Tables& t = attachment->tables_;
+  t.entries = static_cast<Env::Atomic<u64>*>(at(constants.entries));
+  t.bits = static_cast<Env::Atomic<u64>*>(at(constants.bits));
+  t.states = static_cast<Env::Atomic<u8>*>(at(constants.states));
+  t.hints = static_cast<Env::Atomic<u64>*>(at(constants.hints));
+  t.slabs = static_cast<Tables::Slab*>(at(constants.slabs));
+  t.data_at = constants.data;
+  t.capacity = constants.frames;
+  t.seats = constants.seats;
+  attachment->backing_ = static_cast<Env::Atomic<u8>*>(at(constants.backing));
+  attachment->base_ = base;
+  attachment->file_bytes_ = constants.file_bytes;
+  attachment->fd_ = static_cast<int>(kept);
+  attachment->facts_ = facts;
+  t.participants = attachment->header().participants;
+  // What the dead left may be all the memory, or all the seats, that there is.
+  const Answer recovered = attachment->reserve(at(0), sizeof(Header)) ? attachment->recover() : Answer{0, ENOMEM};
+  if (recovered.error != 0 && recovered.error != EAGAIN) {
+    attachment->detach();
+    return -recovered.error;
+  }
+  if (attachment->own().token.load_relaxed() == 0) {
+    attachment->detach();
+    return -EAGAIN;
+  }
+  made = attachment;
+  return 0;
+}
+
+void Attachment::detach() {
+  leave_idle_seats();
+  const uptr pulse = align_down(own().token.load_relaxed(), 4 * kKiB), place = base_ - kBefore;
+  const u64 bytes = kBefore + file_bytes_;
+  file::close(fd_);
+  file::unmap(place, bytes);  // and with it this object
+  if (pulse != 0) file::end_pulse(pulse);
+}
+
+// --- Memory. -------------------------------------------------------------------------------------------------------------
+
+bool Attachment::reserve(const void* address, u64 bytes) const {
+  const uptr at = reinterpret_cast<uptr>(address);
+  return file::reserve(fd_, at, at - base_, bytes);
+}
+
+u32 SharedWorld::frames() {
+  const u64 open = attachment.header().open.load_acquire();  // [A1] pairs with [R1]
+  return open < tables.capacity ? static_cast<u32>(open) : tables.capacity;
+}
+
+bool SharedWorld::grow(u32 n) {
+  const u32 open = frames(), room = tables.capacity - open;
+  if (room == 0 || n > tables.capacity) return false;
+  const u32 wanted = n > Attachment::kChunk ? n : Attachment::kChunk, more = wanted < room ? wanted : room, end = open + more;
+  if (!attachment.reserve(&tables.entries[open], more * sizeof(u64)) || !attachment.reserve(&attachment.backing_[open], more))
+    return false;
+  for (u32 c = 0; c < Shape::kClasses; ++c)
+    if (!attachment.reserve(&tables.hint(c, open), (u64{end - 1} / 64 - open / 64 + 1) * sizeof(u64))) return false;
+  u64 seen = open;
+  while (seen < end && !attachment.header().open.cas_release(seen, end)) continue;  // [R1] pairs with [A1]
+  return true;
+}
+
+bool SharedWorld::ready(u32 first, u32 n, bool small) {
+  auto& backing = attachment.backing_[first];
+  if (small && (backing.load_relaxed() & kTablesBacked) == 0) {
+    if (!attachment.reserve(&tables.word(first, 0), Shape::kWords * sizeof(u64)) ||
+        !attachment.reserve(&tables.state(first, 0), Shape::kBlocks))
+      return false;
+    backing.store_relaxed(backing.load_relaxed() | kTablesBacked);
+  }
+  return attachment.back(first, n);
+}
+
+// Those of the frames, which the caller has claimed, that have no memory get it.
+bool Attachment::back(u32 first, u32 n) {
+  const auto is_backed = [this](u32 f) { return (backing_[f].load_relaxed() & kDataBacked) != 0; };
+  for (u32 f = first; f < first + n;) {
+    u32 end = f;
+    while (end < first + n && !is_backed(end)) ++end;
+    if (end > f) {
+      const void* begin = address_of(tables_.offset_of(f));
+      const u64 bytes = u64{end - f} << kFrameShift;
+      if (!reserve(begin, bytes)) {
+        file::punch(reinterpret_cast<uptr>(begin), bytes);
+        return false;
+      }
+      for (u32 k = f; k < end; ++k) backing_[k].store_relaxed(backing_[k].load_relaxed() | kDataBacked);
+    }
+    f = end + 1;
+  }
+  return true;
+}
+
+// The frames are the caller's. False: they keep their memory.
+bool Attachment::punch(u32 first, u32 n) {
+  for (u32 f = first; f < first + n; ++f)
+    backing_[f].store_relaxed(backing_[f].load_relaxed() & static_cast<u8>(~kDataBacked));
+  Env::fence_signal();
+  if (file::punch(reinterpret_cast<uptr>(address_of(tables_.offset_of(first))), u64{n} << kFrameShift)) return true;
+  for (u32 f = first; f < first + n; ++f) backing_[f].store_relaxed(backing_[f].load_relaxed() | kDataBacked);
+  return false;
+}
+
+void SharedWorld::give_back(u32 first, u32 n) {
+  if (trims || n >= Attachment::kPunchedAtOnce) attachment.punch(first, n);
+}
+
+// A slot of the program's; it has memory as long as the block is there that it lies in.
+SharedWorld::Env::Atomic<u64>* SharedWorld::slot(u64 offset) {
+  const u64 frame = tables.frame_of(offset);
+  if (offset % sizeof(u64) != 0 || frame >= frames() || tables.entries[frame].load_relaxed() == entry::kFree ||
+      (attachment.backing_[frame].load_relaxed() & kDataBacked) == 0)
+    return nullptr;
+  return static_cast<Env::Atomic<u64>*>(attachment.address_of(offset));
+}
+
+// --- Who is there. -------------------------------------------------------------------------------------------------------
+
+bool SharedWorld::gone(u32 token) { return attachment.is_gone(token); }
+
+// A program that closes descriptors that are not its own may have put another file in the place of ours.
+bool Attachment::is_same_file() const {
+  file::Facts now;
+  return file::find_facts(fd_, now) == 0 && now.is_same(facts_);
+}
+
+bool Attachment::is_gone(u32 token) const {
+  const u64 mine = own().token.load_relaxed();
+  if (mine != 0 && mine % (4 * kKiB) - 1 == token) return false;
+  return file::is_locked(fd_, kTokenLocks + token) == 0 && is_same_file();
+}
+
+bool Attachment::is_named(u32 token) const {
+  for (u32 seat = 1; seat <= tables_.seats; ++seat) {
+    const u64 word = tables_.participant(seat).load_relaxed();
+    if (participant::kind(word) == participant::Kind::kAlive && participant::token(word) == token) return true;
+  }
+  return false;
+}
+
+// A token that is nobody's, with its lock for the description of `fd`; or a negative errno.
+long Attachment::lock_token(int fd) const {
+  for (u32 token = 0; token < participant::kTokens; ++token) {
+    if (is_named(token)) continue;
+    const long error = file::lock(fd, kTokenLocks + token);
+    if (error == -EAGAIN) continue;
+    if (error != 0) return error;
+    if (!is_named(token)) return token;
+    file::unlock(fd, kTokenLocks + token);  // of one who has just died
+  }
+  return -EAGAIN;
+}
+
+long Attachment::token() {
+  constexpr u64 kNumbers = 4 * kKiB;  // below the address of a page
+  static_assert(participant::kTokens < kNumbers);
+  auto& word = own().token;
+  u64 seen = word.load_relaxed();
+  if (seen == 0) {
+    if (!is_same_file()) return -EBADF;
+    file::Pulse pulse;
+    if (const long error = file::make_pulse(fd_, pulse); error != 0) return error;
+    const long token = lock_token(pulse.fd);
+    file::close(pulse.fd);
+    const u64 mine = pulse.mapping | (static_cast<u64>(token) + 1);
+    if (token >= 0 && word.cas_relaxed(seen, mine)) return token;
+    file::end_pulse(pulse.mapping);
+    if (token < 0 && seen == 0) return token;
+  }
+  return static_cast<long>(seen % kNumbers - 1);
+}
+
+// --- Seats. --------------------------------------------------------------------------------------------------------------
+
+// Sits down at a seat where nobody is, or at one whose participant is gone, which is cleaned up; 0: there is none.
+u32 Attachment::join(u32 token, bool left_behind) {
+  for (u32 seat = 1; seat <= tables_.seats; ++seat) {
+    const u64 word = tables_.participant(seat).load_relaxed();
+    if (left_behind != (participant::kind(word) != participant::Kind::kNone)) continue;
+    if (!reserve(&tables_.slab(seat), sizeof(Tables::Slab))) continue;
+    SharedWorld view = world();
+    if (Heap<SharedWorld>(view).join(seat, token)) return seat;
+  }
+  return 0;
+}
+
+Attachment::Seated Attachment::sit() {
+  constexpr u64 kSpread = 0x9e3779b97f4a7c15;  // 2^64 / the golden ratio
+  const u64 hint = reinterpret_cast<u64>(__builtin_thread_pointer()) / 64 * kSpread >> 32;
+  if (const Pool::Taken taken = own().seats.take(hint); taken.seat != 0) return {taken, 0};
+  const long mine = token();
+  if (mine < 0) return {{}, static_cast<int>(-mine)};
+  u32 seat = join(static_cast<u32>(mine), /*left_behind=*/false);
+  if (seat == 0) seat = join(static_cast<u32>(mine), /*left_behind=*/true);
+  if (seat == 0) return {{}, EAGAIN};
+  return {own().seats.add(seat, hint), 0};
+}
+
+template <class F>
+Attachment::Answer Attachment::with_seat(F&& f) {
+  const Seated seated = sit();
+  if (seated.error != 0) return {0, seated.error};
+  const Answer answer = f(seated.taken.seat);
+  own().seats.give(seated.taken);
+  return answer;
+}
+
+void Attachment::leave_idle_seats() {
+  SharedWorld view = world();
+  for (u32 i = 0; i < tables_.seats; ++i) {
+    const Pool::Taken taken = own().seats.take(i);
+    if (taken.seat == 0) return;
+    Heap<SharedWorld>(view).leave(taken.seat);
+    own().seats.remove(taken);
+  }
+}
+
+// --- Calls. --------------------------------------------------------------------------------------------------------------
+
+template <class F>
+Attachment::Answer Attachment::with_memory(F&& f) {
+  const Answer answer = with_seat(f);
+  if (answer.error != ENOMEM) return answer;
+  leave_idle_seats();
+  recover();
+  return with_seat(f);
+}
+
+Attachment::Answer Attachment::allocate(std::size_t bytes, std::size_t alignment) {
+  if (bytes > file_bytes_) return {0, ENOMEM};
+  SharedWorld view = world();
+  return with_memory([&](u32 seat) -> Answer {
+    const u64 offset = Heap<SharedWorld>(view).malloc(seat, bytes, alignment);
+    return {offset, offset == 0 ? ENOMEM : 0};
+  });
+}
+
+Attachment::Answer Attachment::allocate_into(u64 slot, std::size_t bytes) {
+  SharedWorld view = world();
+  if (view.slot(slot) == nullptr) return {0, EINVAL};
+  if (bytes > file_bytes_) return {0, ENOMEM};
+  return with_memory([&](u32 seat) -> Answer {
+    const u64 offset = Heap<SharedWorld>(view).alloc_into(seat, slot, bytes);
+    return {offset, offset == 0 ? ENOMEM : 0};
+  });
+}
+
+namespace {
+
+int error_of(Freed freed) { return freed == Freed::kDone ? 0 : freed == Freed::kNotLive ? EALREADY : EINVAL; }
+
+}  // namespace
+
+int Attachment::free(u64 offset) {
+  SharedWorld view = world();
+  return with_seat([&](u32 seat) -> Answer { return {0, error_of(Heap<SharedWorld>(view).free(seat, offset))}; }).error;
+}
+
+int Attachment::free_from(u64 slot) {
+  SharedWorld view = world();
+  const auto* word = view.slot(slot);
+  if (word == nullptr) return EINVAL;
+  if (word->load_relaxed() == 0) return 0;
+  return with_seat([&](u32 seat) -> Answer { return {0, error_of(Heap<SharedWorld>(view).free_from(seat, slot))}; }).error;
+}
+
+std::size_t Attachment::usable(u64 offset) {
+  SharedWorld view = world();
+  return Heap<SharedWorld>(view).usable(offset);
+}
+
+Attachment::Answer Attachment::recover() {
+  SharedWorld view = world();
+  return with_seat([&](u32 own) -> Answer {
+    if (!is_same_file()) return {0, EBADF};
+    u64 recovered = 0;
+    for (u32 seat = 1; seat <= tables_.seats; ++seat) {
+      const auto kind = participant::kind(tables_.participant(seat).load_relaxed());
+      if (kind == participant::Kind::kNone || seat == own) continue;
+      if (!reserve(&tables_.slab(seat), sizeof(Tables::Slab))) return {recovered, ENOMEM};
+      recovered += Heap<SharedWorld>(view).recover(seat, own);
+    }
+    return {recovered, 0};
+  });
+}
+
+Attachment::Answer Attachment::trim() {
+  leave_idle_seats();
+  SharedWorld view = world();
+  view.trims = true;
+  return with_seat([&](u32 seat) -> Answer {
+    u64 bytes = 0;
+    for (u32 f = 0; f < view.frames(); ++f)
+      if ((backing_[f].load_relaxed() & kDataBacked) != 0 && Heap<SharedWorld>(view).trim(seat, f)) bytes += kFrameSize;
+    return {bytes, 0};
+  });
+}
+
+Audit Attachment::audit() {
+  SharedWorld view = world();
+  return Heap<SharedWorld>(view).audit();
+}
+
+Attachment::Counts Attachment::count() {
+  Counts counts = {};
+  SharedWorld view = world();
+  for (u32 f = 0; f < view.frames(); ++f)
+    if ((backing_[f].load_relaxed() & kDataBacked) != 0) counts.backed += kFrameSize;
+  for (u32 seat = 1; seat <= tables_.seats; ++seat) {
+    const u64 word = tables_.participant(seat).load_relaxed();
+    if (participant::kind(word) == participant::Kind::kNone) continue;
+    ++counts.seats;
+    counts.seats_dead += participant::kind(word) == participant::Kind::kRecovering || view.gone(participant::token(word));
+  }
+  for (u32 token = 0; token < participant::kTokens; ++token) counts.attached += file::is_locked(fd_, kTokenLocks + token) == 1;
+  return counts;
+}
+
+}  // namespace freeway::shared

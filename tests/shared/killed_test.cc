@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: MIT
+//
+// Processes that use one heap and are killed with -9 at random moments, thousands of times, also while they recover what the
+// ones before them left. Nothing is lost: after recovery the audit is 0, and the live blocks are exactly those that slots
+// name (alloc_into, free_from). Each checks its blocks' contents while the others work.
+//
+//   shared_killed [SECONDS [SEED]]
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include <vector>
+
+#include "proof.h"
+#include "shared/shared_file.h"
+#include "signal/support/failure.h"
+#include "signal/support/random.h"
+
+namespace {
+using namespace freeway_test;
+
+constexpr int kWorkers = 8;
+constexpr size_t kSlots = 300;  // a worker
+
+// What lies in the heap, under the root "table".
+struct Table {
+  uint64_t slots[kWorkers][kSlots];
+  uint64_t operations[kWorkers];
+};
+
+size_t random_size(Random& random) {
+  if (random.one_in(200)) return random.between(32'769, 400'000);
+  if (random.one_in(10)) return random.between(2000, 32'768);
+  return random.between(0, 500);
+}
+
+void fill(unsigned char* block, size_t bytes, unsigned char value) {
+  ::memset(block, value, bytes < 256 ? bytes : 256);
+  if (bytes > 256) block[bytes - 1] = value;
+}
+bool is_filled(const unsigned char* block, size_t bytes, unsigned char value) {
+  const size_t whole = bytes < 256 ? bytes : 256;
+  for (size_t i = 0; i < whole; i++)
+    if (block[i] != value) return false;
+  return bytes <= 256 || block[bytes - 1] == value;
+}
+
+// Until it is killed. `self`: whose slots these are; the ones before it may have left blocks there.
+[[noreturn]] void work(int fd, freeway_shared_t* inherited, int self, uint64_t seed) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  require(::setpriority(PRIO_PROCESS, 0, 19) == 0, "nice");  // who kills comes first
+  Random random(seed);
+  // Every second one attaches anew, which recovers; the others use what their parent had.
+  freeway_shared_t* heap = random.one_in(2) ? ::freeway_shared_attach(fd) : inherited;
+  require(heap != nullptr, "attach", static_cast<uint64_t>(errno));
+  auto* table = static_cast<Table*>(::freeway_shared_pointer(heap, ::freeway_shared_root_find(heap, "table")));
+  size_t bytes_in[kSlots] = {};
+  unsigned char value_in[kSlots] = {};
+  for (;;) {
+    const size_t i = random.below(kSlots);
+    uint64_t& slot = table->slots[self][i];
+    if (slot == 0) {
+      const size_t bytes = random_size(random);
+      auto* block = static_cast<unsigned char*>(::freeway_shared_alloc_into(heap, &slot, bytes));
+      require(block != nullptr || errno == ENOMEM, "alloc_into", static_cast<uint64_t>(errno));
+      if (block == nullptr) continue;
+      bytes_in[i] = bytes;
+      value_in[i] = static_cast<unsigned char>(random.next() | 1);
+      fill(block, bytes, value_in[i]);
+    } else {
+      auto* block = static_cast<unsigned char*>(::freeway_shared_pointer(heap, slot));
+      require(::freeway_shared_usable_size(heap, block) != 0, "a slot names no block", slot);
+      if (value_in[i] != 0) require(is_filled(block, bytes_in[i], value_in[i]), "a block was written to", slot, bytes_in[i]);
+      require(::freeway_shared_free_from(heap, &slot) == 0, "free_from", static_cast<uint64_t>(errno), slot);
+      value_in[i] = 0;
+    }
+    if (random.one_in(2000)) require(::freeway_shared_recover(heap) >= 0, "recover", static_cast<uint64_t>(errno));
+    __atomic_store_n(&table->operations[self], table->operations[self] + 1, __ATOMIC_RELAXED);
+  }
+}
+
+// What is live is what slots name, and the table.
+void check(freeway_shared_t* heap, const Table* table) {
+  size_t named = 0, bytes = 0;
+  for (const auto& slots : table->slots)
+    for (const uint64_t slot : slots) {
+      if (slot == 0) continue;
+      const size_t usable = ::freeway_shared_usable_size(heap, ::freeway_shared_pointer(heap, slot));
+      require(usable != 0, "a slot names no live block", slot);
+      ++named;
+      bytes += usable;
+    }
+  const freeway_shared_audit_t audit = audit_of(heap);
+  require(audit.lost == 0, "bytes lost", audit.lost);
+  require(audit.errors == 0, "errors of the audit", audit.errors);
+  require(audit.left_behind == 0, "seats left behind", audit.left_behind);
+  require(audit.blocks == named + 1, "live blocks, and slots that name some", audit.blocks, named);
+  require(audit.live == bytes + ::freeway_shared_usable_size(heap, table), "live bytes", audit.live, bytes);
+}
+
+uint64_t now_ms() {
+  timespec time;
+  ::clock_gettime(CLOCK_MONOTONIC, &time);
+  return static_cast<uint64_t>(time.tv_sec) * 1000 + static_cast<uint64_t>(time.tv_nsec) / 1'000'000;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const uint64_t milliseconds = argc > 1 ? static_cast<uint64_t>(std::atof(argv[1]) * 1000) : 3000;
+  const uint64_t seed = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : now_ms();
+  Line().text("seed ").number(seed).write_to(1);
+  Random random(seed);
+  const File fd = memory_file();
+  const freeway_shared_options_t options = {size_t{48} << 20, 60};
+  freeway_shared_t* heap = ::freeway_shared_create(fd, &options, sizeof(options));
+  require(heap != nullptr, "create", static_cast<uint64_t>(errno));
+  auto* table = static_cast<Table*>(::freeway_shared_calloc(heap, 1, sizeof(Table)));
+  require(table != nullptr, "no table");
+  ::freeway_shared_root_replace(heap, "table", 0, ::freeway_shared_offset(heap, table));
+
+  pid_t workers[kWorkers] = {};
+  uint64_t kills = 0, recovered = 0, audits = 0;
+  const auto start = [&](int self) {
+    workers[self] = ::fork();
+    if (workers[self] == 0) work(fd, heap, self, random.next() + static_cast<uint64_t>(self));
+    random.next();
+  };
+  const auto end = [&](int self) {
+    ::kill(workers[self], SIGKILL);
+    require(status_of(workers[self]) == kKilled, "a worker ended by itself");
+    ++kills;
+  };
+  for (int self = 0; self < kWorkers; self++) start(self);
+  for (const uint64_t began = now_ms(); now_ms() - began < milliseconds;) {
+    // One after the other, beside the ones that live; who is killed is cleaned up by anybody.
+    for (int i = 0; i < 20; i++) {
+      const int self = static_cast<int>(random.below(kWorkers));
+      ::usleep(static_cast<useconds_t>(random.below(3000)));
+      end(self);
+      if (random.one_in(3)) recovered += static_cast<uint64_t>(::freeway_shared_recover(heap));
+      start(self);
+    }
+    // Then all: nobody is inside, and all must add up.
+    for (int self = 0; self < kWorkers; self++) end(self);
+    const int last = ::freeway_shared_recover(heap);
+    require(last >= 0, "recover", static_cast<uint64_t>(errno));
+    recovered += static_cast<uint64_t>(last);
+    check(heap, table);
+    ++audits;
+    for (int self = 0; self < kWorkers; self++) start(self);
+  }
+  for (int self = 0; self < kWorkers; self++) end(self);
+  require(::freeway_shared_recover(heap) >= 0, "recover");
+  uint64_t operations = 0;
+  for (int self = 0; self < kWorkers; self++) {
+    operations += table->operations[self];
+    for (uint64_t& slot : table->slots[self]) require(::freeway_shared_free_from(heap, &slot) == 0, "free what is left");
+  }
+  check(heap, table);
+  require(::freeway_shared_free(heap, table) == 0, "free the table");
+  ::freeway_shared_trim(heap);
+  freeway_shared_stats_t stats = stats_of(heap);
+  require(stats.live == 0 && stats.superblocks == 0 && stats.backed == 0, "all is given back", stats.live, stats.backed);
+  ::freeway_shared_detach(heap);
+  require(operations > 1000, "hardly anything was done", operations);
+  freeway::test::proof("stops and kills", "processes of a shared heap", "processes killed", kills);
+  freeway::test::proof("stops and kills", "processes of a shared heap", "audits", audits);
+  Line().count(operations, "operations").count(kills, "kills").count(recovered, "seats recovered here").count(audits, "audits").write_to(1);
+  return 0;
+}
