@@ -58,7 +58,7 @@ test: packages-build packages-test packages-programs build/tools/pprof $(VENV)/.
 	@$(call build,release)
 	@$(call test,release)
 
-test-programs: packages-build packages-test packages-programs $(VENV)/.stamp | build ## real programs' own suites under Freeway, at full length
+test-programs: packages-build packages-test packages-programs packages-suites $(VENV)/.stamp | build ## real programs, and their own test suites, under Freeway, at full length; hours
 	@$(call build,release)
 	@ctest --test-dir build/release --output-on-failure --no-tests=error -j $(JOBS) -L '^long$$' -L '^programs$$' $(CTEST_ARGS)
 

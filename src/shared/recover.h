@@ -15,7 +15,8 @@
 //           it, and who sits down there (seat.h) have seen
 //           [R1] leaving publishes what was done in the seat's name; who sits down there sees it (seat.h)
 // Progress  lock-free: no step waits for another. A claim fails because another's succeeded
-// Lost if killed: nothing, see above
+// Lost if killed: nothing, see above. A thread that vanishes while its process lives leaves its seat (and the one that it was
+//           cleaning up) to whoever comes after the process
 // Checked   tests/model/shared_small_model.cc, tests/model/shared_recovery_model.cc, tests/unit/shared_processes_test.cc
 #pragma once
 

@@ -30,6 +30,7 @@ TEST(SharedIntoMutants, AreCaught) {
   const auto all = shared_scenarios(deaths());
   for (const char* mutant : {"into: not recorded", "into: recorded late", "into: live before it is noted"})
     expect_mutant_caught(all, mutant);
+  expect_mutant_caught(shared_scenarios(with_deaths({{.before = {"a"}, .script = {"z", "r"}}}, 0)), "into: not recorded");
 }
 
 }  // namespace

@@ -35,8 +35,8 @@ std::vector<Scripts> deaths() {
       0);
 }
 std::vector<Scenario> scenarios() {
-  std::vector<Scripts> all = small_ones();
-  for (const Scripts& each : deaths()) all.push_back(each);
+  std::vector<Scripts> all = deaths();
+  for (const Scripts& each : small_ones()) all.push_back(each);
   return shared_scenarios(all);
 }
 

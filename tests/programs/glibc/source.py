@@ -4,18 +4,19 @@
 from __future__ import annotations
 
 import fcntl
-import shutil
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "machines"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # tests/programs/
-from emulated import KEYRING, MissingError, archive_address, folder, output_of, require_tools
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "suites"))
+from debian_source import fetch
+from emulated import MissingError, folder, output_of, require_tools
 from preload import Skipped
 
 HERE = Path(__file__).resolve().parent
-SUITE = "bookworm"  # its glibc is the one that differences.txt speaks of
+RELEASE = "bookworm"  # its glibc is the one that differences.txt speaks of
 WANTED = ("malloc", "support", "include", "sysdeps/generic", "test-skeleton.c")
 
 # What the programs need of glibc's support library, and where they look for headers of glibc's own.
@@ -83,39 +84,6 @@ EMPTY_HEADERS = ("config.h", "libc-config.h")
 PARTS = {name: [f"{name[:13]}-aux{name[13:]}"] for name in ("tst-interpose-nothread", "tst-interpose-thread")}
 
 
-def fetch(work: Path) -> Path:
-    """The source as Debian has it, checked by apt; the system's own package lists are not touched."""
-    source = work / "source"
-    if source.exists():
-        return source
-    state = work / "apt"
-    (state / "lists/partial").mkdir(parents=True, exist_ok=True)
-    (state / "status").touch()
-    (state / "sources.list").write_text(f"deb-src [signed-by={KEYRING}] {archive_address(work)} {SUITE} main\n")
-    settings = {
-        "APT::Sandbox::User": "root",
-        "Dir::State::lists": state / "lists",
-        "Dir::State::status": state / "status",
-        "Dir::Cache": state,
-        "Dir::Etc::SourceList": state / "sources.list",
-        "Dir::Etc::SourceParts": "/dev/null",
-    }
-    options = [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
-    output_of(["apt-get", *options, "update"], work)
-    unpacked = work / "unpacked"
-    shutil.rmtree(unpacked, ignore_errors=True)
-    unpacked.mkdir()
-    output_of(["apt-get", *options, "source", "glibc"], unpacked)  # with Debian's changes
-    (root,) = (path for path in unpacked.iterdir() if path.is_dir())
-    kept = unpacked / "kept"
-    for name in WANTED:
-        (kept / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).rename(kept / name)
-    kept.rename(source)  # it is there completely or not at all
-    shutil.rmtree(unpacked)
-    return source
-
-
 def compiler(source: Path, work: Path) -> list[str]:
     """The compiler with glibc's options, as far as its tests of malloc need them."""
     headers = work / "headers"
@@ -161,8 +129,8 @@ def tests_in(source: Path) -> list[str]:
 
 def make(work: Path, left_out: set[str]) -> list[str]:
     """Makes the programs where they are not there yet; returns their names."""
-    require_tools("gcc", "ar", "dpkg-source")
-    source = fetch(work)
+    require_tools("gcc", "ar")
+    source = fetch(work, "glibc", RELEASE, WANTED)
     names = [name for name in tests_in(source) if name not in left_out]
     done = work / "built"
     if not done.exists() or done.read_text().split() != names:
