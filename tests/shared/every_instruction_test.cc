@@ -207,9 +207,8 @@ int main(int argc, char** argv) {
     });
   }
   require(used.states > 100 && recovered.states >= kept.size(), "hardly anything was seen", used.states, recovered.states);
-  freeway::test::proof("stops and kills", "a process of a shared heap, instruction by instruction", "instructions",
-                       used.instructions + recovered.instructions);
-  freeway::test::proof("stops and kills", "a process of a shared heap, instruction by instruction", "states recovered and audited",
-                       used.states + recovered.states);
+  constexpr char kSubject[] = "a process of a shared heap, instruction by instruction";
+  freeway::test::proof("stops and kills", kSubject, "instructions", used.instructions + recovered.instructions);
+  freeway::test::proof("stops and kills", kSubject, "states recovered and audited", used.states + recovered.states);
   return 0;
 }
