@@ -31,7 +31,11 @@ install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/freeway" DESTINATION "${CMAKE_I
   FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
 # freeway(3), and a page of one line for each function, so that `man freeway_stats` finds it.
 install(FILES "${PROJECT_SOURCE_DIR}/docs/man/freeway.3" DESTINATION "${CMAKE_INSTALL_MANDIR}/man3")
-file(STRINGS "${PROJECT_SOURCE_DIR}/include/freeway/freeway.h" freeway_declarations REGEX "^[^ ].*FREEWAY_NOEXCEPT;")
+set(freeway_declarations)
+foreach(header freeway heap)
+  file(STRINGS "${PROJECT_SOURCE_DIR}/include/freeway/${header}.h" found REGEX "^[^ ].*FREEWAY_NOEXCEPT;")
+  list(APPEND freeway_declarations ${found})
+endforeach()
 foreach(declaration ${freeway_declarations})
   if(declaration MATCHES "(freeway_[a-z0-9_]+)\\(")
     file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/man3/${CMAKE_MATCH_1}.3" CONTENT ".so man3/freeway.3\n")

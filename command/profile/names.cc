@@ -6,7 +6,10 @@
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <string_view>
+
+#include "rust_names.h"
 
 namespace freeway_profile {
 namespace {
@@ -50,17 +53,44 @@ std::string with_short_strings(std::string name) {
   return name;
 }
 
+// Rust's older symbols look like C++'s: "_$LT$u8$u20$as$u20$core..fmt..Debug$GT$::fmt::h0123456789abcdef" is
+// "<u8 as core::fmt::Debug>::fmt". Nothing if there is no such hash at the end.
+std::optional<std::string> older_rust_name(std::string_view name) {
+  constexpr std::size_t kHash = 3 + 16;
+  if (name.size() <= kHash) return {};
+  const std::string_view hash = name.substr(name.size() - kHash);
+  if (!hash.starts_with("::h") || hash.find_first_not_of("0123456789abcdef", 3) != hash.npos) return {};
+  name.remove_suffix(kHash);
+  constexpr std::string_view kEscapes[][2] = {
+      {"::", "::"},    {"..", "::"},    {"$LT$", "<"},   {"$GT$", ">"},   {"$RF$", "&"},   {"$BP$", "*"},   {"$LP$", "("},
+      {"$RP$", ")"},   {"$C$", ","},    {"$SP$", "@"},   {"$u20$", " "},  {"$u22$", "\""}, {"$u27$", "'"},  {"$u2b$", "+"},
+      {"$u3b$", ";"},  {"$u5b$", "["},  {"$u5d$", "]"},  {"$u7b$", "{"},  {"$u7d$", "}"},  {"$u7e$", "~"}};
+  std::string plain;
+  while (!name.empty()) {
+    // No identifier begins with an escape.
+    if ((plain.empty() || plain.ends_with("::")) && name.starts_with("_$")) name.remove_prefix(1);
+    const auto* const escape =
+        std::find_if(std::begin(kEscapes), std::end(kEscapes), [name](const auto& each) { return name.starts_with(each[0]); });
+    const bool found = escape != std::end(kEscapes);
+    plain += found ? (*escape)[1] : name.substr(0, 1);
+    name.remove_prefix(found ? (*escape)[0].size() : 1);
+  }
+  return plain;
+}
+
 }  // namespace
 
 std::string name_of_symbol(const std::string& symbol) {
   std::string plain = symbol;
   for (const std::string_view addition : kAdditions)
     if (const std::size_t place = plain.find(addition); place != plain.npos && place != 0) plain.resize(place);
+  if (plain.starts_with("_R")) return rust_name(plain).value_or(plain);
   if (!plain.starts_with("_Z")) return plain;
   int status = 0;
   const std::unique_ptr<char, decltype(&std::free)> text(abi::__cxa_demangle(plain.c_str(), nullptr, nullptr, &status),
                                                          std::free);
   if (!text) return plain;
+  if (std::optional<std::string> rust = older_rust_name(text.get())) return *rust;
   return with_short_strings(std::string(without_result(without_parameters(text.get()))));
 }
 

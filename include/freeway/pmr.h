@@ -12,6 +12,7 @@
 #define FREEWAY_PMR_H
 
 #include <freeway/freeway.h>
+#include <freeway/heap.h>
 
 #include <cstddef>
 #include <cstdlib>
@@ -19,6 +20,18 @@
 #include <new>
 
 namespace freeway {
+
+namespace detail {
+
+[[noreturn]] inline void refuse() {
+#if defined(__cpp_exceptions)
+  throw std::bad_alloc();
+#else
+  std::abort();
+#endif
+}
+
+}  // namespace detail
 
 /* allocate: as freeway_malloc, or freeway_aligned_alloc where more than 16 bytes of alignment are asked for; throws
  * std::bad_alloc where memory is refused, without calling a new-handler (compiled without exceptions, it aborts).
@@ -33,7 +46,7 @@ class malloc_resource final : public std::pmr::memory_resource {
 
   void* do_allocate(std::size_t bytes, std::size_t alignment) override {
     void* block = alignment <= kMallocAlignment ? freeway_malloc(bytes) : freeway_aligned_alloc(alignment, bytes);
-    if (block == nullptr) refuse();
+    if (block == nullptr) detail::refuse();
     return block;
   }
   void do_deallocate(void* block, std::size_t bytes, std::size_t alignment) override {
@@ -41,14 +54,41 @@ class malloc_resource final : public std::pmr::memory_resource {
   }
   /* There is no need for more than one. Whether another one, of another shared object, has the same heap, is not known. */
   bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override { return this == &other; }
+};
 
-  [[noreturn]] static void refuse() {
-#if defined(__cpp_exceptions)
-    throw std::bad_alloc();
+/* The same over a heap of one's own (freeway/heap.h), which it does not own. Blocks may be given to freeway_free, too; or not be
+ * given back at all, where the heap is destroyed:
+ *
+ *     freeway_heap_t heap = freeway_heap_new(nullptr, 0);
+ *     freeway::heap_resource resource(heap);
+ *     {
+ *       std::pmr::vector<int> numbers(&resource);
+ *     }
+ *     freeway_heap_destroy(heap);
+ *
+ * Two resources of one heap are equal: containers take over each other's blocks. */
+class heap_resource final : public std::pmr::memory_resource {
+ public:
+  explicit constexpr heap_resource(freeway_heap_t heap) noexcept : heap_(heap) {}
+  freeway_heap_t heap() const noexcept { return heap_; }
+
+ private:
+  void* do_allocate(std::size_t bytes, std::size_t alignment) override {
+    void* block = freeway_heap_aligned_alloc(heap_, alignment, bytes);
+    if (block == nullptr) detail::refuse();
+    return block;
+  }
+  void do_deallocate(void* block, std::size_t, std::size_t) override { freeway_free(block); }
+  bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override {
+#if defined(__cpp_rtti)
+    const auto* same = dynamic_cast<const heap_resource*>(&other);
+    return same != nullptr && same->heap_ == heap_;
 #else
-    std::abort();
+    return this == &other;
 #endif
   }
+
+  freeway_heap_t heap_;
 };
 
 namespace detail {

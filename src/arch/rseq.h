@@ -46,4 +46,16 @@ FREEWAY_HIDDEN freeway::u64 freeway_rseq_move(freeway::u64 c, freeway::u64 old_a
 // sentinel (it was moved already); 0 if the word was another.
 FREEWAY_HIDDEN freeway::u64 freeway_rseq_grow(freeway::u64 capacity_at, freeway::u64 expected, freeway::u64 end,
                                               freeway::u64 bytes);
+// Of no slab, but of the cache that a heap of one's own has for this CPU (heap/caches.h), of whose record the address is given;
+// `entry`: how far the class's is from the cache. A block of it; 0: none, or no cache.
+FREEWAY_HIDDEN freeway::u64 freeway_rseq_give_own(const void* heap, freeway::u64 entry);
+// Puts the block of that slice, whose bit is `bit`, into the magazine: 1; 0: it is full, or no cache; 2: it is free already.
+FREEWAY_HIDDEN freeway::u64 freeway_rseq_lay_own(const void* heap, freeway::u64 entry, freeway::u64 block, const void* slice,
+                                                 freeway::u64 bit);
+// The top block of the magazine whose `top` lies there, taken off, if this thread runs where `index` is the CPU's index; else 0.
+FREEWAY_HIDDEN freeway::u64 freeway_rseq_pop_own(freeway::u32 index, void* top);
+// If this thread runs where `index` is the CPU's index, `word` is `expected` and `other` is `others`: word = value,
+// 1; else 0.
+FREEWAY_HIDDEN freeway::u64 freeway_rseq_store_if(freeway::u32 index, void* word, freeway::u64 expected, const void* other,
+                                                  freeway::u64 others, freeway::u64 value);
 }

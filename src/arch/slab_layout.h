@@ -63,3 +63,14 @@
 
 // What the section functions answer when the thread has no slab (not registered, or none was made for its CPU yet).
 #define RSEQ_NO_SLAB (-1)
+
+// Of a heap of one's own (heap/records.h): how many CPU numbers it has caches for, and their addresses; of a cache its entries,
+// one for each class; of an entry (24 bytes) and of a slice some words.
+#define OWN_IDS 68
+#define OWN_CACHE_OF 512
+#define OWN_ENTRIES 64
+#define OWN_ENTRY_BYTES 24
+#define OWN_BASE 8
+#define OWN_FREE 16
+#define OWN_SLICE_ADDRESS 16
+#define OWN_SLICE_SIZE 24

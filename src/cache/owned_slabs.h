@@ -52,8 +52,9 @@ class OwnedSlabs {
     typename Env::template Atomic<Slab*> slab;
   };
 
-  // A thread's own, in static thread-local storage; all zero at first.
-  struct alignas(64) Own {
+  // A thread's own, in static thread-local storage; all zero at first. Within one cache line, and of no larger alignment than
+  // glibc grants to libraries that come by dlopen.
+  struct alignas(32) Own {
     typename Env::template Atomic<u64> inside;
     typename Env::template Plain<u64> name;    // given once, and kept in the child of a fork
     typename Env::template Plain<Seat*> seat;  // a hint. Where it is not null, its slab is there

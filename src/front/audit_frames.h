@@ -49,6 +49,8 @@ void Substrate::audit_frames(freeway_audit_t& audit, Owns&& owns) {
         if (info.frames() == 0 || large_end > all)
           audit_error(audit, "large block of impossible length, address", address);
         ++audit.frames_large;
+      } else if (info.is_of_heap()) {
+        ++audit.frames_large;
       } else {
         if (info.kind() == FrameInfo::kHuge) audit_error(audit, "huge block inside an arena, address", address);
         const bool owned = info.kind() == FrameInfo::kSmall && owns(info.value(), address);

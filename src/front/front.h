@@ -20,6 +20,7 @@
 
 #include <concepts>
 
+#include "freeway/heap.h"
 #include "front/substrate.h"
 #include "front/summary.h"
 #include "guard/guarded.h"
@@ -108,6 +109,15 @@ class Front {  // all zero until start()
   // See freeway_profile_start, _stop; of engines that have no profile ENOTSUP.
   int begin_profile(u64 interval);
   void end_profile();
+  // Heaps of one's own, see freeway/heap.h. Handles are heap/heaps.h's; of engines without them: 0 with ENOTSUP. Functions that
+  // return an int: 0 or an error's number; blocks: null with errno.
+  u64 make_heap(std::size_t limit, const char* name);
+  int destroy_heap(u64 handle);
+  void* allocate_in(u64 handle, std::size_t bytes, std::size_t alignment, bool zeroed);
+  void* reallocate_in(u64 handle, void* block, std::size_t bytes, const void* caller);
+  std::size_t trim_heap(u64 handle);
+  int fill_heap_stats(u64 handle, freeway_heap_stats_t& stats);
+
   void fill_stats(freeway_stats_t& stats);
   void fill_audit(freeway_audit_t& audit);
   void explain(uptr address, freeway_explanation_t& explanation);
@@ -137,6 +147,8 @@ class Front {  // all zero until start()
   static constexpr std::size_t kMaxSize = PTRDIFF_MAX;
   // Whether the engine brings malloc and free itself, in assembly, and this front is only its slow path.
   static constexpr bool kOwnEntry = requires { requires E::kOwnEntry; };
+  // Whether the program may make heaps (front_heaps.h).
+  static constexpr bool kOwnHeaps = requires(E e) { e.own_heaps(); };
   // Whether threads have heaps of their own, which a handler that interrupted them cannot enter.
   static constexpr bool kThreadHeaps = requires { requires E::kThreadHeaps; };
   // Whether the engine can be used before its options can be read.
@@ -182,6 +194,17 @@ class Front {  // all zero until start()
   Fault classify(uptr address, FrameInfo info);
   void guard_large();
   void free_guarded(uptr address, const void* caller);
+  void free_of_heap(uptr address, FrameInfo info, const void* caller);
+  std::size_t usable_of_heap(uptr address, FrameInfo info);
+  void* reallocate_of_heap(uptr address, FrameInfo info, std::size_t bytes, const void* caller);
+  template <class Record>
+  void* allocate_of(Record& heap, std::size_t bytes, std::size_t alignment, bool zeroed);
+  template <class Record>
+  void* allocate_of_once(Record& heap, std::size_t bytes, std::size_t alignment, bool zeroed);
+  void block_info_of_heap(uptr address, FrameInfo info, freeway_block_info_t& found);
+  void explain_of_heap(uptr address, FrameInfo info, freeway_explanation_t& explanation);
+  void write_heaps(int fd);
+  void write_heaps_json(int fd);
   bool explain_large(uptr address, freeway_explanation_t& explanation);
   void explain_rest(uptr address, freeway_explanation_t& explanation);
 
@@ -196,3 +219,4 @@ class Front {  // all zero until start()
 #include "front/front_blocks.h"
 #include "front/front_explain.h"
 #include "front/front_figures.h"
+#include "front/front_heaps.h"

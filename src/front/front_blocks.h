@@ -181,6 +181,7 @@ void Front<E>::free(void* block, const void* caller) {
     else if (FREEWAY_UNLIKELY(verdict != Verdict::kOk))
       bad(verdict, "free", block, caller);
   } else if (info.kind() == FrameInfo::kNothing) {
+    if (info.is_of_heap()) return free_of_heap(address, info, caller);
     if (guard::owns(address)) return free_guarded(address, caller);
     bad(classify(address, info), "free", block, caller);
   } else {
@@ -228,6 +229,8 @@ std::size_t Front<E>::usable_size(const void* block, const void* caller) {
     if (const std::size_t bytes = engine_.usable(address, info.value())) return bytes;
   } else if (info.kind() != FrameInfo::kNothing && begins_large(address)) {
     return substrate_.large().bytes_of(info) - prefix_of(address);
+  } else if (info.is_of_heap()) {
+    if (const std::size_t bytes = usable_of_heap(address, info)) return bytes;
   } else if (guard::owns(address)) {
     if (const std::size_t bytes = guard::usable(address)) return bytes;
   }
@@ -255,6 +258,8 @@ void* Front<E>::reallocate(void* block, std::size_t bytes, const void* caller) {
     const std::size_t old_bytes = substrate_.large().bytes_of(info) - prefix_of(address);
     if (bytes > E::kMaxSmall && resize_large(address, info, bytes)) return reinterpret_cast<void*>(address);
     return move_block(block, old_bytes, bytes, caller);
+  } else if (info.is_of_heap()) {
+    return reallocate_of_heap(address, info, bytes, caller);
   } else if (guard::owns(address)) {
     if (const std::size_t old_bytes = guard::usable(address))
       return bytes == old_bytes ? block : move_block(block, old_bytes, bytes, caller);

@@ -91,6 +91,8 @@ void Front<E>::explain(uptr address, freeway_explanation_t& found) {
       engine_.explain(address, info.value(), found);
     else
       explanation::other(found, FREEWAY_SMALL_BLOCK, "of this engine no more is known");
+  } else if (info.is_of_heap()) {
+    explain_of_heap(address, info, found);
   } else if (!explain_large(address, found)) {
     explain_rest(address, found);
   }
@@ -108,6 +110,7 @@ void Front<E>::block_info(uptr address, freeway_block_info_t& info) {
     return;
   }
   const bool is_large = frame.kind() != FrameInfo::kNothing && begins_large(address);
+  if (frame.is_of_heap()) return block_info_of_heap(address, frame, info);
   if (is_large)
     info.size = substrate_.large().bytes_of(frame) - prefix_of(address);
   else if (guard::owns(address))

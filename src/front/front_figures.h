@@ -64,6 +64,7 @@ void Front<E>::write_summary(int fd) {
   write_figures(fd, mode(), stats);
   if constexpr (requires { engine_.write_classes(fd); })
     if (has_engine()) engine_.write_classes(fd);
+  write_heaps(fd);
 }
 
 template <Engine E>
@@ -76,6 +77,7 @@ void Front<E>::write_summary_json(int fd) {
   write_figures_json(fd, setting, stats);
   if constexpr (requires { engine_.write_classes_json(fd); })
     if (has_engine()) engine_.write_classes_json(fd);
+  write_heaps_json(fd);
   write_all(fd, " ]}\n", 4);
 }
 

@@ -29,7 +29,7 @@ class Lives {
   using Word = typename Env::template Atomic<u64>;
   static constexpr u64 kNoSupport = 1;
 
-  // `thread`: thread pointer / 64 of the caller.
+  // `thread`: thread pointer of the caller, in kThreadUnit.
   Claimant claimant(u64 thread) {
     const u64 page = page_.get(
         [] { return Env::wiped_page(); },

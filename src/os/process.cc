@@ -199,6 +199,6 @@ constinit thread_local bool bare = false;
 void become_bare() { bare = true; }
 bool is_bare() { return bare; }
 
-Claimant claimant() { return lives.claimant(reinterpret_cast<u64>(__builtin_thread_pointer()) / 64); }
+Claimant claimant() { return lives.claimant(reinterpret_cast<u64>(__builtin_thread_pointer()) / Claimant::kThreadUnit); }
 
 }  // namespace freeway::process

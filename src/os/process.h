@@ -83,13 +83,14 @@ bool is_bare();
 // A thread's name in a word that says who holds something, and how to tell, in the child of a fork, a holder that is
 // still there from one that stayed behind in the parent.
 //
-// Layout    thread pointer / 64 : 42 | a bit for whoever stores names : 1 | epoch : 21; 0 = nobody. The epoch counts the forks, libc's or raw, that led to this
-//           process. The child has one thread, the one that forked, perhaps from a handler that interrupted it while it
-//           held something: what bears its thread pointer may still be held
+// Layout    thread pointer / 32 : 43 | a bit for whoever stores names : 1 | epoch : 20; 0 = nobody. The epoch counts the
+//           forks, libc's or raw, that led to this process. The child has one thread, the one that forked, perhaps from a
+//           handler that interrupted it while it held something: what bears its thread pointer may still be held
 // Limits    nothing is ever taken over where the kernel wipes no pages (before Linux 4.14), or where a child's first
 //           thread was not the first to claim something (lives.h)
 struct Claimant {
-  static constexpr unsigned kEpochBits = 21;
+  static constexpr unsigned kEpochBits = 20;
+  static constexpr uptr kThreadUnit = 32;  // in which thread pointers are counted
   static constexpr u64 kSpareBit = u64{1} << kEpochBits;  // 0 in every name
   u64 self = 0;      // what this thread writes
   u64 survivor = 0;  // the same of the thread that this process began with; of thread 0: it is not known

@@ -22,7 +22,9 @@
 
 namespace freeway {
 
-// kind:2 | value:30, of which a large or huge block has guarded:1 | frames:29.
+// kind:2 | value:30, of which a large or huge block has guarded:1 | frames:29. "Nothing" with a value is a frame of a heap of
+// its own (heap/README.md): the value is the region's record. Who does not ask for that takes it for no superblock's and no
+// block's, which it is.
 struct FrameInfo {
   enum Kind : u32 { kNothing = 0, kSmall = 1, kLarge = 2, kHuge = 3 };
   u32 bits = 0;
@@ -33,6 +35,9 @@ struct FrameInfo {
   static constexpr FrameInfo large(std::size_t frames) { return {(kLarge << 30) | static_cast<u32>(frames)}; }
   static constexpr FrameInfo huge(std::size_t frames) { return {(kHuge << 30) | static_cast<u32>(frames)}; }
 
+  static constexpr FrameInfo of_heap(u32 region) { return {region}; }
+
+  constexpr bool is_of_heap() const { return bits != 0 && kind() == kNothing; }
   constexpr Kind kind() const { return static_cast<Kind>(bits >> 30); }
   constexpr u32 value() const { return bits & kValueMask; }  // of a superblock: descriptor index
   // Of a large or huge block: its length, and whether its last page is kept as a guard (pages/large.h).

@@ -3,9 +3,10 @@
 //
 // Word      head: index:26 (0 = empty) | tag:38. Each node's link: the index below it, 0 at the bottom
 // Moves     push: head (i, t) -> (n, t+1) after n's link was set to i     pop: (i, t) -> (i's link, t+1)
+//           take_all: (i, t) -> (0, t+1)
 // Invariant a node is in at most one stack, once; who popped it, or is about to push it, owns it and its link
 // Who       push, pop: any thread, any signal handler
-// Orders    [R1] push publishes the node's contents; [A1], [A2] pop sees them before it reads the link
+// Orders    [R1] push publishes the node's contents; [A1], [A2] pop, and [A3] take_all, see them before the link is read
 // ABA       the tag moves at every push and pop. A pop that stalls between its load and its CAS is fooled only if exactly
 //           a multiple of 2^38 moves pass meanwhile and the same node is on top again: at 10^7 moves a second 7.6 hours
 // Memory    type-stable: a link may be read after its node was popped by someone else (the CAS then fails)
@@ -37,7 +38,7 @@ class TaggedStack {
     do {
       links(node).store_relaxed(StackHead::index(head));
       Env::step("stack.push");
-    } while (!head_.cas_release(head, StackHead::next(head, node)));  // [R1] pairs with [A1] [A2]
+    } while (!head_.cas_release(head, StackHead::next(head, node)));  // [R1] pairs with [A1] [A2] [A3]
   }
 
   // The node that was on top, 0 if the stack was empty.
@@ -52,6 +53,16 @@ class TaggedStack {
         return StackHead::index(head);
     }
     return 0;
+  }
+
+  // All nodes, which are the caller's then: the one that was on top, 0 if there was none; their links lead to the others.
+  u32 take_all() {
+    u64 head = head_.load_relaxed();
+    do {
+      if (StackHead::index(head) == 0) return 0;
+      Env::step("stack.take_all");
+    } while (!head_.cas_acquire(head, StackHead::next(head, 0)));  // [A3] pairs with [R1]
+    return StackHead::index(head);
   }
 
   bool looks_empty() const { return StackHead::index(head_.load_relaxed()) == 0; }

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "freeway/freeway.h"
+#include "freeway/heap.h"
 #include "freeway/shared.h"
 
 namespace freeway_test {
@@ -75,6 +76,14 @@ void freeway_test_delete_array_aligned_sized(void*, size_t, size_t) NAMED(_ZdaPv
 #pragma weak freeway_free_aligned_sized
 #pragma weak freeway_free_batch
 #pragma weak freeway_free_sized
+#pragma weak freeway_heap_aligned_alloc
+#pragma weak freeway_heap_calloc
+#pragma weak freeway_heap_destroy
+#pragma weak freeway_heap_malloc
+#pragma weak freeway_heap_new
+#pragma weak freeway_heap_realloc
+#pragma weak freeway_heap_stats
+#pragma weak freeway_heap_trim
 #pragma weak freeway_idle
 #pragma weak freeway_mallinfo
 #pragma weak freeway_mallinfo2
@@ -236,6 +245,15 @@ constexpr Function kFunctions[] = {
     OTHER(freeway_reserve, f(100, 10) <= 10),
     OTHER(freeway_trim_step, f(1 << 20) <= 1),
     OTHER(freeway_idle, (f(), true)),
+    // Before the environment can be read there are no heaps.
+    OTHER(freeway_heap_new, (f(nullptr, 0), true)),
+    OTHER(freeway_heap_malloc, f(nullptr, 40) == nullptr),
+    OTHER(freeway_heap_calloc, f(nullptr, 1, 40) == nullptr),
+    OTHER(freeway_heap_aligned_alloc, f(nullptr, kAlignment, 40) == nullptr),
+    OTHER(freeway_heap_realloc, f(nullptr, nullptr, 40) == nullptr),
+    OTHER(freeway_heap_trim, f(nullptr) == 0),
+    OTHER(freeway_heap_stats, f(nullptr, nullptr, 0) != 0),
+    OTHER(freeway_heap_destroy, f(nullptr) != 0),
     OTHER(freeway_block_info, f("no block", nullptr, 0) == 0),
     OTHER(freeway_should_move, f("no block") == 0),
     OTHER(freeway_explain, f("no block", nullptr, 0) == FREEWAY_NOT_OURS),

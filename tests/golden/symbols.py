@@ -89,9 +89,8 @@ def golden_list(path: Path) -> set[str]:
 
 
 def faults_of_exports(exported: list[str], golden: Path, engine: Engine) -> list[str]:
-    declared = header_names("freeway.h") | header_names("shared.h")
-    if engine.header:
-        declared |= header_names(engine.header)
+    headers = ["freeway.h", "heap.h", "shared.h"] + ([engine.header] if engine.header else [])
+    declared = set().union(*(header_names(name) for name in headers))
     expected = golden_list(golden) | declared
     if not engine.vfork:
         expected -= {"vfork", "freeway_vfork"}

@@ -19,7 +19,7 @@ namespace {
 constexpr u32 kNodes = 3;
 
 // Each thread follows its script: '-' pops a node and keeps it, '+' pushes the node that it has kept for the longest
-// time.
+// time; '*' takes all and keeps them.
 struct StackProgram {
   static constexpr int kThreads = 3;  // a thread with an empty script ends at once
 
@@ -54,6 +54,11 @@ struct StackProgram {
         model_check(node <= kNodes, "a node that exists");
         if (touch) content[node].set(content[node].get() + 1);  // a race unless the node is ours alone
         kept[id][kept_to[id]++] = node;
+      } else if (*move == '*') {
+        for (u32 node = stack.take_all(); node != 0; node = link[node].load_relaxed()) {
+          if (touch) content[node].set(content[node].get() + 1);
+          kept[id][kept_to[id]++] = node;
+        }
       } else if (kept_from[id] < kept_to[id]) {
         push(kept[id][kept_from[id]++]);
       }
@@ -89,7 +94,8 @@ Scenario scenario(const char* first, const char* second, const char* third = "",
 std::vector<Scenario> two_threads() {
   return {scenario("-", "-"),     scenario("-+", "-+"),     scenario("-", "--+"),
           scenario("-+", "--+"),  scenario("-+", "--++"),   scenario("-+-", "--+"),
-          scenario("--+", "--+"), scenario("-+-+", "-+-+"), scenario("-", "---+")};
+          scenario("--+", "--+"), scenario("-+-+", "-+-+"), scenario("-", "---+"),
+          scenario("*", "-+"),    scenario("*+", "-+"),     scenario("*+", "*+")};
 }
 
 TEST(TaggedStackModel, HoldsWithTwoThreads) { expect_hold(two_threads()); }

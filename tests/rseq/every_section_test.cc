@@ -73,7 +73,8 @@ volatile bool behind_commit = false;  // the breakpoint is not in the section, b
 // another thread. Then a first breakpoint stands on the way to the section, and its handler fills the magazines and
 // sets the second.
 volatile uintptr_t second_address = 0;
-constexpr size_t kShortDrills[] = {Drills::kPairs, Drills::kSmallBurst, Drills::kGrowing, Drills::kMediumBurst};
+constexpr size_t kShortDrills[] = {Drills::kPairs, Drills::kSmallBurst, Drills::kGrowing, Drills::kMediumBurst,
+                                   Drills::kOwnHeaps};
 
 bool goes_by_mm_cid() { return ::getauxval(kFeatureSizeEntry) >= kFeaturesWithMmCid; }
 
@@ -326,7 +327,8 @@ bool in_use(const RestartableSection& section) {
   const bool is_malloc = section.name.find("malloc") != std::string::npos;
   if ((by_cpu_id || has_twin) && (is_checked != hardened() || is_counted != (profiled() && is_malloc))) return false;
   // Blocks come in random order there, and freed ones go to beds: no run is pushed, no magazine grows.
-  for (const char* of_default : {"_push_run", "_move", "_grow"})
+  // Heaps of one's own have no caches then.
+  for (const char* of_default : {"_push_run", "_move", "_grow", "_store_if", "_own"})
     if (hardened() && ends_with(section.name, of_default)) return false;
   return goes_by_mm_cid() ? !by_cpu_id : !has_twin;
 }

@@ -25,6 +25,7 @@
 
 #include "cpu_affinity.h"
 #include "freeway/freeway.h"
+#include "freeway/heap.h"
 #include "freeway/shared.h"
 #include "signal/support/failure.h"
 #include "system_calls/gate.h"
@@ -50,6 +51,12 @@ template <class T>
 T hidden(T value) {
   asm volatile("" : "+r"(value) : : "memory");
   return value;
+}
+
+freeway_heap_t the_heap = nullptr;
+freeway_heap_t own_heap() {
+  if (the_heap == nullptr) the_heap = ::freeway_heap_new(nullptr, 0);
+  return the_heap;
 }
 
 // --- The functions, by what they do.
@@ -207,6 +214,15 @@ constexpr Function kFunctions[] = {
            (void)hidden(::malloc_usable_size(p));
            return static_cast<void*>(nullptr);
          }},
+    {.name = "freeway_heap_malloc", .allocate = [](size_t n) { return ::freeway_heap_malloc(own_heap(), n); }},
+    {.name = "freeway_heap_calloc", .allocate = [](size_t n) { return ::freeway_heap_calloc(own_heap(), 1, n); }},
+    {.name = "freeway_heap_aligned_alloc",
+     .allocate = [](size_t n) { return ::freeway_heap_aligned_alloc(own_heap(), kAlignment, n); }},
+    {.name = "freeway_heap_realloc", .allocate = [](size_t n) { return ::freeway_heap_realloc(own_heap(), nullptr, n); }},
+    {.name = "freeway_heap_new", .other = [] { own_heap(); }},
+    {.name = "freeway_heap_trim", .other = [] { ::freeway_heap_trim(own_heap()); }},
+    {.name = "freeway_heap_stats", .other = [] { ::freeway_heap_stats(own_heap(), nullptr, 0); }},
+    {.name = "freeway_heap_destroy", .other = [] { ::freeway_heap_destroy(std::exchange(the_heap, nullptr)); }},
     {.name = "malloc_trim", .other = [] { ::malloc_trim(0); }},
     {.name = "freeway_trim", .other = [] { ::freeway_trim(1 << 20); }},
     {.name = "freeway_reserve", .other = [] { ::freeway_reserve(1000, 100), ::freeway_reserve(100'000, 3); }},

@@ -155,11 +155,11 @@ TEST(Process, UsableCpusAreThoseOfTheAffinity) {
 using process::Claimant;
 using process::claimant;
 
-u64 own_thread() { return reinterpret_cast<u64>(__builtin_thread_pointer()) / 64; }
+u64 own_thread() { return reinterpret_cast<u64>(__builtin_thread_pointer()) / Claimant::kThreadUnit; }
 
 TEST(Claimant, AWordHasItsThreadAndItsEpoch) {
-  for (u64 thread : {u64{1}, u64{0x1234567}, low_bits(42)})
-    for (u64 epoch : {u64{1}, u64{77}, low_bits(21)})
+  for (u64 thread : {u64{1}, u64{0x1234567}, low_bits(43)})
+    for (u64 epoch : {u64{1}, u64{77}, low_bits(20)})
       for (u64 mark : {u64{0}, Claimant::kSpareBit}) {
         EXPECT_EQ(Claimant::name(thread, epoch) & Claimant::kSpareBit, 0u);
         EXPECT_EQ(Claimant::thread(Claimant::name(thread, epoch) | mark), thread);

@@ -78,7 +78,7 @@ void pause_for(Random& random) {
 }
 
 TEST(SharedProcesses, NothingIsLostWhoeverIsKilled) {
-  const u64 kills = number_from_environment("FREEWAY_KILLS", 120);
+  const u64 kills = number_from_environment("FREEWAY_KILLS", 60);
   const u64 seed = number_from_environment("FREEWAY_TEST_SEED", static_cast<u64>(time(nullptr)));
   printf("  FREEWAY_TEST_SEED=%llu\n", static_cast<unsigned long long>(seed));
   Random random(seed);

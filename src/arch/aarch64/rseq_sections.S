@@ -224,4 +224,138 @@ freeway_rseq_\name:
     ret
     SECTION_END grow
 
+// Sections of no slab. w0 = the CPU's index: [1], [2] as above  [3] id != index -> 0
+.macro SECTION_BEGIN_AT name
+    SECTION_DESCRIPTOR \name
+    .p2align 4
+    .globl  freeway_rseq_\name
+    .hidden freeway_rseq_\name
+    .type   freeway_rseq_\name, %function
+freeway_rseq_\name:
+    .cfi_startproc
+    LANDING_PAD
+    adrp    x12, freeway_hot
+    add     x12, x12, :lo12:freeway_hot
+    mrs     x13, tpidr_el0
+    ldr     x14, [x12, #HOT_ANY_RSEQ]
+    add     x14, x14, x13
+    adrp    x15, freeway_section_\name
+    add     x15, x15, :lo12:freeway_section_\name
+    str     x15, [x14, #RSEQ_SECTION]                   // [1]
+.Lstart_\name:
+    mov     x11, #0
+    ldr     w15, [x14, #RSEQ_CPU_ID]                    // [2]
+    tbnz    w15, #31, 1f
+    ldr     x15, [x12, #HOT_ANY_ID]                     // [3]
+    ldr     w15, [x13, x15]
+    cmp     w15, w0
+    b.ne    1f
+.endm
+
+    // x1 = word, x2 = expected, x3 = another word, x4 = what that must be, x5 = value
+    SECTION_BEGIN_AT store_if
+    ldr     x15, [x3]                                   // [4] both words are what is expected
+    cmp     x15, x4
+    b.ne    1f
+    ldr     x15, [x1]
+    cmp     x15, x2
+    b.ne    1f
+    str     x5, [x1]                                    // [5] commit
+.Lpost_store_if:
+    mov     x11, #1
+1:  mov     x0, x11
+    ret
+    SECTION_END store_if
+
+    // x1 = top
+    SECTION_BEGIN_AT pop_own
+    ldr     x10, [x1]
+    ldr     x11, [x10, #-8]!                            // [4] the top block; 0: empty
+    cbz     x11, 1f
+    str     x10, [x1]                                   // [5] commit
+.Lpost_pop_own:
+1:  mov     x0, x11
+    ret
+    SECTION_END pop_own
+
+// The same on the cache of this CPU. x0 = heap, x1 = entry's offset: [1], [2] as above  [3] x9 = entry; no cache -> 0
+.macro SECTION_BEGIN_OWN name
+    SECTION_DESCRIPTOR \name
+    .p2align 4
+    .globl  freeway_rseq_\name
+    .hidden freeway_rseq_\name
+    .type   freeway_rseq_\name, %function
+freeway_rseq_\name:
+    .cfi_startproc
+    LANDING_PAD
+    adrp    x12, freeway_hot
+    add     x12, x12, :lo12:freeway_hot
+    mrs     x13, tpidr_el0
+    ldr     x14, [x12, #HOT_ANY_RSEQ]
+    add     x14, x14, x13
+    adrp    x15, freeway_section_\name
+    add     x15, x15, :lo12:freeway_section_\name
+    str     x15, [x14, #RSEQ_SECTION]                   // [1]
+.Lstart_\name:
+    mov     x11, #0
+    ldr     w15, [x14, #RSEQ_CPU_ID]                    // [2]
+    tbnz    w15, #31, 1f
+    ldr     x15, [x12, #HOT_ANY_ID]                     // [3]
+    ldr     w15, [x13, x15]
+    ldr     w9, [x0, #OWN_IDS]
+    cmp     w15, w9
+    b.hs    1f
+    add     x9, x0, #OWN_CACHE_OF
+    ldr     x9, [x9, x15, lsl #3]
+    cbz     x9, 1f
+    add     x9, x9, x1
+.endm
+
+    SECTION_BEGIN_OWN give_own
+    mov     x10, x9                                     // [4] the magazine's top block: top = top - 8
+    ldr     x12, [x9]
+    ldr     x11, [x12, #-8]!
+    cbnz    x11, 2f
+    ldr     x13, [x9, #OWN_BASE]                        // [5] it is empty: a block of the slice, its bit taken off free
+    cbz     x13, 1f
+    add     x10, x9, #OWN_FREE
+    ldr     x12, [x10]
+    cbz     x12, 1f
+    rbit    x14, x12
+    clz     x14, x14
+    ldr     w15, [x13, #OWN_SLICE_SIZE]
+    ldr     x13, [x13, #OWN_SLICE_ADDRESS]
+    madd    x11, x14, x15, x13
+    sub     x15, x12, #1
+    and     x12, x12, x15
+2:  str     x12, [x10]                                  // [6] commit
+.Lpost_give_own:
+1:  mov     x0, x11
+    ret
+    SECTION_END give_own
+
+    // x2 = block, x3 = slice, x4 = bit
+    SECTION_BEGIN_OWN lay_own
+    ldr     x10, [x9]
+    ldr     x12, [x10, #-8]                             // [4] it lies on top; or is the slice's, and in hand
+    cmp     x12, x2
+    b.eq    3f
+    ldr     x12, [x9, #OWN_BASE]
+    cmp     x12, x3
+    b.ne    2f
+    ldr     x12, [x9, #OWN_FREE]
+    tst     x12, x4
+    b.ne    3f
+2:  ldr     x12, [x10]                                  // [5] 0: full
+    cbz     x12, 1f
+    str     x2, [x10], #8                               // [6]
+    str     x10, [x9]                                   // [7] commit
+.Lpost_lay_own:
+    mov     x11, #1
+1:  mov     x0, x11
+    ret
+3:  mov     x0, #2
+    ret
+    SECTION_END lay_own
+
     END_OF_FILE

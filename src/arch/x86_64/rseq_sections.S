@@ -300,4 +300,119 @@ freeway_alone_set_each:
     .cfi_endproc
     .size   freeway_alone_set_each, . - freeway_alone_set_each
 
+// Sections of no slab. edi = the CPU's index: [1], [2] as above  [3] id != index -> 0
+.macro SECTION_BEGIN_AT name
+    SECTION_DESCRIPTOR \name
+    .p2align 4
+    .globl  freeway_rseq_\name
+    .hidden freeway_rseq_\name
+    .type   freeway_rseq_\name, @function
+freeway_rseq_\name:
+    .cfi_startproc
+    mov     r10, [rip + freeway_hot + HOT_ANY_RSEQ]
+    lea     r11, [rip + freeway_section_\name]
+    mov     fs:[r10 + RSEQ_SECTION], r11                // [1]
+.Lstart_\name:
+    xor     eax, eax
+    cmp     dword ptr fs:[r10 + RSEQ_CPU_ID], 0         // [2]
+    js      1f
+    mov     r11, [rip + freeway_hot + HOT_ANY_ID]       // [3]
+    cmp     edi, fs:[r11]
+    jne     1f
+.endm
+
+    // rsi = word, rdx = expected, rcx = another word, r8 = what that must be, r9 = value
+    SECTION_BEGIN_AT store_if
+    cmp     [rcx], r8                                   // [4] both words are what is expected
+    jne     1f
+    cmp     [rsi], rdx
+    jne     1f
+    mov     [rsi], r9                                   // [5] commit
+.Lpost_store_if:
+    mov     eax, 1
+1:  ret
+    SECTION_END store_if
+
+    // rsi = top
+    SECTION_BEGIN_AT pop_own
+    mov     r11, [rsi]
+    mov     rax, [r11 - 8]                              // [4] the top block; 0: empty
+    test    rax, rax
+    je      1f
+    sub     qword ptr [rsi], 8                          // [5] commit
+.Lpost_pop_own:
+1:  ret
+    SECTION_END pop_own
+
+// The same on the cache of this CPU. rdi = heap, rsi = entry's offset: [1], [2] as above  [3] r9 = entry; no cache -> 0
+.macro SECTION_BEGIN_OWN name
+    SECTION_DESCRIPTOR \name
+    .p2align 4
+    .globl  freeway_rseq_\name
+    .hidden freeway_rseq_\name
+    .type   freeway_rseq_\name, @function
+freeway_rseq_\name:
+    .cfi_startproc
+    mov     r10, [rip + freeway_hot + HOT_ANY_RSEQ]
+    lea     r11, [rip + freeway_section_\name]
+    mov     fs:[r10 + RSEQ_SECTION], r11                // [1]
+.Lstart_\name:
+    xor     eax, eax
+    cmp     dword ptr fs:[r10 + RSEQ_CPU_ID], 0         // [2]
+    js      1f
+    mov     r9, [rip + freeway_hot + HOT_ANY_ID]        // [3]
+    mov     r9d, fs:[r9]
+    cmp     r9d, [rdi + OWN_IDS]
+    jae     1f
+    mov     r9, [rdi + r9*8 + OWN_CACHE_OF]
+    test    r9, r9
+    je      1f
+    add     r9, rsi
+.endm
+
+    SECTION_BEGIN_OWN give_own
+    mov     r10, r9                                     // [4] the magazine's top block: top = top - 8
+    mov     r11, [r9]
+    sub     r11, 8
+    mov     rax, [r11]
+    test    rax, rax
+    jne     2f
+    mov     r8, [r9 + OWN_BASE]                         // [5] it is empty: a block of the slice, its bit taken off free
+    test    r8, r8
+    je      1f
+    lea     r10, [r9 + OWN_FREE]
+    mov     r11, [r10]
+    test    r11, r11
+    je      1f
+    bsf     rcx, r11
+    mov     eax, [r8 + OWN_SLICE_SIZE]
+    imul    rax, rcx
+    add     rax, [r8 + OWN_SLICE_ADDRESS]
+    lea     rcx, [r11 - 1]
+    and     r11, rcx
+2:  mov     [r10], r11                                  // [6] commit
+.Lpost_give_own:
+1:  ret
+    SECTION_END give_own
+
+    // rdx = block, rcx = slice, r8 = bit
+    SECTION_BEGIN_OWN lay_own
+    mov     r11, [r9]
+    cmp     [r11 - 8], rdx                              // [4] it lies on top; or is the slice's, and in hand
+    je      3f
+    cmp     [r9 + OWN_BASE], rcx
+    jne     2f
+    test    [r9 + OWN_FREE], r8
+    jne     3f
+2:  cmp     qword ptr [r11], 0                          // [5] 0: full
+    je      1f
+    mov     [r11], rdx                                  // [6]
+    add     qword ptr [r9], 8                           // [7] commit
+.Lpost_lay_own:
+    mov     eax, 1
+1:  ret
+3:  mov     eax, 2
+    ret
+    SECTION_END lay_own
+
     .section .note.GNU-stack, "", @progbits

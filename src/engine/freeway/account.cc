@@ -52,7 +52,7 @@ void Heap::account(Account& account) {
   account.slow_frees = small.slow_frees;
   account.refills = small.refills;
   account.flushes = small.flushes;
-  account.metadata_bytes = slabs_bytes_.load_relaxed();
+  account.metadata_bytes = slabs_bytes_.load_relaxed() + own_frames_.records().committed();
 }
 
 bool Heap::owns(u32 descriptor, uptr address) {

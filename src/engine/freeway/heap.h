@@ -22,6 +22,7 @@
 #include "cache/scattered.h"
 #include "cache/way.h"
 #include "front/front.h"
+#include "heap/heaps.h"
 #include "profile/profiler.h"
 #include "superblock/class_usage.h"
 #include "superblock/superblocks.h"
@@ -52,6 +53,37 @@ class Backing {
   Heap* heap_ = nullptr;
   SuperblockKind kind_ = kOrdinary;
 };
+
+// The same for the heaps of one's own (heap/README.md), whose frames are of no class for the fast path.
+class OwnFrames {
+ public:
+  void init(Heap* owner) { heap_ = owner; }
+  void start(Limits<Machine>& limits) { records_.init(Metadata<Machine>::kSegmentBytes, &limits); }
+  const Metadata<Machine>& records() const { return records_; }
+
+  void* at(u32 index) const { return records_.at(index); }
+  u32 make(u32 units) { return records_.take(units); }
+  uptr take_frames(std::size_t frames, std::size_t alignment, u32 index, bool& zero);
+  void give_frames(uptr address, std::size_t frames);
+  FREEWAY_INLINE u32 cpu() const;
+  static bool store_if(u32 cpu, Atomic<u64>& word, u64 expected, const Atomic<u64>& other, u64 others, u64 value) {
+    return freeway_rseq_store_if(cpu, &word, expected, &other, others, value) != 0;
+  }
+  static u64 pop(u32 cpu, Atomic<u64>& top) { return freeway_rseq_pop_own(cpu, &top); }
+  static u64 give(heap::Record<Machine>& heap, unsigned c) { return freeway_rseq_give_own(&heap, entry(c)); }
+  static heap::Laid lay(heap::Record<Machine>& heap, unsigned c, const heap::Slice<Machine>& slice, uptr address, u64 block) {
+    return static_cast<heap::Laid>(freeway_rseq_lay_own(&heap, entry(c), address, &slice, block));
+  }
+  inline u32 region_at(uptr block) const;
+
+ private:
+  static constexpr u64 entry(unsigned c) { return OWN_ENTRIES + OWN_ENTRY_BYTES * u64{c}; }
+  static u32 register_cpu();
+  Heap* heap_ = nullptr;
+  Metadata<Machine> records_;
+};
+
+using OwnHeaps = heap::Heaps<Machine, OwnFrames>;
 
 // The bytes and counts of one size class. occupancy: how many of its superblocks are up to 10 %, 20 %, … taken.
 struct ClassAccount {
@@ -89,6 +121,14 @@ class Heap {  // all zero until start(): it takes no room in the file
   void follow_profile();
   // Now and then: the same if tracers have come or gone, or a follower was gone in the middle of it.
   void tick_profile();
+  // The class of a request, 0 if it is not small: class_of_size by the fast path's tables.
+  static FREEWAY_INLINE unsigned class_of_request(std::size_t bytes) {
+    if (FREEWAY_LIKELY(bytes <= kByteTableMax)) return freeway_hot.byte_table[bytes];
+    return bytes <= kMaxSmall ? freeway_hot.step_table[(bytes + low_bits(kStepTableShift)) >> kStepTableShift] : 0;
+  }
+  // Heaps of one's own (own_heaps.cc).
+  OwnHeaps& own_heaps() { return own_heaps_; }
+
   // A block that is sampled; null: it cannot be, or there is no memory.
   void* allocate_sampled(std::size_t bytes);
   // The block of class `c` that malloc would give now; 0: it is not known. A hint.
@@ -263,6 +303,8 @@ class Heap {  // all zero until start(): it takes no room in the file
   ClaimedSlabs<Machine> claimed_;
   CpuSlabs<Machine> cpu_slabs_;
   ClassUsage<Machine> usage_;
+  OwnFrames own_frames_;
+  OwnHeaps own_heaps_;
 };
 
 extern FREEWAY_HIDDEN constinit Front<Heap> process_heap;
@@ -272,6 +314,16 @@ struct Revoker {
   static bool barrier() { return process::make_barrier(); }
   static bool is_inside(u64 name);
 };
+
+inline u32 OwnFrames::cpu() const {
+  if (!heap_->uses_rseq()) return heap::kNoCpu;
+  const auto thread = reinterpret_cast<uptr>(__builtin_thread_pointer());
+  if (FREEWAY_UNLIKELY(*reinterpret_cast<const volatile int*>(thread + freeway_hot.any_rseq + RSEQ_CPU_ID) < 0))
+    return register_cpu();
+  return *reinterpret_cast<const volatile u32*>(thread + freeway_hot.any_id);
+}
+
+inline u32 OwnFrames::region_at(uptr block) const { return heap_->substrate().map().get(block).value(); }
 
 inline Descriptor<Machine>& Backing::descriptor(u32 index) const {
   return *static_cast<Descriptor<Machine>*>(heap_->metadata().at(index));

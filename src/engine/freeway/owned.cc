@@ -25,7 +25,7 @@ constinit thread_local OwnedSlabs<Machine>::Own own;
 
 namespace {
 
-constexpr uptr kNameUnit = 64;  // a thread's name is its thread pointer, in these
+constexpr uptr kNameUnit = process::Claimant::kThreadUnit;  // a thread's name is its thread pointer, in these
 
 // The address of another thread's `inside`, which is as far from its thread pointer as ours: thread-local storage is
 // static (-ftls-model=initial-exec), and the low bits of all thread pointers are the same, since `own` is aligned.
@@ -33,11 +33,6 @@ uptr inside_of(u64 name) {
   static_assert(alignof(decltype(own)) >= kNameUnit);
   const auto mine = reinterpret_cast<uptr>(__builtin_thread_pointer());
   return process::Claimant::thread(name) * kNameUnit + (reinterpret_cast<uptr>(&own.inside) - align_down(mine, kNameUnit));
-}
-
-FREEWAY_INLINE unsigned class_of_request(std::size_t bytes) {
-  if (FREEWAY_LIKELY(bytes <= kByteTableMax)) return freeway_hot.byte_table[bytes];
-  return bytes <= kMaxSmall ? freeway_hot.step_table[(bytes + low_bits(kStepTableShift)) >> kStepTableShift] : 0;
 }
 
 FREEWAY_INLINE unsigned class_of_block(const void* block) {
@@ -52,7 +47,7 @@ FREEWAY_INLINE bool may_begin(u64 block, unsigned c) {
 
 }  // namespace
 
-// The halves of the low 32 bits hold the epoch, which is never 0: a thread that is out does not look like one inside.
+// The low 32 bits hold the epoch, which is never 0: a thread that is out does not look like one inside.
 bool Revoker::is_inside(u64 name) { return process::may_read(inside_of(name), static_cast<u32>(name)); }
 
 // The slab that this thread owns, entered; null if it has none, or is in it already.
@@ -89,7 +84,7 @@ extern "C" {
 
 FREEWAY_HIDDEN void* freeway_malloc_slow(std::size_t size) {
   if (Slab* slab = Owned::enter(freeway::own); FREEWAY_LIKELY(slab != nullptr)) {
-    const freeway::u64 block = freeway::slab_ops::pop(*slab, freeway::class_of_request(size));
+    const freeway::u64 block = freeway::slab_ops::pop(*slab, freeway::Heap::class_of_request(size));
     Owned::leave(freeway::own);
     if (FREEWAY_LIKELY(block != 0)) return reinterpret_cast<void*>(block);
   }

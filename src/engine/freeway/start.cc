@@ -63,6 +63,8 @@ bool Heap::start(Substrate& substrate) {
   scattered_.init(this, &magazines_, &quarantine_);
   way_.init(this, &magazines_);
   claimed_.init(2 * substrate.cpus());
+  own_frames_.init(this);
+  own_frames_.start(substrate.frames().limits());
   freeway_hot.arena.store_relaxed(substrate.frames().primary().base());
   substrate.frames().on_pressure(this, [](void* heap) { static_cast<Heap*>(heap)->drain(); });
   place_births();
@@ -137,6 +139,7 @@ void Heap::decide_mode() {
     if (options.harden == 0 && process::can_make_barriers()) owned_.init(4 * substrate_->cpus());
   }
 
+  own_heaps_.init(&own_frames_, ids_, options.harden != 0);
   if (options.background) start_background();
   quarantine_.init(this, &magazines_, options.quarantine);
   substrate_->large().empty_freed(options.fill);

@@ -39,13 +39,15 @@ class Suite:
     build: fetches and makes what is needed in a folder that stays; MissingError skips the test.
     outcomes: runs the suite there (preload, names of tests): all of it without names, else at least these tests.
     least: so many tests pass with glibc's malloc, or the suite does not run as it wants to.
-    proves: a command of the suite in which the preload must take hold."""
+    proves: a command of the suite in which the preload must take hold.
+    reference: whose malloc it is without the preload."""
 
     name: str
     build: Callable[[Path], None]
     outcomes: Callable[[Path, bool, Sequence[str] | None], Outcomes]
     least: int
     proves: Callable[[Path], Sequence[str]]
+    reference: str = "glibc's"
 
 
 def listed(name: str) -> dict[str, dict[str, str]]:
@@ -73,7 +75,8 @@ def by_chance(suite: Suite, work: Path, names: list[str]) -> list[str]:
             again = suite.outcomes(work, preload, names)
             count.update(name for name in names if again.get(name, FAILED) == FAILED)
     for name in names:
-        print(f"  {name}: failed again {failed[True][name]} times of {ROUNDS}, {failed[False][name]} with glibc's")
+        under = f"{failed[True][name]} times of {ROUNDS}, {failed[False][name]} with {suite.reference}"
+        print(f"  {name}: failed again {under}")
     return [name for name in names if failed[True][name] == 0 or failed[False][name] != 0]
 
 
@@ -89,16 +92,16 @@ def judge(suite: Suite, work: Path) -> int:
     for preload in (False, True):
         began = time.monotonic()
         runs[preload] = suite.outcomes(work, preload, None)
-        who = library().name if preload else "glibc's malloc"
+        who = library().name if preload else f"{suite.reference} malloc"
         print(f"{suite.name}, {who}: {count_of(runs[preload])} ({time.monotonic() - began:.0f} s)", flush=True)
     plain, ours = runs[False], runs[True]
     passed = Counter(plain.values())[PASSED]
-    check(passed >= suite.least, f"only {passed} tests passed with glibc's malloc, not {suite.least}")
+    check(passed >= suite.least, f"only {passed} tests passed with {suite.reference} malloc, not {suite.least}")
     known = listed(suite.name)["fails"]
     found = worse(plain, ours)
     surprising = [name for name in found if name not in known]
     differences = sorted(set(surprising) - set(by_chance(suite, work, surprising)))
-    faults = [f"{name} passes with glibc's malloc only" for name in differences]
+    faults = [f"{name} passes with {suite.reference} malloc only" for name in differences]
     faults += [f"{suite.name}.txt lists {name}, which passes, or is none" for name in sorted(set(known) - set(found))]
     if skipped := sorted(name for name in ours if plain.get(name) == PASSED and ours[name] == SKIPPED):
         print(f"  skipped under Freeway only: {skipped}")

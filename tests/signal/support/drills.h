@@ -45,6 +45,7 @@ class Drills : public LosableSlots {
     kTrim,
     kBatches,
     kOtherNames,
+    kOwnHeaps,
     kNotCommitted,
     kRare
   };
@@ -80,6 +81,8 @@ class Drills : public LosableSlots {
         return random_.one_in(3) ? names_.moves() : names_.batches();
       case kOtherNames:
         return names_.other_names();
+      case kOwnHeaps:
+        return names_.heaps();
       case kNotCommitted:
         return not_committed();
       default:

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * heap.h: heaps of one's own: made, used from any thread, limited, counted, and destroyed with all their blocks at once.
+ *
+ *     freeway_heap_options_t options = {.name = "requests", .limit = 64 << 20};
+ *     freeway_heap_t heap = freeway_heap_new(&options, sizeof(options));
+ *     void* block = freeway_heap_malloc(heap, 100);
+ *     freeway_free(block);          one by one, by whichever thread, as any other block
+ *     freeway_heap_destroy(heap);   or all of them
+ *
+ * All functions here are lock-free and may be called from any thread, from any signal handler and in the child of any fork,
+ * which has all heaps of its parent. Nothing belongs to a thread, and nothing is left to do when one ends. Blocks are aligned to
+ * 16 bytes. free, realloc, malloc_usable_size and the rest of freeway.h's family work on them; realloc leaves them in their heap.
+ *
+ * Nobody may use a heap, or a block of it, while or after it is destroyed, as nobody may use a block after its free. A handle
+ * of a heap that is gone is refused with EINVAL (one of a heap that never was is not known from others). A block of it that is
+ * freed is named as a bad free, as long as its memory is not another's. There may be about 64 GiB in heaps, or a million blocks
+ * above 32 KiB.
+ *
+ * Each CPU on which a heap is used has a frame of 64 KiB of it in hand, and blocks of each size in use: a limit should leave room for
+ * that. In freeway_stats the frames of heaps are large memory; freeway_trim and FREEWAY_BACKGROUND do not look into heaps. Profiles
+ * and FREEWAY_GUARD take no samples of them.
+ *
+ * The paper engines' libraries have no heaps: ENOTSUP.
+ */
+#ifndef FREEWAY_HEAP_H
+#define FREEWAY_HEAP_H
+
+#include <freeway/freeway.h>
+
+#if defined(__cplusplus)
+extern "C" {
+#endif
+
+/* A heap's name, as it were: to be passed on and compared, nothing else. */
+typedef struct freeway_heap_s* freeway_heap_t;
+
+typedef struct {
+  const char* name; /* for statistics, may be NULL; copied, up to 31 bytes */
+  size_t limit;     /* bytes that it may hold, 0: no limit; at least 64 KiB, and rounded down to a multiple of that */
+} freeway_heap_options_t;
+
+typedef struct {
+  size_t live, live_blocks; /* bytes and blocks in the program's hands */
+  size_t held;              /* bytes of memory that it has: whole frames of 64 KiB */
+  size_t limit, refusals;   /* see freeway_heap_options_t; how often it was in the way */
+  size_t large_blocks;      /* those above 32 KiB */
+  char name[32];
+} freeway_heap_stats_t;
+
+/* A new heap; NULL: ENOMEM, or EINVAL for a limit below 64 KiB. `options` may be NULL; `size` is sizeof(*options). */
+freeway_heap_t freeway_heap_new(const freeway_heap_options_t* options, size_t size) FREEWAY_NOEXCEPT;
+/* Ends the heap: all its blocks are gone, and their memory is anybody's at once; how much of it the kernel gets back when is as
+ * with free. 0, or EINVAL: there is no such heap (any more). Of two at once one succeeds. */
+int freeway_heap_destroy(freeway_heap_t heap) FREEWAY_NOEXCEPT;
+
+/* As malloc, calloc, aligned_alloc. NULL: ENOMEM (no memory, or the heap's limit), EINVAL (no such heap, or alignment). */
+void* freeway_heap_malloc(freeway_heap_t heap, size_t size) FREEWAY_NOEXCEPT;
+void* freeway_heap_calloc(freeway_heap_t heap, size_t count, size_t size) FREEWAY_NOEXCEPT;
+void* freeway_heap_aligned_alloc(freeway_heap_t heap, size_t alignment, size_t size) FREEWAY_NOEXCEPT;
+/* As realloc; `block` is NULL or one of this heap, else NULL with EINVAL. */
+void* freeway_heap_realloc(freeway_heap_t heap, void* block, size_t size) FREEWAY_NOEXCEPT;
+
+/* Gives back what is wholly free, but for what other CPUs have in hand of the heap (a few KiB for each size class in use);
+ * bytes. 0 also where there is no such heap. */
+size_t freeway_heap_trim(freeway_heap_t heap) FREEWAY_NOEXCEPT;
+/* Fills in the first `size` bytes. Exact while nobody else uses the heap; takes time in proportion to what the heap has. 0, or
+ * EINVAL: no such heap. */
+int freeway_heap_stats(freeway_heap_t heap, freeway_heap_stats_t* stats, size_t size) FREEWAY_NOEXCEPT;
+
+#if defined(__cplusplus)
+}
+#endif
+
+#endif

@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: MIT
+// Slices: how slices and regions of a heap are found, cut, listed and given back, without anything that belongs to a CPU.
+//
+// Words     the cells of slices and regions (cell.h), the lists of their heap, held and whole (records.h)
+// Who       free_to, free_blocks: any thread that owns the items.   take, let_go, retire: the holder.   hold: any thread
+// Invariant a cell is in at most one list, once; only its holder clears its bits, so that what is taken is one thread's.
+//           A frame is given back by the holder of its region, once all its units are free
+// Orders    [R1] freeing publishes what was done to the block; [A1] who takes the items sees that.  [R2] letting go publishes
+//           the holder's view, and leaves the link to the next; [A2] who frees, or pops, sees it.  [R3] publishes a region's
+//           record; [A3] walks see it
+// Progress  lock-free       Lost if killed, until the heap is destroyed: the slice, region or record in hand, or all that sweep
+//           took; for good: frames that are not yet, or no more, in their region's record
+// Checked   tests/model/heap_slices_model.cc, tests/abi/heap_test.cc
+//
+// Backing is where frames and records come from:
+//   at(index)                                -> address of the record
+//   make(units)                              -> index of so many new units of 64 bytes, all zero; 0 without memory
+//   take_frames(frames, alignment, index, z) -> address of frames that the page map says are the record's, 0 without memory;
+//                                               z: whether they read as zero
+//   give_frames(address, frames)             takes the map's entries away and gives them back
+#pragma once
+
+#include "base/compiler.h"
+#include "heap/records.h"
+#include "pages/limits.h"
+
+namespace freeway::heap {
+
+template <class Env, class Backing>
+class Slices {
+ public:
+  using CellOf = Cell<Env>;
+  using SliceOf = Slice<Env>;
+  using RegionOf = Region<Env>;
+  using RecordOf = Record<Env>;
+  using List = TaggedStack<Env>;
+
+  void init(Backing* backing) { backing_ = backing; }
+
+  template <class T>
+  T& at(u32 index) const {
+    return *static_cast<T*>(backing_->at(index));
+  }
+  static u32 index_of(const CellOf& one) { return one.self.load_relaxed(); }
+  auto links() const {
+    return [this](u32 index) -> auto& { return at<CellOf>(index).link; };
+  }
+
+  // Frees items of the cell, which the caller owns; what its word was. If any of them was free, nothing is done.
+  u64 free_to(List& list, CellOf& one, u64 items) {
+    const u32 index = index_of(one);
+    u64 seen = one.word.load_relaxed();
+    cell::Next next;
+    do {
+      if ((seen & items) != 0) return seen;
+      next = cell::freed(seen, items);
+      if (Env::mutant("freed and listed by nobody")) next = {seen | items, cell::Duty::kNone};
+      Env::step("own.freeing");
+      if (Env::mutant("freed in two steps")) {
+        one.word.store_release(next.word);  // [R1]
+        break;
+      }
+    } while (!one.word.cas_acq_rel(seen, next.word));  // [R1] [A2] pairs with [A1] [R2]
+    // LAST TOUCH: one
+    Env::step("own.freed");
+    if (next.duty == cell::Duty::kList) list.push(index, links());
+    return seen;
+  }
+  // The same for blocks of a slice.
+  u64 free_blocks(RecordOf& heap, SliceOf& slice, u64 items) {
+    const u32 blocks = slice.blocks.load_relaxed(), units = slice.units.load_relaxed();
+    const u64 seen = free_to(heap.lists[slice.size_class.load_relaxed()], slice, items);
+    if (!cell::is_held(seen) && cell::is_whole(seen | items, blocks)) heap.whole.fetch_add_relaxed(units);
+    return seen;
+  }
+
+  // Holder only: takes those of the items that are free.
+  u64 take(CellOf& one, u64 items) {
+    u64 seen = one.word.load_relaxed();
+    do {
+      Env::step("own.taking");
+    } while (!one.word.cas_acquire(seen, cell::taken(seen, items)));  // [A1] pairs with [R1]
+    return cell::free_of(seen) & items;
+  }
+
+  // Holder only; what its word was.
+  u64 let_go(List& list, CellOf& one) {
+    const u32 index = index_of(one);
+    u64 seen = one.word.load_relaxed();
+    cell::Next next;
+    do {
+      next = cell::let_go(seen);
+      if (Env::mutant("let go and listed by nobody")) next.duty = cell::Duty::kNone;
+      Env::step("own.letting_go");
+    } while (!one.word.cas_release(seen, next.word));  // [R2] pairs with [A2]
+    // LAST TOUCH: one
+    Env::step("own.let_go");
+    if (next.duty == cell::Duty::kList) list.push(index, links());
+    return seen;
+  }
+  // Holder only: the slice's free blocks; if there are none it lets it go.
+  u64 take_or_let_go(RecordOf& heap, SliceOf& slice) {
+    u64 none = cell::kHeld;
+    if (slice.word.cas_release(none, 0)) return 0;  // [R2] pairs with [A2]
+    const u64 free = take(slice, cell::kFree);
+    if (free == 0) let_go_slice(heap, slice);
+    return free;
+  }
+  void let_go_slice(RecordOf& heap, SliceOf& slice) {
+    const u32 blocks = slice.blocks.load_relaxed(), units = slice.units.load_relaxed();
+    if (cell::is_whole(let_go(heap.lists[slice.size_class.load_relaxed()], slice), blocks))
+      heap.whole.fetch_add_relaxed(units);
+  }
+
+  // Holds a listed slice of class `c`, with its free blocks in hand; null: there is none.
+  SliceOf* hold_slice(RecordOf& heap, unsigned c, u64& free) {
+    const u32 index = heap.lists[c].pop(links());
+    if (index == 0) return nullptr;
+    auto& slice = at<SliceOf>(index);
+    free = hold_all(slice);
+    if (cell::is_whole(free, slice.blocks.load_relaxed())) heap.whole.fetch_sub_relaxed(slice.units.load_relaxed());
+    return &slice;
+  }
+
+  // Holds a region that has so many free units side by side, the first at a multiple of `step`; null: no memory, or the limit.
+  RegionOf* hold_region(RecordOf& heap, unsigned units, unsigned step) {
+    if (RegionOf* region = hold_listed(heap, units, step)) return region;
+    const u64 held = limit_word::held(heap.held.load_relaxed());
+    const bool is_worth_it = heap.whole.load_relaxed() > kUnits * (1 + held / kSweptShare);
+    if (is_worth_it && sweep(heap) != 0)
+      if (RegionOf* region = hold_listed(heap, units, step)) return region;
+    if (RegionOf* region = make_region(heap)) return region;
+    sweep(heap);
+    if (RegionOf* region = hold_listed(heap, units, step)) return region;
+    return make_region(heap);
+  }
+
+  // A slice of class `c` in units that the caller took from the region, the first of them `unit`; the caller holds it, and has
+  // all its blocks in hand.
+  SliceOf& make_slice(RegionOf& region, unsigned unit, unsigned units, unsigned c) {
+    SliceOf& slice = region.slices[unit];
+    const u32 index = index_of(region), blocks = blocks_in(c, units);
+    slice.self.store_relaxed(index + static_cast<u32>(&slice - region.slices) + kSlicesAt);
+    slice.address.store_relaxed(region.address.load_relaxed() + unit * kUnitSize);
+    slice.size.store_relaxed(kSizeClasses[c].size);
+    slice.magic.store_relaxed(kSizeClasses[c].magic);
+    slice.blocks.store_relaxed(blocks);
+    slice.region.store_relaxed(index);
+    slice.size_class.store_relaxed(static_cast<u8>(c));
+    slice.unit.store_relaxed(static_cast<u8>(unit));
+    slice.units.store_relaxed(static_cast<u8>(units));
+    for (unsigned i = 0; i < units; ++i) region.slice_of[unit + i].store_relaxed(static_cast<u8>(unit));
+    slice.word.store_relaxed(cell::kHeld);
+    return slice;
+  }
+
+  static SliceOf* slice_around(RegionOf& region, uptr address) {
+    const u64 unit = (address - region.address.load_relaxed()) >> kUnitShift;
+    const u8 first = unit < kUnits ? region.slice_of[unit].load_relaxed() : kNoSlice;
+    return first == kNoSlice ? nullptr : &region.slices[first];
+  }
+  static u32 number_in(const SliceOf& slice, uptr address) {
+    return static_cast<u32>(((address - slice.address.load_relaxed()) * slice.magic.load_relaxed()) >> 35);
+  }
+  // The slice of which a block begins at the address, and its bit; null: none does.
+  static SliceOf* slice_at(RegionOf& region, uptr address, u64& block) {
+    SliceOf* slice = slice_around(region, address);
+    if (FREEWAY_UNLIKELY(slice == nullptr)) return nullptr;
+    const u32 number = number_in(*slice, address);
+    block = u64{1} << (number % 64);
+    const bool begins = slice->address.load_relaxed() + u64{number} * slice->size.load_relaxed() == address;
+    return begins && number < slice->blocks.load_relaxed() ? slice : nullptr;
+  }
+
+  // Gives back what is wholly free of the listed slices and regions; how many frames.
+  std::size_t sweep(RecordOf& heap) {
+    heap.whole.store_relaxed(0);
+    for (unsigned c = 1; c < kClassCount; ++c)
+      each_listed(heap.lists[c], [&](u32 index) {
+        auto& slice = at<SliceOf>(index);
+        const bool is_whole = cell::is_whole(hold(slice), slice.blocks.load_relaxed());
+        if (!is_whole && !Env::mutant("retired with blocks in hand")) return let_go_slice(heap, slice);
+        retire(heap, slice);
+      });
+    std::size_t frames = 0;
+    each_listed(heap.lists[0], [&](u32 index) {
+      auto& region = at<RegionOf>(index);
+      if (!cell::is_whole(hold(region), kUnits)) return void(let_go(heap.lists[0], region));
+      region.word.store_relaxed(0);
+      give_back(heap, region);
+      ++frames;
+    });
+    return frames;
+  }
+
+  // A block that is a run of frames; null: no memory, or the limit. `zero`: whether it reads as zero.
+  RegionOf* make_whole(RecordOf& heap, std::size_t frames, std::size_t alignment, bool& zero) {
+    RegionOf* region = make_run(heap, frames, alignment, zero);
+    if (region == nullptr && sweep(heap) != 0) region = make_run(heap, frames, alignment, zero);
+    if (region == nullptr) return nullptr;
+    region->is_whole.store_relaxed(1);
+    region->word.store_relaxed(kLive);
+    return region;
+  }
+  // False: it was freed already.
+  bool free_whole(RecordOf& heap, RegionOf& region) {
+    u64 live = kLive;
+    if (!region.word.cas_relaxed(live, 0)) return false;
+    Env::step("own.claimed");
+    give_back(heap, region);
+    return true;
+  }
+
+  // Gives back all that the heap has, whatever is live in it: for who destroys it. f(region) sees each that has frames.
+  template <class F>
+  void give_all(RecordOf& heap, F&& f) {
+    u32 next;
+    for (u32 index = heap.regions.load_acquire(); index != 0; index = next) {  // [A3] pairs with [R3]
+      auto& region = at<RegionOf>(index);
+      next = region.next.load_relaxed();
+      if (const u32 frames = region.frames.load_relaxed()) {
+        f(region);
+        region.word.store_relaxed(0);
+        region.frames.store_relaxed(0);
+        backing_->give_frames(region.address.load_relaxed(), frames);
+      }
+      Env::step("own.recycling");
+      pool_.push(index, links());
+    }
+    heap.regions.store_relaxed(0);
+    for (auto& list : heap.lists) list.take_all();
+    heap.vacant.take_all();
+    heap.whole.store_relaxed(0);
+  }
+
+  template <class F>
+  void each_region(const RecordOf& heap, F&& f) const {
+    for (u32 index = heap.regions.load_acquire(); index != 0;) {  // [A3] pairs with [R3]
+      auto& region = at<RegionOf>(index);
+      if (region.frames.load_relaxed() != 0) f(region);
+      index = region.next.load_relaxed();
+    }
+  }
+
+ private:
+  static constexpr unsigned kTries = 4;       // regions that are looked at for units side by side
+  static constexpr u64 kSweptShare = 8;       // what is wholly free is looked for once it is that share of all
+  static constexpr u64 kLive = 1;             // the word of a whole block
+  static constexpr u32 kSlicesAt = 2;         // lines before a region's slices
+
+  // Its entry was popped: what its word was.
+  u64 hold(CellOf& one) {
+    u64 seen = one.word.load_relaxed();
+    do {
+      Env::step("own.holding");
+    } while (!one.word.cas_acquire(seen, cell::popped(seen)));  // [A2] pairs with [R2]
+    return seen;
+  }
+
+  // The same, and takes its free items.
+  u64 hold_all(CellOf& one) {
+    u64 seen = one.word.load_relaxed();
+    do {
+      Env::step("own.holding");
+    } while (!one.word.cas_acquire(seen, cell::kHeld));  // [A1] [A2] pairs with [R1] [R2]
+    return cell::free_of(seen);
+  }
+
+  template <class F>
+  void each_listed(List& list, F&& f) {
+    u32 below;
+    for (u32 index = list.take_all(); index != 0; index = below) {
+      below = at<CellOf>(index).link.load_relaxed();
+      f(index);
+    }
+  }
+
+  RegionOf* hold_listed(RecordOf& heap, unsigned units, unsigned step) {
+    RegionOf* unfit[kTries];
+    RegionOf* found = nullptr;
+    unsigned tries = 0;
+    while (found == nullptr && tries < kTries) {
+      const u32 index = heap.lists[0].pop(links());
+      if (index == 0) break;
+      auto& region = at<RegionOf>(index);
+      if (cell::run(cell::free_of(hold(region)), units, step) != 0)
+        found = &region;
+      else
+        unfit[tries++] = &region;
+    }
+    while (tries > 0) let_go(heap.lists[0], *unfit[--tries]);
+    return found;
+  }
+
+  // Holder only, of a slice whose blocks are all free: gives its units back to the region.
+  void retire(RecordOf& heap, SliceOf& slice) {
+    auto& region = at<RegionOf>(slice.region.load_relaxed());
+    const unsigned unit = slice.unit.load_relaxed(), units = slice.units.load_relaxed();
+    for (unsigned i = 0; i < units; ++i) region.slice_of[unit + i].store_relaxed(kNoSlice);
+    slice.word.store_relaxed(0);
+    Env::step("own.retiring");
+    free_to(heap.lists[0], region, low_bits(units) << unit);
+  }
+
+  RegionOf* make_region(RecordOf& heap) {
+    bool zero;
+    RegionOf* region = make_run(heap, 1, 1, zero);
+    if (region == nullptr) return nullptr;
+    for (auto& of : region->slice_of) of.store_relaxed(kNoSlice);
+    region->is_whole.store_relaxed(0);
+    region->word.store_relaxed(cell::born(kUnits));
+    return region;
+  }
+
+  RegionOf* make_run(RecordOf& heap, std::size_t frames, std::size_t alignment, bool& zero) {
+    if (!charge(heap, frames)) return heap.refusals.fetch_add_relaxed(1), nullptr;
+    RegionOf* region = take_record(heap);
+    Env::step("own.record");
+    const uptr address = region == nullptr ? 0 : backing_->take_frames(frames, alignment, index_of(*region), zero);
+    if (address == 0) {
+      if (region != nullptr) heap.vacant.push(index_of(*region), links());
+      heap.held.fetch_sub_relaxed(frames);
+      return nullptr;
+    }
+    region->address.store_relaxed(address);
+    region->frames.store_relaxed(static_cast<u32>(frames));
+    return region;
+  }
+  // The frames are the caller's, and nothing in them is anybody's.
+  void give_back(RecordOf& heap, RegionOf& region) {
+    const u32 frames = region.frames.load_relaxed(), index = index_of(region);
+    region.frames.store_relaxed(0);
+    backing_->give_frames(region.address.load_relaxed(), frames);
+    Env::step("own.given");
+    heap.held.fetch_sub_relaxed(frames);
+    heap.vacant.push(index, links());
+  }
+
+  // A record without frames, in the caller's hands; null: no memory.
+  RegionOf* take_record(RecordOf& heap) {
+    if (const u32 index = heap.vacant.pop(links())) return &at<RegionOf>(index);
+    u32 index = pool_.pop(links());
+    if (index == 0 && (index = backing_->make(kRecordUnits<RegionOf>)) == 0) return nullptr;
+    auto& region = at<RegionOf>(index);
+    region.self.store_relaxed(index);
+    region.heap.store_relaxed(index_of(heap));
+    u32 head = heap.regions.load_relaxed();
+    do {
+      region.next.store_relaxed(head);
+      Env::step("own.adding");
+    } while (!heap.regions.cas_release(head, index));  // [R3] pairs with [A3]
+    return &region;
+  }
+
+  static bool charge(RecordOf& heap, u64 frames) {
+    u64 seen = heap.held.load_relaxed();
+    u64 next;
+    do {
+      next = limit_word::charged(seen, frames);
+      if (next == seen) return false;
+    } while (!heap.held.cas_relaxed(seen, next));
+    return true;
+  }
+
+  Backing* backing_ = nullptr;
+  List pool_;  // records of regions that are no heap's
+};
+
+}  // namespace freeway::heap

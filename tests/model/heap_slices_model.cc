@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: MIT
+// heap_slices_model.cc: src/heap/slices.h: slices and regions of a heap that several threads take from, free to and sweep.
+//
+// Promises  a block is in one pair of hands, and who gets it sees what was done to it before; a slice or region is in its list
+//           exactly when its word says so; once all blocks are free a sweep gives the frame back, once, whatever happened before
+// Bounds    2 or 3 threads of up to 3 moves on a slice of 1 to 3 blocks; weak memory, source-DPOR, exhausted. Stops: each thread
+//           for ever at each operation
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "heap/slices.h"
+#include "model/explorer.h"
+#include "model/model_env.h"
+#include "model/scenarios.h"
+
+namespace freeway::model {
+namespace {
+
+using heap::Region;
+
+// One heap of one region; records are named by what they are.
+struct World {
+  static constexpr u32 kHeap = 1, kRegion = 2, kFirstSlice = 4;  // as in a Region: two units before the slices
+  heap::Record<ModelEnv> heap;
+  Region<ModelEnv> region;
+  u32 given = 0;  // frames that went back
+
+  void* at(u32 index) {
+    if (index == kHeap) return &heap;
+    if (index == kRegion) return &region;
+    return &region.slices[index - kFirstSlice];
+  }
+  u32 make(u32) { return 0; }
+  uptr take_frames(std::size_t, std::size_t, u32, bool&) { return 0; }
+  void give_frames(uptr, std::size_t frames) {
+    given += static_cast<u32>(frames);
+    for (auto& each : content) each.set(0);  // they are another's, who writes
+  }
+  ModelEnv::Plain<u32> content[4];  // of the blocks
+};
+
+// Scripts: m allocates a block, if one is free, and keeps it; c the same, and, as a cache does, looks for another one before it
+// lets the slice go; f frees the one that it has kept for the longest time; s sweeps. At first the threads have as many blocks
+// as `owned` says; the others are free, and so is the only one of a second slice, if there is one, which is listed below.
+struct SlicesProgram {
+  static constexpr int kThreads = 3;
+  static constexpr unsigned kClass = 20;  // of 1 KiB
+
+  const char* script[kThreads];
+  World world;
+  heap::Slices<ModelEnv, World> slices;
+  unsigned kept[kThreads][8] = {};
+  int kept_from[kThreads] = {}, kept_to[kThreads] = {};
+  u32 blocks;
+  bool has_second;
+
+  SlicesProgram(u32 count, bool second_slice, const char* owned, const char* first, const char* second, const char* third)
+      : script{first, second, third}, blocks(count), has_second(second_slice) {
+    slices.init(&world);
+    world.heap.self.store_relaxed(World::kHeap);
+    world.heap.held.store_relaxed(1);
+    world.heap.regions.store_relaxed(World::kRegion);
+    world.region.self.store_relaxed(World::kRegion);
+    world.region.heap.store_relaxed(World::kHeap);
+    world.region.frames.store_relaxed(1);
+    world.region.word.store_relaxed(cell::born(cell::kItems));
+    const unsigned units = heap::units_for(kClass, count);
+    slices.take(world.region, low_bits(units + has_second));
+    if (has_second) {
+      auto& below = slices.make_slice(world.region, units, 1, kClass);
+      slices.free_to(list(), below, 1);
+      slices.let_go_slice(world.heap, below);
+    }
+    auto& slice = slices.make_slice(world.region, 0, units, kClass);
+    slice.blocks.store_relaxed(count);
+    u32 next = 0;
+    for (int id = 0; id < kThreads; ++id)
+      for (int i = owned[id] - '0'; i > 0; --i) kept[id][kept_to[id]++] = next++;
+    const u64 free = low_bits(count) & ~low_bits(next);
+    if (free != 0) slices.free_to(list(), slice, free);
+    slices.let_go_slice(world.heap, slice);
+    slices.let_go(world.heap.lists[0], world.region);
+    model_name(slice.word, "slice");
+    model_name(world.region.word, "region");
+    model_name(list(), "list");
+    model_name(world.heap.lists[0], "regions");
+  }
+
+  auto& slice() { return world.region.slices[0]; }
+  TaggedStack<ModelEnv>& list() { return world.heap.lists[kClass]; }
+  // The number of a block: the second slice's is behind the first's.
+  unsigned number(const heap::Slice<ModelEnv>& of, u64 bit) { return lowest_bit(bit) + (&of == &slice() ? 0 : blocks); }
+
+  void keep(int id, const heap::Slice<ModelEnv>& of, u64& free) {
+    const unsigned block = number(of, free);
+    world.content[block].set(world.content[block].get() + 1);  // a race unless it is ours alone
+    kept[id][kept_to[id]++] = block;
+    free &= free - 1;
+  }
+  void allocate(int id, bool as_caches) {
+    u64 free = 0;
+    auto* found = slices.hold_slice(world.heap, kClass, free);
+    if (found == nullptr) return;
+    model_check(free != 0, "what is listed has free blocks");
+    keep(id, *found, free);
+    if (free != 0) slices.free_to(list(), *found, free);
+    if (as_caches) {
+      free = slices.take_or_let_go(world.heap, *found);
+      if (free == 0) return;
+      keep(id, *found, free);
+      if (free != 0) slices.free_to(list(), *found, free);
+    }
+    slices.let_go_slice(world.heap, *found);
+  }
+  void free(int id) {
+    if (kept_from[id] == kept_to[id]) return;
+    const unsigned block = kept[id][kept_from[id]++];
+    world.content[block].set(world.content[block].get() + 1);
+    auto& of = world.region.slices[block < blocks ? 0 : heap::units_for(kClass, blocks)];
+    const u64 bit = u64{1} << (block < blocks ? block : 0);
+    model_check((slices.free_blocks(world.heap, of, bit) & bit) == 0, "a block that is live is not free");
+  }
+  void thread(int id) {
+    for (const char* move = script[id]; *move != 0; ++move) {
+      if (*move == 'm' || *move == 'c') allocate(id, *move == 'c');
+      if (*move == 'f') free(id);
+      if (*move == 's') slices.sweep(world.heap);
+    }
+  }
+
+  void finish() {
+    u64 in_hand = 0;
+    for (int id = 0; id < kThreads; ++id)
+      for (int i = kept_from[id]; i < kept_to[id]; ++i) {
+        model_check((in_hand >> kept[id][i] & 1) == 0, "a block is in one pair of hands");
+        in_hand |= u64{1} << kept[id][i];
+      }
+    model_check((in_hand & low_bits(blocks) & slice().word.load_relaxed()) == 0, "a block in hand is not free");
+    model_observe(world.given);
+    model_check(world.given <= 1, "a frame goes back once");
+    if (model_stalled() >= 0) return;
+    u32 listed = 0;
+    for (u32 index = list().peek(); index != 0; index = world.region.slices[index - World::kFirstSlice].link.load_relaxed()) {
+      const u64 word = world.region.slices[index - World::kFirstSlice].word.load_relaxed();
+      model_check(cell::is_listed(word), "what is in a list says so");
+      model_check(++listed <= 2, "a list ends");
+    }
+    u32 say_so = 0;
+    for (unsigned i = 0; i < 4; ++i) say_so += cell::is_listed(world.region.slices[i].word.load_relaxed());
+    model_check(listed == say_so, "who says that it is listed is");
+    for (int id = 0; id < kThreads; ++id)
+      while (kept_from[id] < kept_to[id]) free(id);
+    slices.sweep(world.heap);
+    model_check(world.given == 1, "what is free goes back");
+    model_check(limit_word::held(world.heap.held.load_relaxed()) == 0, "what went back is held no more");
+  }
+};
+
+Scenario slices(u32 count, const char* owned, const char* first, const char* second, const char* third = "") {
+  return {std::to_string(count) + " blocks, " + owned + ": " + first + " | " + second + " | " + third,
+          program_type<SlicesProgram>(count, false, owned, first, second, third)};
+}
+Scenario two_slices(const char* owned, const char* first, const char* second, const char* third = "") {
+  return {std::string("2 blocks and 1, ") + owned + ": " + first + " | " + second + " | " + third,
+          program_type<SlicesProgram>(u32{2}, true, owned, first, second, third)};
+}
+std::vector<Scenario> two_threads() {
+  return {slices(1, "100", "f", "m"),  slices(1, "100", "fm", "m"), slices(1, "100", "f", "s"),  slices(2, "110", "f", "f"),
+          slices(2, "110", "f", "fm"), slices(2, "100", "f", "m"),  slices(2, "100", "fm", "mf"),
+          slices(2, "110", "f", "fs"),
+          slices(2, "000", "m", "m"),  slices(2, "100", "f", "sm"), slices(1, "000", "mf", "s"),
+          slices(2, "100", "f", "c"),  slices(3, "110", "f", "cf"), two_slices("100", "f", "mm"), two_slices("110", "f", "fm")};
+}
+std::vector<Scenario> three_threads() {
+  return {slices(2, "110", "f", "f", "m"), slices(1, "100", "f", "m", "m"), slices(1, "100", "f", "s", "m"),
+          two_slices("110", "f", "f", "mm"), two_slices("110", "f", "f", "cm"), slices(2, "110", "f", "f", "s")};
+}
+
+std::vector<Scenario> all() {
+  std::vector<Scenario> scenarios = two_threads();
+  for (Scenario& each : three_threads()) scenarios.push_back(each);
+  return scenarios;
+}
+
+TEST(HeapSlicesModel, PromisesHoldWithTwoThreads) { expect_hold(two_threads()); }
+TEST(HeapSlicesModel, PromisesHoldWithThreeThreads) { expect_hold(limited(three_threads(), 20000)); }
+TEST(HeapSlicesModel, OthersFinishWhenAThreadStopsForEver) {
+  std::vector<Scenario> all = {slices(1, "100", "f", "m"), slices(2, "110", "f", "fm"), slices(1, "100", "f", "s"),
+                               slices(2, "000", "m", "m")};
+  for (Scenario& each : all) each.stalls = true;
+  expect_hold(all);
+}
+TEST(HeapSlicesMutants, AreCaught) {
+  for (const char* mutant : {"freed and listed by nobody", "let go and listed by nobody", "freed in two steps",
+                             "retired with blocks in hand"})
+    expect_mutant_caught(two_threads(), mutant);
+}
+TEST(HeapSlicesMutants, EachMemoryOrderIsNeeded) { expect_orders_needed(all(), "heap/slices.h"); }
+
+}  // namespace
+}  // namespace freeway::model
