@@ -43,7 +43,7 @@ installed := --target freeway_installed
 # $(call test,preset): everything but what is labelled `long`; the last lines are ctest's own summary.
 test = ctest --preset $(1) -j $(JOBS) $(CTEST_ARGS)
 
-.PHONY: all run test test-programs prove matrix matrix-roots numa lint debug asan tsan fuzz aarch64 docs bench bench-quick peers attacks attack-costs profilers install dist packages-debian clean help
+.PHONY: all run test test-programs prove matrix matrix-roots numa lint debug asan tsan fuzz aarch64 docs bench bench-quick peers attacks attack-costs profilers shared-cache install dist packages-debian clean help
 # Installing packages is a queue anyway; the parallel work is in the commands.
 .NOTPARALLEL:
 
@@ -147,6 +147,12 @@ profilers: packages-build packages-test packages-peers packages-run | build ## h
 	@$(call build,release,$(products) workload_storm workload_larson workload_server workload_kv_cache measured_run)
 	@$(PYTHON) -B bench/profilers/run.py hangs
 	@$(PYTHON) -B bench/profilers/run.py costs --repeat 15
+
+# The second one ends with status 2: it hangs.
+shared-cache: packages-build packages-test packages-shared | build ## a cache whose processes are killed by the thousand, in Freeway's shared heap, then in Boost.Interprocess's
+	@$(call build,release,--target example_shared_cache example_boost_cache)
+	@build/release/tests/examples/example_shared_cache
+	@build/release/tests/examples/example_boost_cache || [ $$? -eq 2 ]
 
 # It goes on without.
 build/tools/pprof: | build

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Heaps that processes share, beside each other: `run.py throughput|recovery`.
 
-throughput  pairs and a mixed workload, of 1 to 16 processes. In each repeat all heaps run one after the other, in another
-            order each time; ratios are those within a repeat, their median is printed with the smallest and the largest
+throughput  pairs and a mixed workload, of 1 to 16 processes. In each repeat all heaps run one after the other, in
+            another order each time; ratios are those within a repeat: their median, the smallest and the largest
 recovery    how long a dead process takes to be recovered, by the size of the heap
 Both print Markdown. They need the targets workload_shared_* (README.md).
 """

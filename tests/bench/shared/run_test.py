@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Tests of bench/shared: each heap does the work, a recovery finds its one dead process and loses nothing, ratios are taken
-within repeats."""
+"""Tests of bench/shared: each heap does the work, a recovery finds its one dead process and loses nothing, ratios are
+taken within repeats."""
 
 from __future__ import annotations
 
