@@ -18,8 +18,8 @@
  * Every function is lock-free between threads and processes, and may be called from any thread and any signal handler, in the
  * child of any fork, too: the child uses the handle that its parent had, as a participant of its own. Failures return NULL, 0
  * or -1 as said and set errno; success keeps it. NULL for a handle, or for anything that a function reads or fills in, is
- * EINVAL where nothing else is said. A handle that was detached may not be used. It lies right in front of the heap in memory, at the
- * same distance in every process.
+ * EINVAL where nothing else is said. A handle that was detached may not be used. It lies right in front of the heap in memory,
+ * at the same distance in every process.
  *
  * A call takes one of the file's seats for as long as it lasts, and processes keep theirs until they detach or end: as many
  * calls can be under way at once, in all processes, as the heap has seats. One more: EAGAIN. A thread that leaves a call for
@@ -131,7 +131,7 @@ typedef struct {
   size_t large;       /* bytes in blocks of whole frames, part of `live` */
   size_t backed;      /* bytes of frames that have memory */
   size_t seats;       /* seats that are taken, */
-  size_t seats_dead;  /* and of these the ones whose processes are gone and that are not yet recovered, or just being recovered. While
+  size_t seats_dead;  /* and of these the ones whose processes are gone and that are not yet recovered, or just being so. While
                          this is not 0 after freeway_shared_recover, another process is at it: the dead's slots are in doubt */
   size_t attached;    /* processes that have it; one that attached it twice counts as two */
 } freeway_shared_stats_t;

@@ -37,8 +37,8 @@ long resize(int fd, u64 bytes);
 // Forbids changes of the length, where it is a memfd that allows it.
 void seal_length(int fd);
 
-// Maps `bytes` of the file, readable and writable, at a multiple of 64 KiB, behind `before` bytes (a multiple of 64 KiB) of private memory
-// that is not accessible. `address`: of the file.
+// Maps `bytes` of the file, readable and writable, at a multiple of 64 KiB, behind `before` bytes (a multiple of 64 KiB) of
+// private memory that is not accessible. `address`: of the file.
 long map(int fd, u64 bytes, std::size_t before, uptr& address);
 long unmap(uptr address, u64 bytes);
 // Makes private memory accessible: zero; with `wiped`, zero in the child of a fork again.

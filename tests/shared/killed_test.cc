@@ -166,6 +166,8 @@ int main(int argc, char** argv) {
   require(operations > 1000, "hardly anything was done", operations);
   freeway::test::proof("stops and kills", "processes of a shared heap", "processes killed", kills);
   freeway::test::proof("stops and kills", "processes of a shared heap", "audits", audits);
-  Line().count(operations, "operations").count(kills, "kills").count(recovered, "seats recovered here").count(audits, "audits").write_to(1);
+  Line line;
+  line.count(operations, "operations").count(kills, "kills").count(recovered, "seats recovered here").count(audits, "audits");
+  line.write_to(1);
   return 0;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// No room: a tmpfs that is full, a limit on files' lengths, a heap that is used up. Calls say ENOMEM, what was given out can be written
-// to, and no process is killed by SIGBUS.
+// No room: a tmpfs that is full, a limit on files' lengths, a heap that is used up. Calls say ENOMEM, what was given out can be
+// written to, and no process is killed by SIGBUS.
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
