@@ -25,10 +25,6 @@ FAULTS = {
         "      atomic(record_.hazards[kOfFresh]).store(record_.fresh_bucket, std::memory_order_seq_cst);\n",
         "",
     ),
-    "the dead's hazards are cleared before its CAS is judged": (
-        "  void settle() {\n",
-        "  void settle() {\n    forget();\n",
-    ),
     "a CAS that has happened is not found out": (
         "    if (load(record_.step) == kTrying && was_put()) store(record_.step, kDone);\n",
         "",
