@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Tests of suite.py: a difference must be found, chance must not be taken for one, and an empty run proves nothing."""
+"""Tests of suite.py: a difference must be found, chance must not be taken for one, and an empty run proves nothing.
+Tests of by_file.py: a file that does not come to its end is a failure, and costs no other file's outcomes."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import suite  # it says where the others are
+from by_file import ByFile
 from preload import Failed, check, main
 from suite import FAILED, PASSED, SKIPPED, Outcomes, Suite, judge
 
@@ -75,5 +77,19 @@ def lists_are_kept(folder: Path) -> None:
     check("no reason" in fault_of(of[0]), "a line without a reason")
 
 
+def files_end_for_themselves(folder: Path) -> None:
+    """A crash; a test with two outcomes; an address in a name; only the files of the tests wanted."""
+    scripts = {
+        "crashes": "echo passed one >>$OUTCOMES; kill -SEGV $$",
+        "ends": "echo failed A at 0x7f >>$OUTCOMES; echo passed A at 0x80 >>$OUTCOMES; exit 1",
+    }
+    files = ByFile(lambda _: [*scripts], lambda _, file: ["sh", "-c", scripts[file]], lambda work: work, (0, 1))
+    ends = {"ends": PASSED, "ends: A at 0x": FAILED}
+    found = files.outcomes(folder, False, None)
+    check(found == {"crashes": FAILED, "crashes: one": PASSED} | ends, f"{found}")
+    found = files.outcomes(folder, False, ["ends: A at 0x"])
+    check(found == ends, f"{found}")
+
+
 if __name__ == "__main__":
-    main(differences_are_found, chance_is_none, empty_runs_are_noticed, lists_are_kept)
+    main(differences_are_found, chance_is_none, empty_runs_are_noticed, lists_are_kept, files_end_for_themselves)
