@@ -17,6 +17,7 @@
 #include <cstring>
 
 #include "freeway/freeway.h"
+#include "freeway/heap.h"
 #include "signal/support/call_watch.h"
 #include "signal/support/failure.h"
 
@@ -40,6 +41,16 @@ struct HeapAccount {
   ReserveFunction reserve = reinterpret_cast<ReserveFunction>(::dlsym(RTLD_DEFAULT, "freeway_reserve"));
   int (*profile_start)(size_t) = reinterpret_cast<int (*)(size_t)>(::dlsym(RTLD_DEFAULT, "freeway_profile_start"));
   void (*profile_stop)() = reinterpret_cast<void (*)()>(::dlsym(RTLD_DEFAULT, "freeway_profile_stop"));
+  template <class F>
+  static F* find(const char* name) {
+    return reinterpret_cast<F*>(::dlsym(RTLD_DEFAULT, name));
+  }
+  decltype(&::freeway_heap_new) heap_new = find<decltype(::freeway_heap_new)>("freeway_heap_new");
+  decltype(&::freeway_heap_malloc) heap_malloc = find<decltype(::freeway_heap_malloc)>("freeway_heap_malloc");
+  decltype(&::freeway_heap_aligned_alloc) heap_aligned_alloc =
+      find<decltype(::freeway_heap_aligned_alloc)>("freeway_heap_aligned_alloc");
+  decltype(&::freeway_heap_trim) heap_trim = find<decltype(::freeway_heap_trim)>("freeway_heap_trim");
+  decltype(&::freeway_heap_destroy) heap_destroy = find<decltype(::freeway_heap_destroy)>("freeway_heap_destroy");
   ShouldMoveFunction should_move = reinterpret_cast<ShouldMoveFunction>(::dlsym(RTLD_DEFAULT, "freeway_should_move"));
 };
 inline const HeapAccount heap_account;

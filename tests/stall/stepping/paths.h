@@ -21,7 +21,7 @@ class Paths : public LosableSlots {
  public:
   Paths() : LosableSlots(nullptr, 0) {}
 
-  enum Leg : size_t { kSmall, kMedium, kSwing, kPartial, kMoves, kResizes, kLarge, kHuge, kTrim, kProfiles, kRefused, kBulk, kLegs };
+  enum Leg : size_t { kSmall, kMedium, kSwing, kPartial, kMoves, kResizes, kLarge, kOwnHeaps, kHuge, kTrim, kProfiles, kRefused, kBulk, kLegs };
 
   // Outside the heap.
   void begin(uint64_t seed) {
@@ -49,6 +49,8 @@ class Paths : public LosableSlots {
         return resizes();
       case kLarge:
         return large();
+      case kOwnHeaps:
+        return own_heaps();
       case kHuge:
         return huge();
       case kTrim:
@@ -147,6 +149,25 @@ class Paths : public LosableSlots {
     for (size_t i = 0; i < kRuns; i += 2) resize(i, random_.between(kFrames + 2, 3 * kFrames) * kFrameBytes);
     for (size_t i = 0; i < kRuns; i += 2) resize(i, random_.between(2, kFrames) * kFrameBytes);
     for (size_t i = 0; i < kRuns; i++) drop(i);
+  }
+  // A heap that is filled, emptied, trimmed, filled again and destroyed.
+  void own_heaps() {
+    constexpr size_t kCount = 200;
+    if (heap_account.heap_new == nullptr) return;
+    note(8 * kMiB);
+    const freeway_heap_t heap = heap_account.heap_new(nullptr, 0);
+    void* blocks[kCount];
+    for (int round = 0; heap != nullptr && round < 3; round++) {
+      for (size_t i = 0; i < kCount; i++) {
+        const size_t size = i % 50 == 49 ? 100'000 : i % 2 == 0 ? 48 : 16 + 30 * i;
+        blocks[i] = i % 20 == 19 ? heap_account.heap_aligned_alloc(heap, 4096, size) : heap_account.heap_malloc(heap, size);
+      }
+      for (void* const block : blocks)
+        if (block != nullptr && round < 2) ::free(block);
+      if (round == 1) heap_account.heap_trim(heap);
+    }
+    if (heap != nullptr) heap_account.heap_destroy(heap);
+    note(0);
   }
   // Of the pages only a few are touched. The second block is in the way of the first one: a mapping that must move; a run
   // whose pages move to a mapping.
