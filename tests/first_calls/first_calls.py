@@ -85,7 +85,7 @@ def cases_of(form: Form, table: dict[str, str]) -> Iterator[Case]:
         for stage in form.stages:
             for memory in ("enough", "none"):
                 yield Case(form, function, kind, "call", stage, memory)
-            # Of those that give, the ones that also take: realloc and its like. (A heap's refuses what is not the heap's: EINVAL.)
+            # Of those that give, the ones that also take: realloc and its like. A heap's refuses what is not its own.
             if kind == "takes" or ("realloc" in function and function != "freeway_heap_realloc"):
                 yield Case(form, function, kind, "foreign", stage, "enough")
 
