@@ -54,7 +54,7 @@ int figure(const Call& call) {
   return show(call, static_cast<std::size_t>(read(kWhich)));
 }
 // As in jemalloc, the count of arenas stands for all of them, too.
-bool is_all(std::size_t number) { return number == kAllArenas || number == arena_count(); }
+bool is_all(std::size_t number) { return number == kAllArenas || number == arenas.end(); }
 // All arenas but the first have nothing.
 bool has_heap(const Call& call) { return call.numbers[0] == 0 || is_all(call.numbers[0]); }
 template <auto kWhich, class T = std::size_t>
@@ -78,18 +78,34 @@ int tell_epoch(const Call& call) {
   return give(call, epoch());
 }
 
-int tell_arenas(const Call& call) { return show(call, arena_count()); }
+int tell_arenas(const Call& call) { return show(call, arenas.end()); }
 int tell_page(const Call& call) { return show(call, page_size()); }
 
 int create(const Call& call) {
   if (call.writes()) return EPERM;  // extent hooks
   if (!call.reads() || *call.old_size != sizeof(unsigned)) return EINVAL;
-  const unsigned number = create_arena();
-  return number == 0 ? EAGAIN : give(call, number);
+  const unsigned number = arenas.create();
+  return number == arenas.kNone ? EAGAIN : give(call, number);
 }
 int destroy(const Call& call) {
   if (!is_plain(call)) return EPERM;
-  return destroy_arena(call.numbers[0]) ? 0 : EFAULT;
+  return arenas.destroy(call.numbers[0]) ? 0 : EFAULT;
+}
+int create_cache(const Call& call) {
+  if (call.writes()) return EPERM;
+  if (!call.reads() || *call.old_size != sizeof(unsigned)) return EINVAL;
+  const unsigned number = caches.create();
+  return number == caches.kNone ? EFAULT : give(call, number);
+}
+int flush_cache(const Call& call) {
+  unsigned number;
+  if (call.reads()) return EPERM;
+  return fetch(call, number) && caches.has(number) ? 0 : EINVAL;
+}
+int destroy_cache(const Call& call) {
+  unsigned number;
+  if (call.reads()) return EPERM;
+  return fetch(call, number) && caches.destroy(number) ? 0 : EINVAL;
 }
 int lookup(const Call& call) {
   void* address;
@@ -98,7 +114,7 @@ int lookup(const Call& call) {
   freeway_explain(address, &found, sizeof found);
   return found.begin != nullptr && found.state == FREEWAY_LIVE ? give(call, 0u) : EINVAL;
 }
-int tell_initialized(const Call& call) { return show(call, is_all(call.numbers[0]) || is_arena(call.numbers[0])); }
+int tell_initialized(const Call& call) { return show(call, is_all(call.numbers[0]) || arenas.has(call.numbers[0])); }
 int purge(const Call& call) {
   if (!is_plain(call)) return EPERM;
   freeway_trim(0);
@@ -115,7 +131,7 @@ int set_thread_arena(const Call& call) {
   if (call.writes()) {
     unsigned number;
     if (!fetch(call, number)) return EINVAL;
-    if (!is_arena(number)) return EFAULT;
+    if (!arenas.has(number)) return EFAULT;
   }
   return give(call, 0u);
 }
@@ -162,6 +178,10 @@ constexpr Name kNames[] = {
     {"thread.tcache.flush", kAction, idle},
     {"thread.prof.active", kBool, fixed<true>},
     {"thread.idle", kAction, idle},
+
+    {"tcache.create", kUnsigned, create_cache},
+    {"tcache.flush", kAction, flush_cache},
+    {"tcache.destroy", kAction, destroy_cache},
 
     {"config.cache_oblivious", kBool, constant<false>},
     {"config.debug", kBool, constant<false>},
@@ -349,7 +369,7 @@ std::size_t part_id(unsigned index, unsigned part) { return kIds.of[index][part]
 bool number_exists(unsigned index, std::size_t number) {
   if (kIds.number[index] == Ids::kNone) return true;
   if (number == kDestroyedArenas) return up_to(kNames[index].text, 6) == "stats.";
-  return number < arena_count() || is_all(number);
+  return number < arenas.end() || is_all(number);
 }
 
 const char* version() { return kVersion; }

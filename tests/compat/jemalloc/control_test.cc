@@ -143,7 +143,7 @@ TEST(Names, ThatAreUnknownAreNotFound) {
         "stats..allocated", "arena.0", "arena..purge", "arena.x.purge", "arena.-1.purge", "arena.0x0.purge", "arena.2.purge",
         "arena.4095.purge", "arena.99999999999999999999.purge", "arena.4097.purge", "arenas.bin.0.size",
         "stats.arenas.0.bins.0.curregs", "thread.allocatedp", "thread.allocated", "stats.retained", "arena.0.reset",
-        "arena.0.extent_hooks", "experimental.utilization.batch_query", "tcache.create", "prof.prefix"}) {
+        "arena.0.extent_hooks", "experimental.utilization.batch_query", "tcache.size", "prof.prefix"}) {
     EXPECT_EQ(act(name), ENOENT) << '"' << name << '"';
     std::size_t mib[8], length = 8;
     EXPECT_EQ(mallctlnametomib(name, mib, &length), ENOENT) << '"' << name << '"';
@@ -248,6 +248,25 @@ TEST(Arenas, RunOut) {
   for (unsigned i = 1; i <= made; ++i) EXPECT_EQ(act("arena." + std::to_string(i) + ".destroy"), 0);
   EXPECT_EQ(act("arenas.create"), EINVAL);
   EXPECT_EQ(value_of<unsigned>("arenas.narenas"), 1u);
+}
+
+// As arenas: numbers, here from 0 on. What is allocated with MALLOCX_TCACHE is in the same heap.
+TEST(Caches, AreNumbersThatComeAndGo) {
+  const unsigned first = value_of<unsigned>("tcache.create"), second = value_of<unsigned>("tcache.create");
+  EXPECT_EQ(first, 0u);
+  EXPECT_EQ(second, 1u);
+  void* block = mallocx(100, MALLOCX_TCACHE(second) | MALLOCX_ARENA(0));
+  dallocx(block, MALLOCX_TCACHE(second));
+  EXPECT_EQ(set("tcache.flush", second), 0);
+  EXPECT_EQ(set("tcache.flush", 2u), EINVAL) << "never made";
+  EXPECT_EQ(set("tcache.destroy", first), 0);
+  EXPECT_EQ(set("tcache.destroy", first), EINVAL) << "gone";
+  EXPECT_EQ(set("tcache.flush", first), EINVAL) << "gone";
+  EXPECT_EQ(value_of<unsigned>("tcache.create"), 0u) << "used again";
+  EXPECT_EQ(set("tcache.destroy", first), 0);
+  EXPECT_EQ(set("tcache.destroy", second), 0);
+  EXPECT_EQ(act("tcache.create"), EINVAL);
+  EXPECT_EQ(act("tcache.destroy"), EINVAL);
 }
 
 TEST(Arenas, CanBeLookedUp) {
