@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -131,7 +132,7 @@ def running_server(work: Path, preloaded: bool) -> Iterator[tuple[Path, Watch]]:
         yield place, watch
     finally:
         watch.over.set()
-        process.terminate()
+        process.send_signal(signal.SIGINT)  # at once, whoever is connected
         process.wait()
 
 
