@@ -54,11 +54,13 @@ def build(work: Path) -> None:
 
 def cases_of(program: Path, preloaded: bool) -> Outcomes:
     """What a program's tests say, by name. It writes that at its end: nothing where it does not come to it."""
+    status = None
     try:
         outcome = preload.run([str(program), "--reporters=junit"], preload=preloaded, timeout=TIMEOUT_S)
+        status = outcome.status
         report = ElementTree.fromstring(outcome.out)
     except (preload.Failed, ElementTree.ParseError) as fault:
-        print(f"  {program.name} did not end well: {str(fault)[-500:]}", flush=True)
+        print(f"  {program.name} did not end well (status {status}): {str(fault)[-500:]}", flush=True)
         return {}
     found: Outcomes = {}
     for case in report.iter("testcase"):
@@ -83,4 +85,4 @@ def proves(work: Path) -> list[str]:
 
 
 if __name__ == "__main__":
-    run(Suite("onetbb", build, outcomes, 1, proves))
+    run(Suite("onetbb", build, outcomes, 400, proves))
