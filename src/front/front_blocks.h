@@ -293,8 +293,11 @@ void* Front<E>::move_block(void* block, std::size_t old_bytes, std::size_t bytes
   using Large = LargeBlocks<Machine>;
   const std::size_t kept = bytes < old_bytes ? bytes : old_bytes;
   const auto from = reinterpret_cast<uptr>(block);
-  if (kept >= Large::kLiftFrames * kFrameSize && from % kFrameSize == 0)  // its pages could not be moved
-    substrate_.large().carry(from, reinterpret_cast<uptr>(other), kept);
+  const auto to = reinterpret_cast<uptr>(other);
+  LargeBlocks<Machine>& large = substrate_.large();
+  // A long one's pages could not be moved. A shorter one leaves its memory where it has got new memory (decision 048).
+  if (from % kFrameSize == 0 && (kept >= Large::kLiftFrames * kFrameSize || large.is_new(to, kept)))
+    large.carry(from, to, kept);
   else
     memcpy(other, block, kept);
   release(block, caller);

@@ -136,6 +136,12 @@ class Arena {
     });
   }
 
+  // Whether any frame of a run in hand might have held something when it was taken.
+  bool any_dirty(uptr address, std::size_t frames) {
+    const uptr end = address + frames * kFrameSize;
+    return each_part(address, frames, [this](std::size_t chunk, u64 mask) { return (dirty_word(chunk) & mask) == 0; }) != end;
+  }
+
   // Takes the `frames` frames from `address` on if all are free (allocation at an address).
   Run take_at(uptr address, std::size_t frames) {
     if (!contains(address) || range_.bytes() - (address - base()) < frames * kFrameSize) return {};

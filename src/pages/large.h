@@ -118,6 +118,14 @@ class LargeBlocks {
     Env::copy(to, from, bytes);
   }
 
+  // Whether a block in hand, of which nobody has written the first `bytes`, has no memory there yet; false for what carry
+  // only copies.
+  bool is_new(uptr address, std::size_t bytes) const {
+    if (bytes <= kCarryBytes) return false;
+    Arena<Env>* arena = frames_->arena_of(address);
+    return arena == nullptr || !arena->any_dirty(address, bytes / kFrameSize);
+  }
+
   // Ends what mappings could not be ended earlier.
   void release_kept() {
     kept_.retry([this](uptr address, std::size_t bytes, std::size_t charged) {

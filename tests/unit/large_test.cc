@@ -420,6 +420,19 @@ TEST_F(LargeTest, WhatIsCarriedLeavesItsMemoryBehind) {
   EXPECT_LE(kernel().resident(from, 11 * kMiB), 2 * kMiB + kFrameSize);
 }
 
+TEST_F(LargeTest, ABlockIsNewUntilItsFramesHaveBeenFreedOnce) {
+  const std::size_t bytes = 6 * kMiB;
+  const uptr block = large().take(bytes, 1).address;
+  EXPECT_TRUE(large().is_new(block, bytes));
+  EXPECT_FALSE(large().is_new(block, 2 * kMiB)) << "too short to be carried";
+  ASSERT_TRUE(large().give(block, info(block), 0)) << "at once: no purge is due";
+  const uptr again = large().take(bytes, 1).address;
+  ASSERT_EQ(again, block);
+  EXPECT_FALSE(large().is_new(again, bytes));
+  const uptr huge = large().take(kHuge, 1).address;
+  EXPECT_TRUE(large().is_new(huge, bytes));
+}
+
 TEST_F(LargeTest, AHugeBlockThatCannotBeUnmappedGivesItsMemoryBackAndGoesLater) {
   const std::size_t before = kernel().mapped_bytes();
   const uptr blocks[] = {large().take(kHuge, 1).address, large().take(kHuge, 1).address, large().take(kHuge, 1).address};
