@@ -19,7 +19,7 @@ class Numbers {
  public:
   static constexpr unsigned kNone = kCount;
 
-  constexpr explicit Numbers(unsigned first) : first_(first) { words_[0] = (std::uint64_t{1} << first) - 1; }
+  constexpr explicit Numbers(unsigned first) : first_(first), words_{(std::uint64_t{1} << first) - 1} {}
 
   // The lowest that is free; kNone: there is none.
   unsigned create() {
@@ -56,7 +56,7 @@ class Numbers {
   static std::uint64_t bit_of(std::size_t number) { return std::uint64_t{1} << number % kWordBits; }
 
   const unsigned first_;
-  std::atomic<std::uint64_t> words_[kWords] = {};
+  std::atomic<std::uint64_t> words_[kWords];
 };
 
 }  // namespace freeway_jemalloc
