@@ -101,8 +101,8 @@ void add_own(const Heap& heap, const Samples& samples, Ranges& own) {
   samples.each_table([&](uint64_t begin, uint64_t bytes) { own.add(begin, bytes); });
 }
 
-// Frames of heaps of one's own (freeway/heap.h), which lie in arenas: variables, as far as blocks of malloc go. Nothing tells here
-// which of their blocks are live, so what the free ones hold counts, too.
+// Frames of heaps of one's own (freeway/heap.h), which lie in arenas: to blocks of malloc they are as variables. Which of
+// their own blocks are live is not asked: what free ones hold counts, too.
 void add_heaps(const Heap& heap, Ranges& heaps) {
   const uint64_t frame_bytes = heap.description().frame_bytes();
   const auto add = [&](uint64_t address, uint32_t entry) {
