@@ -11,7 +11,7 @@
 namespace freeway_command {
 
 using freeway::FrameInfo;
-using std::uint64_t;
+using std::uint32_t, std::uint64_t;
 
 namespace {
 
@@ -101,6 +101,20 @@ void add_own(const Heap& heap, const Samples& samples, Ranges& own) {
   samples.each_table([&](uint64_t begin, uint64_t bytes) { own.add(begin, bytes); });
 }
 
+// Frames of heaps of one's own (freeway/heap.h), which lie in arenas: to blocks of malloc they are as variables. Which of
+// their own blocks are live is not asked: what free ones hold counts, too.
+void add_heaps(const Heap& heap, Ranges& heaps) {
+  const uint64_t frame_bytes = heap.description().frame_bytes();
+  const auto add = [&](uint64_t address, uint32_t entry) {
+    if (FrameInfo{entry}.is_of_heap()) heaps.add(address, frame_bytes);
+  };
+  if (!heap.is_started()) return;
+  const ArenaView& primary = heap.arenas()[0];
+  const auto entries = heap.entries(primary.base, primary.committed / frame_bytes);
+  for (std::size_t i = 0; i < entries.size(); ++i) add(primary.base + i * frame_bytes, entries[i]);
+  for (const auto& [address, entry] : heap.outside()) add(address, entry);
+}
+
 class Stacks {
  public:
   Stacks(const Memory& memory, const std::vector<Thread>& threads) : memory_(memory), threads_(threads) {}
@@ -164,12 +178,13 @@ class Stacks {
 }  // namespace
 
 std::vector<Range> roots_of(const Heap& heap, const Samples& samples, const std::vector<Thread>& threads) {
-  Ranges writable, others;
+  Ranges writable, others, heaps;
   for (const Mapping& each : heap.memory().mappings())
     if (each.writable && each.readable) writable.add({each.begin, each.end});
   add_own(heap, samples, others);
   Stacks(heap.memory(), threads).add_unused(others);
-  return without(writable.merged(), others.merged());
+  add_heaps(heap, heaps);
+  return without(writable.merged(), without(others.merged(), heaps.merged()));
 }
 
 }  // namespace freeway_command

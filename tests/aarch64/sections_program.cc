@@ -8,7 +8,7 @@
 //                      does not the library must use claimed slabs, and there is no every_instruction
 //   every_instruction  a breakpoint on each instruction of each section in use: the kernel must send the thread to the
 //                      abort address, and the section must start again as if nothing had been done. Three ways: three
-//                      times in a row; on a slab that the handler has changed; on another CPU
+//                      times in a row; on a slab, or a heap's cache, that the handler has changed; on another CPU
 //   many_threads       threads that allocate, hand blocks to each other and free, more of them than CPUs, with a signal
 //                      handler that does so too; beside them malloc_trim (which takes slabs away from other CPUs) and
 //                      children of vfork. All blocks carry patterns; an audit ends it
@@ -34,6 +34,7 @@
 #include <iterator>
 
 #include "freeway/freeway.h"
+#include "freeway/heap.h"
 #include "command/restart_probe.h"
 #include "machines/init_program.h"
 #include "os/kernel_release.h"
@@ -47,7 +48,8 @@ struct Section {  // struct rseq_cs
 extern const Section freeway_section_malloc, freeway_section_malloc_by_cpu, freeway_section_free,
     freeway_section_free_by_cpu, freeway_section_pop, freeway_section_push, freeway_section_pop_batch,
     freeway_section_push_batch, freeway_section_push_run, freeway_section_exchange, freeway_section_replace,
-    freeway_section_open, freeway_section_move, freeway_section_grow;
+    freeway_section_open, freeway_section_move, freeway_section_grow, freeway_section_store_if, freeway_section_pop_own,
+    freeway_section_give_own, freeway_section_lay_own;
 uint64_t freeway_rseq_pop(uint64_t size_class);
 }
 
@@ -106,6 +108,32 @@ void drive_slab(Random random) {
   }
 }
 
+// The heap that drive_heap has, as long as it may be used.
+freeway_heap_t volatile driven_heap;
+
+// All the paths of a heap's cache: filled, laid back on, emptied by the trim.
+void drive_heap(Random random) {
+  static void* blocks[300];
+  const freeway_heap_t heap = freeway_heap_new(nullptr, 0);
+  require(heap != nullptr, "no heap");
+  driven_heap = heap;
+  for (int swing = 0; swing < 2; swing++) {
+    for (void*& block : blocks) {
+      const size_t size = 16 + random.below(8) * 16;
+      block = get_as(freeway_heap_malloc(heap, size), size);
+    }
+    for (void* block : blocks) put(block);
+    freeway_heap_trim(heap);
+  }
+  driven_heap = nullptr;
+  require(freeway_heap_destroy(heap) == 0, "a heap cannot be destroyed");
+}
+
+void drive(Random random) {
+  drive_slab(random);
+  drive_heap(random);
+}
+
 void on_break(int, siginfo_t*, void* context) {
   const auto& machine = static_cast<ucontext_t*>(context)->uc_mcontext;
   require(machine.pc == planted_section->abort, "the thread was not sent to the abort address",
@@ -123,15 +151,22 @@ void on_break(int, siginfo_t*, void* context) {
     void* blocks[200];
     for (size_t i = 0; i < std::size(blocks); i++) blocks[i] = get(16 + i % 8 * 16);
     for (void* block : blocks) put(block);
+    if (const freeway_heap_t heap = driven_heap) {
+      for (size_t i = 0; i < std::size(blocks); i++) {
+        const size_t size = 16 + i % 8 * 16;
+        blocks[i] = get_as(freeway_heap_malloc(heap, size), size);
+      }
+      for (void* block : blocks) put(block);
+    }
   }
 }
 
 [[noreturn]] void interrupt_once() {
   plant(planted_at);
-  for (uint64_t round = 0; round < 50 && times_aborted == 0; round++) drive_slab({seed + round});
+  for (uint64_t round = 0; round < 50 && times_aborted == 0; round++) drive({seed + round});
   if (times_aborted == 0) ::_exit(3);
   require(way != Way::kRepeat || times_aborted == 3, "the section did not start again");
-  drive_slab({seed});
+  drive({seed});
   require_clean_audit();
   ::_exit(0);
 }
@@ -187,7 +222,11 @@ void every_instruction() {
                   {freeway_section_replace, "replace"},
                   {freeway_section_open, "open"},
                   {freeway_section_move, "move"},
-                  {freeway_section_grow, "grow"}};
+                  {freeway_section_grow, "grow"},
+                  {freeway_section_store_if, "store_if"},
+                  {freeway_section_pop_own, "pop_own"},
+                  {freeway_section_give_own, "give_own"},
+                  {freeway_section_lay_own, "lay_own"}};
   size_t total = 0;
   for (const auto& each : sections)
     if (each.in_use) total += interrupt_everywhere(each.section, each.name);

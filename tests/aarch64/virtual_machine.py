@@ -51,7 +51,7 @@ def build_program(work: Path) -> Path:
     configure = ["cmake", "--preset", "aarch64", "-S", ROOT, "-B", library, "-DFREEWAY_BUILD_TESTS=OFF"]
     compile_program = ["aarch64-linux-gnu-g++", "-std=c++20", "-O2", "-g", "-static", "-pthread", "-fno-builtin-malloc"]
     compile_program += ["-fno-builtin-free"]
-    for folder_of_headers in ("include", "tests", "tools", "src"):
+    for folder_of_headers in (".", "include", "tests", "src"):
         compile_program += ["-I", ROOT / folder_of_headers]
     compile_program += [HERE / "sections_program.cc", library / "libfreeway.a", "-o", work / "sections_program"]
     build = ["cmake", "--build", library, "--target", "freeway_static"]

@@ -15,6 +15,8 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "freeway/heap.h"
+
 #define APART __attribute__((noinline, noclone))
 
 struct node {
@@ -190,6 +192,28 @@ static APART void in_hidden_mapping(void) {
   void* volatile* mapping = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   mapping[1000] = take(100);
   mprotect((void*)mapping, 65536, PROT_NONE);
+}
+// Heaps of one's own, a small block and a large one of each of which has the only pointer to a block of malloc. The library may
+// have been preloaded.
+static APART freeway_heap_t make_heap(void) {
+  __typeof__(&freeway_heap_new) make = (__typeof__(make))dlsym(RTLD_DEFAULT, "freeway_heap_new");
+  __typeof__(&freeway_heap_malloc) take_of = (__typeof__(take_of))dlsym(RTLD_DEFAULT, "freeway_heap_malloc");
+  if (make == NULL || take_of == NULL) abort();
+  freeway_heap_t heap = make(NULL, 0);
+  void** small = take_of(heap, 100);
+  void** large = take_of(heap, 1 << 20);
+  if (small == NULL || large == NULL) abort();
+  small[5] = take(100);
+  large[100000] = take(300);
+  return heap;
+}
+static APART void in_own_heap(void) {
+  kept = make_heap();
+  lose(200);
+}
+static APART void in_destroyed_heap(void) {
+  __typeof__(&freeway_heap_destroy) destroy = (__typeof__(destroy))dlsym(RTLD_DEFAULT, "freeway_heap_destroy");
+  if (destroy == NULL || destroy(make_heap()) != 0) abort();
 }
 static APART void after_trim(void) {
   list_kept();
@@ -381,7 +405,7 @@ static const struct {
              CASE(in_block_freed_long_ago), CASE(list_kept), CASE(list_lost), CASE(list_lost_from_the_middle), CASE(long_list),
              CASE(ring), CASE(itself), CASE(zero_bytes_kept), CASE(zero_bytes_lost), CASE(each_size), CASE(strings), CASE(in_large),
              CASE(large_lost), CASE(end_of_huge), CASE(huge_lost), CASE(aligned), CASE(moved), CASE(in_mapping),
-             CASE(in_hidden_mapping), CASE(after_trim), CASE(files), CASE(running_thread), CASE(running_thread_s_tls),
+             CASE(in_hidden_mapping), CASE(in_own_heap), CASE(in_destroyed_heap), CASE(after_trim), CASE(files), CASE(running_thread), CASE(running_thread_s_tls),
              CASE(running_thread_s_specific), CASE(ended_thread), CASE(ended_thread_s_tls), CASE(ended_threads),
              CASE(thread_on_other_stack), CASE(exit_in_thread), CASE(on_stack), CASE(other_stack), CASE(child), CASE(no_exit), CASE(failing), CASE(killed),
              CASE(wait_with_list), CASE(wait_with_register), CASE(wait_with_many)};

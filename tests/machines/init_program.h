@@ -40,13 +40,14 @@ struct Random {
 inline unsigned char pattern_of(const void* block) {
   return static_cast<unsigned char>((reinterpret_cast<uintptr_t>(block) >> 4) * 37 | 1);
 }
-inline void* get(size_t size) {  // at least 16
-  auto* block = static_cast<unsigned char*>(::malloc(size));
+inline void* get_as(void* pointer, size_t size) {  // at least 16
+  auto* block = static_cast<unsigned char*>(pointer);
   require(block != nullptr, "no memory");
   ::memcpy(block, &size, sizeof size);
   ::memset(block + sizeof size, pattern_of(block), size - sizeof size);
   return block;
 }
+inline void* get(size_t size) { return get_as(::malloc(size), size); }
 inline void put(void* pointer) {
   auto* block = static_cast<unsigned char*>(pointer);
   size_t size;
