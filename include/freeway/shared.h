@@ -24,12 +24,16 @@
  * A call takes one of the file's seats for as long as it lasts, and processes keep theirs until they detach or end: as many
  * calls can be under way at once, in all processes, as the heap has seats. One more: EAGAIN. A thread that leaves a call for
  * ever (a handler that jumps out of it, an asynchronous cancellation) leaves its seat and at most a few magazines of blocks in
- * it unusable until its process ends.
+ * it unusable until its process ends. A handler that forks inside a call may not return into it in the child: the call has the
+ * parent's seat.
  *
  * Out of scope: power failures and crashes of the system (what is on a disk then is any mixture of old and new), file systems
  * of other machines (locks must be seen by all participants), and malice: a process that can write to the file can spoil what
  * is in it, but makes no other one leave the file's bounds. Who shortens the file makes others fault (SIGBUS); where the file
- * is a memfd that allows seals, create forbids it. Needs Linux 4.14 and /proc; ENOSYS without.
+ * is a memfd that allows seals, create forbids it. Bytes of the file from 2^62 on are locked (fcntl) to tell who is there: while a
+ * program has a lock of its own on the whole file (fcntl with length 0), nobody can attach and nobody counts as gone. Needs Linux
+ * 4.14 and /proc, ENOSYS without; and a file system in which mappings keep locks, ENOLCK without: overlayfs, of which containers
+ * are, does not; /dev/shm and memfds do everywhere.
  */
 #ifndef FREEWAY_SHARED_H
 #define FREEWAY_SHARED_H
@@ -67,8 +71,8 @@ freeway_shared_t* freeway_shared_create(int fd, const freeway_shared_options_t* 
  * of another layout (a later or earlier version, other size classes); EAGAIN: 512 processes have it; others as of create. */
 freeway_shared_t* freeway_shared_attach(int fd) FREEWAY_SHARED_NOEXCEPT;
 
-/* Ends this process's part: its magazines go back, its addresses of blocks are void. Blocks stay. No other thread of the process
- * may be in a call, or make one, with this handle. 0; NULL: 0. */
+/* Ends this process's part: its magazines go back, its addresses of blocks are void. Blocks stay. No other thread of the process,
+ * and no handler, may be in a call, or make one, with this handle. 0; NULL: 0. */
 int freeway_shared_detach(freeway_shared_t* heap) FREEWAY_SHARED_NOEXCEPT;
 
 /* --- Blocks. ----------------------------------------------------------------------------------------------------- */

@@ -29,12 +29,12 @@ constexpr u64 kFirstDescriptor = 3;                // never one of those that pr
 
 u64 word(int fd) { return static_cast<u64>(fd); }
 
-// "/proc/self/fd/<fd>"
+// "/proc/thread-self/fd/<fd>": a thread may have descriptors of its own, and the process's first thread may have ended.
 struct Path {
-  char text[32] = "/proc/self/fd/";
+  char text[40] = "/proc/thread-self/fd/";
   explicit Path(int fd) {
     char digits[12];
-    unsigned count = 0, at = 14;
+    unsigned count = 0, at = 21;
     for (unsigned number = static_cast<unsigned>(fd); count == 0 || number != 0; number /= 10)
       digits[count++] = static_cast<char>('0' + number % 10);
     while (count != 0) text[at++] = digits[--count];
@@ -138,6 +138,16 @@ long make_pulse(int fd, Pulse& pulse) {
   }
   if (mapped) end_pulse(static_cast<uptr>(mapping));
   close(static_cast<int>(own));
+  return result;
+}
+
+long keeps_locks(int fd, u64 offset) {
+  Pulse pulse;
+  if (const long result = make_pulse(fd, pulse); result != 0) return result;
+  long result = lock(pulse.fd, offset);
+  close(pulse.fd);
+  if (result == 0) result = is_locked(fd, offset);
+  end_pulse(pulse.mapping);
   return result;
 }
 

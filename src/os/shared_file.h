@@ -10,6 +10,8 @@
 // thread of that process can write to the file any more.
 // Only while a pulse is made, a descriptor and a mapping are there that a fork in another thread copies: then the lock lasts
 // until that child has ended, too, or has called exec.
+// Some file systems lie over others and map the file below (overlayfs): there a mapping keeps no description, and the lock ends
+// with the descriptor. keeps_locks() tells.
 #pragma once
 
 #include "base/integers.h"
@@ -57,6 +59,8 @@ struct Pulse {
 };
 long make_pulse(int fd, Pulse& pulse);
 void end_pulse(uptr mapping);
+// Whether the lock of a pulse outlives its descriptor: 1 or 0. Nobody else may have a lock at `offset`.
+long keeps_locks(int fd, u64 offset);
 
 // A lock on one byte at `offset`, which may lie beyond the file's end, for the description: -EAGAIN if another one has it.
 long lock(int fd, u64 offset);

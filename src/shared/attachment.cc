@@ -35,6 +35,7 @@ long Attachment::lay_down(int fd, const file::Facts& facts, u64 capacity, u32 se
   file::Facts now = facts;
   if (const long error = file::find_facts(fd, now); error != 0) return error;
   if (now.bytes != 0 && magic != kMagicMaking) return -EEXIST;
+  if (const long kept = file::keeps_locks(fd, kTryLock); kept != 1) return kept < 0 ? kept : -ENOLCK;
   magic = kMagicMaking;
   constants = lay_out(static_cast<u32>(ceil_div(capacity, kFrameSize)), seats);
   if (const long bytes = file::write(fd, &magic, sizeof(magic), 0); bytes < 0) return bytes;
@@ -117,7 +118,7 @@ void Attachment::detach() {
   leave_idle_seats();
   const uptr pulse = align_down(own().token.load_relaxed(), 4 * kKiB), place = base_ - kBefore;
   const u64 bytes = kBefore + file_bytes_;
-  file::close(fd_);
+  if (is_same_file()) file::close(fd_);
   file::unmap(place, bytes);  // and with it this object
   if (pulse != 0) file::end_pulse(pulse);
 }
@@ -247,8 +248,9 @@ long Attachment::token() {
     if (!is_same_file()) return -EBADF;
     file::Pulse pulse;
     if (const long error = file::make_pulse(fd_, pulse); error != 0) return error;
-    const long token = lock_token(pulse.fd);
+    long token = lock_token(pulse.fd);
     file::close(pulse.fd);
+    if (token >= 0 && file::is_locked(fd_, kTokenLocks + static_cast<u64>(token)) != 1) token = -ENOLCK;  // keeps_locks()
     const u64 mine = pulse.mapping | (static_cast<u64>(token) + 1);
     if (token >= 0 && word.cas_relaxed(seen, mine)) return token;
     file::end_pulse(pulse.mapping);
@@ -397,7 +399,8 @@ Attachment::Counts Attachment::count() {
     const u64 word = tables_.participant(seat).load_relaxed();
     if (participant::kind(word) == participant::Kind::kNone) continue;
     ++counts.seats;
-    counts.seats_dead += participant::kind(word) == participant::Kind::kRecovering || view.gone(participant::token(word));
+    counts.seats_dead += participant::kind(word) == participant::Kind::kRecovering || participant::is_unsettled(word) ||
+                         view.gone(participant::token(word));
   }
   for (u32 token = 0; token < participant::kTokens; ++token) counts.attached += file::is_locked(fd_, kTokenLocks + token) == 1;
   return counts;

@@ -32,9 +32,10 @@ constexpr u32 kMostFrames = u32{1} << 25;  // 2 TiB
 constexpr u32 kFewestSeats = 2;
 constexpr u64 kPartAlignment = 64 * kKiB;
 
-// Locks lie beyond what files can hold: a byte for each token, and one for who makes the heap.
+// Locks lie beyond what files can hold: a byte for each token, one for who makes the heap, one for what he tries.
 constexpr u64 kTokenLocks = u64{1} << 62;
 constexpr u64 kMakingLock = kTokenLocks + participant::kTokens;
+constexpr u64 kTryLock = kMakingLock + 1;
 
 constexpr u64 hash_bytes(u64 hash, u64 value) {  // FNV-1a
   for (unsigned i = 0; i < 8; ++i) hash = (hash ^ (value >> (8 * i) & 0xff)) * 0x100000001b3;

@@ -2,8 +2,8 @@
 // Seats: sitting down, and leaving in peace.
 //
 // Words     participant: NONE(g) -> ALIVE(g+1,t) (join: CAS) -> NONE(g+1) (leave: store)
-//           of one that died: ALIVE(g,t) or RECOVERING(R,r,g) -> ALIVE(g+1,t) (join: CAS): who sits down there cleans up first,
-//           in its own name. So the dead cannot take all seats from who attaches
+//           of one that died: ALIVE(g,t) or RECOVERING(R,r,g) -> ALIVE(g+1,t), unsettled (join: CAS) -> ALIVE(g+1,t) (store):
+//           who sits down there cleans up first, in its own name. So the dead cannot take all seats from who attaches
 // Who       join: anybody whose process has the token; leave: who sits there
 // Orders    [A1] who sits down sees all that was done in the seat's name: [R1] by who left in peace, or cleaned up (recover.h)
 //           [R2] who sits down at a seat of the dead publishes that it knows all that they did (recover.h)
@@ -26,7 +26,8 @@ class Seats {
     u64 seen = word.load_relaxed();
     const bool left_behind = participant::kind(seen) != participant::Kind::kNone;
     if (left_behind && !Recovery(world_).is_left_behind(seen)) return false;
-    const u64 next = participant::alive(participant::life(seen) + 1, token);
+    const u32 life = participant::life(seen) + 1;
+    const u64 next = left_behind ? participant::unsettled(life, token) : participant::alive(life, token);
     if (!word.cas_acq_rel(seen, next)) return false;  // [A1] pairs with recover.h:[R1] [R1]; [R2] pairs with recover.h:[A1]
     if (left_behind) Recovery(world_).clean_up(seat);
     // Slots stay as they are: what they name is not CACHED by this seat any more.
@@ -36,6 +37,8 @@ class Seats {
       slab.top[c].store_relaxed(0);
       slab.held[c].store_relaxed(0);
     }
+    World::Env::fence_signal();
+    if (left_behind) word.store_release(participant::alive(life, token));  // [R2] pairs with recover.h:[A1]
     return true;
   }
 

@@ -6,7 +6,8 @@
 // participant  kind:2 | token or claimer:9 | claimer's life:26 | life:26. One a seat, NONE(0) at first
 //              NONE(g)             nobody sits there: g lives are over
 //              ALIVE(g,t)          a process lives its life g there, or has died in it. By the token t, a number of 0 … 511,
-//                                  the kernel tells which: a process keeps its token while it lives, for all of its seats
+//                                  the kernel tells which: a process keeps its token while it lives, for all of its seats.
+//                                  A claimer's life of 1: *unsettled*, it still cleans up after life g - 1
 //              RECOVERING(R,r,g)   seat R, in its life r, cleans up after the life g
 // entry        kind:3 | holder:8 | class:8 | count:32. One a frame of 64 KiB: the truth about the frame
 //              FREE = 0            nobody's
@@ -51,6 +52,7 @@ constexpr u64 pack(Kind kind, u32 who, u32 claimers_life, u32 life) {
 }
 constexpr u64 none(u32 life) { return pack(Kind::kNone, 0, 0, life); }
 constexpr u64 alive(u32 life, u32 token) { return pack(Kind::kAlive, token, 0, life); }
+constexpr u64 unsettled(u32 life, u32 token) { return pack(Kind::kAlive, token, 1, life); }
 constexpr u64 recovering(u32 claimer, u32 claimers_life, u32 life) {
   return pack(Kind::kRecovering, claimer, claimers_life, life);
 }
@@ -60,6 +62,7 @@ constexpr Kind kind(u64 word) { return (word & 3) == 3 ? Kind::kNone : static_ca
 constexpr u32 token(u64 word) { return static_cast<u32>(word >> 2) & (kTokens - 1); }
 constexpr u32 claimer(u64 word) { return token(word); }
 constexpr u32 claimers_life(u64 word) { return static_cast<u32>(word >> 11) & kLifeMask; }
+constexpr bool is_unsettled(u64 word) { return kind(word) == Kind::kAlive && claimers_life(word) != 0; }
 constexpr u32 life(u64 word) { return static_cast<u32>(word >> 37) & kLifeMask; }
 
 }  // namespace participant

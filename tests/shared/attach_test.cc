@@ -4,8 +4,11 @@
 // stays when nobody has it; children of forks are participants of their own; what is no block, no slot, no name is an
 // error.
 #include <pthread.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/syscall.h>
 
+#include <cstdio>
 #include <thread>
 #include <vector>
 
@@ -16,6 +19,9 @@ using namespace freeway_test;
 
 class SharedHeap : public testing::TestWithParam<const char*> {
  protected:
+  void SetUp() override {
+    if (*GetParam() != 0 && has_overlayfs(GetParam())) GTEST_SKIP() << "no heaps there: overlayfs";
+  }
   // "": a memfd; else a folder.
   static File file() { return *GetParam() == 0 ? memory_file() : file_in(GetParam()); }
 };
@@ -352,6 +358,82 @@ TEST(SharedHeapLife, ClosedDescriptorsOfTheProgramsAreNoDeath) {
   EXPECT_EQ(in_child(use), 0);
   EXPECT_EQ(::freeway_shared_recover(heap), 1);
   expect_in_order(heap);
+}
+
+TEST(SharedHeapLife, DetachClosesNoStrangersDescriptor) {
+  const File fd = memory_file();
+  const Heap heap = make_heap(fd);
+  const auto use = [&] {
+    freeway_shared_t* own = ::freeway_shared_attach(fd);
+    if (own == nullptr) return 1;
+    ::close_range(3, ~0u, 0);
+    const int other = ::memfd_create("another file in its place", 0);
+    int last = other;
+    for (int i = 0; i < 100; i++) last = ::dup(other);
+    ::freeway_shared_detach(own);
+    for (int i = other; i <= last; i++)
+      if (::fcntl(i, F_GETFD) < 0) return 2;
+    return 0;
+  };
+  EXPECT_EQ(in_child(use), 0);
+}
+
+TEST(SharedHeapLife, TheFirstThreadMayHaveEndedBefore) {
+  const File fd = memory_file();
+  const Heap heap = make_heap(fd);
+  static int shared_fd;
+  shared_fd = fd;
+  const auto use = [] {
+    pthread_t thread;
+    const auto attach = [](void*) -> void* {
+      const auto has_ended = [] {  // its descriptors are no more to be found
+        char path[64];
+        ::snprintf(path, sizeof(path), "/proc/self/fd/%d", shared_fd);
+        return ::access(path, F_OK) != 0;
+      };
+      while (!has_ended()) ::usleep(1000);
+      freeway_shared_t* own = ::freeway_shared_attach(shared_fd);
+      ::_exit(own != nullptr && ::freeway_shared_malloc(own, 100) != nullptr ? 0 : 1);
+    };
+    if (::pthread_create(&thread, nullptr, attach, nullptr) != 0) return 2;
+    ::syscall(SYS_exit, 0);  // of this thread
+    return 3;
+  };
+  EXPECT_EQ(in_child(use), 0);
+}
+
+// There a mapping does not keep the file's description, and so no lock: everybody would look dead.
+TEST(SharedHeapLife, OverlayfsIsRefused) {
+  constexpr int kNoOverlay = 77;
+  const auto use = [] {
+    char place[] = "/tmp/freeway-overlay-XXXXXX";
+    if (::mkdtemp(place) == nullptr) return kNoOverlay;
+    const auto make = [&] {
+      if ((::unshare(CLONE_NEWNS) != 0 && ::unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) ||
+          ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+          ::mount("none", place, "tmpfs", 0, nullptr) != 0 || ::chdir(place) != 0)
+        return kNoOverlay;
+      for (const char* folder : {"lower", "upper", "work", "all"})
+        if (::mkdir(folder, 0700) != 0) return kNoOverlay;
+      if (::mount("none", "all", "overlay", 0, "lowerdir=lower,upperdir=upper,workdir=work") != 0) return kNoOverlay;
+      const File fd = file_in("all");
+      if (::freeway_shared_create(fd, nullptr, 0) != nullptr || errno != ENOLCK) return 1;
+      if (fd.length() != 0) return 2;
+      const File heaps = file_in("upper");  // a heap that was copied there
+      make_heap(heaps, size_t{1} << 20, 2);
+      char header[4096];
+      if (::ftruncate(fd, static_cast<off_t>(heaps.length())) != 0 || ::pread(heaps, header, sizeof(header), 0) != sizeof(header) ||
+          ::pwrite(fd, header, sizeof(header), 0) != sizeof(header))
+        return 4;
+      return ::freeway_shared_attach(fd) == nullptr && errno == ENOLCK ? 0 : 3;
+    };
+    const int result = in_child(make);
+    ::rmdir(place);
+    return result;
+  };
+  const int result = in_child(use);
+  if (result == kNoOverlay) GTEST_SKIP() << "no overlayfs here";
+  EXPECT_EQ(result, 0);
 }
 
 TEST(SharedHeapLife, AsManyCallsAtOnceAsThereAreSeats) {

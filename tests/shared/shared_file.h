@@ -6,8 +6,10 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -55,6 +57,12 @@ inline File file_in(const char* folder) {
   const int fd = ::mkostemp(name.data(), O_CLOEXEC);
   if (fd >= 0) ::unlink(name.c_str());
   return File(fd);
+}
+
+// There no heap can be made.
+inline bool has_overlayfs(const char* folder) {
+  struct statfs system = {};
+  return ::statfs(folder, &system) == 0 && system.f_type == OVERLAYFS_SUPER_MAGIC;
 }
 
 // A heap that is detached at the end.

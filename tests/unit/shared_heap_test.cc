@@ -179,6 +179,29 @@ TEST(SharedHeap, SeatsAreTakenOnceAndThoseOfTheDeadAreCleanedUp) {
   expect_empty(ground);
 }
 
+// Whoever waits until nobody counts as dead may believe the slots that the dead were filling (stats.seats_dead).
+TEST(SharedHeap, ASeatThatIsTakenOverIsUnsettledUntilItIsClean) {
+  Ground ground(64);
+  ASSERT_TRUE(ground.heap().join(1, 3));
+  ASSERT_TRUE(ground.heap().join(2, 4));
+  const u64 slot = ground.heap().malloc(2, 8);
+  auto& word = ground.world().tables.participant(1);
+  EXPECT_FALSE(shared::participant::is_unsettled(word.load_relaxed()));
+  ground.world().tables.slab(1).in_slot.store_relaxed(slot);
+  ground.set_gone(3);
+  struct Watched : Ground::World {
+    unsigned unsettled = 0;
+    SharedEnv::Atomic<u64>* slot(u64 offset) {
+      unsettled += shared::participant::is_unsettled(tables.participant(1).load_relaxed());
+      return Ground::World::slot(offset);
+    }
+  } world{ground.world()};
+  ASSERT_TRUE(shared::Heap<Watched>(world).join(1, 5));
+  EXPECT_EQ(world.unsettled, 1u);
+  EXPECT_FALSE(shared::participant::is_unsettled(word.load_relaxed()));
+  EXPECT_EQ(shared::participant::token(word.load_relaxed()), 5u);
+}
+
 // The audit can fail: each of these is a word that a fault would have left.
 TEST(SharedHeap, TheAuditSeesWhatIsLost) {
   Ground ground(16);

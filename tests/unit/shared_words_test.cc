@@ -24,6 +24,12 @@ TEST(SharedWords, ParticipantsFieldsComeOutAsTheyWerePutIn) {
       EXPECT_EQ(participant::kind(alive), participant::Kind::kAlive);
       EXPECT_EQ(participant::token(alive), token);
       EXPECT_EQ(participant::life(alive), life);
+      EXPECT_FALSE(participant::is_unsettled(alive));
+      const u64 unsettled = participant::unsettled(life, token);
+      EXPECT_EQ(participant::kind(unsettled), participant::Kind::kAlive);
+      EXPECT_EQ(participant::token(unsettled), token);
+      EXPECT_EQ(participant::life(unsettled), life);
+      EXPECT_TRUE(participant::is_unsettled(unsettled));
       EXPECT_EQ(participant::life(participant::none(life)), life);
       EXPECT_EQ(participant::kind(participant::none(life)), participant::Kind::kNone);
     }
@@ -35,6 +41,7 @@ TEST(SharedWords, ParticipantsFieldsComeOutAsTheyWerePutIn) {
         EXPECT_EQ(participant::claimer(word), claimer);
         EXPECT_EQ(participant::claimers_life(word), theirs);
         EXPECT_EQ(participant::life(word), life);
+        EXPECT_FALSE(participant::is_unsettled(word));
       }
   EXPECT_EQ(participant::life(participant::alive(participant::kLifeMask + 1, 3)), 0u) << "lives begin again";
 }
