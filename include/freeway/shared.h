@@ -16,10 +16,11 @@
  *     char* text = freeway_shared_pointer(heap, freeway_shared_root_find(heap, "text"));
  *
  * Every function is lock-free between threads and processes, and may be called from any thread and any signal handler, in the
- * child of any fork, too: the child uses the handle that its parent had, as a participant of its own. Failures return NULL, 0
- * or -1 as said and set errno; success keeps it. NULL for a handle, or for anything that a function reads or fills in, is
- * EINVAL where nothing else is said. A handle that was detached may not be used. It lies right in front of the heap in memory,
- * at the same distance in every process.
+ * child of any fork, too: the child uses the handle that its parent had, as a participant of its own. Its first call that takes
+ * a seat opens the file again: EACCES, ENOSYS, EMFILE and the like, if it has given up its rights to the file, or /proc, before.
+ * Failures return NULL, 0 or -1 as said and set errno; success keeps it. NULL for a handle, or for anything that a function reads
+ * or fills in, is EINVAL where nothing else is said. A handle that was detached may not be used. It lies right in front of the
+ * heap in memory, at the same distance in every process.
  *
  * A call takes one of the file's seats for as long as it lasts, and processes keep theirs until they detach or end: as many
  * calls can be under way at once, in all processes, as the heap has seats. One more: EAGAIN. A thread that leaves a call for
@@ -30,10 +31,10 @@
  * Out of scope: power failures and crashes of the system (what is on a disk then is any mixture of old and new), file systems
  * of other machines (locks must be seen by all participants), and malice: a process that can write to the file can spoil what
  * is in it, but makes no other one leave the file's bounds. Who shortens the file makes others fault (SIGBUS); where the file
- * is a memfd that allows seals, create forbids it. Bytes of the file from 2^62 on are locked (fcntl) to tell who is there: while a
- * program has a lock of its own on the whole file (fcntl with length 0), nobody can attach and nobody counts as gone. Needs Linux
- * 4.14 and /proc, ENOSYS without; and a file system in which mappings keep locks, ENOLCK without: overlayfs, of which containers
- * are, does not; /dev/shm and memfds do everywhere.
+ * is a memfd that allows seals, create forbids it. Locks on bytes of the file from 2^62 on tell who is there. So nobody gets a
+ * lock on the whole file (fcntl with length 0) while somebody has the heap, and while one is held, nobody can attach. Needs Linux
+ * 4.14 and /proc, ENOSYS without; and a file system in which mappings keep locks, ENOLCK without: overlayfs, which containers'
+ * root is, does not; /dev/shm and memfds do everywhere.
  */
 #ifndef FREEWAY_SHARED_H
 #define FREEWAY_SHARED_H

@@ -41,6 +41,14 @@ struct Path {
   }
 };
 
+// Whether no file of the process's may become so long.
+bool is_beyond_limit(u64 bytes) {
+  struct {
+    u64 soft, hard;
+  } limit = {};
+  return raw_syscall(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, reinterpret_cast<u64>(&limit)) == 0 && bytes > limit.soft;
+}
+
 struct flock byte_lock(u64 offset, short type) {
   struct flock lock = {};
   lock.l_type = type;
@@ -76,14 +84,12 @@ long read(int fd, void* to, std::size_t bytes, u64 offset) {
 }
 
 long write(int fd, const void* from, std::size_t bytes, u64 offset) {
+  if (is_beyond_limit(offset + bytes)) return -EFBIG;
   return raw_syscall(SYS_pwrite64, word(fd), reinterpret_cast<u64>(from), bytes, offset);
 }
 
 long resize(int fd, u64 bytes) {
-  struct {
-    u64 soft, hard;
-  } limit = {};
-  if (raw_syscall(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, reinterpret_cast<u64>(&limit)) == 0 && bytes > limit.soft) return -EFBIG;
+  if (is_beyond_limit(bytes)) return -EFBIG;
   return raw_syscall(SYS_ftruncate, word(fd), bytes);
 }
 
@@ -114,13 +120,14 @@ long open_private(uptr address, std::size_t bytes, bool wiped) {
   return answer == vm::Answer::kDone ? 0 : answer == vm::Answer::kRefused ? -ENOMEM : -ENOSYS;
 }
 
-bool reserve(int fd, uptr address, u64 offset, u64 bytes) {
+bool reserve(int fd, const Facts& file, uptr address, u64 offset, u64 bytes) {
   const u64 page = vm::page_size(), ahead = address % page;
   address -= ahead, offset -= ahead;
   bytes = align_up(bytes + ahead, page);
   const long result = raw_syscall(SYS_madvise, address, bytes, kPopulateWrite);
   if (result != -EINVAL) return result == 0;
-  return raw_syscall(SYS_fallocate, word(fd), 0, offset, bytes) == 0;  // before Linux 5.14
+  Facts now;  // before Linux 5.14
+  return find_facts(fd, now) == 0 && now.is_same(file) && raw_syscall(SYS_fallocate, word(fd), 0, offset, bytes) == 0;
 }
 
 bool punch(uptr address, u64 bytes) { return raw_syscall(SYS_madvise, address, bytes, kRemove) == 0; }

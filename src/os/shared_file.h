@@ -33,8 +33,9 @@ void close(int fd);
 long open_again(int fd);
 
 long read(int fd, void* to, std::size_t bytes, u64 offset);  // how many
+// These two: beyond the process's limit -EFBIG and no signal.
 long write(int fd, const void* from, std::size_t bytes, u64 offset);
-// Sets the length; beyond the process's limit -EFBIG and no signal.
+// Sets the length.
 long resize(int fd, u64 bytes);
 // Forbids changes of the length, where it is a memfd that allows it.
 void seal_length(int fd);
@@ -47,8 +48,8 @@ long unmap(uptr address, u64 bytes);
 long open_private(uptr address, std::size_t bytes, bool wiped);
 
 // Gives all pages that the range lies in their memory, or blocks of the disk. The range begins `offset` bytes into the file, of
-// which this is a mapping. False: there is no room; touching them could be a SIGBUS.
-bool reserve(int fd, uptr address, u64 offset, u64 bytes);
+// which this is a mapping; `fd` may be another file's by now. False: there is no room; touching them could be a SIGBUS.
+bool reserve(int fd, const Facts& file, uptr address, u64 offset, u64 bytes);
 // Takes memory and blocks of these pages away: they read as zero, once they are reserved again.
 bool punch(uptr address, u64 bytes);
 

@@ -35,15 +35,18 @@ long Attachment::lay_down(int fd, const file::Facts& facts, u64 capacity, u32 se
   file::Facts now = facts;
   if (const long error = file::find_facts(fd, now); error != 0) return error;
   if (now.bytes != 0 && magic != kMagicMaking) return -EEXIST;
-  if (const long kept = file::keeps_locks(fd, kTryLock); kept != 1) return kept < 0 ? kept : -ENOLCK;
   magic = kMagicMaking;
   constants = lay_out(static_cast<u32>(ceil_div(capacity, kFrameSize)), seats);
   if (const long bytes = file::write(fd, &magic, sizeof(magic), 0); bytes < 0) return bytes;
+  if (const long kept = file::keeps_locks(fd, kTryLock); kept != 1) {
+    file::resize(fd, 0);
+    return kept < 0 ? kept : -ENOLCK;
+  }
   if (const long error = file::resize(fd, sizeof(magic)); error != 0) return error;
   if (const long error = file::resize(fd, constants.file_bytes); error != 0) return error;
   uptr header;
   if (const long error = file::map(fd, sizeof(Header), 0, header); error != 0) return error;
-  const bool room = file::reserve(fd, header, 0, sizeof(Header));
+  const bool room = file::reserve(fd, facts, header, 0, sizeof(Header));
   file::unmap(header, align_up(sizeof(Header), kPartAlignment));
   if (!room) return -ENOSPC;
   file::seal_length(fd);
@@ -127,7 +130,7 @@ void Attachment::detach() {
 
 bool Attachment::reserve(const void* address, u64 bytes) const {
   const uptr at = reinterpret_cast<uptr>(address);
-  return file::reserve(fd_, at, at - base_, bytes);
+  return file::reserve(fd_, facts_, at, at - base_, bytes);
 }
 
 u32 SharedWorld::frames() {
