@@ -153,8 +153,9 @@ void Front<E>::explain_of_heap(uptr address, FrameInfo info, freeway_explanation
   if constexpr (kOwnHeaps) {
     const auto block = engine_.own_heaps().block_around(info.value(), address);
     if (block.address == 0) return explanation::other(found, FREEWAY_FREE_MEMORY, "in a heap of the program's own");
-    explanation::block(found, block.is_whole ? FREEWAY_LARGE_BLOCK : FREEWAY_SMALL_BLOCK,
-                       block.is_free ? FREEWAY_FREE : FREEWAY_LIVE, block.address, block.bytes, address);
+    const bool is_free = block.is_free || engine_.own_heaps().seems_in_hand(info.value(), block.address);
+    explanation::block(found, block.is_whole ? FREEWAY_LARGE_BLOCK : FREEWAY_SMALL_BLOCK, is_free ? FREEWAY_FREE : FREEWAY_LIVE,
+                       block.address, block.bytes, address);
     found.what = "of a heap of the program's own";
   }
 }

@@ -144,8 +144,9 @@ class Caches {
     });
     return blocks;
   }
-  // Whether a CPU has the slice's block in hand.
-  bool has(const RecordOf& heap, const SliceOf& slice, uptr address, u64 block) const {
+  // Whether a CPU seems to have the slice's block in hand. Others go on meanwhile, and base and free may be of two slices, so that
+  // it may be wrong of a block that is somebody's: for explanations only.
+  bool seems_to_have(const RecordOf& heap, const SliceOf& slice, uptr address, u64 block) const {
     bool found = false;
     const unsigned c = slice.size_class.load_relaxed();
     each_cache(heap, [&](const CacheOf& cache) {
@@ -189,16 +190,14 @@ class Caches {
       }
     }
     Env::step("own.cache");
-    u64 none = 0;
-    if (!heap.cache_of[cpu].cas_release(none, reinterpret_cast<u64>(&cache))) {  // [R2] pairs with [A2]
-      pools_[cpu].push(index, slices_->links());
-      return known_cache(heap, cpu);
-    }
-    Env::step("own.cached");
+    // First: who destroys the heap then finds each cache that anybody may have used, wherever this thread ends.
     u32 head = heap.caches.load_relaxed();
     do cache.next.store_relaxed(head);
     while (!heap.caches.cas_release(head, index));  // [R1] pairs with [A1]
-    return &cache;
+    Env::step("own.cached");
+    u64 none = 0;
+    heap.cache_of[cpu].cas_release(none, reinterpret_cast<u64>(&cache));  // [R2] pairs with [A2]
+    return known_cache(heap, cpu);  // if another was faster, this one lies idle until the heap is destroyed
   }
 
   // The entry has no block in hand: it gets the free ones of its slice, or another slice with its free ones; one of them is

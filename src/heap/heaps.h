@@ -38,7 +38,8 @@ class Heaps {
     ids_ = ids;
   }
 
-  // The handle of a new heap; 0: no memory. `limit`: frames, 0: none. `name`: copied as far as there is room; may be null.
+  // The handle of a new heap; 0: no memory. `limit`: frames; 0, or more than can be counted: none. `name`: copied as far as there
+  // is room; may be null.
   u64 create(u64 limit, const char* name) {
     u32 index = pool_.pop(slices_.links());
     const bool is_new = index == 0;
@@ -46,7 +47,7 @@ class Heaps {
     RecordOf& heap = record(index);
     if (is_new) heap.ids.store_relaxed(ids_);
     heap.self.store_relaxed(index);
-    heap.held.store_relaxed(limit_word::limited(0, limit));
+    heap.held.store_relaxed(limit_word::limited(0, limit > limit_word::kMostHard ? 0 : limit));
     heap.refusals.store_relaxed(0);
     for (std::size_t i = 0; i < kNameBytes; ++i) {
       const char letter = name == nullptr || i + 1 == kNameBytes ? '\0' : *name;
@@ -121,7 +122,7 @@ class Heaps {
     RecordOf* heap;
     uptr address;       // where it begins; 0: the address lies in none
     std::size_t bytes;  // its length
-    bool is_whole, is_free;
+    bool is_whole, is_free;  // free: its slice has it, which is never so of a block that is the caller's
   };
   Block block_around(u32 index, uptr address) const {
     auto& region = slices_.template at<RegionOf>(index);
@@ -132,8 +133,15 @@ class Heaps {
     const u32 number = slice == nullptr ? 0 : slices_.number_in(*slice, address);
     if (slice == nullptr || number >= slice->blocks.load_relaxed()) return {&heap, 0, 0, false, false};
     const uptr begin = reinterpret_cast<uptr>(caches_.block_of(*slice, number));
-    const bool is_free = (slice->word.load_relaxed() >> number & 1) != 0 || caches_.has(heap, *slice, begin, u64{1} << number);
-    return {&heap, begin, slice->size.load_relaxed(), false, is_free};
+    return {&heap, begin, slice->size.load_relaxed(), false, (slice->word.load_relaxed() >> number & 1) != 0};
+  }
+  // Whether it seems that a CPU has the block in hand: see Caches.
+  bool seems_in_hand(u32 index, uptr address) const {
+    auto& region = slices_.template at<RegionOf>(index);
+    if (region.is_whole.load_relaxed() != 0) return false;
+    u64 block = 0;
+    const SliceOf* slice = slices_.slice_at(region, address, block);
+    return slice != nullptr && caches_.seems_to_have(record(region.heap.load_relaxed()), *slice, address, block);
   }
   bool has_frames(u32 index, uptr address) const {
     const auto& region = slices_.template at<RegionOf>(index);

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: MIT
+//
+// Tests of heap/caches.h and heap/heaps.h: threads that end for ever, are interrupted by handlers, or move to another CPU at each
+// step, and then go on with the same heap and size. A block is in one pair of hands, and lies in a frame that its heap has.
+#include "heap/heaps.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "unit/test_env.h"
+
+namespace freeway {
+namespace {
+
+using heap::Freed;
+using heap::Laid;
+using test::ended_at;
+using test::TestEnv;
+
+constexpr std::size_t kFrame = std::size_t{64} << 10;
+constexpr u32 kIds = 4;
+
+// Records, frames, and CPUs, of which the thread is on one at a time. A section is a function here: nothing happens in it.
+class World {
+ public:
+  using RecordOf = heap::Record<TestEnv>;
+  using CacheOf = heap::Cache<TestEnv>;
+  using Word = TestEnv::Atomic<u64>;
+
+  World() : units_(new Unit[kUnits]()), frames_(new Frame[kFrames]()) {}
+
+  void* at(u32 index) const { return &units_[index]; }
+  u32 make(u32 units) {
+    const u32 index = next_unit_;
+    if (index + units > kUnits) return 0;
+    next_unit_ += units;
+    return index;
+  }
+  uptr take_frames(std::size_t frames, std::size_t, u32 index, bool& zero) {
+    zero = false;
+    for (std::size_t at = 0; frames == 1 && at < kFrames; ++at)
+      if (owner_.emplace(address_of(at), index).second) return address_of(at);
+    return 0;
+  }
+  void give_frames(uptr address, std::size_t) { owner_.erase(address); }
+  u32 region_at(uptr block) const {
+    const auto found = owner_.find(align_down(block, kFrame));
+    return found == owner_.end() ? 0 : found->second;
+  }
+
+  u32 cpu() const { return on; }
+  bool store_if(u32 cpu, Word& word, u64 expected, const Word& other, u64 others, u64 value) const {
+    if (cpu != on || other.load_relaxed() != others || word.load_relaxed() != expected) return false;
+    word.store_relaxed(value);
+    return true;
+  }
+  u64 pop(u32 cpu, Word& top) const { return cpu == on ? pop_from(top) : 0; }
+  u64 give(RecordOf& record, unsigned c) const {
+    auto* entry = entry_of(record, c);
+    if (entry == nullptr) return 0;
+    if (const u64 block = pop_from(entry->top)) return block;
+    const u64 base = entry->base.load_relaxed(), free = entry->free.load_relaxed();
+    if (base == 0 || free == 0) return 0;
+    entry->free.store_relaxed(free & (free - 1));
+    const auto& slice = *reinterpret_cast<const heap::Slice<TestEnv>*>(base);
+    return slice.address.load_relaxed() + u64{lowest_bit(free)} * slice.size.load_relaxed();
+  }
+  Laid lay(RecordOf& record, unsigned c, const heap::Slice<TestEnv>& slice, uptr address, u64 block) const {
+    auto* entry = entry_of(record, c);
+    if (entry == nullptr) return Laid::kNot;
+    const u64 top = entry->top.load_relaxed();
+    const bool is_slices = entry->base.load_relaxed() == reinterpret_cast<u64>(&slice);
+    if (slot(top - 8).load_relaxed() == address || (is_slices && (entry->free.load_relaxed() & block) != 0)) return Laid::kTwice;
+    if (slot(top).load_relaxed() == 0) return Laid::kNot;
+    slot(top).store_relaxed(address);
+    entry->top.store_relaxed(top + 8);
+    return Laid::kDone;
+  }
+
+  u32 on = 0;
+
+ private:
+  static constexpr u32 kUnits = 1 << 18, kFrames = 64;
+  struct alignas(64) Unit {
+    unsigned char bytes[64];
+  };
+  struct alignas(kFrame) Frame {
+    unsigned char bytes[kFrame];
+  };
+
+  uptr address_of(std::size_t frame) const { return reinterpret_cast<uptr>(&frames_[frame]); }
+  static Word& slot(u64 at) { return *reinterpret_cast<Word*>(at); }
+  static u64 pop_from(Word& top) {
+    const u64 at = top.load_relaxed(), block = slot(at - 8).load_relaxed();
+    if (block != 0) top.store_relaxed(at - 8);
+    return block;
+  }
+  heap::Entry<TestEnv>* entry_of(RecordOf& record, unsigned c) const {
+    auto* cache = on == heap::kNoCpu ? nullptr : reinterpret_cast<CacheOf*>((&record.cache_of[0])[on].load_relaxed());
+    return cache == nullptr ? nullptr : &cache->entries[c];
+  }
+
+  std::unique_ptr<Unit[]> units_;
+  std::unique_ptr<Frame[]> frames_;
+  u32 next_unit_ = 1;
+  std::map<uptr, u32> owner_;  // of each frame that is somebody's: its region
+};
+
+constexpr const char* kSteps[] = {"own.cache",   "own.cached", "own.taken_out", "own.refilling", "own.putting_in", "own.cut",
+                                  "own.kept",    "own.taking", "own.holding",   "own.freeing",   "own.freed",      "own.letting_go",
+                                  "own.let_go",  "own.record", "own.adding",    "own.retiring",  "own.given",      "stack.push",
+                                  "stack.pop",   "stack.take_all"};
+
+class HeapCaches : public testing::TestWithParam<const char*> {
+ protected:
+  using Own = heap::Heaps<TestEnv, World>;
+  static constexpr unsigned kClass = 20;  // of 1 KiB
+
+  HeapCaches() : own_(std::make_unique<Own>()) {
+    own_->init(&world_, kIds, /*direct=*/false);
+    handle_ = own_->create(0, nullptr);
+  }
+
+  void* allocate() {
+    void* block = own_->allocate(*Own::find(handle_), kClass);
+    EXPECT_NE(block, nullptr);
+    EXPECT_NE(world_.region_at(reinterpret_cast<uptr>(block)), 0u) << "in a frame that is not the heap's";
+    EXPECT_TRUE(live_.insert(block).second) << "handed out twice";
+    return block;
+  }
+  void release(void* block) {
+    const auto address = reinterpret_cast<uptr>(block);
+    EXPECT_EQ(live_.erase(block), 1u);
+    bool was_whole = false;
+    EXPECT_EQ(own_->free(world_.region_at(address), address, was_whole), Freed::kOk);
+  }
+  // Allocates and frees so many that magazines and slices come and go, one of them without a CPU.
+  void work(unsigned blocks) {
+    std::vector<void*> mine;
+    for (unsigned i = 0; i < blocks; ++i) mine.push_back(allocate());
+    const u32 cpu = std::exchange(world_.on, heap::kNoCpu);
+    mine.push_back(allocate());
+    world_.on = cpu;
+    for (void* block : mine) release(block);
+    own_->trim(*Own::find(handle_));
+    for (unsigned i = 0; i < blocks; i += 3) kept_.push_back(allocate());
+  }
+  void destroy_and_make() {
+    EXPECT_TRUE(own_->destroy(handle_, [](auto&) {}));
+    live_.clear();
+    kept_.clear();
+    handle_ = own_->create(0, nullptr);
+  }
+  void release_kept() {
+    for (void* block : kept_) release(block);
+    kept_.clear();
+  }
+
+  World world_;
+  std::unique_ptr<Own> own_;
+  u64 handle_;
+  std::set<void*> live_;
+  std::vector<void*> kept_;
+};
+
+TEST_P(HeapCaches, AHandlerUsesTheSame) {
+  bool is_reached = false;
+  for (unsigned skips = 0; skips < 60; ++skips)
+    for (const unsigned inside : {1u, 5u, 40u}) {
+      TestEnv::at_step(GetParam(), [&] { work(inside); }, skips);
+      work(30);
+      is_reached |= !TestEnv::step_left();
+      release_kept();
+      if (skips % 7 == 0) destroy_and_make();
+    }
+  EXPECT_TRUE(is_reached);
+}
+
+TEST_P(HeapCaches, AThreadMovesAndAnotherUsesWhatItHad) {
+  for (unsigned skips = 0; skips < 60; ++skips)
+    for (const bool comes_back : {false, true}) {
+      world_.on = 0;
+      const auto move = [&] {
+        work(25);
+        world_.on = 1;
+        work(25);
+        if (comes_back) world_.on = 0;
+      };
+      TestEnv::at_step(GetParam(), move, skips);
+      work(30);
+      TestEnv::step_left();
+      release_kept();
+      if (skips % 7 == 0) destroy_and_make();
+    }
+}
+
+// What it had in hand is lost until the heap is destroyed; a heap in the same place has nothing of that.
+TEST_P(HeapCaches, AThreadEndsForEver) {
+  for (unsigned skips = 0; skips < 60; ++skips) {
+    world_.on = 0;
+    if (ended_at(GetParam(), [&] { work(30); }, skips)) kept_.clear();
+    work(40);
+    destroy_and_make();
+    work(40);
+    destroy_and_make();
+  }
+}
+
+std::string name_of(const testing::TestParamInfo<const char*>& info) {
+  std::string name = info.param;
+  name[name.find('.')] = '_';
+  return name;
+}
+INSTANTIATE_TEST_SUITE_P(Steps, HeapCaches, testing::ValuesIn(kSteps), name_of);
+
+TEST(HeapLimits, MoreThanCanBeCountedIsNone) {
+  World world;
+  const auto own = std::make_unique<heap::Heaps<TestEnv, World>>();
+  own->init(&world, kIds, /*direct=*/false);
+  for (const u64 limit : {limit_word::kMostHard + 1, limit_word::kMostHard + 2, ~u64{0}}) {
+    const auto* record = own->find(own->create(limit, nullptr));
+    ASSERT_NE(record, nullptr);
+    EXPECT_EQ(own->figures(*record).limit, 0u);
+  }
+}
+
+}  // namespace
+}  // namespace freeway
