@@ -13,9 +13,10 @@
  * 16 bytes. free, realloc, malloc_usable_size and the rest of freeway.h's family work on them; realloc leaves them in their heap.
  *
  * Nobody may use a heap, or a block of it, while or after it is destroyed, as nobody may use a block after its free. A handle
- * of a heap that is gone is refused with EINVAL (one of a heap that never was is not known from others). A block of it that is
- * freed is named as a bad free, as long as its memory is not another's. There may be about 64 GiB in heaps, or a million blocks
- * above 32 KiB.
+ * of a heap that is gone is refused with EINVAL, until four million others have had its place; what never was a handle may fault.
+ * A block of it that is freed is named as a bad free, as long as its memory is not another's. A double free is named if the block
+ * is in no cache, or on top of one, as with malloc; FREEWAY_HARDEN=1 names them all. There may be about 64 GiB in heaps, or a million
+ * blocks above 32 KiB.
  *
  * Each CPU on which a heap is used has a frame of 64 KiB of it in hand, and blocks of each size in use: a limit should leave room for
  * that. In freeway_stats the frames of heaps are large memory; freeway_trim and FREEWAY_BACKGROUND do not look into heaps. Profiles
