@@ -179,11 +179,15 @@ class Magazines {
   // What is left of a change at which set_each stopped; `block` is one of its superblock's.
   FREEWAY_NOINLINE void finish(unsigned c, void* block, const alone::Change& change, const alone::Stopped& stopped) {
     const SizeClass& k = kSizeClasses[c];
+    auto& superblocks = heap_->superblocks();
+    const bool done = (stopped.at & 1) == 0;
+    const auto address = reinterpret_cast<uptr>(block);
+    const u32 word = k.index_of(address - k.span_of(address)) / 64;
+    if (done && superblocks.is_over(k, word, change.mask, stopped.old)) return;  // LAST TOUCH: block
     const Place p = heap_->place_of(c, k, block);
     if (p.descriptor == 0) return;
-    const auto word = static_cast<u32>(change.word - &heap_->superblocks().word_of(p.descriptor, 0));
     const Group group{change.mask, Group::key_of(p.descriptor, word), 0};
-    if ((stopped.at & 1) != 0)
+    if (!done)
       heap_->free_group(c, k, group, block);
     else
       heap_->group_was_freed(c, k, group, block, stopped.old);
