@@ -13,7 +13,8 @@
 //
 // What is done only while the process has one thread (arch/alone.h) has a test of its own: at each instruction of those
 // functions, in their sections or not, a handler makes a thread; then no word may be changed any more without an atomic
-// instruction.
+// instruction. And behind the commit that frees a block a handler frees the others of its superblock, which is given back:
+// who has made the commit must not look for it any more.
 //
 // Where the kernel offers mm_cid the sections that go by cpu_id are not in use: a second case starts the program again
 // with AT_RSEQ_FEATURE_SIZE lowered to that of an older kernel. The checked sections are in use with FREEWAY_HARDEN=1, and
@@ -308,6 +309,68 @@ void no_longer_alone_anywhere() {
   freeway::test::proof("sections", "alone, then another thread is made", "interruptions", boundaries);
 }
 
+// --- Given back behind a commit. ------------------------------------------------------------------------------------
+
+// Blocks of one superblock, in order, of which the first two become free one after the other: then the word's set bits are
+// the lowest, where set_each stops for somebody to look, but nothing is left to do.
+struct Superblock {
+  static constexpr size_t kSize = 16384, kMost = 64;
+  void* blocks[kMost];
+  size_t count = 0;
+};
+
+// The first superblock of which all blocks are the program's.
+Superblock whole_superblock() {
+  constexpr size_t kTaken = 256;
+  static void* taken[kTaken];
+  for (void*& block : taken) block = ::malloc(Superblock::kSize);
+  std::sort(std::begin(taken), std::end(taken));
+  Superblock found;
+  for (size_t i = 0; i < kTaken && found.count == 0; i++) {
+    freeway_block_info_t info;
+    require(::freeway_block_info(taken[i], &info, sizeof info) != 0, "no block of ours");
+    const size_t count = info.superblock_blocks;
+    const bool first = reinterpret_cast<uintptr_t>(taken[i]) % info.superblock_size == 0;
+    if (!first || count > Superblock::kMost || i + count > kTaken) continue;
+    const auto last = reinterpret_cast<uintptr_t>(taken[i]) + (count - 1) * info.size;
+    if (reinterpret_cast<uintptr_t>(taken[i + count - 1]) != last) continue;
+    found.count = count;
+    std::copy_n(taken + i, count, found.blocks);
+  }
+  require(found.count > 3, "no whole superblock", found.count);
+  return found;
+}
+
+[[noreturn]] void give_back_behind(const RestartableSection& section) {
+  static Superblock superblock = whole_superblock();
+  ::free(superblock.blocks[1]);
+  trim_heap();
+  ::free(superblock.blocks[0]);
+  static volatile bool gone = false;
+  breakpoint.install(text, [](bool) {
+    for (size_t i = 2; i < superblock.count; i++) ::free(superblock.blocks[i]);
+    trim_heap();
+    freeway_explanation_t found;
+    ::freeway_explain(superblock.blocks[0], &found, sizeof found);
+    gone = found.kind == FREEWAY_FREE_MEMORY;
+  });
+  breakpoint.plant(section.post_commit);
+  trim_heap();
+  breakpoint.clear();
+  require(gone, "the superblock was not given back behind the commit");
+  require_clean_audit("audit after a superblock was given back behind a commit");
+  ::_exit(0);
+}
+
+void given_back_behind_a_commit() {
+  for (const RestartableSection& section : text.sections) {
+    if (!ends_with(section.name, "_set_each")) continue;
+    const pid_t child = ::fork();
+    if (child == 0) give_back_behind(section);
+    require_child_success(child, "a superblock that is gone was looked for");
+  }
+}
+
 bool hardened() {
   const char* const level = ::getenv("FREEWAY_HARDEN");
   return level != nullptr && std::strcmp(level, "1") == 0;
@@ -399,6 +462,7 @@ void run_without_mm_cid(const Options& options, const char* name) {
 void every_section(const Options& options) {
   interrupt_all(options);
   no_longer_alone_anywhere();
+  given_back_behind_a_commit();
 }
 void every_section_by_cpu_id(const Options& options) {
   if (goes_by_mm_cid()) return run_without_mm_cid(options, "every_section_by_cpu_id");
