@@ -134,6 +134,8 @@ class Magazines {
   }
 
  private:
+  static constexpr u8 kLast = 0x80;
+
   // send_home, looking at so many blocks.
   template <unsigned kLooked, class Access>
   FREEWAY_NOINLINE void send_topmost(const Access& access, Slab& home, unsigned c) {
@@ -162,32 +164,35 @@ class Magazines {
     const SizeClass k = kSizeClasses[c];
     auto& superblocks = heap_->superblocks();
     alone::Change changes[kBatchMax];
-    u8 numbers[kBatchMax];
+    u8 numbers[kBatchMax];  // of a block of the change's superblock; kLast: the word is that one's last
+    static_assert(kBatchMax <= kLast);
     unsigned made = 0;
     const auto place = [&](void* block) { return heap_->place_of(c, k, block); };
     each_group(blocks, count, k.size, k.blocks, place, [&](const Group& group) {
       changes[made] = {&superblocks.word_of(group.descriptor(), group.word()), group.mask};
-      numbers[made++] = group.block;
+      numbers[made++] = static_cast<u8>(group.block | (group.word() + 1 == k.words ? kLast : 0));
     });
     for (unsigned i = 0; i < made; ++i) {
       const alone::Stopped stopped = alone::set_each(changes + i, changes + made);
       i = static_cast<unsigned>(reinterpret_cast<const alone::Change*>(stopped.at & ~u64{1}) - changes);
-      if (i < made) finish(c, blocks[numbers[i]], changes[i], stopped);
+      if (i == made) return;
+      const u8 number = numbers[i];
+      const u64 full = k.full_mask((number & kLast) != 0 ? k.words - 1 : 0);
+      // Nothing is left to do: the superblock may be gone since the change, a handler may have freed its other blocks.
+      if ((stopped.at & 1) == 0 && superblocks.is_over(changes[i].mask, stopped.old, full)) continue;
+      finish(c, blocks[number & ~kLast], changes[i], stopped);
     }
   }
 
-  // What is left of a change at which set_each stopped; `block` is one of its superblock's.
+  // What is left of a change at which set_each stopped; `block` is one of its superblock's, which is still there: this change
+  // of it was not done, or it is owed the rest (anchor.h).
   FREEWAY_NOINLINE void finish(unsigned c, void* block, const alone::Change& change, const alone::Stopped& stopped) {
     const SizeClass& k = kSizeClasses[c];
-    auto& superblocks = heap_->superblocks();
-    const bool done = (stopped.at & 1) == 0;
-    const auto address = reinterpret_cast<uptr>(block);
-    const u32 word = k.index_of(address - k.span_of(address)) / 64;
-    if (done && superblocks.is_over(k, word, change.mask, stopped.old)) return;  // LAST TOUCH: block
     const Place p = heap_->place_of(c, k, block);
     if (p.descriptor == 0) return;
+    const auto word = static_cast<u32>(change.word - &heap_->superblocks().word_of(p.descriptor, 0));
     const Group group{change.mask, Group::key_of(p.descriptor, word), 0};
-    if (!done)
+    if ((stopped.at & 1) != 0)
       heap_->free_group(c, k, group, block);
     else
       heap_->group_was_freed(c, k, group, block, stopped.old);

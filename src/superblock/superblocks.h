@@ -221,11 +221,8 @@ class Superblocks {
   // word was neither 0 nor full, before or after, and none of the bits was set.
   auto& word_of(u32 d, unsigned word) { return backing_->descriptor(d).words[word]; }
 
-  // Whether was_freed has nothing to do. If so the superblock may be gone since the step that set the bits: a handler may have
-  // freed its other blocks.
-  static bool is_over(const SizeClass& k, unsigned word, u64 mask, u64 old) {
-    return (old & mask) == 0 && anchor::plus(old, mask, k.full_mask(word)) == 0;
-  }
+  // Whether was_freed has nothing to do; `full`: the word's full mask.
+  static bool is_over(u64 mask, u64 old, u64 full) { return (old & mask) == 0 && anchor::plus(old, mask, full) == 0; }
 
   // free_group once the bits are set; `old` is what the word was.
   u64 was_freed(unsigned c, u32 d, uptr span, unsigned word, u64 mask, u64 old) {
