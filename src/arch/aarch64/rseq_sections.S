@@ -10,8 +10,8 @@
 
     .text
 
-// [1] rseq_cs = this section  [2] not registered -> no slab  [3] slab = slab_of[id]; the null slab -> no slab
-.macro SECTION_BEGIN name
+// [1] rseq_cs = this section. x12 = freeway_hot, x13 = thread pointer, x14 = struct rseq
+.macro SECTION_ENTER name
     SECTION_DESCRIPTOR \name
     .p2align 4
     .globl  freeway_rseq_\name
@@ -29,6 +29,11 @@ freeway_rseq_\name:
     add     x15, x15, :lo12:freeway_section_\name
     str     x15, [x14, #RSEQ_SECTION]                   // [1]
 .Lstart_\name:
+.endm
+
+// [1] rseq_cs = this section  [2] not registered -> no slab  [3] slab = slab_of[id]; the null slab -> no slab
+.macro SECTION_BEGIN name
+    SECTION_ENTER \name
     ldr     w15, [x14, #RSEQ_CPU_ID]                    // [2]
     tbnz    w15, #31, .Lno_slab
     ldr     x15, [x12, #HOT_ANY_ID]                     // [3]
@@ -226,23 +231,7 @@ freeway_rseq_\name:
 
 // Sections of no slab. w0 = the CPU's index: [1], [2] as above  [3] id != index -> 0
 .macro SECTION_BEGIN_AT name
-    SECTION_DESCRIPTOR \name
-    .p2align 4
-    .globl  freeway_rseq_\name
-    .hidden freeway_rseq_\name
-    .type   freeway_rseq_\name, %function
-freeway_rseq_\name:
-    .cfi_startproc
-    LANDING_PAD
-    adrp    x12, freeway_hot
-    add     x12, x12, :lo12:freeway_hot
-    mrs     x13, tpidr_el0
-    ldr     x14, [x12, #HOT_ANY_RSEQ]
-    add     x14, x14, x13
-    adrp    x15, freeway_section_\name
-    add     x15, x15, :lo12:freeway_section_\name
-    str     x15, [x14, #RSEQ_SECTION]                   // [1]
-.Lstart_\name:
+    SECTION_ENTER \name
     mov     x11, #0
     ldr     w15, [x14, #RSEQ_CPU_ID]                    // [2]
     tbnz    w15, #31, 1f
@@ -280,23 +269,7 @@ freeway_rseq_\name:
 
 // The same on the cache of this CPU. x0 = heap, x1 = entry's offset: [1], [2] as above  [3] x9 = entry; no cache -> 0
 .macro SECTION_BEGIN_OWN name
-    SECTION_DESCRIPTOR \name
-    .p2align 4
-    .globl  freeway_rseq_\name
-    .hidden freeway_rseq_\name
-    .type   freeway_rseq_\name, %function
-freeway_rseq_\name:
-    .cfi_startproc
-    LANDING_PAD
-    adrp    x12, freeway_hot
-    add     x12, x12, :lo12:freeway_hot
-    mrs     x13, tpidr_el0
-    ldr     x14, [x12, #HOT_ANY_RSEQ]
-    add     x14, x14, x13
-    adrp    x15, freeway_section_\name
-    add     x15, x15, :lo12:freeway_section_\name
-    str     x15, [x14, #RSEQ_SECTION]                   // [1]
-.Lstart_\name:
+    SECTION_ENTER \name
     mov     x11, #0
     ldr     w15, [x14, #RSEQ_CPU_ID]                    // [2]
     tbnz    w15, #31, 1f

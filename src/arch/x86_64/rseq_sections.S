@@ -9,8 +9,8 @@
     .intel_syntax noprefix
     .text
 
-// [1] rseq_cs = this section  [2] not registered -> no slab  [3] slab = slab_of[id]; the null slab -> no slab
-.macro SECTION_BEGIN name
+// [1] rseq_cs = this section
+.macro SECTION_ENTER name
     SECTION_DESCRIPTOR \name
     .p2align 4
     .globl  freeway_rseq_\name
@@ -22,6 +22,11 @@ freeway_rseq_\name:
     lea     r11, [rip + freeway_section_\name]
     mov     fs:[r10 + RSEQ_SECTION], r11                // [1]
 .Lstart_\name:
+.endm
+
+// [1] rseq_cs = this section  [2] not registered -> no slab  [3] slab = slab_of[id]; the null slab -> no slab
+.macro SECTION_BEGIN name
+    SECTION_ENTER \name
     cmp     dword ptr fs:[r10 + RSEQ_CPU_ID], 0         // [2]
     js      .Lno_slab
     mov     r9, [rip + freeway_hot + HOT_ANY_ID]        // [3]
@@ -302,17 +307,7 @@ freeway_alone_set_each:
 
 // Sections of no slab. edi = the CPU's index: [1], [2] as above  [3] id != index -> 0
 .macro SECTION_BEGIN_AT name
-    SECTION_DESCRIPTOR \name
-    .p2align 4
-    .globl  freeway_rseq_\name
-    .hidden freeway_rseq_\name
-    .type   freeway_rseq_\name, @function
-freeway_rseq_\name:
-    .cfi_startproc
-    mov     r10, [rip + freeway_hot + HOT_ANY_RSEQ]
-    lea     r11, [rip + freeway_section_\name]
-    mov     fs:[r10 + RSEQ_SECTION], r11                // [1]
-.Lstart_\name:
+    SECTION_ENTER \name
     xor     eax, eax
     cmp     dword ptr fs:[r10 + RSEQ_CPU_ID], 0         // [2]
     js      1f
@@ -346,17 +341,7 @@ freeway_rseq_\name:
 
 // The same on the cache of this CPU. rdi = heap, rsi = entry's offset: [1], [2] as above  [3] r9 = entry; no cache -> 0
 .macro SECTION_BEGIN_OWN name
-    SECTION_DESCRIPTOR \name
-    .p2align 4
-    .globl  freeway_rseq_\name
-    .hidden freeway_rseq_\name
-    .type   freeway_rseq_\name, @function
-freeway_rseq_\name:
-    .cfi_startproc
-    mov     r10, [rip + freeway_hot + HOT_ANY_RSEQ]
-    lea     r11, [rip + freeway_section_\name]
-    mov     fs:[r10 + RSEQ_SECTION], r11                // [1]
-.Lstart_\name:
+    SECTION_ENTER \name
     xor     eax, eax
     cmp     dword ptr fs:[r10 + RSEQ_CPU_ID], 0         // [2]
     js      1f
