@@ -9,7 +9,6 @@ namespace freeway_jemalloc {
 
 constexpr unsigned kAllArenas = 4096;                  // MALLCTL_ARENAS_ALL
 constexpr unsigned kDestroyedArenas = kAllArenas + 1;  // MALLCTL_ARENAS_DESTROYED
-constexpr unsigned kMostArenas = kAllArenas - 1;
 
 inline constinit Numbers<kAllArenas> arenas{1};
 inline constinit Numbers<kAllArenas> caches{0};

@@ -143,10 +143,6 @@ class Heaps {
     const SliceOf* slice = slices_.slice_at(region, address, block);
     return slice != nullptr && caches_.seems_to_have(record(region.heap.load_relaxed()), *slice, address, block);
   }
-  bool has_frames(u32 index, uptr address) const {
-    const auto& region = slices_.template at<RegionOf>(index);
-    return address - region.address.load_relaxed() < region.frames.load_relaxed() * kFrameSize;
-  }
 
   // Gives back what is wholly free, but for what other CPUs have in hand; bytes.
   std::size_t trim(RecordOf& heap) {

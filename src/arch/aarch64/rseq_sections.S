@@ -31,7 +31,7 @@ freeway_rseq_\name:
 .Lstart_\name:
 .endm
 
-// [1] rseq_cs = this section  [2] not registered -> no slab  [3] slab = slab_of[id]; the null slab -> no slab
+// [2] not registered -> no slab  [3] slab = slab_of[id]; the null slab -> no slab
 .macro SECTION_BEGIN name
     SECTION_ENTER \name
     ldr     w15, [x14, #RSEQ_CPU_ID]                    // [2]

@@ -9,7 +9,7 @@
     .intel_syntax noprefix
     .text
 
-// [1] rseq_cs = this section
+// [1] rseq_cs = this section. r10 = struct rseq, from the thread pointer
 .macro SECTION_ENTER name
     SECTION_DESCRIPTOR \name
     .p2align 4
@@ -24,7 +24,7 @@ freeway_rseq_\name:
 .Lstart_\name:
 .endm
 
-// [1] rseq_cs = this section  [2] not registered -> no slab  [3] slab = slab_of[id]; the null slab -> no slab
+// [2] not registered -> no slab  [3] slab = slab_of[id]; the null slab -> no slab
 .macro SECTION_BEGIN name
     SECTION_ENTER \name
     cmp     dword ptr fs:[r10 + RSEQ_CPU_ID], 0         // [2]

@@ -75,19 +75,19 @@ class NameDrills {
   }
   // A heap of its own: blocks of many sizes, some freed and resized, some left to its end.
   void heaps() {
-    if (functions_.heap_new == nullptr) return;
+    if (heap_account.heap_new == nullptr) return;
     constexpr size_t kCount = 160;
     note(kOwnHeap);
     enter_allocator(Call::kOthers);
     const freeway_heap_options_t options = {"drill", kOwnHeap};
-    const freeway_heap_t heap = functions_.heap_new(&options, sizeof options);
+    const freeway_heap_t heap = heap_account.heap_new(&options, sizeof options);
     leave_allocator();
     if (heap == nullptr) return note(0);  // the papers' engines
     void* blocks[kCount];
     for (size_t i = 0; i < kCount; i++) {
       const size_t size = i % 40 == 39 ? random_.between(33'000, 200'000) : random_.between(16, i % 8 == 0 ? 9000 : 600);
       enter_allocator(Call::kOthers);
-      blocks[i] = i % 20 == 19 ? functions_.heap_aligned_alloc(heap, 4096, size) : functions_.heap_malloc(heap, size);
+      blocks[i] = i % 20 == 19 ? heap_account.heap_aligned_alloc(heap, 4096, size) : heap_account.heap_malloc(heap, size);
       leave_allocator();
       require(blocks[i] != nullptr, "no memory in a heap", size);
       stamp(blocks[i], size, static_cast<uint32_t>(i));
@@ -108,8 +108,8 @@ class NameDrills {
       leave_allocator();
     }
     enter_allocator(Call::kOthers);
-    if (random_.one_in(2)) functions_.heap_trim(heap);
-    require(functions_.heap_destroy(heap) == 0, "a heap cannot be destroyed");
+    if (random_.one_in(2)) heap_account.heap_trim(heap);
+    require(heap_account.heap_destroy(heap) == 0, "a heap cannot be destroyed");
     leave_allocator();
     note(0);
   }
@@ -194,19 +194,13 @@ class NameDrills {
   struct Functions {
     template <class F>
     static F* find(const char* name) {
-      return reinterpret_cast<F*>(::dlsym(RTLD_DEFAULT, name));
+      return HeapAccount::find<F>(name);
     }
     size_t (*malloc_batch)(size_t, size_t, void**) = find<size_t(size_t, size_t, void**)>("freeway_malloc_batch");
     void (*free_batch)(size_t, void**) = find<void(size_t, void**)>("freeway_free_batch");
     size_t (*trim)(size_t) = find<size_t(size_t)>("freeway_trim");
     size_t (*trim_step)(size_t) = find<size_t(size_t)>("freeway_trim_step");
     void (*idle)() = find<void()>("freeway_idle");
-    decltype(&::freeway_heap_new) heap_new = find<decltype(::freeway_heap_new)>("freeway_heap_new");
-    decltype(&::freeway_heap_malloc) heap_malloc = find<decltype(::freeway_heap_malloc)>("freeway_heap_malloc");
-    decltype(&::freeway_heap_aligned_alloc) heap_aligned_alloc =
-        find<decltype(::freeway_heap_aligned_alloc)>("freeway_heap_aligned_alloc");
-    decltype(&::freeway_heap_trim) heap_trim = find<decltype(::freeway_heap_trim)>("freeway_heap_trim");
-    decltype(&::freeway_heap_destroy) heap_destroy = find<decltype(::freeway_heap_destroy)>("freeway_heap_destroy");
     void (*cfree)(void*) = find<void(void*)>("cfree");
     void (*free_sized)(void*, size_t) = find<void(void*, size_t)>("free_sized");
     void (*free_aligned_sized)(void*, size_t, size_t) = find<void(void*, size_t, size_t)>("free_aligned_sized");
