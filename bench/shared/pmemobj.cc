@@ -13,11 +13,13 @@ namespace {
 class Heap {
  public:
   static constexpr bool kOneProcess = true;
+  // 16 threads of the mixed work have 256 KiB for most sizes each.
+  static constexpr std::size_t kPoolBytes = std::size_t{1} << 30;
 
   Heap() {
     setenv("PMEM_IS_PMEM_FORCE", "1", 1);  // no msync
     const std::string path = "/dev/shm/freeway-bench-" + std::to_string(getpid());
-    pool_ = pmemobj_create(path.c_str(), "bench", std::size_t{128} << 20, 0600);
+    pool_ = pmemobj_create(path.c_str(), "bench", kPoolBytes, 0600);
     if (pool_ == nullptr) std::fprintf(stderr, "%s\n", pmemobj_errormsg()), std::exit(1);
     unlink(path.c_str());
   }

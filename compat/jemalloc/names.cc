@@ -81,21 +81,16 @@ int tell_epoch(const Call& call) {
 int tell_arenas(const Call& call) { return show(call, arenas.end()); }
 int tell_page(const Call& call) { return show(call, page_size()); }
 
+template <auto& kNumbers, int kNoneLeft>
 int create(const Call& call) {
-  if (call.writes()) return EPERM;  // extent hooks
+  if (call.writes()) return EPERM;  // of arenas: extent hooks
   if (!call.reads() || *call.old_size != sizeof(unsigned)) return EINVAL;
-  const unsigned number = arenas.create();
-  return number == arenas.kNone ? EAGAIN : give(call, number);
+  const unsigned number = kNumbers.create();
+  return number == kNumbers.kNone ? kNoneLeft : give(call, number);
 }
 int destroy(const Call& call) {
   if (!is_plain(call)) return EPERM;
   return arenas.destroy(call.numbers[0]) ? 0 : EFAULT;
-}
-int create_cache(const Call& call) {
-  if (call.writes()) return EPERM;
-  if (!call.reads() || *call.old_size != sizeof(unsigned)) return EINVAL;
-  const unsigned number = caches.create();
-  return number == caches.kNone ? EFAULT : give(call, number);
 }
 int flush_cache(const Call& call) {
   unsigned number;
@@ -179,7 +174,7 @@ constexpr Name kNames[] = {
     {"thread.prof.active", kBool, fixed<true>},
     {"thread.idle", kAction, idle},
 
-    {"tcache.create", kUnsigned, create_cache},
+    {"tcache.create", kUnsigned, create<caches, EFAULT>},
     {"tcache.flush", kAction, flush_cache},
     {"tcache.destroy", kAction, destroy_cache},
 
@@ -237,7 +232,7 @@ constexpr Name kNames[] = {
     {"arenas.tcache_max", kSize, constant<kLargestCached>},
     {"arenas.nbins", kUnsigned, constant<kBins>},
     {"arenas.nhbins", kUnsigned, constant<kBins>},
-    {"arenas.create", kAction, create},
+    {"arenas.create", kAction, create<arenas, EAGAIN>},
     {"arenas.lookup", kAction, lookup},
 
     {"prof.active", kBool, set_profile_active},

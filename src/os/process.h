@@ -65,6 +65,12 @@ bool may_read(uptr address, u32 value);
 // libc's flag that the process has had one thread only so far; points at a 0 where libc has none.
 const char* single_threaded_flag();
 
+// 32 bits by which threads spread over a table: a hint.
+inline u64 thread_hash() {
+  constexpr u64 kGolden = 0x9e3779b97f4a7c15;  // 2^64 / the golden ratio
+  return (reinterpret_cast<u64>(__builtin_thread_pointer()) >> 12) * kGolden >> 32;
+}
+
 // Monotonic time in ns, to the precision of a kernel tick.
 u64 coarse_time_ns();
 // Nanoseconds since 1970.

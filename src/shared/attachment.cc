@@ -7,9 +7,21 @@
 
 #include <new>
 
+#include "os/process.h"
+
 namespace freeway::shared {
 
 namespace file = shared_file;
+
+namespace {
+
+// The word of a process's token: address of the pulse's mapping | token + 1; 0: it has none.
+constexpr u64 kNumbers = 4 * kKiB;  // below the address of a page
+static_assert(participant::kTokens < kNumbers);
+u32 token_of(u64 word) { return static_cast<u32>(word % kNumbers - 1); }
+uptr pulse_of(u64 word) { return align_down(word, kNumbers); }
+
+}  // namespace
 
 // --- Making and attaching. -----------------------------------------------------------------------------------------------
 
@@ -119,7 +131,7 @@ long Attachment::begin(int fd, const file::Facts& facts, const Constants& consta
 
 void Attachment::detach() {
   leave_idle_seats();
-  const uptr pulse = align_down(own().token.load_relaxed(), 4 * kKiB), place = base_ - kBefore;
+  const uptr pulse = pulse_of(own().token.load_relaxed()), place = base_ - kBefore;
   const u64 bytes = kBefore + file_bytes_;
   if (is_same_file()) file::close(fd_);
   file::unmap(place, bytes);  // and with it this object
@@ -217,7 +229,7 @@ bool Attachment::is_same_file() const {
 
 bool Attachment::is_gone(u32 token) const {
   const u64 mine = own().token.load_relaxed();
-  if (mine != 0 && mine % (4 * kKiB) - 1 == token) return false;
+  if (mine != 0 && token_of(mine) == token) return false;
   return file::is_locked(fd_, kTokenLocks + token) == 0 && is_same_file();
 }
 
@@ -243,8 +255,6 @@ long Attachment::lock_token(int fd) const {
 }
 
 long Attachment::token() {
-  constexpr u64 kNumbers = 4 * kKiB;  // below the address of a page
-  static_assert(participant::kTokens < kNumbers);
   auto& word = own().token;
   u64 seen = word.load_relaxed();
   if (seen == 0) {
@@ -259,7 +269,7 @@ long Attachment::token() {
     file::end_pulse(pulse.mapping);
     if (token < 0 && seen == 0) return token;
   }
-  return static_cast<long>(seen % kNumbers - 1);
+  return token_of(seen);
 }
 
 // --- Seats. --------------------------------------------------------------------------------------------------------------
@@ -277,8 +287,7 @@ u32 Attachment::join(u32 token, bool left_behind) {
 }
 
 Attachment::Seated Attachment::sit() {
-  constexpr u64 kSpread = 0x9e3779b97f4a7c15;  // 2^64 / the golden ratio
-  const u64 hint = reinterpret_cast<u64>(__builtin_thread_pointer()) / 64 * kSpread >> 32;
+  const u64 hint = process::thread_hash();
   if (const Pool::Taken taken = own().seats.take(hint); taken.seat != 0) return {taken, 0};
   const long mine = token();
   if (mine < 0) return {{}, static_cast<int>(-mine)};

@@ -53,8 +53,7 @@ bool Revoker::is_inside(u64 name) { return process::may_read(inside_of(name), st
 // The slab that this thread owns, entered; null if it has none, or is in it already.
 Slab* Heap::settle() {
   if (Slab* slab = owned_.enter(own)) return slab;
-  const u64 hash = (reinterpret_cast<u64>(__builtin_thread_pointer()) >> 12) * 0x9e3779b97f4a7c15u >> 32;
-  return owned_.settle(own, hash, process::claimant, [this] { return make_slab(); }, Revoker());
+  return owned_.settle(own, process::thread_hash(), process::claimant, [this] { return make_slab(); }, Revoker());
 }
 
 // The slab that this thread owned when it last looked, not entered; null if it has none.

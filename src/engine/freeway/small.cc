@@ -107,8 +107,7 @@ bool Heap::with_claimed_slab(F&& f) {
     owned_.leave(own);
     return true;
   }
-  const u64 hash = (reinterpret_cast<u64>(__builtin_thread_pointer()) >> 12) * 0x9e3779b97f4a7c15u >> 32;
-  const unsigned n = claimed_.claim_again(last_claimed, hash, process::claimant());
+  const unsigned n = claimed_.claim_again(last_claimed, process::thread_hash(), process::claimant());
   if (n == claimed_.kSlabs) return false;
   Slab* slab = claimed_.slab(n);
   if (slab == nullptr && (slab = make_slab()) != nullptr) claimed_.set_slab(n, slab);
