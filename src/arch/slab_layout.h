@@ -65,12 +65,19 @@
 #define RSEQ_NO_SLAB (-1)
 
 // Of a heap of one's own (heap/records.h): how many CPU numbers it has caches for, and their addresses; of a cache its entries,
-// one for each class; of an entry (24 bytes) and of a slice some words.
-#define OWN_IDS 68
+// one for each class, and its strip; of an entry and of a slice some words.
+#define OWN_IDS 76
 #define OWN_CACHE_OF 512
+#define OWN_STRIP_BASE 32
+#define OWN_STRIP_NEXT 40
 #define OWN_ENTRIES 64
-#define OWN_ENTRY_BYTES 24
-#define OWN_BASE 8
-#define OWN_FREE 16
+#define OWN_ENTRY_BYTES 32
+#define OWN_BASE 0
+#define OWN_FREE 8
+#define OWN_TOP 16
+#define OWN_SIZE 24
+#define OWN_CLASS 28
 #define OWN_SLICE_ADDRESS 16
 #define OWN_SLICE_SIZE 24
+#define OWN_SLICE_END 48
+#define OWN_SLICE_KINDS 56

@@ -2,12 +2,15 @@
 // Caches: what CPUs have in hand of heaps, so that most blocks come and go without an atomic instruction.
 //
 // An entry is a magazine of freed blocks, and a slice, which it holds, with blocks of that in hand; entry 0 a region and units.
+// Beside them a strip, which it has open, and where its next block begins: it serves the classes that have no slice there.
 // All that is done to it are restartable sections. give and lay are each one; the others are of one kind: if this thread runs on
 // the cache's CPU, and both words, base and free, are what they were, then one of them is stored. So who succeeded decided by
 // what was there.
 //
-// Words     top: moves by a slot.   base: 0 -> slice -> 0.   free: bits of it, while there is a base
-// Moves     give: the top block of the magazine, else one of free    lay: a freed block on top of the magazine
+// Words     top: moves by a slot.   base: 0 -> slice, or strip -> 0.   free: bits of it, or the strip's next address, while
+//           there is a base.   kinds of a strip's blocks (strip.h) from there on: give's alone
+// Moves     give: the top block of the magazine, else one of free, else the strip's next, whose kind it stores before
+//           lay: a freed block on top of the magazine
 //           take out: base -> 0; who did it holds the slice and has its bits
 //           put in: free := bits, then base := slice, both while base is 0: of two that do so at once the second store of one
 //           finds the base, or other bits, and its slice goes back to the list
@@ -22,7 +25,7 @@
 //   cpu()                                                  -> the CPU's number; kNoCpu: no section can be entered
 //   store_if(cpu, word, expected, other, other's, value)   the section: whether word := value was done
 //   give(heap, class)                                      the section on this CPU's cache: a block, 0: there is none
-//   lay(heap, class, slice, address, block)                the same: Laid
+//   lay(heap, class, slice, address, block)                the same: Laid; of a strip's block slice and block are 0
 //   pop(cpu, top)                                          the top block of a magazine, 0: it is empty
 //   region_at(block)                                       the record of the region that the block lies in
 #pragma once
@@ -34,6 +37,7 @@ namespace freeway::heap {
 constexpr u32 kNoCpu = ~u32{0};
 // What became of a block that is freed: nothing; it lies in the magazine; it was free already.
 enum class Laid : u32 { kNot, kDone, kTwice };
+enum class Freed { kOk, kTwice, kInterior };
 
 template <class Env, class Backing>
 class Caches {
@@ -43,6 +47,8 @@ class Caches {
   using RecordOf = Record<Env>;
   using CacheOf = Cache<Env>;
   static constexpr u32 kMostIds = 8192;
+  // Of one heap, on one CPU: about 1 MiB. A heap that grows beyond that lives for long, and slices find its free blocks faster.
+  static constexpr u32 kMostStrips = 34;
 
   // `ids`: CPU numbers are below it, or have no caches.
   void init(Backing* backing, Slices<Env, Backing>* slices, u32 ids) {
@@ -80,12 +86,23 @@ class Caches {
     return slice == nullptr ? nullptr : keep_one(heap, c, *slice, free);
   }
 
-  // Frees the block, the caller's, which begins at the address; false: it was free already.
-  FREEWAY_INLINE bool free(RecordOf& heap, SliceOf& slice, uptr address, u64 block) {
-    if (FREEWAY_UNLIKELY((slice.word.load_relaxed() & block) != 0)) return false;
-    const Laid laid = backing_->lay(heap, slice.size_class.load_relaxed(), slice, address, block);
-    if (FREEWAY_LIKELY(laid == Laid::kDone)) return true;
-    return laid == Laid::kNot && (slices_->free_blocks(heap, slice, block) & block) == 0;
+  // Frees the block, the caller's, of the region at the address.
+  FREEWAY_INLINE Freed free(RecordOf& heap, RegionOf& region, uptr address) {
+    SliceOf* slice = slices_->slice_around(region, address);
+    if (FREEWAY_UNLIKELY(slice == nullptr)) return Freed::kInterior;
+    if (FREEWAY_LIKELY(slices_->is_strip(*slice))) {
+      const u8 kind = slices_->kind_at(*slice, address);
+      if (FREEWAY_UNLIKELY(kind - 1u >= strip::kMarked - 1u)) return kind == 0 ? Freed::kInterior : Freed::kTwice;
+      const Laid laid = backing_->lay(heap, kind, nullptr, address, 0);
+      if (FREEWAY_LIKELY(laid == Laid::kDone)) return Freed::kOk;
+      return laid == Laid::kNot && slices_->mark(heap, *slice, address, kind) ? Freed::kOk : Freed::kTwice;
+    }
+    const u64 block = slices_->block_at(*slice, address);
+    if (FREEWAY_UNLIKELY(block == 0)) return Freed::kInterior;
+    if (FREEWAY_UNLIKELY((slice->word.load_relaxed() & block) != 0)) return Freed::kTwice;
+    const Laid laid = backing_->lay(heap, slice->size_class.load_relaxed(), slice, address, block);
+    if (FREEWAY_LIKELY(laid == Laid::kDone)) return Freed::kOk;
+    return laid == Laid::kNot && (slices_->free_blocks(heap, *slice, block) & block) == 0 ? Freed::kOk : Freed::kTwice;
   }
 
   // What this CPU has in hand goes back to the lists.
@@ -96,6 +113,7 @@ class Caches {
     for (unsigned c = kClassCount; c-- > 0;) {
       Entry<Env>& entry = cache->entries[c];
       while (const u64 block = c == 0 ? 0 : backing_->pop(cpu, entry.top)) give_back(heap, block);
+      if (c == 0) leave_strip(heap, cache->strip, cpu, /*unused_only=*/true);
       const u64 base = entry.base.load_relaxed(), free = entry.free.load_relaxed();
       if (base != 0 && backing_->store_if(cpu, entry.base, base, entry.free, free, 0)) put_back(heap, c, base, free);
     }
@@ -113,6 +131,8 @@ class Caches {
         cache.entries[c].base.store_relaxed(0);
         cache.entries[c].top.store_relaxed(bottom(cache, c));
       }
+      cache.strip.base.store_relaxed(0);
+      cache.strips.store_relaxed(0);
       cache.cut.store_relaxed(0);
       pools_[id].push(index, slices_->links());
     }
@@ -137,6 +157,15 @@ class Caches {
     });
     return blocks;
   }
+  // Where the strip's next block begins; its end, once it is closed.
+  uptr next_of(const RecordOf& heap, const SliceOf& one) const {
+    const u64 word = one.word.load_relaxed();
+    uptr next = one.address.load_relaxed() + strip::length_of(word) * strip::kGranule;
+    each_cache(heap, [&](const CacheOf& cache) {
+      if (cache.strip.base.load_relaxed() == reinterpret_cast<u64>(&one)) next = cache.strip.free.load_relaxed();
+    });
+    return next;
+  }
   u64 in_magazines(const RecordOf& heap, unsigned c) const {
     u64 blocks = 0;
     each_cache(heap, [&](const CacheOf& cache) {
@@ -146,9 +175,8 @@ class Caches {
   }
   // Whether a CPU seems to have the slice's block in hand. Others go on meanwhile, and base and free may be of two slices, so that
   // it may be wrong of a block that is somebody's: for explanations only.
-  bool seems_to_have(const RecordOf& heap, const SliceOf& slice, uptr address, u64 block) const {
+  bool seems_to_have(const RecordOf& heap, unsigned c, const SliceOf& slice, uptr address, u64 block) const {
     bool found = false;
-    const unsigned c = slice.size_class.load_relaxed();
     each_cache(heap, [&](const CacheOf& cache) {
       const Entry<Env>& entry = cache.entries[c];
       if (entry.base.load_relaxed() == reinterpret_cast<u64>(&slice)) found |= (entry.free.load_relaxed() & block) != 0;
@@ -186,6 +214,8 @@ class Caches {
       cache.id.store_relaxed(cpu);
       for (unsigned c = 0; c < kClassCount; ++c) {
         cache.entries[c].top.store_relaxed(bottom(cache, c));
+        cache.entries[c].size.store_relaxed(has_strips(c) ? kSizeClasses[c].size : ~u32{0});
+        cache.entries[c].size_class.store_relaxed(c);
         for (unsigned i = 0; i < slots_of(c); ++i) cache.slots[kFirstSlot[c] + i].store_relaxed(1);
       }
     }
@@ -214,26 +244,78 @@ class Caches {
     }
     if (free == 0) slice = slices_->hold_slice(heap, c, free);
     if (free == 0) {
-      const u64 bit = u64{1} << c, seen = cache.cut.load_relaxed();
-      cache.cut.store_relaxed(seen | bit);
-      slice = cut(heap, &cache, cpu, c, (seen & bit) != 0 ? kShapes[c].next : kShapes[c].first, 1, free);
-      if (slice == nullptr) return nullptr;
+      if (void* block = gather(heap, c, /*all=*/false)) return block;
+      if (has_strips(c) && cache.strips.load_relaxed() < kMostStrips) {
+        if (const u64 block = backing_->give(heap, c)) return reinterpret_cast<void*>(block);  // the strip has room
+        if (void* block = open_strip(heap, cache, cpu, c)) return block;
+      }
+      slice = cut_for(heap, cache, cpu, c, free);
+      if (slice == nullptr) return gather(heap, c, /*all=*/true);
     }
     void* block = block_of(*slice, lowest_bit(free));
     Env::step("own.refilling");
-    put_in(heap, cache, cpu, c, reinterpret_cast<u64>(slice), free & (free - 1));
+    put_in_or_back(heap, cache, cpu, c, reinterpret_cast<u64>(slice), free & (free - 1));
     return block;
   }
 
-  // What the caller holds goes into the entry if that is empty, else back.
-  void put_in(RecordOf& heap, CacheOf& cache, u32 cpu, unsigned c, u64 base, u64 free) {
-    Entry<Env>& entry = cache.entries[c];
-    const u64 seen = entry.free.load_relaxed();
-    if (seen == free || backing_->store_if(cpu, entry.free, seen, entry.base, 0, free)) {
-      Env::step("own.putting_in");
-      if (backing_->store_if(cpu, entry.base, 0, entry.free, free, base)) return;
-    }
-    put_back(heap, c, base, free);
+  // A slice of the length that suits the class now, or at least one block.
+  SliceOf* cut_for(RecordOf& heap, CacheOf& cache, u32 cpu, unsigned c, u64& free) {
+    const u64 bit = u64{1} << c, seen = cache.cut.load_relaxed();
+    cache.cut.store_relaxed(seen | bit);
+    const unsigned units = (seen & bit) != 0 ? kShapes[c].next : kShapes[c].first, least = units_for(c, 1);
+    SliceOf* slice = cut(heap, &cache, cpu, c, units, 1, free);
+    return slice != nullptr || units == least ? slice : cut(heap, &cache, cpu, c, least, 1, free);
+  }
+
+  // A block that was freed into a strip; more of them go into this CPU's magazine. Null: none is found.
+  void* gather(RecordOf& heap, unsigned c, bool all) {
+    uptr mine = 0, unlaid = 0;
+    unsigned room = slots_of(c);
+    slices_->gather(heap, c, all, [&](uptr block) {
+      if (mine == 0)
+        mine = block;
+      else if (--room, backing_->lay(heap, c, nullptr, block, 0) != Laid::kDone)
+        unlaid = block;
+      return unlaid == 0 && room > 0;
+    });
+    if (unlaid != 0) give_back(heap, unlaid);  // the thread has moved
+    return reinterpret_cast<void*>(mine);
+  }
+
+  // The first block of a new strip, which this CPU then has in hand; null: no memory, or the limit.
+  void* open_strip(RecordOf& heap, CacheOf& cache, u32 cpu, unsigned c) {
+    if (cache.strip.base.load_relaxed() != 0) leave_strip(heap, cache.strip, cpu, /*unused_only=*/false);
+    unsigned unit;
+    RegionOf* region = cut_units(heap, &cache, cpu, kStripUnits, 1, unit);
+    if (region == nullptr) return nullptr;
+    SliceOf& one = slices_->make_strip(*region, unit);
+    const uptr block = one.address.load_relaxed(), next = block + kSizeClasses[c].size;
+    slices_->kind_of(one, block).store_relaxed(static_cast<u8>(c));
+    cache.strips.store_relaxed(cache.strips.load_relaxed() + 1);
+    Env::step("own.opening");
+    if (!put_in(cache.strip, cpu, reinterpret_cast<u64>(&one), next)) slices_->close(heap, one, next);
+    return reinterpret_cast<void*>(block);
+  }
+  // Takes the strip out and closes it. `unused_only`: if all its blocks have come back.
+  void leave_strip(RecordOf& heap, Hand<Env>& hand, u32 cpu, bool unused_only) {
+    const u64 base = hand.base.load_relaxed(), next = hand.free.load_relaxed();
+    if (base == 0) return;
+    auto& one = *reinterpret_cast<SliceOf*>(base);
+    if (unused_only && !slices_->is_unused(one, next)) return;
+    if (!backing_->store_if(cpu, hand.base, base, hand.free, next, 0)) return;
+    Env::step("own.taken_out");
+    slices_->close(heap, one, next);
+  }
+
+  // What the caller holds goes there if nothing is, else nothing is done.
+  bool put_in(Hand<Env>& hand, u32 cpu, u64 base, u64 free) {
+    const u64 seen = hand.free.load_relaxed();
+    if (seen != free && !backing_->store_if(cpu, hand.free, seen, hand.base, 0, free)) return false;
+    Env::step("own.putting_in");
+    return backing_->store_if(cpu, hand.base, 0, hand.free, free, base);
+  }
+  void put_in_or_back(RecordOf& heap, CacheOf& cache, u32 cpu, unsigned c, u64 base, u64 free) {
+    if (!put_in(cache.entries[c], cpu, base, free)) put_back(heap, c, base, free);
   }
   void put_back(RecordOf& heap, unsigned c, u64 base, u64 free) {
     if (c == 0) {
@@ -247,9 +329,12 @@ class Caches {
     }
   }
   void give_back(RecordOf& heap, u64 address) {
-    u64 block = 0;
-    SliceOf* slice = slices_->slice_at(slices_->template at<RegionOf>(backing_->region_at(address)), address, block);
-    if (slice != nullptr) slices_->free_blocks(heap, *slice, block);
+    SliceOf* slice = slices_->slice_around(slices_->template at<RegionOf>(backing_->region_at(address)), address);
+    if (slice == nullptr) return;
+    if (slices_->is_strip(*slice))
+      slices_->mark(heap, *slice, address, slices_->kind_at(*slice, address));
+    else
+      slices_->free_blocks(heap, *slice, slices_->block_at(*slice, address));
   }
   void* keep_one(RecordOf& heap, unsigned c, SliceOf& slice, u64 free) {
     void* block = block_of(slice, lowest_bit(free));
@@ -262,25 +347,33 @@ class Caches {
   // from, if it can be.
   SliceOf* cut(RecordOf& heap, CacheOf* cache, u32 cpu, unsigned c, unsigned units, unsigned step, u64& free) {
     free = low_bits(blocks_in(c, units));
+    unsigned unit;
+    RegionOf* region = cut_units(heap, cache, cpu, units, step, unit);
+    return region == nullptr ? nullptr : &slices_->make_slice(*region, unit, units, c);
+  }
+  // Takes so many units side by side, the first of them `unit`; whose they are.
+  RegionOf* cut_units(RecordOf& heap, CacheOf* cache, u32 cpu, unsigned units, unsigned step, unsigned& unit) {
     if (cache != nullptr) {
       Entry<Env>& entry = cache->entries[0];
       const u64 base = entry.base.load_relaxed(), there = entry.free.load_relaxed();
       const u64 run = base == 0 ? 0 : cell::run(there, units, step);
-      if (run != 0 && backing_->store_if(cpu, entry.free, there, entry.base, base, there & ~run))
-        return &slices_->make_slice(*reinterpret_cast<RegionOf*>(base), lowest_bit(run), units, c);
+      if (run != 0 && backing_->store_if(cpu, entry.free, there, entry.base, base, there & ~run)) {
+        unit = lowest_bit(run);
+        return reinterpret_cast<RegionOf*>(base);
+      }
       if (base != 0 && run == 0 && backing_->store_if(cpu, entry.base, base, entry.free, there, 0))
         put_back(heap, 0, base, there);
     }
     RegionOf* region = slices_->hold_region(heap, units, step);
     if (region == nullptr) return nullptr;
     const u64 there = slices_->take(*region, cell::kFree), run = cell::run(there, units, step);
-    SliceOf& slice = slices_->make_slice(*region, lowest_bit(run), units, c);
+    unit = lowest_bit(run);
     Env::step("own.cut");
     if (cache != nullptr)
-      put_in(heap, *cache, cpu, 0, reinterpret_cast<u64>(region), there & ~run);
+      put_in_or_back(heap, *cache, cpu, 0, reinterpret_cast<u64>(region), there & ~run);
     else
       put_back(heap, 0, reinterpret_cast<u64>(region), there & ~run);
-    return &slice;
+    return region;
   }
 
   Backing* backing_ = nullptr;

@@ -26,7 +26,7 @@ constexpr u64 kFree = low_bits(kItems);
 constexpr u64 kHeld = u64{1} << 62;
 constexpr u64 kListed = u64{1} << 63;
 
-enum class Duty { kNone, kList };
+enum class Duty { kNone, kList, kRetire };  // kRetire: strip.h
 
 struct Next {
   u64 word;

@@ -16,8 +16,6 @@
 
 namespace freeway::heap {
 
-enum class Freed { kOk, kTwice, kInterior };
-
 struct Figures {
   u64 live_bytes, live_blocks, free_bytes, held_bytes, limit, refusals, regions, whole_blocks;
 };
@@ -88,13 +86,14 @@ class Heaps {
     return true;
   }
 
-  // A block of class `c`; also one at a multiple of `alignment`, a power of two which divides the class's size; null: no
+  // A block of class `c`; also one at a multiple of `alignment`, a power of two which divides the class's size, of a slice; null: no
   // memory, or the limit.
   FREEWAY_INLINE void* allocate(RecordOf& heap, unsigned c) {
     return FREEWAY_UNLIKELY(direct_) ? caches_.allocate_direct(heap, c) : caches_.allocate(heap, c);
   }
   void* allocate_aligned(RecordOf& heap, unsigned c, std::size_t alignment) {
-    return alignment <= kMaxNatural ? allocate(heap, c) : caches_.allocate_aligned(heap, c, alignment);
+    if (alignment > kMaxNatural) return caches_.allocate_aligned(heap, c, alignment);
+    return alignment > kMinBlock && has_strips(c) ? caches_.allocate_direct(heap, c) : allocate(heap, c);
   }
   // A block that is a run of frames.
   void* allocate_whole(RecordOf& heap, std::size_t frames, std::size_t alignment, bool& zero) {
@@ -111,10 +110,7 @@ class Heaps {
       was_whole = slices_.free_whole(heap, region);
       return was_whole ? Freed::kOk : Freed::kTwice;
     }
-    u64 block = 0;
-    SliceOf* slice = slices_.slice_at(region, address, block);
-    if (FREEWAY_UNLIKELY(slice == nullptr)) return Freed::kInterior;
-    return FREEWAY_LIKELY(caches_.free(heap, *slice, address, block)) ? Freed::kOk : Freed::kTwice;
+    return caches_.free(heap, region, address);
   }
 
   // What is known of the block that the address lies in.
@@ -130,6 +126,7 @@ class Heaps {
     if (region.is_whole.load_relaxed() != 0)
       return {&heap, region.address.load_relaxed(), region.frames.load_relaxed() * kFrameSize, true, false};
     SliceOf* slice = slices_.slice_around(region, address);
+    if (slice != nullptr && slices_.is_strip(*slice)) return block_of_strip(heap, *slice, address);
     const u32 number = slice == nullptr ? 0 : slices_.number_in(*slice, address);
     if (slice == nullptr || number >= slice->blocks.load_relaxed()) return {&heap, 0, 0, false, false};
     const uptr begin = reinterpret_cast<uptr>(caches_.block_of(*slice, number));
@@ -139,9 +136,15 @@ class Heaps {
   bool seems_in_hand(u32 index, uptr address) const {
     auto& region = slices_.template at<RegionOf>(index);
     if (region.is_whole.load_relaxed() != 0) return false;
-    u64 block = 0;
-    const SliceOf* slice = slices_.slice_at(region, address, block);
-    return slice != nullptr && caches_.seems_to_have(record(region.heap.load_relaxed()), *slice, address, block);
+    const SliceOf* slice = slices_.slice_around(region, address);
+    if (slice == nullptr) return false;
+    const RecordOf& heap = record(region.heap.load_relaxed());
+    if (slices_.is_strip(*slice)) {
+      const u8 kind = slices_.kind_at(*slice, address);
+      return kind != 0 && caches_.seems_to_have(heap, kind & ~strip::kMarked, *slice, address, 0);
+    }
+    const u64 block = slices_.block_at(*slice, address);
+    return block != 0 && caches_.seems_to_have(heap, slice->size_class.load_relaxed(), *slice, address, block);
   }
 
   // Gives back what is wholly free, but for what other CPUs have in hand; bytes.
@@ -164,6 +167,10 @@ class Heaps {
       for (unsigned unit = 0; unit < kUnits; ++unit) {
         if (region.slice_of[unit].load_relaxed() != unit) continue;
         const SliceOf& slice = region.slices[unit];
+        if (slices_.is_strip(slice)) {
+          add_strip(heap, slice, sum);
+          continue;
+        }
         const u32 blocks = slice.blocks.load_relaxed();
         const u32 free = popcount(cell::free_of(slice.word.load_relaxed())) + caches_.with_slice(heap, slice);
         const u64 live = blocks - clamp(free, 0, blocks);
@@ -192,6 +199,23 @@ class Heaps {
   }
 
  private:
+  Block block_of_strip(RecordOf& heap, const SliceOf& one, uptr address) const {
+    const uptr begin = slices_.begin_of(one, address, caches_.next_of(heap, one));
+    if (begin == 0) return {&heap, 0, 0, false, false};
+    const u8 kind = slices_.kind_of(one, begin).load_relaxed();
+    const std::size_t bytes = kSizeClasses[kind & ~strip::kMarked].size;
+    return {&heap, begin, bytes, false, kind > strip::kMarked};
+  }
+  void add_strip(const RecordOf& heap, const SliceOf& one, Figures& sum) const {
+    const uptr next = caches_.next_of(heap, one);
+    for (uptr block = one.address.load_relaxed(); block < next;) {
+      const u8 kind = slices_.kind_of(one, block).load_relaxed();
+      const u64 bytes = kSizeClasses[kind & ~strip::kMarked].size;
+      if (bytes == 0) return;  // others go on meanwhile
+      if (kind < strip::kMarked) ++sum.live_blocks, sum.live_bytes += bytes;
+      block += bytes;
+    }
+  }
   RecordOf& record(u32 index) const { return slices_.template at<RecordOf>(index); }
 
   Backing* backing_ = nullptr;

@@ -8,10 +8,11 @@
 //           regions that have free units; lists[c]: its slices of class c that have free blocks.  regions, caches: all it
 //           has, pushed only
 // Region    a frame, cut into slices; or a run of frames, which is one block (*whole*).  A record without frames is vacant
-// Slice     blocks of one class side by side in a region.  Its record lies in the region's, by its first unit
+// Slice     blocks of one class side by side in a region.  Its record lies in the region's, by its first unit.  One of class 0 is
+//           a strip (strip.h), whose other units' records are the kinds of its blocks
 // Cache     what one CPU has in hand of one heap: for each class a magazine of freed blocks, and a slice, which it holds, with
-//           blocks of that which nobody else has; for class 0 a region and units.  It belongs to one CPU number for ever,
-//           whichever heap it serves
+//           blocks of that which nobody else has; for class 0 a region and units; a strip, and how far it is used.  It belongs
+//           to one CPU number for ever, whichever heap it serves
 // Plain     words that are no cell's are stored before anybody can know of the record's new life, and read by who holds it, or
 //           owns a block of it
 #pragma once
@@ -40,6 +41,7 @@ struct alignas(64) Slice : Cell<Env> {
   typename Env::template Atomic<u32> size, magic, blocks;  // see SizeClass
   typename Env::template Atomic<u32> region;
   typename Env::template Atomic<u8> size_class, unit, units;
+  typename Env::template Atomic<u64> end, kinds;  // of a strip: of its blocks; kind of address a: at kinds + a / 16
 };
 
 template <class Env>
@@ -67,10 +69,15 @@ constexpr std::array<u16, kClassCount + 1> make_magazines() {
 inline constexpr auto kFirstSlot = make_magazines();
 
 template <class Env>
-struct Entry {
-  typename Env::template Atomic<u64> top;   // address of the slot above the uppermost block
+struct Hand {
   typename Env::template Atomic<u64> base;  // address of the Slice, or Region, that is held; 0: none
-  typename Env::template Atomic<u64> free;  // items of it in hand; without a base it means nothing
+  typename Env::template Atomic<u64> free;  // items of it in hand, or of a strip the next address; without a base nothing
+};
+
+template <class Env>
+struct Entry : Hand<Env> {
+  typename Env::template Atomic<u64> top;               // address of the slot above the uppermost block
+  typename Env::template Atomic<u32> size, size_class;  // of a block that strips have; else more than any strip has
 };
 
 template <class Env>
@@ -78,6 +85,8 @@ struct alignas(64) Cache : Cell<Env> {
   typename Env::template Atomic<u64> cut;   // of which classes it had slices: a hint
   typename Env::template Atomic<u32> next;  // the heap's next cache
   typename Env::template Atomic<u32> id;    // the CPU's number, for ever
+  Hand<Env> strip;
+  typename Env::template Atomic<u32> strips;  // how many it has had of this heap
   alignas(64) Entry<Env> entries[kClassCount];
   typename Env::template Atomic<u64> slots[kFirstSlot[kClassCount]];
 };
@@ -89,12 +98,14 @@ struct alignas(64) Record : Cell<Env> {
   typename Env::template Atomic<u64> held;      // frames, and the limit, see pages/limits.h: limit_word
   typename Env::template Atomic<u64> whole;     // units of listed slices whose blocks are all free: a hint
   typename Env::template Atomic<u64> refusals;  // because of the limit
+  typename Env::template Atomic<u64> marked;    // classes of which strips have marked blocks: a hint
   typename Env::template Atomic<u32> regions, caches;
   typename Env::template Atomic<u32> next;  // of all that were ever made, for ever
   typename Env::template Atomic<u32> ids;   // CPU numbers below it may have a cache: constant
   typename Env::template Atomic<u8> name[kNameBytes];
   TaggedStack<Env> lists[kClassCount];
-  TaggedStack<Env> vacant;                                      // its region records without frames
+  TaggedStack<Env> strips;                                     // with marked blocks
+  TaggedStack<Env> vacant;                                     // its region records without frames
   alignas(64) typename Env::template Atomic<u64> cache_of[8];  // really one for each CPU number: addresses
 
   static constexpr std::size_t bytes(u32 ids) { return sizeof(Record) - sizeof(cache_of) + align_up(ids * sizeof(u64), 64); }

@@ -7,7 +7,7 @@
 
 #include <array>
 
-#include "heap/cell.h"
+#include "heap/strip.h"
 #include "size/size_classes.h"
 
 namespace freeway::heap {
@@ -20,7 +20,7 @@ constexpr std::size_t kMaxNatural = kUnitSize;
 
 // Blocks of class `c` in so many units.
 constexpr u32 blocks_in(unsigned c, unsigned units) {
-  return static_cast<u32>(clamp(units * kUnitSize / kSizeClasses[c].size, 0, cell::kItems));
+  return c == 0 ? 0 : static_cast<u32>(clamp(units * kUnitSize / kSizeClasses[c].size, 0, cell::kItems));
 }
 
 constexpr unsigned units_for(unsigned c, u32 blocks) {
@@ -35,6 +35,12 @@ constexpr unsigned next_units(unsigned c) {
   const u32 size = kSizeClasses[c].size;
   return units_for(c, static_cast<u32>(clamp(16 * kKiB / size, blocks_in(c, first_units(c)), cell::kItems)));
 }
+
+// Two strips are a region. Larger blocks would leave too much of a strip's end unused.
+constexpr unsigned kStripUnits = kUnits / 2;
+constexpr std::size_t kStripBytes = (kStripUnits - 1) * kUnitSize;
+constexpr bool has_strips(unsigned c) { return c != 0 && kSizeClasses[c].size <= 2 * kKiB; }
+static_assert(kStripBytes / strip::kGranule <= strip::kCount);
 
 struct Shape {
   u8 first, next;  // units

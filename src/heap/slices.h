@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Slices: how slices and regions of a heap are found, cut, listed and given back, without anything that belongs to a CPU.
 //
-// Words     the cells of slices and regions (cell.h), the lists of their heap, held and whole (records.h)
-// Who       free_to, free_blocks: any thread that owns the items.   take, let_go, retire: the holder.   hold: any thread
-// Invariant a cell is in at most one list, once; only its holder clears its bits, so that what is taken is one thread's.
-//           A frame is given back by the holder of its region, once all its units are free
+// Words     the cells of slices and regions (cell.h), the words and kinds of strips (strip.h), the lists of their heap, held,
+//           whole and marked (records.h)
+// Who       free_to, free_blocks, mark: any thread that owns the items.   take, let_go, retire: the holder.   hold: any thread
+// Invariant a cell or strip is in at most one list, once; only its holder clears its bits, or takes its marked blocks, so that
+//           what is taken is one thread's.  A frame is given back by the holder of its region, once all its units are free
 // Orders    [R1] freeing publishes what was done to the block; [A1] who takes the items sees that.  [R2] letting go publishes
 //           the holder's view, and leaves the link to the next; [A2] who frees, or pops, sees it.  [R3] publishes a region's
 //           record; [A3] walks see it
@@ -19,6 +20,8 @@
 //                                               z: whether they read as zero
 //   give_frames(address, frames)             takes the map's entries away and gives them back
 #pragma once
+
+#include <string.h>
 
 #include "base/compiler.h"
 #include "heap/records.h"
@@ -122,6 +125,95 @@ class Slices {
     return &slice;
   }
 
+  // --- Strips. ---------------------------------------------------------------------------------------------------------
+
+  // A strip in units that the caller took from the region, the first of them `unit`; it is open, and in the caller's hands.
+  SliceOf& make_strip(RegionOf& region, unsigned unit) {
+    SliceOf& one = make_slice(region, unit, kStripUnits, 0);
+    auto* kinds = static_cast<void*>(&region.slices[unit + 1]);
+    memset(kinds, 0, (kStripUnits - 1) * sizeof(SliceOf));  // nobody else knows them
+    const uptr address = one.address.load_relaxed() + kUnitSize;
+    one.address.store_relaxed(address);
+    one.end.store_relaxed(address + kStripBytes);
+    one.kinds.store_relaxed(reinterpret_cast<uptr>(kinds) - address / strip::kGranule);
+    one.word.store_relaxed(strip::born());
+    return one;
+  }
+  static bool is_strip(const SliceOf& one) { return one.size_class.load_relaxed() == 0; }
+  static auto& kind_of(const SliceOf& one, uptr block) {
+    return *reinterpret_cast<typename Env::template Atomic<u8>*>(one.kinds.load_relaxed() + block / strip::kGranule);
+  }
+  static u64 granules_of(unsigned c) { return kSizeClasses[c].size / strip::kGranule; }
+  // The kind of what begins at the address: 0 also where no block can.
+  static u8 kind_at(const SliceOf& one, uptr address) {
+    const bool may_begin = address >= one.address.load_relaxed() && address % strip::kGranule == 0;
+    return may_begin ? kind_of(one, address).load_relaxed() : 0;
+  }
+
+  // Where the block begins that the address lies in, of those below `next`; 0: there is none.
+  static uptr begin_of(const SliceOf& one, uptr address, uptr next) {
+    uptr block = align_down(address, strip::kGranule);
+    if (block < one.address.load_relaxed() || block >= next) return 0;
+    while (kind_of(one, block).load_relaxed() == 0) block -= strip::kGranule;
+    return block;
+  }
+
+  // Frees a block of class `c`, which the caller owns; false: it is free already.
+  bool mark(RecordOf& heap, SliceOf& one, uptr block, unsigned c) {
+    const u32 index = index_of(one), units = one.units.load_relaxed();
+    u8 kind = static_cast<u8>(c);
+    Env::step("own.marking");
+    if (!kind_of(one, block).cas_release(kind, static_cast<u8>(c | strip::kMarked))) return false;  // [R1] pairs with [A1]
+    Env::step("own.marked");
+    u64 seen = one.word.load_relaxed();
+    cell::Next next;
+    do next = strip::marked(seen, granules_of(c));
+    while (!one.word.cas_acq_rel(seen, next.word));  // [R1] [A2] pairs with [A1] [R2]
+    // LAST TOUCH: one
+    Env::step("own.counted");
+    if (const u64 bit = u64{1} << c; (heap.marked.load_relaxed() & bit) == 0) heap.marked.fetch_or_relaxed(bit);
+    if (next.duty == cell::Duty::kList) heap.strips.push(index, links());
+    if (!cell::is_held(seen) && strip::is_whole(next.word)) heap.whole.fetch_add_relaxed(units);
+    return true;
+  }
+
+  // Who has it open only: nothing will be taken off it any more, `next` is where the next block would begin.
+  void close(RecordOf& heap, SliceOf& one, uptr next) {
+    const u64 granules = (next - one.address.load_relaxed()) / strip::kGranule;
+    leave_strip(heap, one, [=](u64 word) { return strip::closed(word, granules); });
+  }
+  // The same, if all that was taken off it has come back.
+  bool is_unused(const SliceOf& one, uptr next) const {
+    return strip::marked_of(one.word.load_relaxed()) * strip::kGranule == next - one.address.load_relaxed();
+  }
+
+  // Takes marked blocks of class `c` and calls f(block) for each, until it says that it is enough; whether there was one.
+  // `all`: looks at all strips, else at few.
+  template <class F>
+  bool gather(RecordOf& heap, unsigned c, bool all, F&& f) {
+    const u64 bit = u64{1} << c;
+    if (!all && (heap.marked.load_relaxed() & bit) == 0) return false;
+    heap.marked.fetch_and_relaxed(~bit);
+    bool found = false;
+    const auto look = [&](u32 index) {
+      auto& one = at<SliceOf>(index);
+      const u64 seen = hold(one);
+      if (strip::is_whole(seen)) heap.whole.fetch_sub_relaxed(one.units.load_relaxed());
+      if (!found && !strip::is_whole(seen)) found = take_marked(one, c, f);
+      leave_strip(heap, one, strip::let_go);
+    };
+    if (all) {
+      each_listed(heap.strips, look);
+    } else {
+      u32 indexes[kTries];
+      unsigned tries = 0;
+      while (tries < kTries && (indexes[tries] = heap.strips.pop(links())) != 0) ++tries;
+      while (tries > 0) look(indexes[--tries]);
+    }
+    if (found) heap.marked.fetch_or_relaxed(bit);
+    return found;
+  }
+
   // Holds a region that has so many free units side by side, the first at a multiple of `step`; null: no memory, or the limit.
   RegionOf* hold_region(RecordOf& heap, unsigned units, unsigned step) {
     if (RegionOf* region = hold_listed(heap, units, step)) return region;
@@ -131,7 +223,7 @@ class Slices {
       if (RegionOf* region = hold_listed(heap, units, step)) return region;
     if (RegionOf* region = make_region(heap)) return region;
     sweep(heap);
-    if (RegionOf* region = hold_listed(heap, units, step)) return region;
+    if (RegionOf* region = hold_anywhere(heap, units, step)) return region;
     return make_region(heap);
   }
 
@@ -162,14 +254,11 @@ class Slices {
   static u32 number_in(const SliceOf& slice, uptr address) {
     return static_cast<u32>(((address - slice.address.load_relaxed()) * slice.magic.load_relaxed()) >> 35);
   }
-  // The slice of which a block begins at the address, and its bit; null: none does.
-  static SliceOf* slice_at(RegionOf& region, uptr address, u64& block) {
-    SliceOf* slice = slice_around(region, address);
-    if (FREEWAY_UNLIKELY(slice == nullptr)) return nullptr;
-    const u32 number = number_in(*slice, address);
-    block = u64{1} << (number % 64);
-    const bool begins = slice->address.load_relaxed() + u64{number} * slice->size.load_relaxed() == address;
-    return begins && number < slice->blocks.load_relaxed() ? slice : nullptr;
+  // The bit of the slice's block that begins at the address; 0: none does.
+  static u64 block_at(const SliceOf& slice, uptr address) {
+    const u32 number = number_in(slice, address);
+    const bool begins = slice.address.load_relaxed() + u64{number} * slice.size.load_relaxed() == address;
+    return begins && number < slice.blocks.load_relaxed() ? u64{1} << number : 0;
   }
 
   // Gives back what is wholly free of the listed slices and regions; how many frames.
@@ -182,6 +271,11 @@ class Slices {
         if (!is_whole && !Env::mutant("retired with blocks in hand")) return let_go_slice(heap, slice);
         retire(heap, slice);
       });
+    each_listed(heap.strips, [&](u32 index) {
+      auto& one = at<SliceOf>(index);
+      hold(one);
+      leave_strip(heap, one, strip::let_go);
+    });
     std::size_t frames = 0;
     each_listed(heap.lists[0], [&](u32 index) {
       auto& region = at<RegionOf>(index);
@@ -230,7 +324,9 @@ class Slices {
     heap.regions.store_relaxed(0);
     for (auto& list : heap.lists) list.take_all();
     heap.vacant.take_all();
+    heap.strips.take_all();
     heap.whole.store_relaxed(0);
+    heap.marked.store_relaxed(0);
   }
 
   template <class F>
@@ -290,6 +386,60 @@ class Slices {
     }
     while (tries > 0) let_go(heap.lists[0], *unfit[--tries]);
     return found;
+  }
+
+  // The same, of all that are listed.
+  RegionOf* hold_anywhere(RecordOf& heap, unsigned units, unsigned step) {
+    RegionOf* found = nullptr;
+    each_listed(heap.lists[0], [&](u32 index) {
+      auto& region = at<RegionOf>(index);
+      const bool fits = cell::run(cell::free_of(hold(region)), units, step) != 0;
+      if (fits && found == nullptr)
+        found = &region;
+      else
+        let_go(heap.lists[0], region);
+    });
+    return found;
+  }
+
+  // Holder only. Takes no more than it has seen counted.
+  template <class F>
+  bool take_marked(SliceOf& one, unsigned c, F&& f) {
+    const u64 counted = strip::marked_of(one.word.load_relaxed()), each = granules_of(c);
+    const u8 wanted = static_cast<u8>(c | strip::kMarked);
+    u64 taken = 0;
+    bool more = true;
+    const uptr begin = one.address.load_relaxed();
+    const uptr end = begin + strip::length_of(one.word.load_relaxed()) * strip::kGranule;
+    for (uptr block = begin; more && block < end && taken + each <= counted;) {
+      auto& kind = kind_of(one, block);
+      const u8 seen = kind.load_acquire();  // [A1] pairs with [R1]
+      if (seen == wanted) {
+        kind.store_relaxed(static_cast<u8>(c));
+        taken += each;
+        Env::step("own.gathered");
+        more = f(block);
+      }
+      block += kSizeClasses[seen & ~strip::kMarked].size;
+    }
+    u64 word = one.word.load_relaxed();
+    while (!one.word.cas_relaxed(word, strip::taken(word, taken))) {}
+    return taken != 0;
+  }
+  // Who has it open, or holds it, only: moves its word as `move` says, and does what it says then.
+  template <class Move>
+  void leave_strip(RecordOf& heap, SliceOf& one, Move&& move) {
+    const u32 index = index_of(one);
+    u64 seen = one.word.load_relaxed();
+    cell::Next next;
+    do {
+      next = move(seen);
+      Env::step("own.letting_go");
+    } while (!one.word.cas_acq_rel(seen, next.word));  // [R2] [A1] pairs with [A2] [R1]
+    // LAST TOUCH: one, unless it is whole
+    Env::step("own.let_go");
+    if (next.duty == cell::Duty::kList) heap.strips.push(index, links());
+    if (next.duty == cell::Duty::kRetire) retire(heap, one);
   }
 
   // Holder only, of a slice whose blocks are all free: gives its units back to the region.

@@ -8,7 +8,6 @@
 
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -62,20 +61,23 @@ class World {
   }
   u64 pop(u32 cpu, Word& top) const { return cpu == on ? pop_from(top) : 0; }
   u64 give(RecordOf& record, unsigned c) const {
-    auto* entry = entry_of(record, c);
-    if (entry == nullptr) return 0;
+    auto* cache = cache_of(record);
+    if (cache == nullptr) return 0;
+    auto* entry = &cache->entries[c];
     if (const u64 block = pop_from(entry->top)) return block;
     const u64 base = entry->base.load_relaxed(), free = entry->free.load_relaxed();
-    if (base == 0 || free == 0) return 0;
+    if (base == 0) return give_of_strip(cache->strip, *entry);
+    if (free == 0) return 0;
     entry->free.store_relaxed(free & (free - 1));
     const auto& slice = *reinterpret_cast<const heap::Slice<TestEnv>*>(base);
     return slice.address.load_relaxed() + u64{lowest_bit(free)} * slice.size.load_relaxed();
   }
-  Laid lay(RecordOf& record, unsigned c, const heap::Slice<TestEnv>& slice, uptr address, u64 block) const {
-    auto* entry = entry_of(record, c);
-    if (entry == nullptr) return Laid::kNot;
+  Laid lay(RecordOf& record, unsigned c, const heap::Slice<TestEnv>* slice, uptr address, u64 block) const {
+    auto* cache = cache_of(record);
+    if (cache == nullptr) return Laid::kNot;
+    auto* entry = &cache->entries[c];
     const u64 top = entry->top.load_relaxed();
-    const bool is_slices = entry->base.load_relaxed() == reinterpret_cast<u64>(&slice);
+    const bool is_slices = entry->base.load_relaxed() == reinterpret_cast<u64>(slice);
     if (slot(top - 8).load_relaxed() == address || (is_slices && (entry->free.load_relaxed() & block) != 0)) return Laid::kTwice;
     if (slot(top).load_relaxed() == 0) return Laid::kNot;
     slot(top).store_relaxed(address);
@@ -101,9 +103,17 @@ class World {
     if (block != 0) top.store_relaxed(at - 8);
     return block;
   }
-  heap::Entry<TestEnv>* entry_of(RecordOf& record, unsigned c) const {
-    auto* cache = on == heap::kNoCpu ? nullptr : reinterpret_cast<CacheOf*>((&record.cache_of[0])[on].load_relaxed());
-    return cache == nullptr ? nullptr : &cache->entries[c];
+  static u64 give_of_strip(heap::Hand<TestEnv>& hand, const heap::Entry<TestEnv>& entry) {
+    const u64 base = hand.base.load_relaxed(), block = hand.free.load_relaxed();
+    if (base == 0) return 0;
+    const auto& strip = *reinterpret_cast<const heap::Slice<TestEnv>*>(base);
+    if (block + entry.size.load_relaxed() > strip.end.load_relaxed()) return 0;
+    heap::Slices<TestEnv, World>::kind_of(strip, block).store_relaxed(static_cast<u8>(entry.size_class.load_relaxed()));
+    hand.free.store_relaxed(block + entry.size.load_relaxed());
+    return block;
+  }
+  CacheOf* cache_of(RecordOf& record) const {
+    return on == heap::kNoCpu ? nullptr : reinterpret_cast<CacheOf*>((&record.cache_of[0])[on].load_relaxed());
   }
 
   std::unique_ptr<Unit[]> units_;
@@ -115,12 +125,15 @@ class World {
 constexpr const char* kSteps[] = {"own.cache",   "own.cached", "own.taken_out", "own.refilling", "own.putting_in", "own.cut",
                                   "own.kept",    "own.taking", "own.holding",   "own.freeing",   "own.freed",      "own.letting_go",
                                   "own.let_go",  "own.record", "own.adding",    "own.retiring",  "own.given",      "stack.push",
-                                  "stack.pop",   "stack.take_all"};
+                                  "stack.pop",   "stack.take_all",
+                                  // Of strips.
+                                  "own.opening", "own.marking", "own.marked",   "own.counted",   "own.gathered"};
 
 class HeapCaches : public testing::TestWithParam<const char*> {
  protected:
   using Own = heap::Heaps<TestEnv, World>;
-  static constexpr unsigned kClass = 20;  // of 1 KiB
+  static constexpr unsigned kClasses[] = {class_of_size(2 * kKiB), class_of_size(2 * kKiB),  // of strips
+                                           class_of_size(4 * kKiB)};                          // of slices alone
 
   HeapCaches() : own_(std::make_unique<Own>()) {
     own_->init(&world_, kIds, /*direct=*/false);
@@ -128,15 +141,20 @@ class HeapCaches : public testing::TestWithParam<const char*> {
   }
 
   void* allocate() {
-    void* block = own_->allocate(*Own::find(handle_), kClass);
+    const unsigned c = kClasses[turn_++ % std::size(kClasses)];
+    void* block = own_->allocate(*Own::find(handle_), c);
     EXPECT_NE(block, nullptr);
     EXPECT_NE(world_.region_at(reinterpret_cast<uptr>(block)), 0u) << "in a frame that is not the heap's";
-    EXPECT_TRUE(live_.insert(block).second) << "handed out twice";
+    const auto begin = static_cast<char*>(block), end = begin + kSizeClasses[c].size;
+    const auto above = live_.lower_bound(begin);
+    EXPECT_TRUE(above == live_.end() || end <= above->first) << "a part of it is another block's";
+    EXPECT_TRUE(above == live_.begin() || std::prev(above)->second <= begin) << "a part of it is another block's";
+    live_.emplace(begin, end);
     return block;
   }
   void release(void* block) {
     const auto address = reinterpret_cast<uptr>(block);
-    EXPECT_EQ(live_.erase(block), 1u);
+    EXPECT_EQ(live_.erase(static_cast<char*>(block)), 1u);
     bool was_whole = false;
     EXPECT_EQ(own_->free(world_.region_at(address), address, was_whole), Freed::kOk);
   }
@@ -165,7 +183,8 @@ class HeapCaches : public testing::TestWithParam<const char*> {
   World world_;
   std::unique_ptr<Own> own_;
   u64 handle_;
-  std::set<void*> live_;
+  std::map<char*, char*> live_;  // where blocks begin, and end
+  unsigned turn_ = 0;
   std::vector<void*> kept_;
 };
 
@@ -175,6 +194,7 @@ TEST_P(HeapCaches, AHandlerUsesTheSame) {
     for (const unsigned inside : {1u, 5u, 40u}) {
       TestEnv::at_step(GetParam(), [&] { work(inside); }, skips);
       work(30);
+      work(30);  // now some of the first ones live
       is_reached |= !TestEnv::step_left();
       release_kept();
       if (skips % 7 == 0) destroy_and_make();

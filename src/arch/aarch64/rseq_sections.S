@@ -285,12 +285,12 @@ freeway_rseq_\name:
 .endm
 
     SECTION_BEGIN_OWN give_own
-    mov     x10, x9                                     // [4] the magazine's top block: top = top - 8
-    ldr     x12, [x9]
+    add     x10, x9, #OWN_TOP                           // [4] the magazine's top block: top = top - 8
+    ldr     x12, [x10]
     ldr     x11, [x12, #-8]!
     cbnz    x11, 2f
     ldr     x13, [x9, #OWN_BASE]                        // [5] it is empty: a block of the slice, its bit taken off free
-    cbz     x13, 1f
+    cbz     x13, 3f
     add     x10, x9, #OWN_FREE
     ldr     x12, [x10]
     cbz     x12, 1f
@@ -301,15 +301,31 @@ freeway_rseq_\name:
     madd    x11, x14, x15, x13
     sub     x15, x12, #1
     and     x12, x12, x15
-2:  str     x12, [x10]                                  // [6] commit
+    b       2f
+3:  ldr     w14, [x9, #OWN_SIZE]                        // [6] there is none: the strip's next block, next moved behind it
+    ldr     w15, [x9, #OWN_CLASS]
+    sub     x9, x9, x1
+    ldr     x13, [x9, #OWN_STRIP_BASE]
+    cbz     x13, 1f
+    add     x10, x9, #OWN_STRIP_NEXT
+    ldr     x9, [x10]
+    add     x12, x9, x14
+    ldr     x14, [x13, #OWN_SLICE_END]
+    cmp     x12, x14
+    b.hi    1f
+    mov     x11, x9
+    ldr     x13, [x13, #OWN_SLICE_KINDS]
+    lsr     x14, x9, #4
+    strb    w15, [x13, x14]
+2:  str     x12, [x10]                                  // [7] commit
 .Lpost_give_own:
 1:  mov     x0, x11
     ret
     SECTION_END give_own
 
-    // x2 = block, x3 = slice, x4 = bit
+    // x2 = block, x3 = slice, x4 = bit; both 0: of a strip
     SECTION_BEGIN_OWN lay_own
-    ldr     x10, [x9]
+    ldr     x10, [x9, #OWN_TOP]
     ldr     x12, [x10, #-8]                             // [4] it lies on top; or is the slice's, and in hand
     cmp     x12, x2
     b.eq    3f
@@ -322,7 +338,7 @@ freeway_rseq_\name:
 2:  ldr     x12, [x10]                                  // [5] 0: full
     cbz     x12, 1f
     str     x2, [x10], #8                               // [6]
-    str     x10, [x9]                                   // [7] commit
+    str     x10, [x9, #OWN_TOP]                         // [7] commit
 .Lpost_lay_own:
     mov     x11, #1
 1:  mov     x0, x11

@@ -356,15 +356,15 @@ freeway_alone_set_each:
 .endm
 
     SECTION_BEGIN_OWN give_own
-    mov     r10, r9                                     // [4] the magazine's top block: top = top - 8
-    mov     r11, [r9]
+    lea     r10, [r9 + OWN_TOP]                         // [4] the magazine's top block: top = top - 8
+    mov     r11, [r10]
     sub     r11, 8
     mov     rax, [r11]
     test    rax, rax
     jne     2f
     mov     r8, [r9 + OWN_BASE]                         // [5] it is empty: a block of the slice, its bit taken off free
     test    r8, r8
-    je      1f
+    je      3f
     lea     r10, [r9 + OWN_FREE]
     mov     r11, [r10]
     test    r11, r11
@@ -375,14 +375,30 @@ freeway_alone_set_each:
     add     rax, [r8 + OWN_SLICE_ADDRESS]
     lea     rcx, [r11 - 1]
     and     r11, rcx
-2:  mov     [r10], r11                                  // [6] commit
+    jmp     2f
+3:  mov     ecx, [r9 + OWN_SIZE]                        // [6] there is none: the strip's next block, next moved behind it
+    mov     edx, [r9 + OWN_CLASS]
+    sub     r9, rsi
+    mov     r8, [r9 + OWN_STRIP_BASE]
+    test    r8, r8
+    je      1f
+    lea     r10, [r9 + OWN_STRIP_NEXT]
+    mov     r9, [r10]
+    lea     r11, [r9 + rcx]
+    cmp     r11, [r8 + OWN_SLICE_END]
+    ja      1f
+    mov     rax, r9
+    shr     r9, 4
+    add     r9, [r8 + OWN_SLICE_KINDS]
+    mov     [r9], dl
+2:  mov     [r10], r11                                  // [7] commit
 .Lpost_give_own:
 1:  ret
     SECTION_END give_own
 
-    // rdx = block, rcx = slice, r8 = bit
+    // rdx = block, rcx = slice, r8 = bit; both 0: of a strip
     SECTION_BEGIN_OWN lay_own
-    mov     r11, [r9]
+    mov     r11, [r9 + OWN_TOP]
     cmp     [r11 - 8], rdx                              // [4] it lies on top; or is the slice's, and in hand
     je      3f
     cmp     [r9 + OWN_BASE], rcx
@@ -392,7 +408,7 @@ freeway_alone_set_each:
 2:  cmp     qword ptr [r11], 0                          // [5] 0: full
     je      1f
     mov     [r11], rdx                                  // [6]
-    add     qword ptr [r9], 8                           // [7] commit
+    add     qword ptr [r9 + OWN_TOP], 8                 // [7] commit
 .Lpost_lay_own:
     mov     eax, 1
 1:  ret

@@ -71,8 +71,8 @@ class OwnFrames {
   }
   static u64 pop(u32 cpu, Atomic<u64>& top) { return freeway_rseq_pop_own(cpu, &top); }
   static u64 give(heap::Record<Machine>& heap, unsigned c) { return freeway_rseq_give_own(&heap, entry(c)); }
-  static heap::Laid lay(heap::Record<Machine>& heap, unsigned c, const heap::Slice<Machine>& slice, uptr address, u64 block) {
-    return static_cast<heap::Laid>(freeway_rseq_lay_own(&heap, entry(c), address, &slice, block));
+  static heap::Laid lay(heap::Record<Machine>& heap, unsigned c, const heap::Slice<Machine>* slice, uptr address, u64 block) {
+    return static_cast<heap::Laid>(freeway_rseq_lay_own(&heap, entry(c), address, slice, block));
   }
   inline u32 region_at(uptr block) const;
 

@@ -10,8 +10,12 @@ namespace freeway {
 #pragma GCC diagnostic ignored "-Winvalid-offsetof"
 static_assert(offsetof(heap::Record<Machine>, ids) == OWN_IDS);
 static_assert(offsetof(heap::Record<Machine>, cache_of) == OWN_CACHE_OF);
+static_assert(offsetof(heap::Cache<Machine>, strip) + OWN_BASE == OWN_STRIP_BASE && OWN_STRIP_NEXT - OWN_STRIP_BASE == OWN_FREE);
 static_assert(offsetof(heap::Cache<Machine>, entries) == OWN_ENTRIES && sizeof(heap::Entry<Machine>) == OWN_ENTRY_BYTES);
 static_assert(offsetof(heap::Entry<Machine>, base) == OWN_BASE && offsetof(heap::Entry<Machine>, free) == OWN_FREE);
+static_assert(offsetof(heap::Entry<Machine>, top) == OWN_TOP && offsetof(heap::Entry<Machine>, size) == OWN_SIZE);
+static_assert(offsetof(heap::Entry<Machine>, size_class) == OWN_CLASS);
+static_assert(offsetof(heap::Slice<Machine>, end) == OWN_SLICE_END && offsetof(heap::Slice<Machine>, kinds) == OWN_SLICE_KINDS);
 static_assert(offsetof(heap::Slice<Machine>, address) == OWN_SLICE_ADDRESS);
 static_assert(offsetof(heap::Slice<Machine>, size) == OWN_SLICE_SIZE);
 #pragma GCC diagnostic pop

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+// strip.h: the words of a strip, as pure functions.
+//
+// A strip is a slice of blocks of many sizes, one behind the other: the first blocks of a heap on a CPU lie in strips, since they
+// are the fastest to fill. A CPU has its strip in hand, *open*, and takes blocks off it by one section, until it is full and is
+// *closed*. A block that comes back when its magazine is full is *marked*; whoever needs its class holds the strip and takes it
+// again. Its first unit has no blocks: the records of its other units are the kinds.
+//
+// Kind      of 16 bytes: 0: no block begins there; its class; class | kMarked.   class -> marked: whoever frees the block (CAS)
+//           marked -> class: the holder
+// Word      how many of its 16 bytes are marked:12 | how many are blocks, once it is closed:12 | open:1 | held:1 | listed:1.
+//           Marks are counted behind the kinds, and a holder takes no more than it has seen counted, so that the count is never
+//           below 0, and all is free once it is the length
+// Duty      who counts the first mark of a closed strip that nobody holds lists it; so does who closes it, or lets it go, with
+//           marks.  Nobody lists what is whole and was closed or let go by him: its units go back to the region
+#pragma once
+
+#include "heap/cell.h"
+
+namespace freeway::strip {
+
+constexpr std::size_t kGranule = 16;
+constexpr u8 kMarked = 0x80;
+constexpr unsigned kLengthShift = 12;
+constexpr u64 kCount = low_bits(kLengthShift);
+constexpr u64 kOpen = u64{1} << 61;
+
+constexpr bool is_open(u64 word) { return (word & kOpen) != 0; }
+constexpr u64 marked_of(u64 word) { return word & kCount; }
+constexpr u64 length_of(u64 word) { return word >> kLengthShift & kCount; }
+constexpr bool is_whole(u64 word) { return !is_open(word) && marked_of(word) == length_of(word); }
+
+constexpr u64 born() { return kOpen; }
+constexpr cell::Next marked(u64 word, u64 granules) {
+  const u64 next = word + granules;
+  const bool is_somebodys = (word & (kOpen | cell::kHeld | cell::kListed)) != 0;
+  return is_somebodys ? cell::Next{next, cell::Duty::kNone} : cell::Next{next | cell::kListed, cell::Duty::kList};
+}
+constexpr u64 taken(u64 word, u64 granules) { return word - granules; }
+// Who closes it or lets it go keeps it if it is whole.
+constexpr cell::Next let_go(u64 word) {
+  if (is_whole(word)) return {word | cell::kHeld, cell::Duty::kRetire};
+  const u64 next = word & ~cell::kHeld;
+  return marked_of(word) == 0 ? cell::Next{next, cell::Duty::kNone} : cell::Next{next | cell::kListed, cell::Duty::kList};
+}
+constexpr cell::Next closed(u64 word, u64 granules) { return let_go((word & ~kOpen) | granules << kLengthShift); }
+
+}  // namespace freeway::strip
