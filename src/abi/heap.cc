@@ -26,7 +26,7 @@ FREEWAY_EXPORT freeway_heap_t freeway_heap_new(const freeway_heap_options_t* opt
 FREEWAY_EXPORT int freeway_heap_destroy(freeway_heap_t heap) noexcept { return process_heap.destroy_heap(handle_of(heap)); }
 
 FREEWAY_EXPORT void* freeway_heap_malloc(freeway_heap_t heap, std::size_t size) noexcept {
-  return process_heap.allocate_in(handle_of(heap), size, freeway::kMinBlock, /*zeroed=*/false);
+  return process_heap.allocate_in(handle_of(heap), size);
 }
 
 FREEWAY_EXPORT void* freeway_heap_calloc(freeway_heap_t heap, std::size_t count, std::size_t size) noexcept {

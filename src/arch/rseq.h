@@ -49,9 +49,15 @@ FREEWAY_HIDDEN freeway::u64 freeway_rseq_grow(freeway::u64 capacity_at, freeway:
 // Of no slab, but of the cache that a heap of one's own has for this CPU (heap/caches.h), of whose record the address is given;
 // `entry`: how far the class's is from the cache. A block of it; 0: none, or no cache.
 FREEWAY_HIDDEN freeway::u64 freeway_rseq_give_own(const void* heap, freeway::u64 entry);
+// The same; what freeway_malloc_own_slow says if there is none.
+FREEWAY_HIDDEN void* freeway_rseq_malloc_own(void* heap, freeway::u64 entry, std::size_t bytes);
+FREEWAY_HIDDEN void* freeway_malloc_own_slow(void* heap, freeway::u64 entry, std::size_t bytes);
 // Puts the block of that slice, whose bit is `bit`, into the magazine: 1; 0: it is full, or no cache; 2: it is free already.
 FREEWAY_HIDDEN freeway::u64 freeway_rseq_lay_own(const void* heap, freeway::u64 entry, freeway::u64 block, const void* slice,
                                                  freeway::u64 bit);
+// The same for a block of a strip; where it cannot go there, freeway_free_otherwise.
+FREEWAY_HIDDEN void freeway_rseq_free_own(void* block, freeway::u64 entry, const void* heap);
+FREEWAY_HIDDEN void freeway_free_otherwise(void* block);
 // The top block of the magazine whose `top` lies there, taken off, if this thread runs where `index` is the CPU's index; else 0.
 FREEWAY_HIDDEN freeway::u64 freeway_rseq_pop_own(freeway::u32 index, void* top);
 // If this thread runs where `index` is the CPU's index, `word` is `expected` and `other` is `others`: word = value,

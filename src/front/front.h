@@ -113,7 +113,10 @@ class Front {  // all zero until start()
   // return an int: 0 or an error's number; blocks: null with errno.
   u64 make_heap(std::size_t limit, const char* name);
   int destroy_heap(u64 handle);
+  void* allocate_in(u64 handle, std::size_t bytes);
   void* allocate_in(u64 handle, std::size_t bytes, std::size_t alignment, bool zeroed);
+  template <class Record>
+  void* allocate_in_record(Record& heap, std::size_t bytes);  // of at most kMaxSmall bytes
   void* reallocate_in(u64 handle, void* block, std::size_t bytes, const void* caller);
   std::size_t trim_heap(u64 handle);
   int fill_heap_stats(u64 handle, freeway_heap_stats_t& stats);

@@ -32,14 +32,30 @@ int Front<E>::destroy_heap(u64 handle) {
 template <Engine E>
 void* Front<E>::allocate_in(u64 handle, std::size_t bytes, std::size_t alignment, bool zeroed) {
   if constexpr (kOwnHeaps) {
-    auto* heap = FREEWAY_LIKELY(ready()) ? engine_.own_heaps().find(handle) : nullptr;
+    auto* heap = engine_.own_heaps().find(handle);
     if (FREEWAY_UNLIKELY(heap == nullptr)) return errno = EINVAL, nullptr;
-    if (FREEWAY_LIKELY(bytes <= E::kMaxSmall && alignment <= kMinBlock && !zeroed))
-      if (void* block = engine_.own_heaps().allocate(*heap, engine_.class_of_request(bytes)); FREEWAY_LIKELY(block != nullptr))
-        return block;
     return allocate_of(*heap, bytes, alignment, zeroed);
   }
   return errno = ENOTSUP, nullptr;
+}
+
+// As malloc. Blocks that a CPU has in hand come at once.
+template <Engine E>
+FREEWAY_INLINE void* Front<E>::allocate_in(u64 handle, std::size_t bytes) {
+  if constexpr (kOwnHeaps) {
+    auto* heap = engine_.own_heaps().find(handle);
+    if (FREEWAY_LIKELY(heap != nullptr))
+      if (const unsigned c = engine_.class_of_request(bytes); FREEWAY_LIKELY(c != 0))
+        return engine_.own_heaps().allocate_at_once(*heap, c, bytes);
+  }
+  return allocate_in(handle, bytes, kMinBlock, /*zeroed=*/false);
+}
+
+template <Engine E>
+template <class Record>
+void* Front<E>::allocate_in_record(Record& heap, std::size_t bytes) {
+  void* block = engine_.own_heaps().allocate(heap, engine_.class_of_request(bytes));
+  return FREEWAY_LIKELY(block != nullptr) ? block : allocate_of(heap, bytes, kMinBlock, /*zeroed=*/false);
 }
 
 template <Engine E>
@@ -76,7 +92,7 @@ void* Front<E>::allocate_of_once(Record& heap, std::size_t bytes, std::size_t al
 template <Engine E>
 void* Front<E>::reallocate_in(u64 handle, void* block, std::size_t bytes, const void* caller) {
   if constexpr (kOwnHeaps) {
-    if (block == nullptr) return allocate_in(handle, bytes, kMinBlock, /*zeroed=*/false);
+    if (block == nullptr) return allocate_in(handle, bytes);
     const auto address = reinterpret_cast<uptr>(block);
     const FrameInfo info = substrate_.map().get(address);
     auto* heap = ready() ? engine_.own_heaps().find(handle) : nullptr;

@@ -47,8 +47,6 @@ class Caches {
   using RecordOf = Record<Env>;
   using CacheOf = Cache<Env>;
   static constexpr u32 kMostIds = 8192;
-  // Of one heap, on one CPU: about 1 MiB. A heap that grows beyond that lives for long, and slices find its free blocks faster.
-  static constexpr u32 kMostStrips = 34;
 
   // `ids`: CPU numbers are below it, or have no caches.
   void init(Backing* backing, Slices<Env, Backing>* slices, u32 ids) {
@@ -90,9 +88,9 @@ class Caches {
   FREEWAY_INLINE Freed free(RecordOf& heap, RegionOf& region, uptr address) {
     SliceOf* slice = slices_->slice_around(region, address);
     if (FREEWAY_UNLIKELY(slice == nullptr)) return Freed::kInterior;
-    if (FREEWAY_LIKELY(slices_->is_strip(*slice))) {
-      const u8 kind = slices_->kind_at(*slice, address);
-      if (FREEWAY_UNLIKELY(kind - 1u >= strip::kMarked - 1u)) return kind == 0 ? Freed::kInterior : Freed::kTwice;
+    if (slices_->is_strip(*slice)) {
+      const u8 kind = slices_->kind_at(region, address);
+      if (FREEWAY_UNLIKELY(!slices_->is_live(kind))) return kind == 0 ? Freed::kInterior : Freed::kTwice;
       const Laid laid = backing_->lay(heap, kind, nullptr, address, 0);
       if (FREEWAY_LIKELY(laid == Laid::kDone)) return Freed::kOk;
       return laid == Laid::kNot && slices_->mark(heap, *slice, address, kind) ? Freed::kOk : Freed::kTwice;
@@ -285,13 +283,15 @@ class Caches {
   // The first block of a new strip, which this CPU then has in hand; null: no memory, or the limit.
   void* open_strip(RecordOf& heap, CacheOf& cache, u32 cpu, unsigned c) {
     if (cache.strip.base.load_relaxed() != 0) leave_strip(heap, cache.strip, cpu, /*unused_only=*/false);
+    const u32 number = cache.strips.load_relaxed();
+    const unsigned units = units_of_strip(number);
     unsigned unit;
-    RegionOf* region = cut_units(heap, &cache, cpu, kStripUnits, 1, unit);
+    RegionOf* region = cut_units(heap, &cache, cpu, units, 1, unit);
     if (region == nullptr) return nullptr;
-    SliceOf& one = slices_->make_strip(*region, unit);
+    SliceOf& one = slices_->make_strip(*region, unit, units);
     const uptr block = one.address.load_relaxed(), next = block + kSizeClasses[c].size;
     slices_->kind_of(one, block).store_relaxed(static_cast<u8>(c));
-    cache.strips.store_relaxed(cache.strips.load_relaxed() + 1);
+    cache.strips.store_relaxed(number + 1);
     Env::step("own.opening");
     if (!put_in(cache.strip, cpu, reinterpret_cast<u64>(&one), next)) slices_->close(heap, one, next);
     return reinterpret_cast<void*>(block);
@@ -329,10 +329,11 @@ class Caches {
     }
   }
   void give_back(RecordOf& heap, u64 address) {
-    SliceOf* slice = slices_->slice_around(slices_->template at<RegionOf>(backing_->region_at(address)), address);
+    auto& region = slices_->template at<RegionOf>(backing_->region_at(address));
+    SliceOf* slice = slices_->slice_around(region, address);
     if (slice == nullptr) return;
     if (slices_->is_strip(*slice))
-      slices_->mark(heap, *slice, address, slices_->kind_at(*slice, address));
+      slices_->mark(heap, *slice, address, slices_->kind_at(region, address));
     else
       slices_->free_blocks(heap, *slice, slices_->block_at(*slice, address));
   }

@@ -91,6 +91,10 @@ class Heaps {
   FREEWAY_INLINE void* allocate(RecordOf& heap, unsigned c) {
     return FREEWAY_UNLIKELY(direct_) ? caches_.allocate_direct(heap, c) : caches_.allocate(heap, c);
   }
+  // The same, where most calls end at once.
+  FREEWAY_INLINE void* allocate_at_once(RecordOf& heap, unsigned c, std::size_t bytes) {
+    return backing_->allocate(heap, c, bytes);
+  }
   void* allocate_aligned(RecordOf& heap, unsigned c, std::size_t alignment) {
     if (alignment > kMaxNatural) return caches_.allocate_aligned(heap, c, alignment);
     return alignment > kMinBlock && has_strips(c) ? caches_.allocate_direct(heap, c) : allocate(heap, c);
@@ -104,13 +108,24 @@ class Heaps {
   // Frees the block at an address in a frame whose entry names the region `index`. `was_whole`: it was one, and is free now.
   Freed free(u32 index, uptr address, bool& was_whole) {
     auto& region = slices_.template at<RegionOf>(index);
-    RecordOf& heap = record(region.heap.load_relaxed());
+    RecordOf& heap = slices_.heap_of(region);
     if (FREEWAY_UNLIKELY(region.is_whole.load_relaxed() != 0)) {
       if (address != region.address.load_relaxed()) return Freed::kInterior;
       was_whole = slices_.free_whole(heap, region);
       return was_whole ? Freed::kOk : Freed::kTwice;
     }
     return caches_.free(heap, region, address);
+  }
+
+  // Whose block of a strip begins at the address, and its class, which is 0 if none does that is not known to be free.
+  struct InStrip {
+    RecordOf* heap;
+    unsigned size_class;
+  };
+  FREEWAY_INLINE InStrip in_strip(u32 index, uptr address) const {
+    auto& region = slices_.template at<RegionOf>(index);
+    const u8 kind = slices_.kind_at(region, address);
+    return {&slices_.heap_of(region), slices_.is_live(kind) ? kind : 0u};
   }
 
   // What is known of the block that the address lies in.
@@ -122,7 +137,7 @@ class Heaps {
   };
   Block block_around(u32 index, uptr address) const {
     auto& region = slices_.template at<RegionOf>(index);
-    RecordOf& heap = record(region.heap.load_relaxed());
+    RecordOf& heap = slices_.heap_of(region);
     if (region.is_whole.load_relaxed() != 0)
       return {&heap, region.address.load_relaxed(), region.frames.load_relaxed() * kFrameSize, true, false};
     SliceOf* slice = slices_.slice_around(region, address);
@@ -138,9 +153,9 @@ class Heaps {
     if (region.is_whole.load_relaxed() != 0) return false;
     const SliceOf* slice = slices_.slice_around(region, address);
     if (slice == nullptr) return false;
-    const RecordOf& heap = record(region.heap.load_relaxed());
+    const RecordOf& heap = slices_.heap_of(region);
     if (slices_.is_strip(*slice)) {
-      const u8 kind = slices_.kind_at(*slice, address);
+      const u8 kind = slices_.kind_at(region, address);
       return kind != 0 && caches_.seems_to_have(heap, kind & ~strip::kMarked, *slice, address, 0);
     }
     const u64 block = slices_.block_at(*slice, address);

@@ -9,7 +9,7 @@
 //           has, pushed only
 // Region    a frame, cut into slices; or a run of frames, which is one block (*whole*).  A record without frames is vacant
 // Slice     blocks of one class side by side in a region.  Its record lies in the region's, by its first unit.  One of class 0 is
-//           a strip (strip.h), whose other units' records are the kinds of its blocks
+//           a strip (strip.h)
 // Cache     what one CPU has in hand of one heap: for each class a magazine of freed blocks, and a slice, which it holds, with
 //           blocks of that which nobody else has; for class 0 a region and units; a strip, and how far it is used.  It belongs
 //           to one CPU number for ever, whichever heap it serves
@@ -47,10 +47,13 @@ struct alignas(64) Slice : Cell<Env> {
 template <class Env>
 struct alignas(64) Region : Cell<Env> {
   typename Env::template Atomic<u64> address;
-  typename Env::template Atomic<u32> heap, next;  // whose it is; the next of that heap
+  typename Env::template Atomic<u64> heap;  // whose it is: the record's address
+  typename Env::template Atomic<u32> next;  // the next of that heap
   typename Env::template Atomic<u32> frames, is_whole;
+  typename Env::template Atomic<u8> has_kinds;  // it has had strips
   alignas(64) typename Env::template Atomic<u8> slice_of[64];  // of each unit: the slice's first one, or kNoSlice
   Slice<Env> slices[kUnits];
+  u8 kinds[kFrameSize / strip::kGranule];  // Atomic<u8>: of each 16 bytes, 0 also where no strip is (strip.h)
 };
 
 // Blocks that a magazine has room for. It lies between two words that are 0; in its unused slots is 1.

@@ -49,6 +49,8 @@ class Slices {
     return [this](u32 index) -> auto& { return at<CellOf>(index).link; };
   }
 
+  static RecordOf& heap_of(const RegionOf& region) { return *reinterpret_cast<RecordOf*>(region.heap.load_relaxed()); }
+
   // Frees items of the cell, which the caller owns; what its word was. If any of them was free, nothing is done.
   u64 free_to(List& list, CellOf& one, u64 items) {
     const u32 index = index_of(one);
@@ -128,32 +130,31 @@ class Slices {
   // --- Strips. ---------------------------------------------------------------------------------------------------------
 
   // A strip in units that the caller took from the region, the first of them `unit`; it is open, and in the caller's hands.
-  SliceOf& make_strip(RegionOf& region, unsigned unit) {
-    SliceOf& one = make_slice(region, unit, kStripUnits, 0);
-    auto* kinds = static_cast<void*>(&region.slices[unit + 1]);
-    memset(kinds, 0, (kStripUnits - 1) * sizeof(SliceOf));  // nobody else knows them
-    const uptr address = one.address.load_relaxed() + kUnitSize;
-    one.address.store_relaxed(address);
-    one.end.store_relaxed(address + kStripBytes);
-    one.kinds.store_relaxed(reinterpret_cast<uptr>(kinds) - address / strip::kGranule);
+  SliceOf& make_strip(RegionOf& region, unsigned unit, unsigned units) {
+    SliceOf& one = make_slice(region, unit, units, 0);
+    one.end.store_relaxed(one.address.load_relaxed() + bytes_of_strip(units));
+    one.kinds.store_relaxed(reinterpret_cast<uptr>(region.kinds) - region.address.load_relaxed() / strip::kGranule);
     one.word.store_relaxed(strip::born());
+    region.has_kinds.store_relaxed(1);
     return one;
   }
   static bool is_strip(const SliceOf& one) { return one.size_class.load_relaxed() == 0; }
-  static auto& kind_of(const SliceOf& one, uptr block) {
-    return *reinterpret_cast<typename Env::template Atomic<u8>*>(one.kinds.load_relaxed() + block / strip::kGranule);
+  using Kind = typename Env::template Atomic<u8>;
+  static Kind& kind_of(const SliceOf& one, uptr block) {
+    return *reinterpret_cast<Kind*>(one.kinds.load_relaxed() + block / strip::kGranule);
   }
   static u64 granules_of(unsigned c) { return kSizeClasses[c].size / strip::kGranule; }
-  // The kind of what begins at the address: 0 also where no block can.
-  static u8 kind_at(const SliceOf& one, uptr address) {
-    const bool may_begin = address >= one.address.load_relaxed() && address % strip::kGranule == 0;
-    return may_begin ? kind_of(one, address).load_relaxed() : 0;
+  // The kind of what begins at the address, in that region: 0 also where no block of a strip can.
+  static u8 kind_at(const RegionOf& region, uptr address) {
+    if (FREEWAY_UNLIKELY(address % strip::kGranule != 0)) return 0;
+    return reinterpret_cast<const Kind&>(region.kinds[address % kFrameSize / strip::kGranule]).load_relaxed();
   }
 
+  static bool is_live(u8 kind) { return kind - 1u < strip::kMarked - 1u; }
   // Where the block begins that the address lies in, of those below `next`; 0: there is none.
   static uptr begin_of(const SliceOf& one, uptr address, uptr next) {
     uptr block = align_down(address, strip::kGranule);
-    if (block < one.address.load_relaxed() || block >= next) return 0;
+    if (block >= next) return 0;
     while (kind_of(one, block).load_relaxed() == 0) block -= strip::kGranule;
     return block;
   }
@@ -247,8 +248,7 @@ class Slices {
   }
 
   static SliceOf* slice_around(RegionOf& region, uptr address) {
-    const u64 unit = (address - region.address.load_relaxed()) >> kUnitShift;
-    const u8 first = unit < kUnits ? region.slice_of[unit].load_relaxed() : kNoSlice;
+    const u8 first = region.slice_of[(address >> kUnitShift) % (kFrameSize / kUnitSize)].load_relaxed();
     return first == kNoSlice ? nullptr : &region.slices[first];
   }
   static u32 number_in(const SliceOf& slice, uptr address) {
@@ -292,6 +292,7 @@ class Slices {
     RegionOf* region = make_run(heap, frames, alignment, zero);
     if (region == nullptr && sweep(heap) != 0) region = make_run(heap, frames, alignment, zero);
     if (region == nullptr) return nullptr;
+    clear(*region);
     region->is_whole.store_relaxed(1);
     region->word.store_relaxed(kLive);
     return region;
@@ -447,16 +448,26 @@ class Slices {
     auto& region = at<RegionOf>(slice.region.load_relaxed());
     const unsigned unit = slice.unit.load_relaxed(), units = slice.units.load_relaxed();
     for (unsigned i = 0; i < units; ++i) region.slice_of[unit + i].store_relaxed(kNoSlice);
+    if (is_strip(slice))
+      for (std::size_t at = 0; at < bytes_of_strip(units); at += strip::kGranule)
+        kind_of(slice, slice.address.load_relaxed() + at).store_relaxed(0);
     slice.word.store_relaxed(0);
     Env::step("own.retiring");
     free_to(heap.lists[0], region, low_bits(units) << unit);
+  }
+
+  // What it knows of an earlier life: nobody else knows it.
+  static void clear(RegionOf& region) {
+    for (auto& of : region.slice_of) of.store_relaxed(kNoSlice);
+    if (region.has_kinds.load_relaxed() != 0) memset(region.kinds, 0, sizeof(region.kinds));
+    region.has_kinds.store_relaxed(0);
   }
 
   RegionOf* make_region(RecordOf& heap) {
     bool zero;
     RegionOf* region = make_run(heap, 1, 1, zero);
     if (region == nullptr) return nullptr;
-    for (auto& of : region->slice_of) of.store_relaxed(kNoSlice);
+    clear(*region);
     region->is_whole.store_relaxed(0);
     region->word.store_relaxed(cell::born(kUnits));
     return region;
@@ -493,7 +504,7 @@ class Slices {
     if (index == 0 && (index = backing_->make(kRecordUnits<RegionOf>)) == 0) return nullptr;
     auto& region = at<RegionOf>(index);
     region.self.store_relaxed(index);
-    region.heap.store_relaxed(index_of(heap));
+    region.heap.store_relaxed(reinterpret_cast<u64>(&heap));
     u32 head = heap.regions.load_relaxed();
     do {
       region.next.store_relaxed(head);

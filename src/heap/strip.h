@@ -4,7 +4,7 @@
 // A strip is a slice of blocks of many sizes, one behind the other: the first blocks of a heap on a CPU lie in strips, since they
 // are the fastest to fill. A CPU has its strip in hand, *open*, and takes blocks off it by one section, until it is full and is
 // *closed*. A block that comes back when its magazine is full is *marked*; whoever needs its class holds the strip and takes it
-// again. Its first unit has no blocks: the records of its other units are the kinds.
+// again.
 //
 // Kind      of 16 bytes: 0: no block begins there; its class; class | kMarked.   class -> marked: whoever frees the block (CAS)
 //           marked -> class: the holder

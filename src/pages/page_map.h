@@ -37,7 +37,7 @@ struct FrameInfo {
 
   static constexpr FrameInfo of_heap(u32 region) { return {region}; }
 
-  constexpr bool is_of_heap() const { return bits != 0 && kind() == kNothing; }
+  constexpr bool is_of_heap() const { return bits - 1 < kValueMask; }  // not 0, and of kind "nothing"
   constexpr Kind kind() const { return static_cast<Kind>(bits >> 30); }
   constexpr u32 value() const { return bits & kValueMask; }  // of a superblock: descriptor index
   // Of a large or huge block: its length, and whether its last page is kept as a guard (pages/large.h).
@@ -76,6 +76,9 @@ class PageMap {
     const Entry* entry = find(address);
     return {entry == nullptr ? 0 : entry->load_relaxed()};
   }
+
+  // The same for a frame of the primary arena; nothing for others.
+  FrameInfo get_primary(std::size_t frame) const { return {frame < frames_ ? infos_[frame].load_relaxed() : 0}; }
 
   // The same for a frame of which the caller owns nothing.
   FrameInfo get_unowned(uptr address) const {

@@ -63,7 +63,7 @@ struct SlicesProgram {
     world.heap.held.store_relaxed(1);
     world.heap.regions.store_relaxed(World::kRegion);
     world.region.self.store_relaxed(World::kRegion);
-    world.region.heap.store_relaxed(World::kHeap);
+    world.region.heap.store_relaxed(reinterpret_cast<u64>(&world.heap));
     world.region.frames.store_relaxed(1);
     world.region.word.store_relaxed(cell::born(cell::kItems));
     const unsigned units = heap::units_for(kClass, count);

@@ -193,8 +193,7 @@ TEST_P(HeapCaches, AHandlerUsesTheSame) {
   for (unsigned skips = 0; skips < 60; ++skips)
     for (const unsigned inside : {1u, 5u, 40u}) {
       TestEnv::at_step(GetParam(), [&] { work(inside); }, skips);
-      work(30);
-      work(30);  // now some of the first ones live
+      for (int i = 0; i < 4; ++i) work(40);  // strips are filled, some blocks of which live
       is_reached |= !TestEnv::step_left();
       release_kept();
       if (skips % 7 == 0) destroy_and_make();

@@ -292,7 +292,8 @@ freeway_free:
     SECTION PUSH, checked_free, CHECKED, AT_FREE
     SECTION_BY_CPU PUSH, checked_free_by_cpu, CHECKED, .Lfree_full, AT_FREE
 .Lfree_slow:
-    b       freeway_free_slow
+    mov     x2, x8
+    b       freeway_free_slow                           // (block, -, frame)
 .Lfree_full:
     b       freeway_free_full
 .Lsend_home:

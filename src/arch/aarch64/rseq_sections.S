@@ -267,33 +267,34 @@ freeway_rseq_\name:
     ret
     SECTION_END pop_own
 
-// The same on the cache of this CPU. x0 = heap, x1 = entry's offset: [1], [2] as above  [3] x9 = entry; no cache -> 0
-.macro SECTION_BEGIN_OWN name
+// The same on the cache of this CPU. x1 = entry's offset: [1], [2] as above  [3] x9 = entry; no cache -> `none`
+.macro SECTION_BEGIN_OWN name, heap, none
     SECTION_ENTER \name
-    mov     x11, #0
     ldr     w15, [x14, #RSEQ_CPU_ID]                    // [2]
-    tbnz    w15, #31, 1f
+    tbnz    w15, #31, \none
     ldr     x15, [x12, #HOT_ANY_ID]                     // [3]
     ldr     w15, [x13, x15]
-    ldr     w9, [x0, #OWN_IDS]
+    ldr     w9, [\heap, #OWN_IDS]
     cmp     w15, w9
-    b.hs    1f
-    add     x9, x0, #OWN_CACHE_OF
+    b.hs    \none
+    add     x9, \heap, #OWN_CACHE_OF
     ldr     x9, [x9, x15, lsl #3]
-    cbz     x9, 1f
+    cbz     x9, \none
     add     x9, x9, x1
 .endm
 
-    SECTION_BEGIN_OWN give_own
+// x0 = heap. A block of it, or what is done at `none`.
+.macro GIVE_OWN name, none
+    SECTION_BEGIN_OWN \name, x0, \none
     add     x10, x9, #OWN_TOP                           // [4] the magazine's top block: top = top - 8
     ldr     x12, [x10]
     ldr     x11, [x12, #-8]!
     cbnz    x11, 2f
-    ldr     x13, [x9, #OWN_BASE]                        // [5] it is empty: a block of the slice, its bit taken off free
+    ldr     x13, [x9, #OWN_BASE]                        // [5] there is none: a block of the slice, its bit taken off free
     cbz     x13, 3f
     add     x10, x9, #OWN_FREE
     ldr     x12, [x10]
-    cbz     x12, 1f
+    cbz     x12, \none
     rbit    x14, x12
     clz     x14, x14
     ldr     w15, [x13, #OWN_SLICE_SIZE]
@@ -302,29 +303,38 @@ freeway_rseq_\name:
     sub     x15, x12, #1
     and     x12, x12, x15
     b       2f
-3:  ldr     w14, [x9, #OWN_SIZE]                        // [6] there is none: the strip's next block, next moved behind it
+3:  ldr     w14, [x9, #OWN_SIZE]                        // [6] nor one: the strip's next block, next moved behind it
     ldr     w15, [x9, #OWN_CLASS]
     sub     x9, x9, x1
     ldr     x13, [x9, #OWN_STRIP_BASE]
-    cbz     x13, 1f
+    cbz     x13, \none
     add     x10, x9, #OWN_STRIP_NEXT
-    ldr     x9, [x10]
-    add     x12, x9, x14
+    ldr     x11, [x10]
+    add     x12, x11, x14
     ldr     x14, [x13, #OWN_SLICE_END]
     cmp     x12, x14
-    b.hi    1f
-    mov     x11, x9
+    b.hi    \none
     ldr     x13, [x13, #OWN_SLICE_KINDS]
-    lsr     x14, x9, #4
+    lsr     x14, x11, #4
     strb    w15, [x13, x14]
 2:  str     x12, [x10]                                  // [7] commit
-.Lpost_give_own:
-1:  mov     x0, x11
+.Lpost_\name:
+    mov     x0, x11
     ret
-    SECTION_END give_own
+    SECTION_END \name
+.endm
+
+    GIVE_OWN give_own, .Lnothing
+    GIVE_OWN malloc_own, .Lmalloc_own_slow              // x2 = bytes
+.Lnothing:
+    mov     x0, #0
+    ret
+.Lmalloc_own_slow:
+    b       freeway_malloc_own_slow
 
     // x2 = block, x3 = slice, x4 = bit; both 0: of a strip
-    SECTION_BEGIN_OWN lay_own
+    SECTION_BEGIN_OWN lay_own, x0, .Lnothing
+    mov     x11, #0
     ldr     x10, [x9, #OWN_TOP]
     ldr     x12, [x10, #-8]                             // [4] it lies on top; or is the slice's, and in hand
     cmp     x12, x2
@@ -346,5 +356,21 @@ freeway_rseq_\name:
 3:  mov     x0, #2
     ret
     SECTION_END lay_own
+
+    // x0 = block, of a strip, x2 = heap: as lay_own, or what free does otherwise
+    SECTION_BEGIN_OWN free_own, x2, .Lfree_otherwise
+    ldr     x10, [x9, #OWN_TOP]
+    ldr     x12, [x10, #-8]                             // [4]
+    cmp     x12, x0
+    b.eq    .Lfree_otherwise
+    ldr     x12, [x10]                                  // [5]
+    cbz     x12, .Lfree_otherwise
+    str     x0, [x10], #8                               // [6]
+    str     x10, [x9, #OWN_TOP]                         // [7] commit
+.Lpost_free_own:
+    ret
+    SECTION_END free_own
+.Lfree_otherwise:
+    b       freeway_free_otherwise
 
     END_OF_FILE

@@ -339,36 +339,37 @@ freeway_alone_set_each:
 1:  ret
     SECTION_END pop_own
 
-// The same on the cache of this CPU. rdi = heap, rsi = entry's offset: [1], [2] as above  [3] r9 = entry; no cache -> 0
-.macro SECTION_BEGIN_OWN name
+// The same on the cache of this CPU. rsi = entry's offset: [1], [2] as above  [3] r9 = entry; no cache -> `none`
+.macro SECTION_BEGIN_OWN name, heap, none
     SECTION_ENTER \name
-    xor     eax, eax
     cmp     dword ptr fs:[r10 + RSEQ_CPU_ID], 0         // [2]
-    js      1f
+    js      \none
     mov     r9, [rip + freeway_hot + HOT_ANY_ID]        // [3]
     mov     r9d, fs:[r9]
-    cmp     r9d, [rdi + OWN_IDS]
-    jae     1f
-    mov     r9, [rdi + r9*8 + OWN_CACHE_OF]
+    cmp     r9d, [\heap + OWN_IDS]
+    jae     \none
+    mov     r9, [\heap + r9*8 + OWN_CACHE_OF]
     test    r9, r9
-    je      1f
+    je      \none
     add     r9, rsi
 .endm
 
-    SECTION_BEGIN_OWN give_own
+// rdi = heap. A block of it, or what is done at `none`.
+.macro GIVE_OWN name, none
+    SECTION_BEGIN_OWN \name, rdi, \none
     lea     r10, [r9 + OWN_TOP]                         // [4] the magazine's top block: top = top - 8
     mov     r11, [r10]
     sub     r11, 8
     mov     rax, [r11]
     test    rax, rax
     jne     2f
-    mov     r8, [r9 + OWN_BASE]                         // [5] it is empty: a block of the slice, its bit taken off free
+    mov     r8, [r9 + OWN_BASE]                         // [5] there is none: a block of the slice, its bit taken off free
     test    r8, r8
     je      3f
     lea     r10, [r9 + OWN_FREE]
     mov     r11, [r10]
     test    r11, r11
-    je      1f
+    je      \none
     bsf     rcx, r11
     mov     eax, [r8 + OWN_SLICE_SIZE]
     imul    rax, rcx
@@ -376,28 +377,36 @@ freeway_alone_set_each:
     lea     rcx, [r11 - 1]
     and     r11, rcx
     jmp     2f
-3:  mov     ecx, [r9 + OWN_SIZE]                        // [6] there is none: the strip's next block, next moved behind it
-    mov     edx, [r9 + OWN_CLASS]
+3:  mov     ecx, [r9 + OWN_CLASS]                       // [6] nor one: the strip's next block, next moved behind it
+    mov     r11d, [r9 + OWN_SIZE]
     sub     r9, rsi
     mov     r8, [r9 + OWN_STRIP_BASE]
     test    r8, r8
-    je      1f
+    je      \none
     lea     r10, [r9 + OWN_STRIP_NEXT]
-    mov     r9, [r10]
-    lea     r11, [r9 + rcx]
+    mov     rax, [r10]
+    add     r11, rax
     cmp     r11, [r8 + OWN_SLICE_END]
-    ja      1f
-    mov     rax, r9
+    ja      \none
+    mov     r9, rax
     shr     r9, 4
     add     r9, [r8 + OWN_SLICE_KINDS]
-    mov     [r9], dl
+    mov     [r9], cl
 2:  mov     [r10], r11                                  // [7] commit
-.Lpost_give_own:
-1:  ret
-    SECTION_END give_own
+.Lpost_\name:
+    ret
+    SECTION_END \name
+.endm
+
+    GIVE_OWN give_own, .Lnothing
+    GIVE_OWN malloc_own, freeway_malloc_own_slow        // rdx = bytes
+.Lnothing:
+    xor     eax, eax
+    ret
 
     // rdx = block, rcx = slice, r8 = bit; both 0: of a strip
-    SECTION_BEGIN_OWN lay_own
+    SECTION_BEGIN_OWN lay_own, rdi, .Lnothing
+    xor     eax, eax
     mov     r11, [r9 + OWN_TOP]
     cmp     [r11 - 8], rdx                              // [4] it lies on top; or is the slice's, and in hand
     je      3f
@@ -415,5 +424,18 @@ freeway_alone_set_each:
 3:  mov     eax, 2
     ret
     SECTION_END lay_own
+
+    // rdi = block, of a strip, rdx = heap: as lay_own, or what free does otherwise
+    SECTION_BEGIN_OWN free_own, rdx, freeway_free_otherwise
+    mov     r11, [r9 + OWN_TOP]
+    cmp     [r11 - 8], rdi                              // [4]
+    je      freeway_free_otherwise
+    cmp     qword ptr [r11], 0                          // [5]
+    je      freeway_free_otherwise
+    mov     [r11], rdi                                  // [6]
+    add     qword ptr [r9 + OWN_TOP], 8                 // [7] commit
+.Lpost_free_own:
+    ret
+    SECTION_END free_own
 
     .section .note.GNU-stack, "", @progbits

@@ -70,14 +70,17 @@ class OwnFrames {
     return freeway_rseq_store_if(cpu, &word, expected, &other, others, value) != 0;
   }
   static u64 pop(u32 cpu, Atomic<u64>& top) { return freeway_rseq_pop_own(cpu, &top); }
+  static FREEWAY_INLINE void* allocate(heap::Record<Machine>& heap, unsigned c, std::size_t bytes) {
+    return freeway_rseq_malloc_own(&heap, entry(c), bytes);
+  }
   static u64 give(heap::Record<Machine>& heap, unsigned c) { return freeway_rseq_give_own(&heap, entry(c)); }
   static heap::Laid lay(heap::Record<Machine>& heap, unsigned c, const heap::Slice<Machine>* slice, uptr address, u64 block) {
     return static_cast<heap::Laid>(freeway_rseq_lay_own(&heap, entry(c), address, slice, block));
   }
   inline u32 region_at(uptr block) const;
+  static constexpr u64 entry(unsigned c) { return OWN_ENTRIES + OWN_ENTRY_BYTES * u64{c}; }
 
  private:
-  static constexpr u64 entry(unsigned c) { return OWN_ENTRIES + OWN_ENTRY_BYTES * u64{c}; }
   static u32 register_cpu();
   Heap* heap_ = nullptr;
   Metadata<Machine> records_;

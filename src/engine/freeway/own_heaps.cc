@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // own_heaps.cc: where the heaps of one's own (heap/README.md) have their frames and their CPUs from.
 #include "engine/freeway/heap.h"
+#include "engine/freeway/owned.h"
 
 namespace freeway {
 
@@ -19,7 +20,7 @@ static_assert(offsetof(heap::Slice<Machine>, end) == OWN_SLICE_END && offsetof(h
 static_assert(offsetof(heap::Slice<Machine>, address) == OWN_SLICE_ADDRESS);
 static_assert(offsetof(heap::Slice<Machine>, size) == OWN_SLICE_SIZE);
 #pragma GCC diagnostic pop
-static_assert(sizeof(heap::Slice<Machine>) == 64 && sizeof(heap::Region<Machine>) == (2 + heap::kUnits) * 64);
+static_assert(sizeof(heap::Slice<Machine>) == 64 && sizeof(heap::Region<Machine>) == (2 + heap::kUnits + 64) * 64);
 
 uptr OwnFrames::take_frames(std::size_t frames, std::size_t alignment, u32 index, bool& zero) {
   Substrate& substrate = heap_->substrate();
@@ -38,6 +39,18 @@ void OwnFrames::give_frames(uptr address, std::size_t frames) {
   heap_->substrate().frames().give(address, frames, process::coarse_time_ns());
 }
 
+void free_own(void* block, uptr frame) {
+  Heap& engine = process_heap.engine();
+  const auto address = reinterpret_cast<uptr>(block);
+  const FrameInfo info = engine.substrate().map().get_primary(frame);
+  if (FREEWAY_LIKELY(info.is_of_heap())) {
+    const auto found = engine.own_heaps().in_strip(info.value(), address);
+    if (FREEWAY_LIKELY(found.size_class != 0))
+      return freeway_rseq_free_own(block, OwnFrames::entry(found.size_class), found.heap);
+  }
+  free_otherwise(block, __builtin_return_address(0));
+}
+
 // The thread is not registered, or not known to be.
 u32 OwnFrames::register_cpu() {
   if (!Heap::can_enter_sections()) return heap::kNoCpu;
@@ -45,3 +58,7 @@ u32 OwnFrames::register_cpu() {
 }
 
 }  // namespace freeway
+
+extern "C" FREEWAY_HIDDEN void* freeway_malloc_own_slow(void* heap, freeway::u64, std::size_t bytes) {
+  return freeway::process_heap.allocate_in_record(*static_cast<freeway::heap::Record<freeway::Machine>*>(heap), bytes);
+}

@@ -35,9 +35,11 @@ uptr inside_of(u64 name) {
   return process::Claimant::thread(name) * kNameUnit + (reinterpret_cast<uptr>(&own.inside) - align_down(mine, kNameUnit));
 }
 
-FREEWAY_INLINE unsigned class_of_block(const void* block) {
-  const uptr frame = (reinterpret_cast<uptr>(block) - freeway_hot.arena.load_relaxed()) >> kFrameShift;
+FREEWAY_INLINE unsigned class_of_frame(uptr frame) {
   return FREEWAY_LIKELY(frame < kPrimaryFrames) ? Heap::class_bytes()[frame].load_relaxed() : 0;
+}
+FREEWAY_INLINE unsigned class_of_block(const void* block) {
+  return class_of_frame((reinterpret_cast<uptr>(block) - freeway_hot.arena.load_relaxed()) >> kFrameShift);
 }
 
 // Whether a block of the class may begin there, as the assembly finds out.
@@ -90,9 +92,11 @@ FREEWAY_HIDDEN void* freeway_malloc_slow(std::size_t size) {
   return allocate_otherwise(size, __builtin_return_address(0));
 }
 
-FREEWAY_HIDDEN void freeway_free_slow(void* block) {
+// `frame`: the block's in the primary arena, if it is there; the assembly has it where a third argument is.
+FREEWAY_HIDDEN void freeway_free_slow(void* block, freeway::u64, freeway::u64 frame) {
   const auto word = reinterpret_cast<freeway::u64>(block);
-  const unsigned c = freeway::class_of_block(block);
+  const unsigned c = freeway::class_of_frame(frame);
+  if (c == 0) return freeway::free_own(block, frame);
   Slab* slab = FREEWAY_LIKELY(freeway::may_begin(word, c)) ? Owned::enter(freeway::own) : nullptr;
   if (FREEWAY_UNLIKELY(slab == nullptr)) return free_otherwise(block, __builtin_return_address(0));
   const bool done = freeway::slab_ops::push_once(*slab, c, word) != 0;
@@ -103,6 +107,7 @@ FREEWAY_HIDDEN void freeway_free_slow(void* block) {
   if (FREEWAY_UNLIKELY(!home)) freeway::process_heap.engine().send_home(c);
 }
 
+FREEWAY_HIDDEN void freeway_free_otherwise(void* block) { free_otherwise(block, __builtin_return_address(0)); }
 FREEWAY_HIDDEN void freeway_free_full(void* block) {
   freeway::process_heap.engine().put_back(freeway::class_of_block(block), block);
 }

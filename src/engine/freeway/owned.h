@@ -12,5 +12,7 @@ extern FREEWAY_HIDDEN constinit thread_local OwnedSlabs<Machine>::Own own;
 // malloc and free of what the way in the own slab does not do.
 void* allocate_otherwise(std::size_t size, const void* caller);
 void free_otherwise(void* block, const void* caller);
+// What is in no superblock: a block of a strip, at once, or the same.
+void free_own(void* block, uptr frame);
 
 }  // namespace freeway
