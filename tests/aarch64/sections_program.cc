@@ -49,7 +49,7 @@ extern const Section freeway_section_malloc, freeway_section_malloc_by_cpu, free
     freeway_section_free_by_cpu, freeway_section_pop, freeway_section_push, freeway_section_pop_batch,
     freeway_section_push_batch, freeway_section_push_run, freeway_section_exchange, freeway_section_replace,
     freeway_section_open, freeway_section_move, freeway_section_grow, freeway_section_store_if, freeway_section_pop_own,
-    freeway_section_give_own, freeway_section_lay_own;
+    freeway_section_give_own, freeway_section_malloc_own, freeway_section_lay_own, freeway_section_free_own;
 uint64_t freeway_rseq_pop(uint64_t size_class);
 }
 
@@ -111,6 +111,12 @@ void drive_slab(Random random) {
 // The heap that drive_heap has, as long as it may be used.
 freeway_heap_t volatile driven_heap;
 
+// Of strips, or, if it is large, of slices; by malloc, or by what does not end in one section.
+void* get_of(freeway_heap_t heap, size_t number, bool is_large) {
+  const size_t size = 16 + number % 8 * 16 + (is_large ? 2500 : 0);
+  return get_as(number % 3 == 0 ? freeway_heap_calloc(heap, 1, size) : freeway_heap_malloc(heap, size), size);
+}
+
 // All the paths of a heap's cache: filled, laid back on, emptied by the trim.
 void drive_heap(Random random) {
   static void* blocks[300];
@@ -118,10 +124,7 @@ void drive_heap(Random random) {
   require(heap != nullptr, "no heap");
   driven_heap = heap;
   for (int swing = 0; swing < 2; swing++) {
-    for (void*& block : blocks) {
-      const size_t size = 16 + random.below(8) * 16;
-      block = get_as(freeway_heap_malloc(heap, size), size);
-    }
+    for (void*& block : blocks) block = get_of(heap, random.below(24), random.below(4) == 0);
     for (void* block : blocks) put(block);
     freeway_heap_trim(heap);
   }
@@ -152,10 +155,7 @@ void on_break(int, siginfo_t*, void* context) {
     for (size_t i = 0; i < std::size(blocks); i++) blocks[i] = get(16 + i % 8 * 16);
     for (void* block : blocks) put(block);
     if (const freeway_heap_t heap = driven_heap) {
-      for (size_t i = 0; i < std::size(blocks); i++) {
-        const size_t size = 16 + i % 8 * 16;
-        blocks[i] = get_as(freeway_heap_malloc(heap, size), size);
-      }
+      for (size_t i = 0; i < std::size(blocks); i++) blocks[i] = get_of(heap, i, i % 4 == 0);
       for (void* block : blocks) put(block);
     }
   }
@@ -226,7 +226,9 @@ void every_instruction() {
                   {freeway_section_store_if, "store_if"},
                   {freeway_section_pop_own, "pop_own"},
                   {freeway_section_give_own, "give_own"},
-                  {freeway_section_lay_own, "lay_own"}};
+                  {freeway_section_malloc_own, "malloc_own"},
+                  {freeway_section_lay_own, "lay_own"},
+                  {freeway_section_free_own, "free_own"}};
   size_t total = 0;
   for (const auto& each : sections)
     if (each.in_use) total += interrupt_everywhere(each.section, each.name);

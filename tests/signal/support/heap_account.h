@@ -47,6 +47,7 @@ struct HeapAccount {
   }
   decltype(&::freeway_heap_new) heap_new = find<decltype(::freeway_heap_new)>("freeway_heap_new");
   decltype(&::freeway_heap_malloc) heap_malloc = find<decltype(::freeway_heap_malloc)>("freeway_heap_malloc");
+  decltype(&::freeway_heap_calloc) heap_calloc = find<decltype(::freeway_heap_calloc)>("freeway_heap_calloc");
   decltype(&::freeway_heap_aligned_alloc) heap_aligned_alloc =
       find<decltype(::freeway_heap_aligned_alloc)>("freeway_heap_aligned_alloc");
   decltype(&::freeway_heap_trim) heap_trim = find<decltype(::freeway_heap_trim)>("freeway_heap_trim");

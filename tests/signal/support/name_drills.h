@@ -87,7 +87,12 @@ class NameDrills {
     for (size_t i = 0; i < kCount; i++) {
       const size_t size = i % 40 == 39 ? random_.between(33'000, 200'000) : random_.between(16, i % 8 == 0 ? 9000 : 600);
       enter_allocator(Call::kOthers);
-      blocks[i] = i % 20 == 19 ? heap_account.heap_aligned_alloc(heap, 4096, size) : heap_account.heap_malloc(heap, size);
+      if (i % 20 == 19)
+        blocks[i] = heap_account.heap_aligned_alloc(heap, 4096, size);
+      else if (i % 5 == 0)
+        blocks[i] = heap_account.heap_calloc(heap, 1, size);
+      else
+        blocks[i] = heap_account.heap_malloc(heap, size);
       leave_allocator();
       require(blocks[i] != nullptr, "no memory in a heap", size);
       stamp(blocks[i], size, static_cast<uint32_t>(i));
