@@ -242,13 +242,13 @@ class Caches {
     }
     if (free == 0) slice = slices_->hold_slice(heap, c, free);
     if (free == 0) {
-      if (void* block = gather(heap, c, /*all=*/false)) return block;
-      if (has_strips(c) && cache.strips.load_relaxed() < kMostStrips) {
-        if (const u64 block = backing_->give(heap, c)) return reinterpret_cast<void*>(block);  // the strip has room
+      if (void* block = gather(heap, cache, c, /*all=*/false)) return block;
+      if (const u64 block = backing_->give(heap, c)) return reinterpret_cast<void*>(block);  // the strip has room
+      // Where strips have become free of other classes, a slice does.
+      if (has_strips(c) && cache.strips.load_relaxed() < kMostStrips && heap.strips.peek() == 0)
         if (void* block = open_strip(heap, cache, cpu, c)) return block;
-      }
       slice = cut_for(heap, cache, cpu, c, free);
-      if (slice == nullptr) return gather(heap, c, /*all=*/true);
+      if (slice == nullptr) return gather(heap, cache, c, /*all=*/true);
     }
     void* block = block_of(*slice, lowest_bit(free));
     Env::step("own.refilling");
@@ -265,18 +265,19 @@ class Caches {
     return slice != nullptr || units == least ? slice : cut(heap, &cache, cpu, c, least, 1, free);
   }
 
-  // A block that was freed into a strip; more of them go into this CPU's magazine. Null: none is found.
-  void* gather(RecordOf& heap, unsigned c, bool all) {
-    uptr mine = 0, unlaid = 0;
-    unsigned room = slots_of(c);
-    slices_->gather(heap, c, all, [&](uptr block) {
-      if (mine == 0)
-        mine = block;
-      else if (--room, backing_->lay(heap, c, nullptr, block, 0) != Laid::kDone)
-        unlaid = block;
-      return unlaid == 0 && room > 0;
-    });
-    if (unlaid != 0) give_back(heap, unlaid);  // the thread has moved
+  // A block that was freed into a strip. Others of there go into this CPU's magazines, up to their middle, so that the next ones
+  // find room as well. Null: none is found.
+  void* gather(RecordOf& heap, CacheOf& cache, unsigned wanted, bool all) {
+    uptr mine = 0;
+    const auto take = [&](uptr block, unsigned c) {
+      if (c == wanted && mine == 0) return mine = block, true;
+      const u64 laid = (cache.entries[c].top.load_relaxed() - bottom(cache, c)) / sizeof(u64);
+      return laid < slots_of(c) / 2 && backing_->lay(heap, c, nullptr, block, 0) == Laid::kDone;
+    };
+    if (all)
+      slices_->gather(heap, wanted, true, take);
+    else
+      for (unsigned tries = 0; mine == 0 && tries < 2 && slices_->gather(heap, wanted, false, take);) ++tries;
     return reinterpret_cast<void*>(mine);
   }
 

@@ -59,7 +59,7 @@ struct alignas(64) Region : Cell<Env> {
 // Blocks that a magazine has room for. It lies between two words that are 0; in its unused slots is 1.
 constexpr unsigned slots_of(unsigned c) {
   const u32 size = kSizeClasses[c].size;
-  return c == 0 ? 0 : size <= 512 ? 8 : size <= 4 * kKiB ? 4 : 2;
+  return c == 0 ? 0 : size <= 128 ? 32 : size <= 512 ? 16 : size <= kKiB ? 8 : size <= 4 * kKiB ? 4 : 2;
 }
 // The lowest slot of each class, as an index; behind them all, how many words there are.
 constexpr std::array<u16, kClassCount + 1> make_magazines() {

@@ -36,9 +36,9 @@ constexpr unsigned next_units(unsigned c) {
   return units_for(c, static_cast<u32>(clamp(16 * kKiB / size, blocks_in(c, first_units(c)), cell::kItems)));
 }
 
-// Strips are half a region, then a whole one; no more than about 1 MiB of a heap on a CPU: what grows beyond that lives for long,
-// and slices find its free blocks faster. Larger blocks would leave too much of a strip's end unused.
-constexpr u32 kMostStrips = 18;
+// Strips are half a region, then a whole one; no more than about half a MiB of a heap on a CPU: what grows beyond that lives for
+// long, and slices find its free blocks faster. Larger blocks would leave too much of a strip's end unused.
+constexpr u32 kMostStrips = 10;
 constexpr unsigned units_of_strip(u32 number) { return number < 2 ? kUnits / 2 : kUnits; }
 constexpr std::size_t bytes_of_strip(unsigned units) { return units * kUnitSize; }
 constexpr bool has_strips(unsigned c) { return c != 0 && kSizeClasses[c].size <= 2 * kKiB; }

@@ -168,8 +168,10 @@ class Slices {
     Env::step("own.marked");
     u64 seen = one.word.load_relaxed();
     cell::Next next;
-    do next = strip::marked(seen, granules_of(c));
-    while (!one.word.cas_acq_rel(seen, next.word));  // [R1] [A2] pairs with [A1] [R2]
+    do {
+      next = strip::marked(seen, granules_of(c));
+      if (Env::mutant("marked and listed by nobody")) next = {seen + granules_of(c), cell::Duty::kNone};
+    } while (!one.word.cas_acq_rel(seen, next.word));  // [R1] [A2] pairs with [A1] [R2]
     // LAST TOUCH: one
     Env::step("own.counted");
     if (const u64 bit = u64{1} << c; (heap.marked.load_relaxed() & bit) == 0) heap.marked.fetch_or_relaxed(bit);
@@ -188,30 +190,34 @@ class Slices {
     return strip::marked_of(one.word.load_relaxed()) * strip::kGranule == next - one.address.load_relaxed();
   }
 
-  // Takes marked blocks of class `c` and calls f(block) for each, until it says that it is enough; whether there was one.
-  // `all`: looks at all strips, else at few.
+  // Looks through a listed strip that may have a marked block of class `c`, and offers each marked block to f(block, its class),
+  // which says whether it takes it; whether there was one. `all`: through all that are listed, whatever they have.
   template <class F>
   bool gather(RecordOf& heap, unsigned c, bool all, F&& f) {
     const u64 bit = u64{1} << c;
     if (!all && (heap.marked.load_relaxed() & bit) == 0) return false;
     heap.marked.fetch_and_relaxed(~bit);
-    bool found = false;
+    bool found = false, has_had = false;
+    const auto offer = [&](uptr block, unsigned of) {
+      const bool is_taken = f(block, of);
+      has_had |= is_taken && of == c;
+      return is_taken;
+    };
     const auto look = [&](u32 index) {
+      found = true;
       auto& one = at<SliceOf>(index);
       const u64 seen = hold(one);
-      if (strip::is_whole(seen)) heap.whole.fetch_sub_relaxed(one.units.load_relaxed());
-      if (!found && !strip::is_whole(seen)) found = take_marked(one, c, f);
+      if (strip::is_whole(seen))
+        heap.whole.fetch_sub_relaxed(one.units.load_relaxed());
+      else
+        take_marked(one, offer);
       leave_strip(heap, one, strip::let_go);
     };
-    if (all) {
+    if (all)
       each_listed(heap.strips, look);
-    } else {
-      u32 indexes[kTries];
-      unsigned tries = 0;
-      while (tries < kTries && (indexes[tries] = heap.strips.pop(links())) != 0) ++tries;
-      while (tries > 0) look(indexes[--tries]);
-    }
-    if (found) heap.marked.fetch_or_relaxed(bit);
+    else if (const u32 index = heap.strips.pop(links()))
+      look(index);
+    if (has_had) heap.marked.fetch_or_relaxed(bit);
     return found;
   }
 
@@ -405,27 +411,26 @@ class Slices {
 
   // Holder only. Takes no more than it has seen counted.
   template <class F>
-  bool take_marked(SliceOf& one, unsigned c, F&& f) {
-    const u64 counted = strip::marked_of(one.word.load_relaxed()), each = granules_of(c);
-    const u8 wanted = static_cast<u8>(c | strip::kMarked);
-    u64 taken = 0;
-    bool more = true;
-    const uptr begin = one.address.load_relaxed();
-    const uptr end = begin + strip::length_of(one.word.load_relaxed()) * strip::kGranule;
-    for (uptr block = begin; more && block < end && taken + each <= counted;) {
+  void take_marked(SliceOf& one, F&& f) {
+    u64 word = one.word.load_relaxed(), taken = 0;
+    const uptr end = one.address.load_relaxed() + strip::length_of(word) * strip::kGranule;
+    const u64 counted = strip::marked_of(word);
+    u32 bytes;
+    for (uptr block = one.address.load_relaxed(); block < end; block += bytes) {
       auto& kind = kind_of(one, block);
       const u8 seen = kind.load_acquire();  // [A1] pairs with [R1]
-      if (seen == wanted) {
-        kind.store_relaxed(static_cast<u8>(c));
-        taken += each;
-        Env::step("own.gathered");
-        more = f(block);
-      }
-      block += kSizeClasses[seen & ~strip::kMarked].size;
+      const unsigned c = seen & ~strip::kMarked;
+      bytes = kSizeClasses[c].size;
+      const bool is_counted = taken + granules_of(c) <= counted || Env::mutant("taken before it is counted");
+      if (seen < strip::kMarked || !is_counted) continue;
+      kind.store_relaxed(static_cast<u8>(c));
+      Env::step("own.gathered");
+      if (f(block, c))
+        taken += granules_of(c);
+      else
+        kind.store_release(seen);  // [R1] pairs with [A1]
     }
-    u64 word = one.word.load_relaxed();
     while (!one.word.cas_relaxed(word, strip::taken(word, taken))) {}
-    return taken != 0;
   }
   // Who has it open, or holds it, only: moves its word as `move` says, and does what it says then.
   template <class Move>
@@ -435,6 +440,7 @@ class Slices {
     cell::Next next;
     do {
       next = move(seen);
+      if (Env::mutant("closed and listed by nobody")) next.duty = cell::Duty::kNone;
       Env::step("own.letting_go");
     } while (!one.word.cas_acq_rel(seen, next.word));  // [R2] [A1] pairs with [A2] [R1]
     // LAST TOUCH: one, unless it is whole
@@ -448,12 +454,23 @@ class Slices {
     auto& region = at<RegionOf>(slice.region.load_relaxed());
     const unsigned unit = slice.unit.load_relaxed(), units = slice.units.load_relaxed();
     for (unsigned i = 0; i < units; ++i) region.slice_of[unit + i].store_relaxed(kNoSlice);
-    if (is_strip(slice))
-      for (std::size_t at = 0; at < bytes_of_strip(units); at += strip::kGranule)
-        kind_of(slice, slice.address.load_relaxed() + at).store_relaxed(0);
+    if (is_strip(slice)) clear_kinds(slice);
     slice.word.store_relaxed(0);
     Env::step("own.retiring");
     free_to(heap.lists[0], region, low_bits(units) << unit);
+  }
+
+  // Holder only, of a strip that is whole. Behind its blocks a kind may have been stored by who then did not take the block.
+  static void clear_kinds(SliceOf& one) {
+    const uptr begin = one.address.load_relaxed();
+    const uptr next = begin + strip::length_of(one.word.load_relaxed()) * strip::kGranule;
+    u32 bytes;
+    for (uptr block = begin; block < next; block += bytes) {
+      auto& kind = kind_of(one, block);
+      bytes = kSizeClasses[kind.load_relaxed() & ~strip::kMarked].size;
+      kind.store_relaxed(0);
+    }
+    if (next < one.end.load_relaxed()) kind_of(one, next).store_relaxed(0);
   }
 
   // What it knows of an earlier life: nobody else knows it.

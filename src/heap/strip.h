@@ -3,16 +3,16 @@
 //
 // A strip is a slice of blocks of many sizes, one behind the other: the first blocks of a heap on a CPU lie in strips, since they
 // are the fastest to fill. A CPU has its strip in hand, *open*, and takes blocks off it by one section, until it is full and is
-// *closed*. A block that comes back when its magazine is full is *marked*; whoever needs its class holds the strip and takes it
-// again.
+// *closed*. A block that comes back when its magazine is full is *marked*. Once a quarter is, the strip is worth looking through:
+// whoever needs a block holds it, and takes what his magazines have room for.
 //
 // Kind      of 16 bytes: 0: no block begins there; its class; class | kMarked.   class -> marked: whoever frees the block (CAS)
 //           marked -> class: the holder
 // Word      how many of its 16 bytes are marked:12 | how many are blocks, once it is closed:12 | open:1 | held:1 | listed:1.
 //           Marks are counted behind the kinds, and a holder takes no more than it has seen counted, so that the count is never
 //           below 0, and all is free once it is the length
-// Duty      who counts the first mark of a closed strip that nobody holds lists it; so does who closes it, or lets it go, with
-//           marks.  Nobody lists what is whole and was closed or let go by him: its units go back to the region
+// Duty      who makes a closed strip worth it that nobody holds, or closes or lets go one that is, lists it; but for one that is
+//           whole, whose units he gives back to the region
 #pragma once
 
 #include "heap/cell.h"
@@ -29,19 +29,21 @@ constexpr bool is_open(u64 word) { return (word & kOpen) != 0; }
 constexpr u64 marked_of(u64 word) { return word & kCount; }
 constexpr u64 length_of(u64 word) { return word >> kLengthShift & kCount; }
 constexpr bool is_whole(u64 word) { return !is_open(word) && marked_of(word) == length_of(word); }
+constexpr bool is_worth_it(u64 word) { return marked_of(word) * 4 >= length_of(word); }
 
 constexpr u64 born() { return kOpen; }
 constexpr cell::Next marked(u64 word, u64 granules) {
   const u64 next = word + granules;
   const bool is_somebodys = (word & (kOpen | cell::kHeld | cell::kListed)) != 0;
-  return is_somebodys ? cell::Next{next, cell::Duty::kNone} : cell::Next{next | cell::kListed, cell::Duty::kList};
+  if (is_somebodys || !is_worth_it(next)) return {next, cell::Duty::kNone};
+  return {next | cell::kListed, cell::Duty::kList};
 }
 constexpr u64 taken(u64 word, u64 granules) { return word - granules; }
 // Who closes it or lets it go keeps it if it is whole.
 constexpr cell::Next let_go(u64 word) {
   if (is_whole(word)) return {word | cell::kHeld, cell::Duty::kRetire};
   const u64 next = word & ~cell::kHeld;
-  return marked_of(word) == 0 ? cell::Next{next, cell::Duty::kNone} : cell::Next{next | cell::kListed, cell::Duty::kList};
+  return is_worth_it(word) ? cell::Next{next | cell::kListed, cell::Duty::kList} : cell::Next{next, cell::Duty::kNone};
 }
 constexpr cell::Next closed(u64 word, u64 granules) { return let_go((word & ~kOpen) | granules << kLengthShift); }
 

@@ -10,36 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "heap/slices.h"
-#include "model/explorer.h"
-#include "model/model_env.h"
+#include "model/heap_world.h"
 #include "model/scenarios.h"
 
 namespace freeway::model {
 namespace {
-
-using heap::Region;
-
-// One heap of one region; records are named by what they are.
-struct World {
-  static constexpr u32 kHeap = 1, kRegion = 2, kFirstSlice = 4;  // as in a Region: two units before the slices
-  heap::Record<ModelEnv> heap;
-  Region<ModelEnv> region;
-  u32 given = 0;  // frames that went back
-
-  void* at(u32 index) {
-    if (index == kHeap) return &heap;
-    if (index == kRegion) return &region;
-    return &region.slices[index - kFirstSlice];
-  }
-  u32 make(u32) { return 0; }
-  uptr take_frames(std::size_t, std::size_t, u32, bool&) { return 0; }
-  void give_frames(uptr, std::size_t frames) {
-    given += static_cast<u32>(frames);
-    for (auto& each : content) each.set(0);  // they are another's, who writes
-  }
-  ModelEnv::Plain<u32> content[4];  // of the blocks
-};
 
 // Scripts: m allocates a block, if one is free, and keeps it; c the same, and, as a cache does, looks for another one before it
 // lets the slice go; f frees the one that it has kept for the longest time; s sweeps. At first the threads have as many blocks
@@ -49,8 +24,8 @@ struct SlicesProgram {
   static constexpr unsigned kClass = 20;  // of 1 KiB
 
   const char* script[kThreads];
-  World world;
-  heap::Slices<ModelEnv, World> slices;
+  HeapWorld world;
+  heap::Slices<ModelEnv, HeapWorld> slices;
   unsigned kept[kThreads][8] = {};
   int kept_from[kThreads] = {}, kept_to[kThreads] = {};
   u32 blocks;
@@ -59,13 +34,6 @@ struct SlicesProgram {
   SlicesProgram(u32 count, bool second_slice, const char* owned, const char* first, const char* second, const char* third)
       : script{first, second, third}, blocks(count), has_second(second_slice) {
     slices.init(&world);
-    world.heap.self.store_relaxed(World::kHeap);
-    world.heap.held.store_relaxed(1);
-    world.heap.regions.store_relaxed(World::kRegion);
-    world.region.self.store_relaxed(World::kRegion);
-    world.region.heap.store_relaxed(reinterpret_cast<u64>(&world.heap));
-    world.region.frames.store_relaxed(1);
-    world.region.word.store_relaxed(cell::born(cell::kItems));
     const unsigned units = heap::units_for(kClass, count);
     slices.take(world.region, low_bits(units + has_second));
     if (has_second) {
@@ -83,9 +51,7 @@ struct SlicesProgram {
     slices.let_go_slice(world.heap, slice);
     slices.let_go(world.heap.lists[0], world.region);
     model_name(slice.word, "slice");
-    model_name(world.region.word, "region");
     model_name(list(), "list");
-    model_name(world.heap.lists[0], "regions");
   }
 
   auto& slice() { return world.region.slices[0]; }
@@ -141,15 +107,9 @@ struct SlicesProgram {
     model_observe(world.given);
     model_check(world.given <= 1, "a frame goes back once");
     if (model_stalled() >= 0) return;
-    u32 listed = 0;
-    for (u32 index = list().peek(); index != 0; index = world.region.slices[index - World::kFirstSlice].link.load_relaxed()) {
-      const u64 word = world.region.slices[index - World::kFirstSlice].word.load_relaxed();
-      model_check(cell::is_listed(word), "what is in a list says so");
-      model_check(++listed <= 2, "a list ends");
-    }
     u32 say_so = 0;
     for (unsigned i = 0; i < 4; ++i) say_so += cell::is_listed(world.region.slices[i].word.load_relaxed());
-    model_check(listed == say_so, "who says that it is listed is");
+    model_check(world.listed(list()) == say_so, "who says that it is listed is");
     for (int id = 0; id < kThreads; ++id)
       while (kept_from[id] < kept_to[id]) free(id);
     slices.sweep(world.heap);

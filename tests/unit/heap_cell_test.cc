@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Tests of heap/cell.h and heap/shapes.h: each move from each kind of state, runs of items against a plain search, and that
-// slices fit what they are for.
+// Tests of heap/cell.h, heap/strip.h and heap/shapes.h: each move from each kind of state, runs of items against a plain search,
+// and that slices fit what they are for.
 #include "heap/cell.h"
 
 #include <gtest/gtest.h>
@@ -77,6 +77,75 @@ TEST(Cell, RunsAreTheLowestThatFit) {
   }
   EXPECT_EQ(cell::run(cell::kFree, cell::kItems), cell::kFree);
   EXPECT_EQ(cell::run(cell::kFree, cell::kItems, 32), cell::kFree);
+}
+
+// How many granules a strip has, and how many of them are marked, beside its word.
+TEST(Strip, WhoMakesAQuarterFreeListsIt) {
+  constexpr u64 kLength = 100;
+  const u64 closed = strip::closed(strip::born(), kLength).word;
+  EXPECT_FALSE(cell::is_listed(closed));
+  u64 word = closed;
+  for (u64 marked = 1; marked <= kLength; ++marked) {
+    const cell::Next next = strip::marked(word, 1);
+    EXPECT_EQ(next.duty, marked == kLength / 4 ? cell::Duty::kList : cell::Duty::kNone) << marked;
+    word = next.word;
+    EXPECT_EQ(strip::marked_of(word), marked);
+    EXPECT_EQ(strip::length_of(word), kLength);
+    EXPECT_EQ(strip::is_whole(word), marked == kLength);
+  }
+}
+
+TEST(Strip, NobodyListsOneThatIsOpen) {
+  u64 word = strip::born();
+  for (int i = 0; i < 50; ++i) {
+    const cell::Next next = strip::marked(word, 2);
+    EXPECT_EQ(next.duty, cell::Duty::kNone);
+    EXPECT_FALSE(strip::is_whole(next.word));
+    word = next.word;
+  }
+  EXPECT_EQ(strip::closed(word, 200).duty, cell::Duty::kList);
+  EXPECT_EQ(strip::closed(word, 1000).duty, cell::Duty::kNone);
+  EXPECT_EQ(strip::closed(word, 100).duty, cell::Duty::kRetire);
+  EXPECT_EQ(strip::closed(strip::born(), 0).duty, cell::Duty::kRetire) << "that had no blocks";
+}
+
+TEST(Strip, AListedOneIsWorthLookingThrough) {
+  Random random(test::test_seed());
+  for (int i = 0; i < 20000; ++i) {
+    const u64 length = 4 + random.below(strip::kCount - 3);
+    u64 word = strip::closed(strip::born(), length).word, marked = 0;
+    for (int moves = 0; moves < 20; ++moves) {
+      if (random.chance(50) && marked < length) {
+        const u64 more = 1 + random.below(length - marked);
+        word = strip::marked(word, more).word;
+        marked += more;
+      } else if (cell::is_listed(word)) {
+        word = cell::popped(word);
+        const u64 taken = random.below(marked);
+        word = strip::taken(word, taken);
+        marked -= taken;
+        const cell::Next next = strip::let_go(word);
+        ASSERT_EQ(next.duty == cell::Duty::kRetire, marked == length);
+        if (next.duty == cell::Duty::kRetire) break;
+        word = next.word;
+      }
+      ASSERT_EQ(strip::marked_of(word), marked);
+      ASSERT_EQ(strip::length_of(word), length);
+      ASSERT_EQ(cell::is_listed(word), strip::is_worth_it(word));
+      ASSERT_FALSE(cell::is_held(word));
+    }
+  }
+}
+
+TEST(Strip, FitIntoRegions) {
+  unsigned units = 0;
+  for (u32 number = 0; number < heap::kMostStrips; ++number) {
+    units += heap::units_of_strip(number);
+    EXPECT_LE(heap::units_of_strip(number), heap::kUnits);
+    if (units >= heap::kUnits) units = 0;
+  }
+  EXPECT_EQ(units, 0u) << "the last region is not full";
+  for (unsigned c = 1; c < kClassCount; ++c) EXPECT_EQ(heap::has_strips(c), kSizeClasses[c].size <= 2 * kKiB);
 }
 
 TEST(Shapes, EachSliceFitsARegionAndWastesLittle) {

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: MIT
+// heap_strips_model.cc: the strips of src/heap/slices.h, into which several threads free, while others take what was freed, close
+// them and sweep.
+//
+// Promises  a block is in one pair of hands, and who gets it sees what was done to it before; a strip is in the list exactly when
+//           its word says so; nobody takes a block that is not freed, or two the same; once all blocks are free and the strip is
+//           closed, a sweep gives the frame back, once, whatever happened before
+// Bounds    2 or 3 threads of up to 3 moves on a strip of 1 to 3 blocks; weak memory, source-DPOR, exhausted. Stops: each thread
+//           for ever at each operation
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/heap_world.h"
+#include "model/scenarios.h"
+
+namespace freeway::model {
+namespace {
+
+// Scripts: g takes a block that was freed, if it finds one, and keeps it; a takes all that it finds; f frees the one that it has
+// kept for the longest time; x closes the strip, which until then is open; s sweeps. At first the threads have as many blocks as
+// `owned` says; the others are free, and so is the only one of a second strip, if there is one, which is listed below.
+struct StripsProgram {
+  static constexpr int kThreads = 3;
+  static constexpr unsigned kClass = 20;  // of 1 KiB
+
+  const char* script[kThreads];
+  HeapWorld world;
+  heap::Slices<ModelEnv, HeapWorld> slices;
+  unsigned kept[kThreads][8] = {};
+  int kept_from[kThreads] = {}, kept_to[kThreads] = {};
+  u32 blocks;
+
+  StripsProgram(u32 count, bool second_strip, const char* owned, const char* first, const char* second, const char* third)
+      : script{first, second, third}, blocks(count) {
+    slices.init(&world);
+    slices.take(world.region, low_bits(count + second_strip));
+    if (second_strip) {
+      auto& below = slices.make_strip(world.region, count, 1);
+      slices.kind_of(below, count * kKiB).store_relaxed(kClass);
+      slices.mark(world.heap, below, count * kKiB, kClass);
+      slices.close(world.heap, below, (count + 1) * kKiB);
+    }
+    auto& one = slices.make_strip(world.region, 0, count);
+    for (u32 block = 0; block < count; ++block) slices.kind_of(one, block * kKiB).store_relaxed(kClass);
+    u32 next = 0;
+    bool is_open = false;
+    for (int id = 0; id < kThreads; ++id) {
+      for (int i = owned[id] - '0'; i > 0; --i) kept[id][kept_to[id]++] = next++;
+      is_open |= std::string(script[id]).find('x') != std::string::npos;
+    }
+    for (u32 block = next; block < count; ++block) slices.mark(world.heap, one, block * kKiB, kClass);
+    if (!is_open) close();
+    slices.let_go(world.heap.lists[0], world.region);
+    model_name(one.word, "strip");
+    model_name(world.heap.strips, "list");
+    model_name(world.heap.marked, "marked");
+  }
+
+  auto& strip() { return world.region.slices[0]; }
+  void close() { slices.close(world.heap, strip(), blocks * kKiB); }
+  bool keep(int id, uptr address) {
+    const auto block = static_cast<unsigned>(address / kKiB);
+    world.content[block].set(world.content[block].get() + 1);  // a race unless it is ours alone
+    kept[id][kept_to[id]++] = block;
+    return true;
+  }
+  void free(int id) {
+    if (kept_from[id] == kept_to[id]) return;
+    const unsigned block = kept[id][kept_from[id]++];
+    world.content[block].set(world.content[block].get() + 1);
+    auto& of = world.region.slices[block < blocks ? 0 : blocks];
+    model_check(slices.mark(world.heap, of, block * kKiB, kClass), "a block that is live is not free");
+  }
+  void thread(int id) {
+    for (const char* move = script[id]; *move != 0; ++move) {
+      bool has_one = false;
+      const auto first = [&](uptr block, unsigned) { return !std::exchange(has_one, true) && keep(id, block); };
+      const auto each = [&](uptr block, unsigned) { return keep(id, block); };
+      if (*move == 'g') slices.gather(world.heap, kClass, /*all=*/false, first);
+      if (*move == 'a') slices.gather(world.heap, kClass, /*all=*/true, each);
+      if (*move == 'f') free(id);
+      if (*move == 'x') close();
+      if (*move == 's') slices.sweep(world.heap);
+    }
+  }
+
+  void finish() {
+    u64 in_hand = 0;
+    for (int id = 0; id < kThreads; ++id)
+      for (int i = kept_from[id]; i < kept_to[id]; ++i) {
+        model_check((in_hand >> kept[id][i] & 1) == 0, "a block is in one pair of hands");
+        in_hand |= u64{1} << kept[id][i];
+      }
+    model_observe(world.given);
+    model_check(world.given <= 1, "a frame goes back once");
+    const u64 word = strip().word.load_relaxed();
+    model_check(strip::is_open(word) || strip::marked_of(word) <= strip::length_of(word), "no more is counted than there is");
+    if (model_stalled() >= 0) return;
+    u32 say_so = 0;
+    for (unsigned i = 0; i < 4; ++i) say_so += cell::is_listed(world.region.slices[i].word.load_relaxed());
+    model_check(world.listed(world.heap.strips) == say_so, "who says that it is listed is");
+    for (int id = 0; id < kThreads; ++id)
+      while (kept_from[id] < kept_to[id]) free(id);
+    slices.sweep(world.heap);
+    model_check(world.given == 1, "what is free goes back");
+    model_check(limit_word::held(world.heap.held.load_relaxed()) == 0, "what went back is held no more");
+    for (u32 block = 0; block < blocks; ++block)
+      model_check(reinterpret_cast<ModelEnv::Atomic<u8>&>(world.region.kinds[block * kKiB / strip::kGranule]).load_relaxed() == 0,
+                  "where no strip is, no block begins");
+  }
+};
+
+Scenario strips(u32 count, const char* owned, const char* first, const char* second, const char* third = "") {
+  return {std::to_string(count) + " blocks, " + owned + ": " + first + " | " + second + " | " + third,
+          program_type<StripsProgram>(count, false, owned, first, second, third)};
+}
+Scenario two_strips(const char* owned, const char* first, const char* second, const char* third = "") {
+  return {std::string("2 blocks and 1, ") + owned + ": " + first + " | " + second + " | " + third,
+          program_type<StripsProgram>(u32{2}, true, owned, first, second, third)};
+}
+std::vector<Scenario> two_threads() {
+  return {strips(1, "100", "f", "g"),  strips(1, "100", "f", "s"),  strips(1, "100", "f", "x"),   strips(2, "110", "f", "f"),
+          strips(2, "110", "f", "fg"), strips(2, "100", "f", "g"),  strips(2, "100", "fg", "gf"), strips(2, "100", "f", "a"),
+          strips(2, "110", "f", "fs"), strips(2, "000", "g", "g"),  strips(2, "100", "f", "xg"),  strips(1, "000", "gf", "s"),
+          strips(2, "110", "f", "fx"), strips(2, "100", "fg", "x"), strips(3, "110", "f", "ag"),  strips(1, "100", "fg", "xs"),
+          two_strips("100", "f", "gg"), two_strips("110", "f", "fg")};
+}
+std::vector<Scenario> three_threads() {
+  return {strips(2, "110", "f", "f", "g"), strips(2, "110", "f", "f", "x"), strips(1, "100", "f", "x", "g"),
+          strips(2, "110", "f", "f", "a"), strips(2, "110", "f", "f", "s"), strips(2, "100", "f", "g", "s"),
+          two_strips("110", "f", "f", "gg")};
+}
+
+std::vector<Scenario> all() {
+  std::vector<Scenario> scenarios = two_threads();
+  for (Scenario& each : three_threads()) scenarios.push_back(each);
+  return scenarios;
+}
+
+TEST(HeapStripsModel, PromisesHoldWithTwoThreads) { expect_hold(two_threads()); }
+TEST(HeapStripsModel, PromisesHoldWithThreeThreads) { expect_hold(limited(three_threads(), 20000)); }
+TEST(HeapStripsModel, OthersFinishWhenAThreadStopsForEver) {
+  std::vector<Scenario> all = {strips(1, "100", "f", "g"), strips(2, "110", "f", "fg"), strips(1, "100", "f", "s"),
+                               strips(2, "100", "f", "xg")};
+  for (Scenario& each : all) each.stalls = true;
+  expect_hold(all);
+}
+TEST(HeapStripsMutants, AreCaught) {
+  for (const char* mutant : {"marked and listed by nobody", "closed and listed by nobody"})
+    expect_mutant_caught(two_threads(), mutant);
+  Scenario stops = strips(2, "100", "f", "a");
+  stops.stalls = true;  // who has marked and not counted
+  expect_mutant_caught({stops}, "taken before it is counted");
+}
+TEST(HeapStripsMutants, EachMemoryOrderIsNeeded) {
+  // Those of regions and slices: heap_slices_model.
+  expect_orders_needed(all(), "heap/slices.h",
+                       {{"cell::taken(seen, items)", Part::kAcquire}, {"cas_release(seen, next.word)", Part::kRelease},
+                        {"cas_acq_rel(seen, next.word)", Part::kAcquire}});
+}
+
+}  // namespace
+}  // namespace freeway::model
