@@ -428,7 +428,7 @@ class Slices {
       if (f(block, c))
         taken += granules_of(c);
       else
-        kind.store_release(seen);  // [R1] pairs with [A1]
+        kind.store_relaxed(seen);
     }
     while (!one.word.cas_relaxed(word, strip::taken(word, taken))) {}
   }
