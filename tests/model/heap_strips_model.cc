@@ -152,7 +152,7 @@ TEST(HeapStripsMutants, AreCaught) {
 TEST(HeapStripsMutants, EachMemoryOrderIsNeeded) {
   // Those of regions and slices, and of what strips have as they do: heap_slices_model.
   expect_orders_needed({strips(2, "110", "f", "fs"), strips(2, "110", "f", "fg"), strips(1, "100", "fg", "xs"),
-                        strips(2, "100", "fg", "gf")},
+                        strips(2, "100", "fg", "g")},
                        "heap/slices.h",
                        {{"cell::taken(seen, items)", Part::kAcquire}, {"cas_release(seen, next.word)", Part::kRelease},
                         {"cas_acq_rel(seen, next.word)", Part::kAcquire}});
