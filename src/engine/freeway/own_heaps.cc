@@ -40,11 +40,10 @@ void OwnFrames::give_frames(uptr address, std::size_t frames) {
 }
 
 void free_own(void* block, uptr frame) {
-  Heap& engine = process_heap.engine();
   const auto address = reinterpret_cast<uptr>(block);
-  const FrameInfo info = engine.substrate().map().get_primary(frame);
+  const FrameInfo info = process_heap.substrate().map().get_primary(frame);
   if (FREEWAY_LIKELY(info.is_of_heap())) {
-    const auto found = engine.own_heaps().in_strip(info.value(), address);
+    const auto found = process_heap.engine().own_heaps().in_strip(info.value(), address);
     if (FREEWAY_LIKELY(found.size_class != 0))
       return freeway_rseq_free_own(block, OwnFrames::entry(found.size_class), found.heap);
   }
