@@ -23,55 +23,32 @@
 
 #include <string.h>
 
-#include "base/compiler.h"
-#include "heap/records.h"
+#include "heap/cells.h"
 #include "pages/limits.h"
 
 namespace freeway::heap {
 
 template <class Env, class Backing>
-class Slices {
+class Slices : public Cells<Env, Backing> {
+  using Base = Cells<Env, Backing>;
+  using Base::backing_, Base::hold, Base::hold_all, Base::each_listed;
+
  public:
-  using CellOf = Cell<Env>;
+  using Base::free_to, Base::take, Base::let_go, Base::links, Base::index_of;
+  using typename Base::CellOf, typename Base::List;
   using SliceOf = Slice<Env>;
   using RegionOf = Region<Env>;
   using RecordOf = Record<Env>;
-  using List = TaggedStack<Env>;
 
   void init(Backing* backing) { backing_ = backing; }
 
   template <class T>
   T& at(u32 index) const {
-    return *static_cast<T*>(backing_->at(index));
+    return Base::template at<T>(index);
   }
-  static u32 index_of(const CellOf& one) { return one.self.load_relaxed(); }
-  auto links() const {
-    return [this](u32 index) -> auto& { return at<CellOf>(index).link; };
-  }
-
   static RecordOf& heap_of(const RegionOf& region) { return *reinterpret_cast<RecordOf*>(region.heap.load_relaxed()); }
 
-  // Frees items of the cell, which the caller owns; what its word was. If any of them was free, nothing is done.
-  u64 free_to(List& list, CellOf& one, u64 items) {
-    const u32 index = index_of(one);
-    u64 seen = one.word.load_relaxed();
-    cell::Next next;
-    do {
-      if ((seen & items) != 0) return seen;
-      next = cell::freed(seen, items);
-      if (Env::mutant("freed and listed by nobody")) next = {seen | items, cell::Duty::kNone};
-      Env::step("own.freeing");
-      if (Env::mutant("freed in two steps")) {
-        one.word.store_release(next.word);  // [R1]
-        break;
-      }
-    } while (!one.word.cas_acq_rel(seen, next.word));  // [R1] [A2] pairs with [A1] [R2]
-    // LAST TOUCH: one
-    Env::step("own.freed");
-    if (next.duty == cell::Duty::kList) list.push(index, links());
-    return seen;
-  }
-  // The same for blocks of a slice.
+  // Frees blocks of the slice, which the caller owns; what its word was.
   u64 free_blocks(RecordOf& heap, SliceOf& slice, u64 items) {
     const u32 blocks = slice.blocks.load_relaxed(), units = slice.units.load_relaxed();
     const u64 seen = free_to(heap.lists[slice.size_class.load_relaxed()], slice, items);
@@ -79,30 +56,6 @@ class Slices {
     return seen;
   }
 
-  // Holder only: takes those of the items that are free.
-  u64 take(CellOf& one, u64 items) {
-    u64 seen = one.word.load_relaxed();
-    do {
-      Env::step("own.taking");
-    } while (!one.word.cas_acquire(seen, cell::taken(seen, items)));  // [A1] pairs with [R1]
-    return cell::free_of(seen) & items;
-  }
-
-  // Holder only; what its word was.
-  u64 let_go(List& list, CellOf& one) {
-    const u32 index = index_of(one);
-    u64 seen = one.word.load_relaxed();
-    cell::Next next;
-    do {
-      next = cell::let_go(seen);
-      if (Env::mutant("let go and listed by nobody")) next.duty = cell::Duty::kNone;
-      Env::step("own.letting_go");
-    } while (!one.word.cas_release(seen, next.word));  // [R2] pairs with [A2]
-    // LAST TOUCH: one
-    Env::step("own.let_go");
-    if (next.duty == cell::Duty::kList) list.push(index, links());
-    return seen;
-  }
   // Holder only: the slice's free blocks; if there are none it lets it go.
   u64 take_or_let_go(RecordOf& heap, SliceOf& slice) {
     u64 none = cell::kHeld;
@@ -351,33 +304,6 @@ class Slices {
   static constexpr u64 kLive = 1;             // the word of a whole block
   static constexpr u32 kSlicesAt = 2;         // lines before a region's slices
 
-  // Its entry was popped: what its word was.
-  u64 hold(CellOf& one) {
-    u64 seen = one.word.load_relaxed();
-    do {
-      Env::step("own.holding");
-    } while (!one.word.cas_acquire(seen, cell::popped(seen)));  // [A2] pairs with [R2]
-    return seen;
-  }
-
-  // The same, and takes its free items.
-  u64 hold_all(CellOf& one) {
-    u64 seen = one.word.load_relaxed();
-    do {
-      Env::step("own.holding");
-    } while (!one.word.cas_acquire(seen, cell::kHeld));  // [A1] [A2] pairs with [R1] [R2]
-    return cell::free_of(seen);
-  }
-
-  template <class F>
-  void each_listed(List& list, F&& f) {
-    u32 below;
-    for (u32 index = list.take_all(); index != 0; index = below) {
-      below = at<CellOf>(index).link.load_relaxed();
-      f(index);
-    }
-  }
-
   RegionOf* hold_listed(RecordOf& heap, unsigned units, unsigned step) {
     RegionOf* unfit[kTries];
     RegionOf* found = nullptr;
@@ -443,10 +369,10 @@ class Slices {
       if (Env::mutant("closed and listed by nobody")) next.duty = cell::Duty::kNone;
       Env::step("own.letting_go");
     } while (!one.word.cas_acq_rel(seen, next.word));  // [R2] [A1] pairs with [A2] [R1]
-    // LAST TOUCH: one, unless it is whole
     Env::step("own.let_go");
+    if (next.duty == cell::Duty::kRetire) return retire(heap, one);
+    // LAST TOUCH: one
     if (next.duty == cell::Duty::kList) heap.strips.push(index, links());
-    if (next.duty == cell::Duty::kRetire) retire(heap, one);
   }
 
   // Holder only, of a slice whose blocks are all free: gives its units back to the region.
@@ -540,7 +466,6 @@ class Slices {
     return true;
   }
 
-  Backing* backing_ = nullptr;
   List pool_;  // records of regions that are no heap's
 };
 

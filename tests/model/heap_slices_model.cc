@@ -157,7 +157,10 @@ TEST(HeapSlicesMutants, AreCaught) {
                              "retired with blocks in hand"})
     expect_mutant_caught(two_threads(), mutant);
 }
-TEST(HeapSlicesMutants, EachMemoryOrderIsNeeded) { expect_orders_needed(all(), "heap/slices.h"); }
+TEST(HeapSlicesMutants, EachMemoryOrderIsNeeded) {
+  expect_orders_needed(all(), "heap/cells.h");
+  expect_orders_needed(all(), "heap/slices.h");
+}
 
 }  // namespace
 }  // namespace freeway::model
