@@ -20,14 +20,12 @@ namespace {
 // lets the slice go; f frees the one that it has kept for the longest time; s sweeps. At first the threads have as many blocks
 // as `owned` says; the others are free, and so is the only one of a second slice, if there is one, which is listed below.
 struct SlicesProgram {
-  static constexpr int kThreads = 3;
   static constexpr unsigned kClass = 20;  // of 1 KiB
 
+  static constexpr int kThreads = HeapWorld::kThreads;
   const char* script[kThreads];
   HeapWorld world;
   heap::Slices<ModelEnv, HeapWorld> slices;
-  unsigned kept[kThreads][8] = {};
-  int kept_from[kThreads] = {}, kept_to[kThreads] = {};
   u32 blocks;
   bool has_second;
 
@@ -43,9 +41,7 @@ struct SlicesProgram {
     }
     auto& slice = slices.make_slice(world.region, 0, units, kClass);
     slice.blocks.store_relaxed(count);
-    u32 next = 0;
-    for (int id = 0; id < kThreads; ++id)
-      for (int i = owned[id] - '0'; i > 0; --i) kept[id][kept_to[id]++] = next++;
+    const u32 next = world.hand_out(owned);
     const u64 free = low_bits(count) & ~low_bits(next);
     if (free != 0) slices.free_to(list(), slice, free);
     slices.let_go_slice(world.heap, slice);
@@ -60,9 +56,7 @@ struct SlicesProgram {
   unsigned number(const heap::Slice<ModelEnv>& of, u64 bit) { return lowest_bit(bit) + (&of == &slice() ? 0 : blocks); }
 
   void keep(int id, const heap::Slice<ModelEnv>& of, u64& free) {
-    const unsigned block = number(of, free);
-    world.content[block].set(world.content[block].get() + 1);  // a race unless it is ours alone
-    kept[id][kept_to[id]++] = block;
+    world.keep(id, number(of, free));
     free &= free - 1;
   }
   void allocate(int id, bool as_caches) {
@@ -81,9 +75,8 @@ struct SlicesProgram {
     slices.let_go_slice(world.heap, *found);
   }
   void free(int id) {
-    if (kept_from[id] == kept_to[id]) return;
-    const unsigned block = kept[id][kept_from[id]++];
-    world.content[block].set(world.content[block].get() + 1);
+    if (!world.has_blocks(id)) return;
+    const unsigned block = world.leave(id);
     auto& of = world.region.slices[block < blocks ? 0 : heap::units_for(kClass, blocks)];
     const u64 bit = u64{1} << (block < blocks ? block : 0);
     model_check((slices.free_blocks(world.heap, of, bit) & bit) == 0, "a block that is live is not free");
@@ -97,24 +90,15 @@ struct SlicesProgram {
   }
 
   void finish() {
-    u64 in_hand = 0;
-    for (int id = 0; id < kThreads; ++id)
-      for (int i = kept_from[id]; i < kept_to[id]; ++i) {
-        model_check((in_hand >> kept[id][i] & 1) == 0, "a block is in one pair of hands");
-        in_hand |= u64{1} << kept[id][i];
-      }
+    const u64 in_hand = world.in_hand();
     model_check((in_hand & low_bits(blocks) & slice().word.load_relaxed()) == 0, "a block in hand is not free");
-    model_observe(world.given);
-    model_check(world.given <= 1, "a frame goes back once");
+    world.check_given();
     if (model_stalled() >= 0) return;
-    u32 say_so = 0;
-    for (unsigned i = 0; i < 4; ++i) say_so += cell::is_listed(world.region.slices[i].word.load_relaxed());
-    model_check(world.listed(list()) == say_so, "who says that it is listed is");
+    world.check_list(list());
     for (int id = 0; id < kThreads; ++id)
-      while (kept_from[id] < kept_to[id]) free(id);
+      while (world.has_blocks(id)) free(id);
     slices.sweep(world.heap);
-    model_check(world.given == 1, "what is free goes back");
-    model_check(limit_word::held(world.heap.held.load_relaxed()) == 0, "what went back is held no more");
+    world.check_all_given();
   }
 };
 

@@ -23,14 +23,12 @@ namespace {
 // kept for the longest time; x closes the strip, which until then is open; s sweeps. At first the threads have as many blocks as
 // `owned` says; the others are free, and so is the only one of a second strip, if there is one, which is listed below.
 struct StripsProgram {
-  static constexpr int kThreads = 3;
   static constexpr unsigned kClass = 20;  // of 1 KiB
 
+  static constexpr int kThreads = HeapWorld::kThreads;
   const char* script[kThreads];
   HeapWorld world;
   heap::Slices<ModelEnv, HeapWorld> slices;
-  unsigned kept[kThreads][8] = {};
-  int kept_from[kThreads] = {}, kept_to[kThreads] = {};
   u32 blocks;
 
   StripsProgram(u32 count, bool second_strip, const char* owned, const char* first, const char* second, const char* third)
@@ -45,13 +43,9 @@ struct StripsProgram {
     }
     auto& one = slices.make_strip(world.region, 0, count);
     for (u32 block = 0; block < count; ++block) slices.kind_of(one, block * kKiB).store_relaxed(kClass);
-    u32 next = 0;
     bool is_open = false;
-    for (int id = 0; id < kThreads; ++id) {
-      for (int i = owned[id] - '0'; i > 0; --i) kept[id][kept_to[id]++] = next++;
-      is_open |= std::string(script[id]).find('x') != std::string::npos;
-    }
-    for (u32 block = next; block < count; ++block) slices.mark(world.heap, one, block * kKiB, kClass);
+    for (const char* each : script) is_open |= std::string(each).find('x') != std::string::npos;
+    for (u32 block = world.hand_out(owned); block < count; ++block) slices.mark(world.heap, one, block * kKiB, kClass);
     if (!is_open) close();
     slices.let_go(world.heap.lists[0], world.region);
     model_name(one.word, "strip");
@@ -62,15 +56,12 @@ struct StripsProgram {
   auto& strip() { return world.region.slices[0]; }
   void close() { slices.close(world.heap, strip(), blocks * kKiB); }
   bool keep(int id, uptr address) {
-    const auto block = static_cast<unsigned>(address / kKiB);
-    world.content[block].set(world.content[block].get() + 1);  // a race unless it is ours alone
-    kept[id][kept_to[id]++] = block;
+    world.keep(id, static_cast<unsigned>(address / kKiB));
     return true;
   }
   void free(int id) {
-    if (kept_from[id] == kept_to[id]) return;
-    const unsigned block = kept[id][kept_from[id]++];
-    world.content[block].set(world.content[block].get() + 1);
+    if (!world.has_blocks(id)) return;
+    const unsigned block = world.leave(id);
     auto& of = world.region.slices[block < blocks ? 0 : blocks];
     model_check(slices.mark(world.heap, of, block * kKiB, kClass), "a block that is live is not free");
   }
@@ -88,25 +79,18 @@ struct StripsProgram {
   }
 
   void finish() {
-    u64 in_hand = 0;
-    for (int id = 0; id < kThreads; ++id)
-      for (int i = kept_from[id]; i < kept_to[id]; ++i) {
-        model_check((in_hand >> kept[id][i] & 1) == 0, "a block is in one pair of hands");
-        in_hand |= u64{1} << kept[id][i];
-      }
-    model_observe(world.given);
-    model_check(world.given <= 1, "a frame goes back once");
+    for (u64 in_hand = world.in_hand(); in_hand != 0; in_hand &= in_hand - 1)
+      if (const unsigned block = lowest_bit(in_hand); block < blocks)
+        model_check(slices.kind_of(strip(), block * kKiB).load_relaxed() < strip::kMarked, "a block in hand is not free");
+    world.check_given();
     const u64 word = strip().word.load_relaxed();
     model_check(strip::is_open(word) || strip::marked_of(word) <= strip::length_of(word), "no more is counted than there is");
     if (model_stalled() >= 0) return;
-    u32 say_so = 0;
-    for (unsigned i = 0; i < 4; ++i) say_so += cell::is_listed(world.region.slices[i].word.load_relaxed());
-    model_check(world.listed(world.heap.strips) == say_so, "who says that it is listed is");
+    world.check_list(world.heap.strips);
     for (int id = 0; id < kThreads; ++id)
-      while (kept_from[id] < kept_to[id]) free(id);
+      while (world.has_blocks(id)) free(id);
     slices.sweep(world.heap);
-    model_check(world.given == 1, "what is free goes back");
-    model_check(limit_word::held(world.heap.held.load_relaxed()) == 0, "what went back is held no more");
+    world.check_all_given();
     for (u32 block = 0; block < blocks; ++block)
       model_check(reinterpret_cast<ModelEnv::Atomic<u8>&>(world.region.kinds[block * kKiB / strip::kGranule]).load_relaxed() == 0,
                   "where no strip is, no block begins");
