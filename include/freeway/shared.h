@@ -138,7 +138,8 @@ typedef struct {
   size_t seats;       /* seats that are taken, */
   size_t seats_dead;  /* and of these the ones whose processes are gone and that are not yet recovered, or just being so. While
                          this is not 0 after freeway_shared_recover, another process is at it: the dead's slots are in doubt */
-  size_t attached;    /* processes that have it; one that attached it twice counts as two */
+  size_t attached;    /* processes that have it; one that attached it twice counts as two. Where the program has closed the
+                         library's file descriptor: this process, and others that have seats, dead ones too */
 } freeway_shared_stats_t;
 /* Counts without stopping anybody: exact while nobody else is inside. At most `size` bytes are written. 0 or -1. */
 int freeway_shared_stats(freeway_shared_t* heap, freeway_shared_stats_t* stats, size_t size) FREEWAY_SHARED_NOEXCEPT;

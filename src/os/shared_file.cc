@@ -130,7 +130,7 @@ bool reserve(int fd, const Facts& file, uptr address, u64 offset, u64 bytes) {
   return find_facts(fd, now) == 0 && now.is_same(file) && raw_syscall(SYS_fallocate, word(fd), 0, offset, bytes) == 0;
 }
 
-bool punch(uptr address, u64 bytes) { return raw_syscall(SYS_madvise, address, bytes, kRemove) == 0; }
+long punch(uptr address, u64 bytes) { return raw_syscall(SYS_madvise, address, bytes, kRemove); }
 
 long make_pulse(int fd, Pulse& pulse) {
   const long own = open_again(fd);

@@ -50,8 +50,9 @@ long open_private(uptr address, std::size_t bytes, bool wiped);
 // Gives all pages that the range lies in their memory, or blocks of the disk. The range begins `offset` bytes into the file, of
 // which this is a mapping; `fd` may be another file's by now. False: there is no room; touching them could be a SIGBUS.
 bool reserve(int fd, const Facts& file, uptr address, u64 offset, u64 bytes);
-// Takes memory and blocks of these pages away: they read as zero, once they are reserved again.
-bool punch(uptr address, u64 bytes);
+// Takes memory and blocks of these pages away: they read as zero, once they are reserved again. -EINVAL and -EOPNOTSUPP: that
+// cannot be done here, and nothing was; after any other failure some of it may be gone.
+long punch(uptr address, u64 bytes);
 
 // A new pulse for the file. `fd`: for locks, closed by the caller as soon as it holds them.
 struct Pulse {

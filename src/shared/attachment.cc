@@ -194,18 +194,19 @@ bool Attachment::back(u32 first, u32 n) {
   return true;
 }
 
-// The frames are the caller's. False: they keep their memory.
+// The frames are the caller's. False: they keep their memory, or some of it.
 bool Attachment::punch(u32 first, u32 n) {
   for (u32 f = first; f < first + n; ++f)
     backing_[f].store_relaxed(backing_[f].load_relaxed() & static_cast<u8>(~kDataBacked));
   Env::fence_signal();
-  if (file::punch(reinterpret_cast<uptr>(address_of(tables_.offset_of(first))), u64{n} << kFrameShift)) return true;
-  for (u32 f = first; f < first + n; ++f) backing_[f].store_relaxed(backing_[f].load_relaxed() | kDataBacked);
-  return false;
+  const long result = file::punch(reinterpret_cast<uptr>(address_of(tables_.offset_of(first))), u64{n} << kFrameShift);
+  if (result == -EINVAL || result == -EOPNOTSUPP)
+    for (u32 f = first; f < first + n; ++f) backing_[f].store_relaxed(backing_[f].load_relaxed() | kDataBacked);
+  return result == 0;
 }
 
 void SharedWorld::give_back(u32 first, u32 n) {
-  if (trims || n >= Attachment::kPunchedAtOnce) attachment.punch(first, n);
+  if ((trims || n >= Attachment::kPunchedAtOnce) && attachment.punch(first, n)) given_back += u64{n} << kFrameShift;
 }
 
 // A slot of the program's; it has memory as long as the block is there that it lies in.
@@ -294,7 +295,11 @@ Attachment::Seated Attachment::sit() {
   u32 seat = join(static_cast<u32>(mine), /*left_behind=*/false);
   if (seat == 0) seat = join(static_cast<u32>(mine), /*left_behind=*/true);
   if (seat == 0) return {{}, EAGAIN};
-  return {own().seats.add(seat, hint), 0};
+  const Pool::Taken taken = own().seats.add(seat, hint);
+  if (taken.seat != 0) return {taken, 0};
+  SharedWorld view = world();
+  Heap<SharedWorld>(view).leave(seat);
+  return {{}, EAGAIN};
 }
 
 template <class F>
@@ -311,8 +316,8 @@ void Attachment::leave_idle_seats() {
   for (u32 i = 0; i < tables_.seats; ++i) {
     const Pool::Taken taken = own().seats.take(i);
     if (taken.seat == 0) return;
-    Heap<SharedWorld>(view).leave(taken.seat);
     own().seats.remove(taken);
+    Heap<SharedWorld>(view).leave(taken.seat);
   }
 }
 
@@ -390,10 +395,9 @@ Attachment::Answer Attachment::trim() {
   SharedWorld view = world();
   view.trims = true;
   return with_seat([&](u32 seat) -> Answer {
-    u64 bytes = 0;
     for (u32 f = 0; f < view.frames(); ++f)
-      if ((backing_[f].load_relaxed() & kDataBacked) != 0 && Heap<SharedWorld>(view).trim(seat, f)) bytes += kFrameSize;
-    return {bytes, 0};
+      if ((backing_[f].load_relaxed() & kDataBacked) != 0) Heap<SharedWorld>(view).trim(seat, f);
+    return {view.given_back, 0};
   });
 }
 
@@ -415,6 +419,12 @@ Attachment::Counts Attachment::count() {
                          view.gone(participant::token(word));
   }
   for (u32 token = 0; token < participant::kTokens; ++token) counts.attached += file::is_locked(fd_, kTokenLocks + token) == 1;
+  if (is_same_file()) return counts;
+  // Nobody can be asked for locks: who has a seat counts, and this process.
+  counts.attached = 0;
+  const u64 mine = own().token.load_relaxed();
+  for (u32 token = 0; token < participant::kTokens; ++token)
+    counts.attached += (mine != 0 && token_of(mine) == token) || is_named(token);
   return counts;
 }
 

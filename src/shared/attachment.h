@@ -36,6 +36,7 @@ struct SharedWorld {
   const Tables& tables;
   Attachment& attachment;
   bool trims = false;  // frames that become free lose their memory, however few they are
+  u64 given_back = 0;  // bytes that went back to the system
 
   bool gone(u32 token);
   u32 frames();

@@ -38,8 +38,8 @@ class SeatPool {
   }
   // After a call.
   void give(Taken taken) { at(taken.place).store_release(taken.seat << 1); }  // [R1] pairs with [A1]
-  // A seat at which the process has just sat down, for the caller's call. seat 0: there is no place, which cannot be while
-  // there are no more seats than places.
+  // A seat at which the process has just sat down, for the caller's call. seat 0: there is no place. That cannot be while there
+  // are no more seats than places, unless somebody spoils the file, and seats in it are taken that were taken before.
   Taken add(u32 seat, u64 hint) {
     for (u32 i = 0; i < kPlaces; ++i) {
       const u32 place = static_cast<u32>(hint + i) % kPlaces;
@@ -48,7 +48,7 @@ class SeatPool {
     }
     return {};
   }
-  // A seat that was taken, and that the process has left.
+  // A seat that was taken, and that the process leaves now: once it has left, it may sit down there again, and needs a place.
   void remove(Taken taken) { at(taken.place).store_relaxed(0); }
 
  private:

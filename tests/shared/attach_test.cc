@@ -352,6 +352,11 @@ TEST(SharedHeapLife, ClosedDescriptorsOfTheProgramsAreNoDeath) {
     const int other = ::memfd_create("another file in its place", 0);
     for (int i = 0; i < 100; i++) ::dup(other);
     if (::freeway_shared_recover(own) != -1 || errno != EBADF) return 3;
+    const File heaps = memory_file();  // another heap in its place: who has that one does not count
+    const Heap stranger = make_heap(heaps), strangers_guest(::freeway_shared_attach(heaps)), third(::freeway_shared_attach(heaps));
+    for (int i = 3; i < 100; i++)
+      if (i != heaps) ::dup2(heaps, i);
+    if (stats_of(own).attached != 2 || stats_of(own).seats_dead != 0) return 5;
     void* block = ::freeway_shared_malloc(own, 50'000);
     return block != nullptr && ::freeway_shared_free(own, block) == 0 ? 0 : 4;
   };
