@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "proof.h"
+#include "shared/file_states.h"
 #include "shared/shared_file.h"
 #include "signal/support/failure.h"
 #include "signal/support/random.h"
@@ -57,69 +58,6 @@ int use(int fd) {
 }
 
 int recover(int fd) { return ::freeway_shared_detach(::freeway_shared_attach(fd)); }
-
-// What of the file can be in use in so small a heap, without the blocks' contents but for those of the table. The parts follow
-// each other as src/shared/layout.h has them.
-struct Part {
-  uint64_t at, bytes;
-};
-std::vector<Part> parts_in_use(int fd, uint64_t table) {
-  uint64_t begins[7];  // slabs, entries, backing, hints, bits, states, data
-  require(::pread(fd, begins, sizeof(begins), 32) == sizeof(begins), "header");
-  constexpr uint64_t kFrames = kCapacity >> 16, kClasses = 46;
-  return {{0, 8192},
-          {begins[0], begins[1] - begins[0]},
-          {begins[1], kFrames * 8},
-          {begins[2], kFrames},
-          {begins[3], kClasses * 8},
-          {begins[4], kFrames * 512},
-          {begins[5], kFrames * 4096},
-          {table, sizeof(Table)}};
-}
-
-// All of the file at this process's own address.
-class Mapping {
- public:
-  explicit Mapping(const File& fd)
-      : begin_(static_cast<char*>(::mmap(nullptr, fd.length(), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0))) {
-    require(begin_ != MAP_FAILED, "no mapping");
-  }
-  char* at(uint64_t offset) const { return begin_ + offset; }
-
- private:
-  char* begin_;
-};
-
-class Snapshot {
- public:
-  Snapshot(const Mapping& file, const std::vector<Part>& parts) : parts_(&parts) {
-    for (const Part& part : parts) bytes_.insert(bytes_.end(), file.at(part.at), file.at(part.at) + part.bytes);
-  }
-  // Whether it was another one.
-  bool update(const Mapping& file) {
-    bool changed = false;
-    char* mine = bytes_.data();
-    for (const Part& part : *parts_) {
-      if (::memcmp(mine, file.at(part.at), part.bytes) != 0) {
-        ::memcpy(mine, file.at(part.at), part.bytes);
-        changed = true;
-      }
-      mine += part.bytes;
-    }
-    return changed;
-  }
-  void put(const Mapping& file) const {
-    const char* mine = bytes_.data();
-    for (const Part& part : *parts_) {
-      ::memcpy(file.at(part.at), mine, part.bytes);
-      mine += part.bytes;
-    }
-  }
-
- private:
-  const std::vector<Part>* parts_;
-  std::vector<char> bytes_;
-};
 
 // What is there when the copy is recovered. `loose`: blocks that no slot names may be live, the ones of malloc.
 void check(int fd, size_t most_loose) {
@@ -183,7 +121,8 @@ int main(int argc, char** argv) {
     require(::freeway_shared_root_replace(heap, "table", 0, table_at) == 0, "no table");
   }
   require(::ftruncate(copy, static_cast<off_t>(fd.length())) == 0, "no copy");
-  const std::vector<Part> parts = parts_in_use(fd, table_at);
+  std::vector<Part> parts = parts_in_use(fd, kCapacity);
+  parts.push_back({table_at, sizeof(Table)});
   const Mapping file(fd), copied(copy);
 
   Snapshot now(file, parts);
