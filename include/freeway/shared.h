@@ -33,7 +33,8 @@
  * is in it, but makes no other one leave the file's bounds. Who shortens the file makes others fault (SIGBUS); where the file
  * is a memfd that allows seals, create forbids it. Locks on bytes of the file from 2^62 on tell who is there. So nobody gets a
  * lock on the whole file (fcntl with length 0) while somebody has the heap, and while one is held, nobody can attach. Needs Linux
- * 4.14 and /proc, ENOSYS without; and a file system in which mappings keep locks, ENOLCK without: overlayfs, which containers'
+ * 4.14 and /proc, ENOSYS without (before 5.14 also the library's file descriptor: where the program has closed it, no more memory
+ * comes, ENOMEM or EAGAIN); and a file system in which mappings keep locks, ENOLCK without: overlayfs, which containers'
  * root is, does not; /dev/shm and memfds do everywhere.
  */
 #ifndef FREEWAY_SHARED_H

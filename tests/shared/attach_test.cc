@@ -358,10 +358,11 @@ TEST(SharedHeapLife, ClosedDescriptorsOfTheProgramsAreNoDeath) {
       if (i != heaps) ::dup2(heaps, i);
     if (stats_of(own).attached != 2 || stats_of(own).seats_dead != 0) return 5;
     void* block = ::freeway_shared_malloc(own, 50'000);
-    return block != nullptr && ::freeway_shared_free(own, block) == 0 ? 0 : 4;
+    if (block == nullptr) return (errno == ENOMEM || errno == EAGAIN) && !has_populate_write() ? 0 : 4;
+    return ::freeway_shared_free(own, block) == 0 ? 0 : 6;
   };
   EXPECT_EQ(in_child(use), 0);
-  EXPECT_EQ(::freeway_shared_recover(heap), 1);
+  EXPECT_EQ(::freeway_shared_recover(heap), has_populate_write() ? 1 : 0);  // else it has left its seat for want of memory
   expect_in_order(heap);
 }
 

@@ -65,6 +65,15 @@ inline bool has_overlayfs(const char* folder) {
   return ::statfs(folder, &system) == 0 && system.f_type == OVERLAYFS_SUPER_MAGIC;
 }
 
+// Linux 5.14 and later: memory comes without the file's descriptor.
+inline bool has_populate_write() {
+  const long page = ::sysconf(_SC_PAGESIZE);
+  void* memory = ::mmap(nullptr, static_cast<size_t>(page), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  const bool has = ::madvise(memory, static_cast<size_t>(page), /*MADV_POPULATE_WRITE*/ 23) == 0;
+  ::munmap(memory, static_cast<size_t>(page));
+  return has;
+}
+
 // A heap that is detached at the end.
 class Heap {
  public:
