@@ -161,7 +161,7 @@ int main(int argc, char** argv) {
   for (const int self : all) start(self);
   for (const uint64_t began = now_ms(); now_ms() - began < milliseconds;) {
     // Some, beside the ones that live; who is killed is cleaned up by anybody.
-    for (int i = 0; i < 20; i++) {
+    for (int i = 0; i < 4 + 160 / workers_wanted; i++) {
       std::vector<int> chosen;
       for (const int self : all)
         if (random.one_in(8)) chosen.push_back(self);

@@ -45,7 +45,7 @@ class SharedGround {
     }
     bool ready(u32, u32, bool) { return ground->refusals == 0 || --ground->refusals != 0; }
     void give_back(u32 first, u32 n) {
-      ground->given_back += n;
+      ground->given_back.fetch_add_relaxed(n);
       if (ground->punches) madvise(ground->at(tables.offset_of(first)), u64{n} << kFrameShift, MADV_REMOVE);
     }
     SharedEnv::Atomic<u64>* slot(u64 offset) {
@@ -82,7 +82,7 @@ class SharedGround {
 
   bool punches = false;
   u32 refusals = 0;  // the so-manieth call of ready() from now on is refused; 0: none
-  u64 given_back = 0;
+  SharedEnv::Atomic<u64> given_back;
 
  private:
   struct Head {
