@@ -15,7 +15,7 @@ EXAMPLE = SOURCE / "examples/shared-cache"
 LIBRARY = Path(os.environ["FREEWAY_LIB"])
 SECONDS = 900
 
-# What it is about: the text, and what replaces it.
+# What it is about: the text, and what replaces it. Found where a worker is killed ...
 FAULTS = {
     "who replaces a bucket does not say that it was seen": (
         "      if (found.at != 0) store(bucket(found.at)->seen, 1);\n",
@@ -45,6 +45,27 @@ FAULTS = {
     ),
 }
 
+# ... and where it is stopped and overtaken.
+FAULTS_AMONG_OTHERS = {
+    "a bucket counts as protected though it may have been replaced before": (
+        "      if (atomic(head).load(std::memory_order_seq_cst) == at) return at;  ",
+        "      return at;  ",
+    ),
+    "an entry counts as protected though its bucket may have been replaced before": (
+        "        changed = atomic(head).load(std::memory_order_seq_cst) != at;",
+        "        changed = false;",
+    ),
+    "an entry that is read is not protected": (
+        "        atomic(record_.hazards[kOfEntry]).store(now.items[i].entry, std::memory_order_seq_cst);",
+        "",
+    ),
+    "a bucket that is read is not protected": (
+        "      atomic(record_.hazards[hazard]).store(at, std::memory_order_seq_cst);",
+        "",
+    ),
+    "others' hazards are not looked at": ("(Word w = 0; w < header_.workers", "(Word w = 1; w < header_.workers"),
+}
+
 
 class Faults(unittest.TestCase):
     def setUp(self) -> None:
@@ -54,7 +75,7 @@ class Faults(unittest.TestCase):
         shutil.copy(EXAMPLE / "freeway_heap.h", self.folder)
         shutil.copy(SOURCE / "tests/examples/shared_cache_steps_test.cc", self.folder)
 
-    def status(self, cache: str) -> int:
+    def status(self, cache: str, *how: str) -> int:
         """Of the test with this cache.h."""
         (self.folder / "cache.h").write_text(cache)
         flags = ["-std=c++20", "-O2", f"-I{SOURCE / 'include'}", "-Wl,-z,now", f"-Wl,-rpath,{LIBRARY.parent}"]
@@ -62,15 +83,16 @@ class Faults(unittest.TestCase):
         compiler = os.environ.get("CXX", "c++")
         source = self.folder / "shared_cache_steps_test.cc"
         subprocess.run([compiler, *flags, source, LIBRARY, "-o", program], check=True)
-        return subprocess.run([program, "1"], capture_output=True, timeout=SECONDS, check=False).returncode
+        return subprocess.run([program, "1", *how], capture_output=True, timeout=SECONDS, check=False).returncode
 
     def test_each_is_found(self) -> None:
         right = (EXAMPLE / "cache.h").read_text()
-        self.assertEqual(self.status(right), 0)
-        for name, (text, replacement) in FAULTS.items():
-            with self.subTest(name):
-                self.assertEqual(right.count(text), 1, "its text is not there once")
-                self.assertNotEqual(self.status(right.replace(text, replacement)), 0)
+        for faults, how in ((FAULTS, []), (FAULTS_AMONG_OTHERS, ["stopped"])):
+            self.assertEqual(self.status(right, *how), 0)
+            for name, (text, replacement) in faults.items():
+                with self.subTest(name):
+                    self.assertEqual(right.count(text), 1, "its text is not there once")
+                    self.assertNotEqual(self.status(right.replace(text, replacement), *how), 0)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: MIT
 //
-// shared_cache_steps_test STRIDE: a worker of examples/shared-cache is killed at every STRIDE-th of its instructions, in turn.
+// shared_cache_steps_test STRIDE [stopped]: a worker of examples/shared-cache is killed at every STRIDE-th of its instructions, in
+// turn; or stopped there, overtaken, and goes on.
 //
 // The worker (0) makes an entry, replaces it, and removes it, beside a neighbour in the same bucket, under ptrace. It is killed
 // after n instructions, for n = 1, 1 + STRIDE, ... until it gets to its end; a call of a library counts as one (what happens
 // within those of the heap is what tests/shared is about). Then another worker (1) changes the same bucket, so
 // often that all that nobody protects is freed, and zeros come to lie there; then worker 0's successor settles. After each death: the keys
 // hold what the worker had written last, or was about to write; and without the table the heap is empty.
+//
+// A worker that is stopped reads, too: after the other one has changed the bucket, and all that was not protected holds zeros, it
+// goes on and must read values that the keys had while it did, and what it writes must be there.
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/user.h>
 #include <sys/wait.h>
@@ -16,6 +21,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -32,9 +38,12 @@ const std::string kSteps[] = {"", "first", std::string(300, 's'), "", std::strin
 constexpr unsigned kStepCount = sizeof(kSteps) / sizeof(kSteps[0]);
 
 [[noreturn]] void fail(const char* what, unsigned long at) {
-  std::fprintf(stderr, "killed after %lu instructions: %s\n", at, what);
+  std::fprintf(stderr, "after %lu instructions: %s\n", at, what);
   std::exit(1);
 }
+
+constexpr unsigned kChanges = 2 * cache::kLimbo;  // by others: more than a limbo has places
+std::string change(unsigned i) { return std::to_string(i); }
 
 // kSteps[i]: what the key holds after step i; empty: nothing.
 void work(FreewayHeap& heap, cache::Word table, cache::Word* done) {
@@ -44,6 +53,26 @@ void work(FreewayHeap& heap, cache::Word table, cache::Word* done) {
     if (kSteps[i].empty()) mine.remove(kKey);
     else mine.put(kKey, kSteps[i]);
     cache::store(*done, i);
+  }
+  std::exit(0);
+}
+
+// The same, and reads both keys after each step. Exits with 1 where it reads what was never there.
+void work_and_read(FreewayHeap& heap, cache::Word table) {
+  Cache mine(heap, table, 0);
+  std::string value;
+  const auto is_neighbours = [&value] {
+    if (value == kNeighbour) return true;
+    const unsigned long i = std::strtoul(value.c_str(), nullptr, 10);
+    return i < kChanges && value == change(static_cast<unsigned>(i));
+  };
+  raise(SIGSTOP);
+  for (unsigned i = 1; i < kStepCount; ++i) {
+    if (kSteps[i].empty()) mine.remove(kKey);
+    else if (!mine.put(kKey, kSteps[i])) std::exit(1);
+    if (!mine.get(kNeighbour, value) || !is_neighbours()) std::exit(1);
+    const bool found = mine.get(kKey, value);
+    if (found != !kSteps[i].empty() || (found && value != kSteps[i])) std::exit(1);
   }
   std::exit(0);
 }
@@ -88,14 +117,18 @@ bool step(pid_t worker) {
 }
 
 // True: the worker got to its end before.
-bool kill_after(pid_t worker, unsigned long instructions) {
+bool ends_within(pid_t worker, unsigned long instructions) {
   int status = 0;
   if (waitpid(worker, &status, 0) != worker || !WIFSTOPPED(status)) fail("the worker does not begin", 0);
   for (unsigned long i = 0; i < instructions; ++i)
     if (!step(worker)) return true;
+  return false;
+}
+
+void kill_and_wait(pid_t worker) {
+  int status = 0;
   kill(worker, SIGKILL);
   waitpid(worker, &status, 0);
-  return false;
 }
 
 // What the keys hold, for worker `w`.
@@ -104,60 +137,105 @@ std::string value_of(Cache& cache, const char* key) {
   return cache.get(key, value) ? value : std::string();
 }
 
-bool try_once(unsigned long instructions, cache::Word* done) {
-  FreewayHeap heap(std::size_t{8} << 20);
-  const cache::Word table = heap.is_there() ? Cache::make(heap, 1, 2) : 0;
-  if (table == 0) fail("no heap", instructions);
-  *done = 0;
-  Cache other(heap, table, 1);
-  if (!other.put(kNeighbour, "neighbour")) fail("no memory", instructions);
-  const pid_t worker = fork();
-  if (worker == 0) {
-    ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
-    work(heap, table, done);
-  }
-  const bool ended = kill_after(worker, instructions);
-  if (!heap.recover()) fail("it cannot be recovered", instructions);
-
-  // More changes than a limbo has places: what they replaced is freed, and then used for something else.
-  for (unsigned i = 0; i < 2 * cache::kLimbo; ++i)
-    if (!other.put(kNeighbour, std::to_string(i))) fail("no memory for others", instructions);
+// Changes the neighbour so often that all that nobody protects is freed, and used for something else: zeros, which it returns.
+std::vector<std::uint64_t> overtake(FreewayHeap& heap, Cache& other, unsigned long instructions) {
+  for (unsigned i = 0; i < kChanges; ++i)
+    if (!other.put(kNeighbour, change(i))) fail("no memory for others", instructions);
   std::vector<std::uint64_t> zeros;
-  for (unsigned i = 0; i < 2 * cache::kLimbo; ++i)
+  for (unsigned i = 0; i < kChanges; ++i)
     for (const cache::Word count : {0, 1, 2}) {
       const std::size_t bytes = cache::Bucket::bytes(count);
       zeros.push_back(heap.offset(std::memset(heap.allocate(bytes), 0, bytes)));
     }
-  const std::string seen = value_of(other, kKey);
-  Cache successor(heap, table, 0);
-  successor.settle();
-  const std::string& before = kSteps[*done];
-  const std::string& after = *done + 1 < kStepCount ? kSteps[*done + 1] : before;
-  if (seen != before && seen != after) fail("the key holds neither value", instructions);
-  if (value_of(successor, kKey) != seen) fail("the successor's settling has changed a value", instructions);
-  if (value_of(successor, kNeighbour) != std::to_string(2 * cache::kLimbo - 1)) fail("the neighbour is lost", instructions);
+  return zeros;
+}
 
-  successor.drain();
+// Empties the table, of which worker 0 is `last`; then the heap is empty.
+void take_apart(FreewayHeap& heap, Cache& last, Cache& other, const std::vector<std::uint64_t>& zeros, unsigned long instructions) {
+  if (value_of(last, kNeighbour) != change(kChanges - 1)) fail("the neighbour is lost", instructions);
+  last.drain();
   other.drain();
   cache::Word blocks[16];
   unsigned count = 0;
-  successor.for_each_block([&](cache::Word block) { blocks[count++ % 16] = block; });
+  last.for_each_block([&](cache::Word block) { blocks[count++ % 16] = block; });
   for (unsigned i = 0; i < count; ++i) heap.free(blocks[i]);
   for (const std::uint64_t block : zeros) heap.free(block);
   const auto account = heap.account();
   if (account.live != 0 || account.wrong != 0) fail("bytes are lost", instructions);
   heap.detach();
-  return ended;
+}
+
+// A heap with a table of one bucket, in which the neighbour is; f(heap, table, worker 1).
+template <class F>
+bool with_table(unsigned long instructions, F&& f) {
+  FreewayHeap heap(std::size_t{8} << 20);
+  const cache::Word table = heap.is_there() ? Cache::make(heap, 1, 2) : 0;
+  if (table == 0) fail("no heap", instructions);
+  Cache other(heap, table, 1);
+  if (!other.put(kNeighbour, kNeighbour)) fail("no memory", instructions);
+  return f(heap, table, other);
+}
+
+// f() in a process that this one steps through.
+template <class F>
+pid_t start_worker(F&& f) {
+  const pid_t worker = fork();
+  if (worker != 0) return worker;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
+  f();
+  std::exit(0);
+}
+
+bool try_death(unsigned long instructions, cache::Word* done) {
+  *done = 0;
+  return with_table(instructions, [&](FreewayHeap& heap, cache::Word table, Cache& other) {
+    const pid_t worker = start_worker([&] { work(heap, table, done); });
+    const bool ended = ends_within(worker, instructions);
+    if (!ended) kill_and_wait(worker);
+    if (!heap.recover()) fail("it cannot be recovered", instructions);
+    const std::vector<std::uint64_t> zeros = overtake(heap, other, instructions);
+    const std::string seen = value_of(other, kKey);
+    Cache successor(heap, table, 0);
+    successor.settle();
+    const std::string& before = kSteps[*done];
+    const std::string& after = *done + 1 < kStepCount ? kSteps[*done + 1] : before;
+    if (seen != before && seen != after) fail("the key holds neither value", instructions);
+    if (value_of(successor, kKey) != seen) fail("the successor's settling has changed a value", instructions);
+    take_apart(heap, successor, other, zeros, instructions);
+    return ended;
+  });
+}
+
+bool try_stop(unsigned long instructions) {
+  return with_table(instructions, [&](FreewayHeap& heap, cache::Word table, Cache& other) {
+    const pid_t worker = start_worker([&] { work_and_read(heap, table); });
+    const bool ended = ends_within(worker, instructions);
+    const std::vector<std::uint64_t> zeros = overtake(heap, other, instructions);
+    if (!ended) {
+      int status = 0;
+      ptrace(PTRACE_CONT, worker, nullptr, nullptr);
+      if (waitpid(worker, &status, 0) != worker || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        fail("who was stopped reads or writes what is wrong", instructions);
+    }
+    if (!heap.recover()) fail("it cannot be recovered", instructions);
+    Cache last(heap, table, 0);
+    if (value_of(last, kKey) != kSteps[kStepCount - 1]) fail("the key does not hold what was written", instructions);
+    take_apart(heap, last, other, zeros, instructions);
+    return ended;
+  });
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   const unsigned long stride = argc > 1 ? std::strtoul(argv[1], nullptr, 10) : 1;
+  const bool stops = argc > 2 && std::strcmp(argv[2], "stopped") == 0;
   void* shared = mmap(nullptr, sizeof(cache::Word), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (stride == 0 || shared == MAP_FAILED) return 2;
-  unsigned long deaths = 0;
-  while (!try_once(1 + deaths * stride, static_cast<cache::Word*>(shared))) ++deaths;
-  std::printf("killed at %lu of its instructions; bytes lost: 0\n", deaths);
-  return deaths < 10 ? 1 : 0;
+  auto* done = static_cast<cache::Word*>(shared);
+  unsigned long tries = 0;
+  while (stops ? !try_stop(1 + tries * stride) : !try_death(1 + tries * stride, done)) ++tries;
+  std::printf("%s at %lu of its instructions; bytes lost: 0\n", stops ? "stopped" : "killed", tries);
+  return tries < 10 ? 1 : 0;
 }
