@@ -203,8 +203,9 @@ class Supervisor {
   // Nobody else is there any more.
   bool report(double seconds) {
     Word pause = 0;
+    // All before the first drains: what hazards of the dead name stays in the others' limbos.
+    for (unsigned w = 0; w < options_.workers; ++w) worker(w).take_over();
     for (unsigned w = 0; w < options_.workers; ++w) {
-      worker(w).take_over();
       worker(w).check();
       worker(w).drain();
       pause = pause > board_->posts[w].longest_pause_ns ? pause : board_->posts[w].longest_pause_ns;
