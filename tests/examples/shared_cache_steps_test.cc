@@ -5,9 +5,9 @@
 //
 // The worker (0) makes an entry, replaces it, and removes it, beside a neighbour in the same bucket, under ptrace. It is killed
 // after n instructions, for n = 1, 1 + STRIDE, ... until it gets to its end; a call of a library counts as one (what happens
-// within those of the heap is what tests/shared is about). Then another worker (1) changes the same bucket, so
-// often that all that nobody protects is freed, and zeros come to lie there; then worker 0's successor settles. After each death: the keys
-// hold what the worker had written last, or was about to write; and without the table the heap is empty.
+// within those of the heap is what tests/shared is about). Then another worker (1) changes the same bucket, so often that all
+// that nobody protects is freed, and zeros from then on; then worker 0's successor settles. After each death: the keys hold what
+// the worker had written last, or was about to write; and without the table the heap is empty.
 //
 // A worker that is stopped reads, too: after the other one has changed the bucket, and all that was not protected holds zeros, it
 // goes on and must read values that the keys had while it did, and what it writes must be there.
@@ -23,15 +23,26 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
-#include <vector>
 
 #include "cache.h"
 #include "freeway_heap.h"
 
 namespace {
 
-using cache::FreewayHeap;
-using Cache = cache::Cache<FreewayHeap>;
+// What is freed is zeros: whoever still reads it finds nothing in the bucket, and another key in the entry.
+class Heap : public cache::FreewayHeap {
+ public:
+  using FreewayHeap::FreewayHeap;
+  void* alloc_into(std::uint64_t* slot, std::size_t bytes) { return FreewayHeap::alloc_into(slot, bytes < kLeast ? kLeast : bytes); }
+  bool free_from(std::uint64_t* slot) {
+    std::memset(pointer(*slot), 0, kLeast);
+    return FreewayHeap::free_from(slot);
+  }
+
+ private:
+  static constexpr std::size_t kLeast = sizeof(cache::Bucket);
+};
+using Cache = cache::Cache<Heap>;
 
 const char *const kKey = "key", *const kNeighbour = "neighbour";
 const std::string kSteps[] = {"", "first", std::string(300, 's'), "", std::string(70000, 'l'), "last"};
@@ -46,7 +57,7 @@ constexpr unsigned kChanges = 2 * cache::kLimbo;  // by others: more than a limb
 std::string change(unsigned i) { return std::to_string(i); }
 
 // kSteps[i]: what the key holds after step i; empty: nothing.
-void work(FreewayHeap& heap, cache::Word table, cache::Word* done) {
+void work(Heap& heap, cache::Word table, cache::Word* done) {
   Cache mine(heap, table, 0);
   raise(SIGSTOP);
   for (unsigned i = 1; i < kStepCount; ++i) {
@@ -58,7 +69,7 @@ void work(FreewayHeap& heap, cache::Word table, cache::Word* done) {
 }
 
 // The same, and reads both keys after each step. Exits with 1 where it reads what was never there.
-void work_and_read(FreewayHeap& heap, cache::Word table) {
+void work_and_read(Heap& heap, cache::Word table) {
   Cache mine(heap, table, 0);
   std::string value;
   const auto is_neighbours = [&value] {
@@ -137,21 +148,15 @@ std::string value_of(Cache& cache, const char* key) {
   return cache.get(key, value) ? value : std::string();
 }
 
-// Changes the neighbour so often that all that nobody protects is freed, and used for something else: zeros, which it returns.
-std::vector<std::uint64_t> overtake(FreewayHeap& heap, Cache& other, unsigned long instructions) {
+// Changes the neighbour so often that all that nobody protects is freed.
+void overtake(Cache& other, unsigned long instructions) {
   for (unsigned i = 0; i < kChanges; ++i)
     if (!other.put(kNeighbour, change(i))) fail("no memory for others", instructions);
-  std::vector<std::uint64_t> zeros;
-  for (unsigned i = 0; i < kChanges; ++i)
-    for (const cache::Word count : {0, 1, 2}) {
-      const std::size_t bytes = cache::Bucket::bytes(count);
-      zeros.push_back(heap.offset(std::memset(heap.allocate(bytes), 0, bytes)));
-    }
-  return zeros;
+  other.drain();
 }
 
 // Empties the table, of which worker 0 is `last`; then the heap is empty.
-void take_apart(FreewayHeap& heap, Cache& last, Cache& other, const std::vector<std::uint64_t>& zeros, unsigned long instructions) {
+void take_apart(Heap& heap, Cache& last, Cache& other, unsigned long instructions) {
   if (value_of(last, kNeighbour) != change(kChanges - 1)) fail("the neighbour is lost", instructions);
   last.drain();
   other.drain();
@@ -159,7 +164,6 @@ void take_apart(FreewayHeap& heap, Cache& last, Cache& other, const std::vector<
   unsigned count = 0;
   last.for_each_block([&](cache::Word block) { blocks[count++ % 16] = block; });
   for (unsigned i = 0; i < count; ++i) heap.free(blocks[i]);
-  for (const std::uint64_t block : zeros) heap.free(block);
   const auto account = heap.account();
   if (account.live != 0 || account.wrong != 0) fail("bytes are lost", instructions);
   heap.detach();
@@ -168,7 +172,7 @@ void take_apart(FreewayHeap& heap, Cache& last, Cache& other, const std::vector<
 // A heap with a table of one bucket, in which the neighbour is; f(heap, table, worker 1).
 template <class F>
 bool with_table(unsigned long instructions, F&& f) {
-  FreewayHeap heap(std::size_t{8} << 20);
+  Heap heap(std::size_t{8} << 20);
   const cache::Word table = heap.is_there() ? Cache::make(heap, 1, 2) : 0;
   if (table == 0) fail("no heap", instructions);
   Cache other(heap, table, 1);
@@ -189,12 +193,12 @@ pid_t start_worker(F&& f) {
 
 bool try_death(unsigned long instructions, cache::Word* done) {
   *done = 0;
-  return with_table(instructions, [&](FreewayHeap& heap, cache::Word table, Cache& other) {
+  return with_table(instructions, [&](Heap& heap, cache::Word table, Cache& other) {
     const pid_t worker = start_worker([&] { work(heap, table, done); });
     const bool ended = ends_within(worker, instructions);
     if (!ended) kill_and_wait(worker);
     if (!heap.recover()) fail("it cannot be recovered", instructions);
-    const std::vector<std::uint64_t> zeros = overtake(heap, other, instructions);
+    overtake(other, instructions);
     const std::string seen = value_of(other, kKey);
     Cache successor(heap, table, 0);
     successor.settle();
@@ -202,16 +206,16 @@ bool try_death(unsigned long instructions, cache::Word* done) {
     const std::string& after = *done + 1 < kStepCount ? kSteps[*done + 1] : before;
     if (seen != before && seen != after) fail("the key holds neither value", instructions);
     if (value_of(successor, kKey) != seen) fail("the successor's settling has changed a value", instructions);
-    take_apart(heap, successor, other, zeros, instructions);
+    take_apart(heap, successor, other, instructions);
     return ended;
   });
 }
 
 bool try_stop(unsigned long instructions) {
-  return with_table(instructions, [&](FreewayHeap& heap, cache::Word table, Cache& other) {
+  return with_table(instructions, [&](Heap& heap, cache::Word table, Cache& other) {
     const pid_t worker = start_worker([&] { work_and_read(heap, table); });
     const bool ended = ends_within(worker, instructions);
-    const std::vector<std::uint64_t> zeros = overtake(heap, other, instructions);
+    overtake(other, instructions);
     if (!ended) {
       int status = 0;
       ptrace(PTRACE_CONT, worker, nullptr, nullptr);
@@ -221,7 +225,7 @@ bool try_stop(unsigned long instructions) {
     if (!heap.recover()) fail("it cannot be recovered", instructions);
     Cache last(heap, table, 0);
     if (value_of(last, kKey) != kSteps[kStepCount - 1]) fail("the key does not hold what was written", instructions);
-    take_apart(heap, last, other, zeros, instructions);
+    take_apart(heap, last, other, instructions);
     return ended;
   });
 }
