@@ -184,6 +184,7 @@ bool with_table(unsigned long instructions, F&& f) {
 template <class F>
 pid_t start_worker(F&& f) {
   const pid_t worker = fork();
+  if (worker < 0) fail("no worker", 0);
   if (worker != 0) return worker;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);

@@ -148,6 +148,7 @@ int main(int argc, char** argv) {
   const auto start = [&](int self) {
     workers[self] = ::fork();
     if (workers[self] == 0) work(fd, heap, self, random.next() + static_cast<uint64_t>(self));
+    require(workers[self] > 0, "fork", static_cast<uint64_t>(errno));
     random.next();
   };
   // All of them at once: where there are many on one CPU, each dies when it is its turn.

@@ -113,6 +113,7 @@ template <class F>
 pid_t start_child(F&& f) {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(f());
+  if (child < 0) ::abort();  // kill(-1) would be for everybody
   return child;
 }
 inline int status_of(pid_t child) {

@@ -213,6 +213,7 @@ class Stopped {
  public:
   explicit Stopped(const Call& call) : child_(::fork()) {
     if (child_ == 0) be_stopped(call);
+    require(child_ > 0, "fork", static_cast<uint64_t>(errno));
     int status = 0;
     require(::waitpid(child_, &status, 0) == child_, "no child");
     if (WIFEXITED(status) && WEXITSTATUS(status) == kSkipped) skip("may not step through a process");
