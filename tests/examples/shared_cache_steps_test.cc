@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// shared_cache_steps_test STRIDE [stopped]: a worker of examples/shared-cache is killed at every STRIDE-th of its instructions, in
-// turn; or stopped there, overtaken, and goes on.
+// shared_cache_steps_test STRIDE [stopped]: a worker of examples/shared-cache is killed at every STRIDE-th of its instructions,
+// in turn; or stopped there, overtaken, and goes on.
 //
 // The worker (0) makes an entry, replaces it, and removes it, beside a neighbour in the same bucket, under ptrace. It is killed
 // after n instructions, for n = 1, 1 + STRIDE, ... until it gets to its end; a call of a library counts as one (what happens
@@ -33,7 +33,9 @@ namespace {
 class Heap : public cache::FreewayHeap {
  public:
   using FreewayHeap::FreewayHeap;
-  void* alloc_into(std::uint64_t* slot, std::size_t bytes) { return FreewayHeap::alloc_into(slot, bytes < kLeast ? kLeast : bytes); }
+  void* alloc_into(std::uint64_t* slot, std::size_t bytes) {
+    return FreewayHeap::alloc_into(slot, bytes < kLeast ? kLeast : bytes);
+  }
   bool free_from(std::uint64_t* slot) {
     std::memset(pointer(*slot), 0, kLeast);
     return FreewayHeap::free_from(slot);

@@ -360,7 +360,7 @@ TEST(SharedHeapLife, ClosedDescriptorsOfTheProgramsAreNoDeath) {
     for (int i = 0; i < 100; i++) ::dup(other);
     if (::freeway_shared_recover(own) != -1 || errno != EBADF) return 3;
     const File heaps = memory_file();  // another heap in its place: who has that one does not count
-    const Heap stranger = make_heap(heaps), strangers_guest(::freeway_shared_attach(heaps)), third(::freeway_shared_attach(heaps));
+    const Heap stranger = make_heap(heaps), guest(::freeway_shared_attach(heaps)), third(::freeway_shared_attach(heaps));
     for (int i = 3; i < 100; i++)
       if (i != heaps) ::dup2(heaps, i);
     if (stats_of(own).attached != 2 || stats_of(own).seats_dead != 0) return 5;

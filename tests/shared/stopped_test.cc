@@ -87,7 +87,8 @@ void nothing() {}
 void keep_result() { keep(1, result, 99); }
 const Call kCalls[] = {
     {"malloc in a heap that has to grow", false, nothing, [] { result = ::freeway_shared_malloc(mine, kSmall); }, keep_result},
-    {"malloc from a magazine", false, [] { make(0, kSmall); }, [] { result = ::freeway_shared_malloc(mine, kSmall); }, keep_result},
+    {"malloc from a magazine", false, [] { make(0, kSmall); }, [] { result = ::freeway_shared_malloc(mine, kSmall); },
+     keep_result},
     {"malloc of large blocks", false, nothing, [] { result = ::freeway_shared_malloc(mine, kLarge); }, keep_result},
     {"free, until a magazine is full", false,
      [] {
@@ -162,7 +163,8 @@ void work_beside(freeway_shared_t* heap, uint64_t& operations) {
   auto* slots = static_cast<uint64_t*>(::freeway_shared_calloc(heap, 20, sizeof(uint64_t)));
   require(slots != nullptr, "no slots");
   for (size_t i = 0; i < 20; i++)
-    require(::freeway_shared_alloc_into(heap, &slots[i], i == 0 ? kLarge : i < 10 ? kMiddle : kSmall) != nullptr, "alloc_into beside");
+    require(::freeway_shared_alloc_into(heap, &slots[i], i == 0 ? kLarge : i < 10 ? kMiddle : kSmall) != nullptr,
+            "alloc_into beside");
   for (size_t i = 0; i < 20; i++) require(::freeway_shared_free_from(heap, &slots[i]) == 0, "free_from beside");
   require(::freeway_shared_free(heap, slots) == 0, "free the slots");
   // To the end of the heap, which grows as far as it can.
@@ -312,7 +314,9 @@ int main(int argc, char** argv) {
   for (const Call& call : kCalls) {
     failure_context = call.name;
     const Course course = course_of(call, most);
-    Line().text(call.name).text(":").count(course.instructions, "instructions,").count(course.changes.size(), "changes").write_to(1);
+    Line line;
+    line.text(call.name).text(":").count(course.instructions, "instructions,").count(course.changes.size(), "changes");
+    line.write_to(1);
     require(course.instructions > 100, "hardly anything was seen", course.instructions);
     for (uint64_t pass = 0; pass < passes; pass++) {
       std::vector<uint64_t> places;
