@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""Runs test programs in emulated aarch64 machines that qemu-user, under which `make aarch64` runs the others, cannot run.
+"""Runs tests in emulated aarch64 machines that qemu-user, under which `make aarch64` runs the others, cannot run.
 
     in_machines.py               in all machines
     in_machines.py 16k           in some
     in_machines.py shared_room   some of the programs
 
 They start themselves anew, or have shared heaps: qemu-user's madvise says yes to what it does not do. The aarch64
-preset builds them (NOT_EMULATED in cmake/FreewayTest.cmake). A machine has them with the cross compiler's C library, and
-tests/matrix/init.c runs one after the other:
+preset builds them (NOT_EMULATED in cmake/FreewayTest.cmake). A machine has them with the cross compiler's C library,
+and tests/matrix/init.c runs one after the other:
 
     cpu_id   pages of 4 KiB, a kernel before mm_cid
     16k      pages of 16 KiB, a newer one
@@ -71,7 +71,7 @@ PROGRAMS = (
     Program("abi_hardened"),
     Program("abi_heap"),
     Program("abi_left_behind"),
-    # Without those in which thousands of allocations are refused: each interrupts all CPUs, which takes an emulator long.
+    # Without those in which thousands of allocations are refused, each of which takes a hundredth of a second here.
     Program("abi_limit", ("--gtest_filter=-*ManyThreads*",)),
     Program("abi_memory_refused"),
     Program("abi_options"),
