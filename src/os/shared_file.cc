@@ -108,6 +108,7 @@ long map(int fd, u64 bytes, std::size_t before, uptr& address) {
     unmap(begin, end - begin);
     return result;
   }
+  // Else what a fault reads ahead comes in large folios, and a write to one gives room to all of it, holes as well.
   raw_syscall(SYS_madvise, begin + before, bytes, kRandom);
   address = begin + before;
   return 0;
