@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from proof import proof  # noqa: E402
+from proof import proof
 
 SKIPPED = 77
 LIMIT_S = 300
