@@ -3,7 +3,8 @@
 # The two functions with which tests are added.
 #
 #   freeway_add_test(<name> SOURCES a.cc ... [LABELS ...] [ARGS ...] [TIMEOUT seconds] [ENV K=V ...] [LIBS ...]
-#                    [NO_MODES] [INTERNAL] [PREFIXED] [NO_GTEST] [RUN_SERIAL] [ENGINE e [VARIANT v]] [ENGINES e ...])
+#                    [NO_MODES] [INTERNAL] [PREFIXED] [NO_GTEST] [NOT_EMULATED] [RUN_SERIAL] [ENGINE e [VARIANT v]]
+#                    [ENGINES e ...])
 #     By default the program links libfreeway.so, so that malloc *is* Freeway in it, and GoogleTest's main. Two tests
 #     are registered: <name>.rseq (FREEWAY_RSEQ=1) and <name>.no-rseq (FREEWAY_RSEQ=0); those in freeway_own_tests once
 #     more as <name>.own, where the C library registers no rseq and Freeway does.
@@ -12,6 +13,8 @@
 #                 What they need compiled they name in SOURCES, or take all layers with LIBS freeway_core.
 #       PREFIXED  uses only freeway_malloc and its like, so it runs in sanitizer builds too
 #       NO_GTEST  the program has its own main and passes by exit status 0
+#       NOT_EMULATED  what user-mode emulators cannot show: cross builds have the program as a target that must be asked
+#                 for, and no test. tests/aarch64/programs.py runs it in an emulated machine
 #       ENGINES   registered once more for each of these paper engines that are built, as <engine>.<name>, with the
 #                 engine's library in libfreeway.so's place (lfmalloc in both modes)
 #       ENGINE    for this engine only, under the plain name; VARIANT: with that build of it, which is then built
@@ -180,7 +183,7 @@ macro(freeway_forward_test_options)
 endmacro()
 
 function(freeway_add_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 T "NO_MODES;INTERNAL;PREFIXED;NO_GTEST;RUN_SERIAL"
+  cmake_parse_arguments(PARSE_ARGV 1 T "NO_MODES;INTERNAL;PREFIXED;NO_GTEST;NOT_EMULATED;RUN_SERIAL"
     "TIMEOUT;ENGINE;VARIANT;SKIP_CODE" "SOURCES;LABELS;ARGS;ENV;LIBS;ENGINES")
   if(T_UNPARSED_ARGUMENTS OR NOT T_SOURCES)
     message(FATAL_ERROR "freeway_add_test(${name}): no SOURCES, or unknown arguments '${T_UNPARSED_ARGUMENTS}'")
@@ -211,6 +214,10 @@ function(freeway_add_test name)
   endif()
   target_link_libraries(${name} PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
 
+  if(T_NOT_EMULATED AND CMAKE_CROSSCOMPILING)
+    set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)
+    return()
+  endif()
   freeway_forward_test_options()
   freeway_register_test(${name} COMMAND ${name} ${T_ARGS} ${forward})
 endfunction()

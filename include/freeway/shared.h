@@ -29,13 +29,15 @@
  * parent's seat.
  *
  * Out of scope: power failures and crashes of the system (what is on a disk then is any mixture of old and new), file systems
- * of other machines (locks must be seen by all participants), and malice: a process that can write to the file can spoil what
- * is in it, but makes no other one leave the file's bounds. Who shortens the file makes others fault (SIGBUS); where the file
- * is a memfd that allows seals, create forbids it. Locks on bytes of the file from 2^62 on tell who is there. So nobody gets a
- * lock on the whole file (fcntl with length 0) while somebody has the heap, and while one is held, nobody can attach. Needs Linux
- * 4.14 and /proc, ENOSYS without (before 5.14 also the library's file descriptor: where the program has closed it, no more memory
- * comes, ENOMEM or EAGAIN); and a file system in which mappings keep locks, ENOLCK without: overlayfs, which containers'
- * root is, does not; /dev/shm and memfds do everywhere.
+ * of other machines (locks must be seen by all participants), malice, and writes to blocks while a disk is full, on file
+ * systems that copy on write (btrfs), or to what was not in memory when another program, such as a backup, read the file
+ * (these writes may be a SIGBUS). Malice: a process that can write to the file can spoil what is in it, but makes no other one
+ * leave the file's bounds. Who shortens the file makes others fault (SIGBUS); where the file is a memfd that allows seals,
+ * create forbids it. Locks on bytes of the file from 2^62 on tell who is there. So nobody gets a lock on the whole file (fcntl
+ * with length 0) while somebody has the heap, and while one is held, nobody can attach. Needs Linux 4.14 and /proc, ENOSYS
+ * without (before 5.14 also the library's file descriptor: where the program has closed it, no more memory comes, ENOMEM or
+ * EAGAIN); and a file system in which mappings keep locks, ENOLCK without: overlayfs, which containers' root is, does not;
+ * /dev/shm and memfds do everywhere.
  */
 #ifndef FREEWAY_SHARED_H
 #define FREEWAY_SHARED_H

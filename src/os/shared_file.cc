@@ -18,6 +18,7 @@ constexpr u64 kNone = 0, kReadWrite = 1 | 2;       // PROT_NONE, PROT_READ | PRO
 constexpr u64 kShared = 0x01;                      // MAP_SHARED
 constexpr u64 kPlace = 0x02 | 0x20 | 0x4000;       // MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE
 constexpr u64 kFixed = 0x10;                       // MAP_FIXED
+constexpr u64 kRandom = 1;                         // MADV_RANDOM
 constexpr u64 kRemove = 9;                         // MADV_REMOVE
 constexpr u64 kDontFork = 10;                      // MADV_DONTFORK
 constexpr u64 kPopulateWrite = 23;                 // MADV_POPULATE_WRITE, since Linux 5.14
@@ -107,6 +108,8 @@ long map(int fd, u64 bytes, std::size_t before, uptr& address) {
     unmap(begin, end - begin);
     return result;
   }
+  // Else what a fault reads ahead comes in large folios, and a write to one gives room to all of it, holes as well.
+  raw_syscall(SYS_madvise, begin + before, bytes, kRandom);
   address = begin + before;
   return 0;
 }

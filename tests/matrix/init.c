@@ -11,7 +11,7 @@
  *     == begin ROOT NAME          and what the program says, then
  *     == end ROOT NAME STATUS     its exit status, 128 + the signal that ended it, or "hangs" after so many seconds
  *
- * Linked statically.
+ * Linked statically. tests/aarch64/in_machines.py has it, too.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -54,6 +54,9 @@ static void furnish(const char* root) {
     if (strcmp(known[i], root) == 0) return;
   if (roots == kMostRoots || strlen(root) >= sizeof known[0]) give_up("roots", root);
   strcpy(known[roots++], root);
+  char whole[128];
+  snprintf(whole, sizeof whole, "/roots/%s", root);
+  mount_on(whole, whole, NULL, MS_BIND); /* so that programs may say how mounts spread */
   for (const char* const* part = (const char* const[]){"/programs", "/proc", "/sys", "/dev", "/tmp", NULL}; *part; part++) {
     char place[256];
     snprintf(place, sizeof place, "/roots/%s%s", root, *part);
@@ -114,6 +117,7 @@ int main(void) {
   mount_on("proc", "/proc", "proc", 0);
   mount_on("sysfs", "/sys", "sysfs", 0);
   mount_on("devtmpfs", "/dev", "devtmpfs", 0);
+  mount_on("tmpfs", "/dev/shm", "tmpfs", 0);
   mount_on("tmpfs", "/tmp", "tmpfs", 0);
   int on = switch_rseq_debug_on();
   struct utsname kernel;
