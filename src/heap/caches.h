@@ -228,8 +228,8 @@ class Caches {
     return known_cache(heap, cpu);  // if another was faster, this one lies idle until the heap is destroyed
   }
 
-  // The entry has no block in hand: it gets the free ones of its slice, or another slice with its free ones; one of them is
-  // the caller's.
+  // The entry has no block in hand. It gets the free ones of its slice, or of another slice; or magazines get blocks that were
+  // freed into strips; or there is a new strip, or slice. One of the blocks is the caller's.
   FREEWAY_NOINLINE void* refill(RecordOf& heap, CacheOf& cache, u32 cpu, unsigned c) {
     Entry<Env>& entry = cache.entries[c];
     SliceOf* slice = nullptr;
