@@ -60,7 +60,7 @@ constexpr u64 run(u64 free, unsigned count, unsigned step = 1) {
     have += more;
   }
   for (; begins != 0; begins &= begins - 1)
-    if (lowest_bit(begins) % step == 0) return low_bits(count) << lowest_bit(begins);
+    if (step == 1 || lowest_bit(begins) % step == 0) return low_bits(count) << lowest_bit(begins);
   return 0;
 }
 

@@ -401,7 +401,7 @@ class Slices : public Cells<Env, Backing> {
 
   // What it knows of an earlier life: nobody else knows it.
   static void clear(RegionOf& region) {
-    for (auto& of : region.slice_of) of.store_relaxed(kNoSlice);
+    memset(static_cast<void*>(region.slice_of), kNoSlice, sizeof(region.slice_of));
     if (region.has_kinds.load_relaxed() != 0) memset(region.kinds, 0, sizeof(region.kinds));
     region.has_kinds.store_relaxed(0);
   }
