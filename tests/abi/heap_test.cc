@@ -51,15 +51,30 @@ class Blocks {
     ASSERT_NE(block, nullptr) << size;
     memset(block, static_cast<int>(all_.size() % 251), size);
     all_.push_back({static_cast<unsigned char*>(block), size, static_cast<unsigned char>(all_.size() % 251)});
+    live_ += malloc_usable_size(block);
   }
   void expect_intact() const {
     for (const Block& each : all_)
       for (size_t i = 0; i < each.size; ++i) ASSERT_EQ(each.at[i], each.fill) << "byte " << i << " of " << each.size;
   }
+  // Frees one, after a look at it; another comes in its place.
+  void replace(size_t number, void* block, size_t size) {
+    ASSERT_NE(block, nullptr) << size;
+    Block& one = all_[number];
+    for (size_t i = 0; i < one.size; ++i) ASSERT_EQ(one.at[i], one.fill) << "byte " << i << " of " << one.size;
+    live_ -= malloc_usable_size(one.at);
+    free(hide(static_cast<void*>(one.at)));
+    memset(block, one.fill, size);
+    one = {static_cast<unsigned char*>(block), size, one.fill};
+    live_ += malloc_usable_size(block);
+  }
+  // Bytes that they have, with what was not asked for.
+  size_t live() const { return live_; }
   template <class F>
   void each(F&& f) {
     for (const Block& one : all_) f(static_cast<void*>(one.at));
     all_.clear();
+    live_ = 0;
   }
 
  private:
@@ -69,6 +84,7 @@ class Blocks {
     unsigned char fill;
   };
   std::vector<Block> all_;
+  size_t live_ = 0;
 };
 
 TEST(Heap, BlocksOfEverySizeAreWholeAndFreedOneByOne) {
@@ -91,6 +107,33 @@ TEST(Heap, BlocksOfEverySizeAreWholeAndFreedOneByOne) {
   EXPECT_EQ(stats_of(heap).live, 0u);
   EXPECT_EQ(stats_of(heap).live_blocks, 0u);
   EXPECT_EQ(freeway_heap_destroy(heap), 0);
+  audit_now();
+}
+
+// A heap of 100 KiB, and one of 1 MiB: blocks come from strips at first, from what is freed there and from slices later.
+TEST(Heap, BlocksOfOneSizeComeInThePlaceOfOthers) {
+  Random random(test_seed());
+  for (const size_t count : {400, 4000}) {
+    const freeway_heap_t heap = make_heap();
+    Blocks blocks;
+    for (size_t i = 0; i < count; ++i) {
+      const size_t size = 1 + random.below(500);
+      blocks.add(hide(freeway_heap_malloc(heap, size)), size);
+    }
+    for (size_t i = 0; i < 20 * count; ++i) {
+      const size_t size = 1 + random.below(random.chance(2) ? 3000 : 500);
+      blocks.replace(random.below(count), hide(freeway_heap_malloc(heap, size)), size);
+    }
+    blocks.expect_intact();
+    EXPECT_EQ(stats_of(heap).live, blocks.live());
+    EXPECT_EQ(stats_of(heap).live_blocks, count);
+    // Half a MiB of strips for each CPU, magazines and regions in hand, and what is free in between.
+    const auto cpus = static_cast<size_t>(sysconf(_SC_NPROCESSORS_CONF));
+    EXPECT_LT(stats_of(heap).held, 2 * blocks.live() + cpus * (1 << 20));
+    blocks.each([](void* block) { free(hide(block)); });
+    EXPECT_EQ(stats_of(heap).live_blocks, 0u);
+    EXPECT_EQ(freeway_heap_destroy(heap), 0);
+  }
   audit_now();
 }
 
