@@ -73,7 +73,10 @@ class Caches {
   FREEWAY_NOINLINE void* allocate_direct(RecordOf& heap, unsigned c) {
     u64 free = 0;
     SliceOf* slice = slices_->hold_slice(heap, c, free);
-    if (slice == nullptr) slice = cut(heap, nullptr, 0, c, kShapes[c].first, 1, free);
+    if (slice == nullptr) {
+      const u32 cpu = backing_->cpu();
+      slice = cut(heap, known_cache(heap, cpu), cpu, c, kShapes[c].first, 1, free);
+    }
     return slice == nullptr ? nullptr : keep_one(heap, c, *slice, free);
   }
 

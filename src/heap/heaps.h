@@ -141,7 +141,7 @@ class Heaps {
     if (region.is_whole.load_relaxed() != 0)
       return {&heap, region.address.load_relaxed(), region.frames.load_relaxed() * kFrameSize, true, false};
     SliceOf* slice = slices_.slice_around(region, address);
-    if (slice != nullptr && slices_.is_strip(*slice)) return block_of_strip(heap, *slice, address);
+    if (slice != nullptr && slices_.is_strip(*slice)) return block_of_strip(heap, region, address);
     const u32 number = slice == nullptr ? 0 : slices_.number_in(*slice, address);
     if (slice == nullptr || number >= slice->blocks.load_relaxed()) return {&heap, 0, 0, false, false};
     const uptr begin = reinterpret_cast<uptr>(caches_.block_of(*slice, number));
@@ -183,7 +183,7 @@ class Heaps {
         if (region.slice_of[unit].load_relaxed() != unit) continue;
         const SliceOf& slice = region.slices[unit];
         if (slices_.is_strip(slice)) {
-          add_strip(heap, slice, sum);
+          add_strip(heap, region, slice, sum);
           continue;
         }
         const u32 blocks = slice.blocks.load_relaxed();
@@ -214,17 +214,17 @@ class Heaps {
   }
 
  private:
-  Block block_of_strip(RecordOf& heap, const SliceOf& one, uptr address) const {
-    const uptr begin = slices_.begin_of(one, address, caches_.next_of(heap, one));
+  Block block_of_strip(RecordOf& heap, const RegionOf& region, uptr address) const {
+    const uptr begin = slices_.begin_of(region, address);
     if (begin == 0) return {&heap, 0, 0, false, false};
-    const u8 kind = slices_.kind_of(one, begin).load_relaxed();
+    const u8 kind = slices_.kind_at(region, begin);
     const std::size_t bytes = kSizeClasses[kind & ~strip::kMarked].size;
     return {&heap, begin, bytes, false, kind > strip::kMarked};
   }
-  void add_strip(const RecordOf& heap, const SliceOf& one, Figures& sum) const {
+  void add_strip(const RecordOf& heap, const RegionOf& region, const SliceOf& one, Figures& sum) const {
     const uptr next = caches_.next_of(heap, one);
     for (uptr block = one.address.load_relaxed(); block < next;) {
-      const u8 kind = slices_.kind_of(one, block).load_relaxed();
+      const u8 kind = slices_.kind_at(region, block);
       const u64 bytes = kSizeClasses[kind & ~strip::kMarked].size;
       if (bytes == 0) return;  // others go on meanwhile
       if (kind < strip::kMarked) ++sum.live_blocks, sum.live_bytes += bytes;

@@ -104,12 +104,14 @@ class Slices : public Cells<Env, Backing> {
   }
 
   static bool is_live(u8 kind) { return kind - 1u < strip::kMarked - 1u; }
-  // Where the block begins that the address lies in, of those below `next`; 0: there is none.
-  static uptr begin_of(const SliceOf& one, uptr address, uptr next) {
-    uptr block = align_down(address, strip::kGranule);
-    if (block >= next) return 0;
-    while (kind_of(one, block).load_relaxed() == 0) block -= strip::kGranule;
-    return block;
+  // Where the block begins that the address, which is in the strip, lies in; 0: there is none. Of no use of the strip's word or of
+  // what CPUs have in hand: a block that lives is found whoever has the strip.
+  static uptr begin_of(const RegionOf& region, uptr address) {
+    const uptr frame = align_down(address, kFrameSize);
+    for (uptr block = align_down(address, strip::kGranule); block >= frame; block -= strip::kGranule)
+      if (const u8 kind = kind_at(region, block))
+        return address - block < kSizeClasses[kind & ~strip::kMarked].size ? block : 0;
+    return 0;
   }
 
   // Frees a block of class `c`, which the caller owns; false: it is free already.

@@ -160,6 +160,13 @@ class HeapCaches : public testing::TestWithParam<const char*> {
   }
   // Allocates and frees so many that magazines and slices come and go, one of them without a CPU.
   void work(unsigned blocks) {
+    for (const auto& [begin, end] : live_) {  // whoever is in the middle of what
+      const auto address = reinterpret_cast<uptr>(begin);
+      const auto found = own_->block_around(world_.region_at(address), address + 1);
+      EXPECT_EQ(found.address, address) << "a block that lives is known";
+      EXPECT_EQ(found.bytes, static_cast<std::size_t>(end - begin));
+      EXPECT_FALSE(found.is_free);
+    }
     std::vector<void*> mine;
     for (unsigned i = 0; i < blocks; ++i) mine.push_back(allocate());
     const u32 cpu = std::exchange(world_.on, heap::kNoCpu);
