@@ -18,9 +18,10 @@
  * is in no cache, or on top of one, as with malloc; FREEWAY_HARDEN=1 names them all. There may be about 64 GiB in heaps, or a million
  * blocks above 32 KiB.
  *
- * Each CPU on which a heap is used has a frame of 64 KiB of it in hand, and blocks of each size in use: a limit should leave room for
- * that. In freeway_stats the frames of heaps are large memory; freeway_trim and FREEWAY_BACKGROUND do not look into heaps. Profiles
- * and FREEWAY_GUARD take no samples of them.
+ * Each CPU on which a heap is used has a frame of 64 KiB of it in hand, one more that it fills with new blocks, and blocks of each
+ * size in use: a limit should leave room for that. What is freed of the first half MiB on a CPU may have to wait until a part of
+ * its frame is free, too. In freeway_stats the frames of heaps are large memory; freeway_trim and FREEWAY_BACKGROUND do not look
+ * into heaps. Profiles and FREEWAY_GUARD take no samples of them.
  *
  * The paper engines' libraries have no heaps: ENOTSUP.
  */
@@ -44,7 +45,7 @@ typedef struct {
 typedef struct {
   size_t live, live_blocks; /* bytes and blocks in the program's hands */
   size_t held;              /* bytes of memory that it has: whole frames of 64 KiB */
-  size_t limit, refusals;   /* see freeway_heap_options_t; how often it was in the way */
+  size_t limit, refusals;   /* see freeway_heap_options_t; how often a call failed because of it */
   size_t large_blocks;      /* those above 32 KiB */
   char name[32];
 } freeway_heap_stats_t;
@@ -62,8 +63,9 @@ void* freeway_heap_aligned_alloc(freeway_heap_t heap, size_t alignment, size_t s
 /* As realloc; `block` is NULL or one of this heap, else NULL with EINVAL. */
 void* freeway_heap_realloc(freeway_heap_t heap, void* block, size_t size) FREEWAY_NOEXCEPT;
 
-/* Gives back what is wholly free, but for what other CPUs have in hand of the heap (a few KiB for each size class in use);
- * bytes. 0 also where there is no such heap. */
+/* Gives back what is wholly free, but for what other CPUs have in hand of the heap (two frames, and a few KiB for each size class
+ * in use), and the frame that this one fills with new blocks, unless all of them have come back; bytes. 0 also where there is no
+ * such heap. */
 size_t freeway_heap_trim(freeway_heap_t heap) FREEWAY_NOEXCEPT;
 /* Fills in the first `size` bytes. Exact while nobody else uses the heap; takes time in proportion to what the heap has. 0, or
  * EINVAL: no such heap. */

@@ -62,13 +62,15 @@ template <Engine E>
 template <class Record>
 FREEWAY_NOINLINE void* Front<E>::allocate_of(Record& heap, std::size_t bytes, std::size_t alignment, bool zeroed) {
   if (bytes > kMaxSize) return refused();
-  const u64 refusals = heap.refusals.load_relaxed();
+  const u64 denials = heap.denials.load_relaxed();
   void* block = allocate_of_once(heap, bytes, alignment, zeroed);
-  if (block == nullptr && heap.refusals.load_relaxed() == refusals) {  // it was not the heap's own limit
+  if (block == nullptr && heap.denials.load_relaxed() == denials) {  // it was not the heap's own limit
     scavenge();
     block = allocate_of_once(heap, bytes, alignment, zeroed);
   }
-  return block != nullptr ? block : refused();
+  if (block != nullptr) return block;
+  if (heap.denials.load_relaxed() != denials) heap.refusals.fetch_add_relaxed(1);
+  return refused();
 }
 
 template <Engine E>

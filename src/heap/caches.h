@@ -18,7 +18,7 @@
 //           there until the heap is destroyed
 // Orders    plain: a CPU sees its own stores; the kernel orders what threads of a CPU, or of an mm_cid, do one after the other
 // Progress  lock-free: a section fails only if the thread has moved, or another was faster; then it goes to the lists
-// Lost if killed, until the heap is destroyed: a slice or region between take out and put in, with its bits
+// Lost if killed, until the heap is destroyed: a slice, region or strip between take out and put in, with what is free in it
 // Checked   tests/abi/heap_test.cc, tests/rseq
 //
 // Backing also has:
@@ -96,7 +96,7 @@ class Caches {
       if (FREEWAY_UNLIKELY(!slices_->is_live(kind))) return kind == 0 ? Freed::kInterior : Freed::kTwice;
       const Laid laid = backing_->lay(heap, kind, nullptr, address, 0);
       if (FREEWAY_LIKELY(laid == Laid::kDone)) return Freed::kOk;
-      return laid == Laid::kNot && slices_->mark(heap, *slice, address, kind) ? Freed::kOk : Freed::kTwice;
+      return laid == Laid::kNot && slices_->mark(heap, region, *slice, address, kind) ? Freed::kOk : Freed::kTwice;
     }
     const u64 block = slices_->block_at(*slice, address);
     if (FREEWAY_UNLIKELY(block == 0)) return Freed::kInterior;
@@ -158,10 +158,12 @@ class Caches {
     });
     return blocks;
   }
-  // Where the strip's next block begins; its end, once it is closed.
+  // Where the strip's next block begins, or would have, once it is closed. If it is open and nobody has it, its end: behind its
+  // blocks there are no kinds.
   uptr next_of(const RecordOf& heap, const SliceOf& one) const {
     const u64 word = one.word.load_relaxed();
-    uptr next = one.address.load_relaxed() + strip::length_of(word) * strip::kGranule;
+    const u64 length = strip::length_of(word) * strip::kGranule;
+    uptr next = strip::is_open(word) ? one.end.load_relaxed() : one.address.load_relaxed() + length;
     each_cache(heap, [&](const CacheOf& cache) {
       if (cache.strip.base.load_relaxed() == reinterpret_cast<u64>(&one)) next = cache.strip.free.load_relaxed();
     });
@@ -247,8 +249,9 @@ class Caches {
     if (free == 0) {
       if (void* block = gather(heap, cache, c, /*all=*/false)) return block;
       if (const u64 block = backing_->give(heap, c)) return reinterpret_cast<void*>(block);  // the strip has room
-      // Where strips have become free of other classes, a slice does.
-      if (has_strips(c) && cache.strips.load_relaxed() < kMostStrips && heap.strips.peek() == 0)
+      // Where strips have become free of other classes, or there is no frame for one, a slice does.
+      const bool may_open = cache.strips.load_relaxed() < kMostStrips && heap.strips.peek() == 0 && slices_->may_grow(heap);
+      if (has_strips(c) && may_open)
         if (void* block = open_strip(heap, cache, cpu, c)) return block;
       slice = cut_for(heap, cache, cpu, c, free);
       if (slice == nullptr) return gather(heap, cache, c, /*all=*/true);
@@ -337,7 +340,7 @@ class Caches {
     SliceOf* slice = slices_->slice_around(region, address);
     if (slice == nullptr) return;
     if (slices_->is_strip(*slice))
-      slices_->mark(heap, *slice, address, slices_->kind_at(region, address));
+      slices_->mark(heap, region, *slice, address, slices_->kind_at(region, address));
     else
       slices_->free_blocks(heap, *slice, slices_->block_at(*slice, address));
   }

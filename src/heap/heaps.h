@@ -4,8 +4,8 @@
 // Words     handle of a record: 0 -> its handle (its maker) -> 0 (CAS: who destroys it).   all_: records that were ever made,
 //           pushed only; pool_: those that are nobody's
 // Who       create, destroy, find, allocate, free: any thread, any signal handler, the child of any fork
-// Contract  nobody uses a heap, or a block of it, while or after it is destroyed. Who does so all the same gets a block of
-//           another heap, or frees one, at worst, as with any block that is used after its free: cells stay cells
+// Contract  nobody uses a heap, or a block of it, while or after it is destroyed. Who does so all the same after it gets a block
+//           of another heap, or frees one, at worst, as with any block that is used after its free; while it, he may spoil tables
 // Orders    [R1] a record's maker publishes it, [A1] walks see that; handles carry the rest along
 // Progress  lock-free; destroy: as many steps as the heap has regions and caches
 // Lost if killed: create: the record. destroy: what it had not given back
@@ -46,6 +46,7 @@ class Heaps {
     if (is_new) heap.ids.store_relaxed(ids_);
     heap.self.store_relaxed(index);
     heap.held.store_relaxed(limit_word::limited(0, limit > limit_word::kMostHard ? 0 : limit));
+    heap.denials.store_relaxed(0);
     heap.refusals.store_relaxed(0);
     for (std::size_t i = 0; i < kNameBytes; ++i) {
       const char letter = name == nullptr || i + 1 == kNameBytes ? '\0' : *name;

@@ -100,12 +100,13 @@ struct alignas(64) Record : Cell<Env> {
   typename Env::template Atomic<u64> lives;     // how many it had: only its maker changes it
   typename Env::template Atomic<u64> held;      // frames, and the limit, see pages/limits.h: limit_word
   typename Env::template Atomic<u64> whole;     // units of listed slices whose blocks are all free: a hint
-  typename Env::template Atomic<u64> refusals;  // because of the limit
+  typename Env::template Atomic<u64> denials;   // frames that the limit did not allow
   typename Env::template Atomic<u64> marked;    // classes of which strips have marked blocks: a hint
   typename Env::template Atomic<u32> regions, caches;
   typename Env::template Atomic<u32> next;  // of all that were ever made, for ever
   typename Env::template Atomic<u32> ids;   // CPU numbers below it may have a cache: constant
   typename Env::template Atomic<u8> name[kNameBytes];
+  typename Env::template Atomic<u64> refusals;  // requests that failed because of the limit
   TaggedStack<Env> lists[kClassCount];
   TaggedStack<Env> strips;                                     // with marked blocks
   TaggedStack<Env> vacant;                                     // its region records without frames

@@ -9,9 +9,10 @@
 // Orders    [R1] freeing publishes what was done to the block; [A1] who takes the items sees that.  [R2] letting go publishes
 //           the holder's view, and leaves the link to the next; [A2] who frees, or pops, sees it.  [R3] publishes a region's
 //           record; [A3] walks see it
-// Progress  lock-free       Lost if killed, until the heap is destroyed: the slice, region or record in hand, or all that sweep
-//           took; for good: frames that are not yet, or no more, in their region's record
-// Checked   tests/model/heap_slices_model.cc, tests/abi/heap_test.cc
+// Progress  lock-free       Lost if killed, until the heap is destroyed: the slice, strip, region or record in hand, or all that
+//           sweep, or gather of all strips, took; a block between its mark and the count. For good: frames that are not yet, or
+//           no more, in their region's record
+// Checked   tests/model/heap_slices_model.cc, heap_strips_model.cc, tests/abi/heap_test.cc
 //
 // Backing is where frames and records come from:
 //   at(index)                                -> address of the record
@@ -80,6 +81,12 @@ class Slices : public Cells<Env, Backing> {
     return &slice;
   }
 
+  // Whether its limit lets the heap have one more frame.
+  static bool may_grow(const RecordOf& heap) {
+    const u64 held = heap.held.load_relaxed();
+    return limit_word::charged(held, 1) != held;
+  }
+
   // --- Strips. ---------------------------------------------------------------------------------------------------------
 
   // A strip in units that the caller took from the region, the first of them `unit`; it is open, and in the caller's hands.
@@ -96,16 +103,19 @@ class Slices : public Cells<Env, Backing> {
   static Kind& kind_of(const SliceOf& one, uptr block) {
     return *reinterpret_cast<Kind*>(one.kinds.load_relaxed() + block / strip::kGranule);
   }
+  static Kind& kind_in(RegionOf& region, uptr block) {
+    return reinterpret_cast<Kind&>(region.kinds[block % kFrameSize / strip::kGranule]);
+  }
   static u64 granules_of(unsigned c) { return kSizeClasses[c].size / strip::kGranule; }
   // The kind of what begins at the address, in that region: 0 also where no block of a strip can.
   static u8 kind_at(const RegionOf& region, uptr address) {
     if (FREEWAY_UNLIKELY(address % strip::kGranule != 0)) return 0;
-    return reinterpret_cast<const Kind&>(region.kinds[address % kFrameSize / strip::kGranule]).load_relaxed();
+    return kind_in(const_cast<RegionOf&>(region), address).load_relaxed();
   }
 
   static bool is_live(u8 kind) { return kind - 1u < strip::kMarked - 1u; }
-  // Where the block begins that the address, which is in the strip, lies in; 0: there is none. Of no use of the strip's word or of
-  // what CPUs have in hand: a block that lives is found whoever has the strip.
+  // Where the block begins that the address, which is in a strip, lies in; 0: there is none. Neither the strip's word nor what
+  // CPUs have in hand is asked: a block that lives is found whoever has the strip.
   static uptr begin_of(const RegionOf& region, uptr address) {
     const uptr frame = align_down(address, kFrameSize);
     for (uptr block = align_down(address, strip::kGranule); block >= frame; block -= strip::kGranule)
@@ -114,12 +124,12 @@ class Slices : public Cells<Env, Backing> {
     return 0;
   }
 
-  // Frees a block of class `c`, which the caller owns; false: it is free already.
-  bool mark(RecordOf& heap, SliceOf& one, uptr block, unsigned c) {
+  // Frees a block of class `c`, which the caller owns, in the region; false: it is free already.
+  bool mark(RecordOf& heap, RegionOf& region, SliceOf& one, uptr block, unsigned c) {
     const u32 index = index_of(one), units = one.units.load_relaxed();
     u8 kind = static_cast<u8>(c);
     Env::step("own.marking");
-    if (!kind_of(one, block).cas_release(kind, static_cast<u8>(c | strip::kMarked))) return false;  // [R1] pairs with [A1]
+    if (!kind_in(region, block).cas_release(kind, static_cast<u8>(c | strip::kMarked))) return false;  // [R1] pairs with [A1]
     Env::step("own.marked");
     u64 seen = one.word.load_relaxed();
     cell::Next next;
@@ -135,8 +145,10 @@ class Slices : public Cells<Env, Backing> {
     return true;
   }
 
-  // Who has it open only: nothing will be taken off it any more, `next` is where the next block would begin.
+  // Who has it open only: nothing will be taken off it any more, `next` is where the next block would begin. Somebody may have
+  // stored its kind, and then not have taken it.
   void close(RecordOf& heap, SliceOf& one, uptr next) {
+    if (next < one.end.load_relaxed()) kind_of(one, next).store_relaxed(0);
     const u64 granules = (next - one.address.load_relaxed()) / strip::kGranule;
     leave_strip(heap, one, [=](u64 word) { return strip::closed(word, granules); });
   }
@@ -349,6 +361,7 @@ class Slices : public Cells<Env, Backing> {
       const u8 seen = kind.load_acquire();  // [A1] pairs with [R1]
       const unsigned c = seen & ~strip::kMarked;
       bytes = kSizeClasses[c].size;
+      if (FREEWAY_UNLIKELY(bytes == 0)) break;  // somebody uses a heap that is gone
       const bool is_counted = taken + granules_of(c) <= counted || Env::mutant("taken before it is counted");
       if (seen < strip::kMarked || !is_counted) continue;
       kind.store_relaxed(static_cast<u8>(c));
@@ -388,7 +401,7 @@ class Slices : public Cells<Env, Backing> {
     free_to(heap.lists[0], region, low_bits(units) << unit);
   }
 
-  // Holder only, of a strip that is whole. Behind its blocks a kind may have been stored by who then did not take the block.
+  // Holder only, of a strip that is whole.
   static void clear_kinds(SliceOf& one) {
     const uptr begin = one.address.load_relaxed();
     const uptr next = begin + strip::length_of(one.word.load_relaxed()) * strip::kGranule;
@@ -396,9 +409,9 @@ class Slices : public Cells<Env, Backing> {
     for (uptr block = begin; block < next; block += bytes) {
       auto& kind = kind_of(one, block);
       bytes = kSizeClasses[kind.load_relaxed() & ~strip::kMarked].size;
+      if (FREEWAY_UNLIKELY(bytes == 0)) break;  // somebody uses a heap that is gone
       kind.store_relaxed(0);
     }
-    if (next < one.end.load_relaxed()) kind_of(one, next).store_relaxed(0);
   }
 
   // What it knows of an earlier life: nobody else knows it.
@@ -419,7 +432,7 @@ class Slices : public Cells<Env, Backing> {
   }
 
   RegionOf* make_run(RecordOf& heap, std::size_t frames, std::size_t alignment, bool& zero) {
-    if (!charge(heap, frames)) return heap.refusals.fetch_add_relaxed(1), nullptr;
+    if (!charge(heap, frames)) return heap.denials.fetch_add_relaxed(1), nullptr;
     RegionOf* region = take_record(heap);
     Env::step("own.record");
     const uptr address = region == nullptr ? 0 : backing_->take_frames(frames, alignment, index_of(*region), zero);

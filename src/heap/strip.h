@@ -10,7 +10,8 @@
 //           marked -> class: the holder
 // Word      how many of its 16 bytes are marked:12 | how many are blocks, once it is closed:12 | open:1 | held:1 | listed:1.
 //           Marks are counted behind the kinds, and a holder takes no more than it has seen counted, so that the count is never
-//           below 0, and all is free once it is the length
+//           below 0, and all is free once it is the length. What the holder has handed on and not yet subtracted may be marked
+//           again: then the count may run over into the length, until he subtracts
 // Duty      who makes a closed strip worth it that nobody holds, or closes or lets go one that is, lists it; but for one that is
 //           whole, whose units he gives back to the region
 #pragma once

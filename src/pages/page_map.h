@@ -67,9 +67,10 @@ class PageMap {
   void init(uptr primary, std::size_t frames, ClassByte* classes, Entry* infos, Limits<Env>* limits = nullptr) {
     limits_ = limits;
     primary_ = primary;
-    frames_ = frames;
     classes_ = classes;
     infos_ = infos;
+    __atomic_signal_fence(__ATOMIC_RELEASE);  // a handler that frees sees frames and their infos
+    frames_ = frames;
   }
 
   FrameInfo get(uptr address) const {

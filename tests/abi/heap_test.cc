@@ -256,6 +256,42 @@ TEST(Heap, ALimitIsKeptAndBindsNobodyElse) {
   freeway_heap_destroy(other);
 }
 
+TEST(Heap, AFrameIsEnoughForAFewBlocks) {
+  const freeway_heap_t heap = make_heap(kFrame);
+  EXPECT_NE(hide(freeway_heap_malloc(heap, 16)), nullptr);
+  EXPECT_NE(hide(freeway_heap_aligned_alloc(heap, 64, 64)), nullptr);
+  EXPECT_NE(hide(freeway_heap_calloc(heap, 1, 40)), nullptr);
+  EXPECT_NE(hide(freeway_heap_malloc(heap, 3000)), nullptr);
+  EXPECT_EQ(stats_of(heap).refusals, 0u);
+  errno = 0;
+  EXPECT_EQ(hide(freeway_heap_malloc(heap, kFrame)), nullptr);
+  EXPECT_EQ(errno, ENOMEM);
+  EXPECT_EQ(stats_of(heap).refusals, 1u);
+  EXPECT_EQ(freeway_heap_destroy(heap), 0);
+}
+
+TEST(Heap, FiguresAndSizesAreAskedForWhileOthersUseIt) {
+  const freeway_heap_t heap = make_heap();
+  void* const kept = hide(freeway_heap_malloc(heap, 100));
+  std::atomic<bool> done{false};
+  std::thread asks([&] {
+    while (!done.load()) {
+      EXPECT_GE(stats_of(heap).held, kFrame);
+      EXPECT_GE(malloc_usable_size(kept), 100u);
+    }
+  });
+  Random random(test_seed());
+  for (int round = 0; round < 300; ++round) {
+    std::vector<void*> blocks;
+    for (int i = 0; i < 200; ++i) blocks.push_back(hide(freeway_heap_malloc(heap, 1 + random.below(3000))));
+    for (void* block : blocks) free(block);
+    freeway_heap_trim(heap);
+  }
+  done = true;
+  asks.join();
+  EXPECT_EQ(freeway_heap_destroy(heap), 0);
+}
+
 TEST(Heap, TrimGivesBackWhatIsFree) {
   const freeway_heap_t heap = make_heap();
   std::vector<void*> blocks;

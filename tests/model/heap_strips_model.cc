@@ -38,14 +38,14 @@ struct StripsProgram {
     if (second_strip) {
       auto& below = slices.make_strip(world.region, count, 1);
       slices.kind_of(below, count * kKiB).store_relaxed(kClass);
-      slices.mark(world.heap, below, count * kKiB, kClass);
+      slices.mark(world.heap, world.region, below, count * kKiB, kClass);
       slices.close(world.heap, below, (count + 1) * kKiB);
     }
     auto& one = slices.make_strip(world.region, 0, count);
     for (u32 block = 0; block < count; ++block) slices.kind_of(one, block * kKiB).store_relaxed(kClass);
     bool is_open = false;
     for (const char* each : script) is_open |= std::string(each).find('x') != std::string::npos;
-    for (u32 block = world.hand_out(owned); block < count; ++block) slices.mark(world.heap, one, block * kKiB, kClass);
+    for (u32 block = world.hand_out(owned); block < count; ++block) slices.mark(world.heap, world.region, one, block * kKiB, kClass);
     if (!is_open) close();
     slices.let_go(world.heap.lists[0], world.region);
     model_name(one.word, "strip");
@@ -63,7 +63,7 @@ struct StripsProgram {
     if (!world.has_blocks(id)) return;
     const unsigned block = world.leave(id);
     auto& of = world.region.slices[block < blocks ? 0 : blocks];
-    model_check(slices.mark(world.heap, of, block * kKiB, kClass), "a block that is live is not free");
+    model_check(slices.mark(world.heap, world.region, of, block * kKiB, kClass), "a block that is live is not free");
   }
   void thread(int id) {
     for (const char* move = script[id]; *move != 0; ++move) {
