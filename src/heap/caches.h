@@ -310,7 +310,7 @@ class Caches {
     auto& one = *reinterpret_cast<SliceOf*>(base);
     if (unused_only && !slices_->is_unused(one, next)) return;
     if (!backing_->store_if(cpu, hand.base, base, hand.free, next, 0)) return;
-    Env::step("own.taken_out");
+    Env::step("own.closing");
     slices_->close(heap, one, next);
   }
 

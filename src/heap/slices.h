@@ -382,9 +382,9 @@ class Slices : public Cells<Env, Backing> {
     do {
       next = move(seen);
       if (Env::mutant("closed and listed by nobody")) next.duty = cell::Duty::kNone;
-      Env::step("own.letting_go");
+      Env::step("own.leaving");
     } while (!one.word.cas_acq_rel(seen, next.word));  // [R2] [A1] pairs with [A2] [R1]
-    Env::step("own.let_go");
+    Env::step("own.left");
     if (next.duty == cell::Duty::kRetire) return retire(heap, one);
     // LAST TOUCH: one
     if (next.duty == cell::Duty::kList) heap.strips.push(index, links());

@@ -127,7 +127,8 @@ constexpr const char* kSteps[] = {"own.cache",   "own.cached", "own.taken_out", 
                                   "own.let_go",  "own.record", "own.adding",    "own.retiring",  "own.given",      "stack.push",
                                   "stack.pop",   "stack.take_all",
                                   // Of strips.
-                                  "own.opening", "own.marking", "own.marked",   "own.counted",   "own.gathered"};
+                                  "own.opening", "own.marking", "own.marked",   "own.counted",   "own.gathered",
+                                  "own.closing", "own.leaving", "own.left"};
 
 class HeapCaches : public testing::TestWithParam<const char*> {
  protected:

@@ -150,20 +150,21 @@ class Paths : public LosableSlots {
     for (size_t i = 0; i < kRuns; i += 2) resize(i, random_.between(2, kFrames) * kFrameBytes);
     for (size_t i = 0; i < kRuns; i++) drop(i);
   }
-  // A heap that is filled, emptied, trimmed, filled again and destroyed.
+  // A heap that is filled, emptied but for some blocks, trimmed, filled again and destroyed: small blocks, of strips, larger ones, of
+  // slices, and those that have frames of their own.
   void own_heaps() {
-    constexpr size_t kCount = 200;
+    constexpr size_t kCount = 500;
     if (heap_account.heap_new == nullptr) return;
     note(8 * kMiB);
     const freeway_heap_t heap = heap_account.heap_new(nullptr, 0);
     void* blocks[kCount];
     for (int round = 0; heap != nullptr && round < 3; round++) {
       for (size_t i = 0; i < kCount; i++) {
-        const size_t size = i % 50 == 49 ? 100'000 : i % 2 == 0 ? 48 : 16 + 30 * i;
+        const size_t size = i % 100 == 99 ? 100'000 : i % 3 == 0 ? 48 : i % 3 == 1 ? 300 + i : 2100 + 3 * i;
         blocks[i] = i % 20 == 19 ? heap_account.heap_aligned_alloc(heap, 4096, size) : heap_account.heap_malloc(heap, size);
       }
-      for (void* const block : blocks)
-        if (block != nullptr && round < 2) ::free(block);
+      for (size_t i = 0; i < kCount; i++)
+        if (blocks[i] != nullptr && round < 2 && i % 7 != 3) ::free(blocks[i]);
       if (round == 1) heap_account.heap_trim(heap);
     }
     if (heap != nullptr) heap_account.heap_destroy(heap);

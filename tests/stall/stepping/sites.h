@@ -97,7 +97,10 @@ inline bool belongs_to_another_form(const Site& site) {
                              name.starts_with("wanted.") || name.starts_with("gap.") || name == "heap.sampling";
     if (of_profiles != (std::getenv("FREEWAY_PROFILE") != nullptr)) return true;
     if (name.starts_with("gap.")) return !rseq_mode();  // bytes are counted in sections
-    if (site.file == "heap/caches.h" && name != "own.cut" && name != "own.kept") return !rseq_mode() || is_careful;
+    const bool of_strips = name == "own.marking" || name == "own.marked" || name == "own.counted" || name == "own.gathered" ||
+                           name == "own.leaving" || name == "own.left";
+    const bool of_caches = of_strips || (site.file == "heap/caches.h" && name != "own.cut" && name != "own.kept");
+    if (of_caches) return !rseq_mode() || is_careful;
     const bool of_guards = name.starts_with("guard.");
     const bool of_rest = name.starts_with("quarantine.") || name.starts_with("scattered.") ||
                          name.starts_with("random.") || name == "births.leaf";
