@@ -38,12 +38,11 @@ from emulated import (  # noqa: E402
     Machine,
     MissingError,
     archive,
-    can_boot,
+    bootable,
     console_of,
     folder,
     kernel_of,
     output_of,
-    require_tools,
 )
 from matrix import rows_of  # noqa: E402
 from programs import build_init  # noqa: E402
@@ -144,10 +143,7 @@ def main() -> int:
     chosen = [program for program in PROGRAMS if program.name in sys.argv[1:]] or list(PROGRAMS)
     work = folder("aarch64_machines")
     try:
-        require_tools(KIND.emulator, "aarch64-linux-gnu-g++", "cmake", "ninja")
-        machines = [machine for machine in machines if can_boot(machine, KIND, work)]
-        if not machines:
-            raise MissingError("no machine has a kernel")
+        machines = bootable(machines, KIND, work, "aarch64-linux-gnu-g++", "cmake", "ninja")
     except MissingError as missing_something:
         print(f"skipped: {missing_something}")
         return SKIPPED

@@ -159,6 +159,15 @@ def can_boot(machine: Machine, kind: Kind, work: Path) -> bool:
     return True
 
 
+def bootable(machines: Iterable[Machine], kind: Kind, work: Path, *tools: str) -> list[Machine]:
+    """Those of the machines that can be booted; MissingError: none can, or a tool is missing."""
+    require_tools(kind.emulator, *tools)
+    found = [machine for machine in machines if can_boot(machine, kind, work)]
+    if not found:
+        raise MissingError("no machine has a kernel")
+    return found
+
+
 def archive(members: Iterable[tuple[str, int, bytes]]) -> bytes:
     """A cpio archive ("newc") of (name, mode, content): header, name, contents, each padded to 4 bytes."""
     parts: list[bytes] = []
@@ -232,10 +241,7 @@ def run(
     chosen = [machine for machine in machines if machine.name in sys.argv[1:] or len(sys.argv) == 1]
     work = folder(place)
     try:
-        require_tools(kind.emulator, *tools)
-        chosen = [machine for machine in chosen if can_boot(machine, kind, work)]
-        if not chosen:
-            raise MissingError("no machine has a kernel")
+        chosen = bootable(chosen, kind, work, *tools)
     except MissingError as missing_something:
         print(f"skipped: {missing_something}")
         return SKIPPED

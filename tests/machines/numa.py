@@ -26,10 +26,9 @@ from emulated import (
     Machine,
     MissingError,
     boot,
-    can_boot,
+    bootable,
     folder,
     initial_file_system,
-    require_tools,
 )
 from many_cpus import KIND, MACHINES
 from proof import proof
@@ -88,11 +87,8 @@ def judge(machine: Machine, figures: Figures | None) -> int:
 def main() -> int:
     work = folder("numa_machine")
     try:
-        require_tools(KIND.emulator, "g++")
         machines = [each for each in MACHINES if not NAMES & set(sys.argv) or each.name in sys.argv]
-        machines = [each for each in machines if can_boot(each, SOUND_KIND, work)]
-        if not machines:
-            raise MissingError("no machine has a kernel")
+        machines = bootable(machines, SOUND_KIND, work, "g++")
     except MissingError as missing_something:
         print(f"skipped: {missing_something}")
         return SKIPPED
