@@ -36,7 +36,7 @@ endif()
 add_library(freeway_library_flags INTERFACE)
 target_link_libraries(freeway_library_flags INTERFACE freeway_common_flags)
 target_include_directories(freeway_library_flags INTERFACE
-  "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/include")
+  "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}")
 target_compile_definitions(freeway_library_flags INTERFACE FREEWAY_CHECKS=${FREEWAY_CHECKS})
 target_compile_options(freeway_library_flags INTERFACE
   # Distributions define it for all that they build: calls of functions that glibc 2.17 has, but musl not.

@@ -203,7 +203,7 @@ function(freeway_add_test name)
   target_link_libraries(${name} PRIVATE freeway_program_flags ${T_LIBS})
   target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/tests")
   if(T_INTERNAL)
-    target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/src")
+    target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}")
     target_compile_definitions(${name} PRIVATE FREEWAY_CHECKS=2)
   else()
     # First of all libraries, so that its malloc is the one the loader finds.

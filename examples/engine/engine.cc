@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // engine.cc: the heap of a process under the smallest engine.
-#include "engine/yours/engine.h"
+#include "papers/yours/engine.h"
 
 namespace freeway {
 

@@ -13,7 +13,7 @@
 //           node is still in it; whoever takes the node out does so by a later one on the same word, acquiring, and so
 //           finds the hazard when he looks for it afterwards
 // Progress  claim, is_hazard: as many steps as there are records       Lost if killed: a record, the nodes deferred in it
-// Checked   tests/model/hazard_pointers_model.cc, tests/engines/michael/desc_avail_model.cc
+// Checked   tests/model/hazard_pointers_model.cc, papers/michael/tests/desc_avail_model.cc
 #pragma once
 
 #include "base/integers.h"

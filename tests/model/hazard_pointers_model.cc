@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // hazard_pointers_model.cc: src/sync/hazard_pointers.h by itself: its records, and what protect() and is_hazard()
 // promise around one word from which nodes are taken and to which they are put back. (Michael's descriptors, which use
-// them, have tests/engines/michael/desc_avail_model.cc.)
+// them, have papers/michael/tests/desc_avail_model.cc.)
 //
 // Scripts   r read: protect the node that the word has, confirm it, compare with it later, leave
 //           t take the node out, put the one taken before back unless it is a hazard

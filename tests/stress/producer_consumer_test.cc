@@ -82,7 +82,7 @@ void run_pairs(unsigned pairs, uint64_t parcels, size_t least, size_t most) {
   for (std::thread& thread : threads) thread.join();
   ASSERT_FALSE(damaged) << "FREEWAY_TEST_SEED=" << seed;
   const size_t live = pairs * kRing * most;
-  if (on_engine("hmalloc") && least != most) return;  // 4 MiB a class: tests/engines/hmalloc/footprint_test.cc
+  if (on_engine("hmalloc") && least != most) return;  // 4 MiB a class: papers/hmalloc/tests/footprint_test.cc
   EXPECT_LE(peak, before + 2 * live + 32 * kMiB) << pairs * parcels * (least + most) / 2 / kMiB << " MiB went through";
 }
 
@@ -92,7 +92,7 @@ TEST(ProducerConsumer, EightPairsOfMixedSizes) {
   const char* engine = getenv("FREEWAY_TEST_ENGINE");
   if (engine != nullptr && std::string_view(engine) == "streamflow")
     GTEST_SKIP() << "Streamflow fills a page block of each class before it takes back what others freed: its bound is in "
-                    "tests/engines/streamflow/space_test.cc";
+                    "papers/streamflow/tests/space_test.cc";
   run_pairs(8, 40000, 16, 2000);
 }
 TEST(ProducerConsumer, TwoPairsOfLargeBlocks) { run_pairs(2, 10000, 20000, 60000); }

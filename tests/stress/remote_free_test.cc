@@ -102,7 +102,7 @@ TEST(RemoteFree, WhatOneThreadMakesOthersFreeAndItUsesAgain) {
   done.store(true, std::memory_order_release);
   for (std::thread& consumer : consumers) consumer.join();
   EXPECT_FALSE(damaged) << "FREEWAY_TEST_SEED=" << seed;
-  if (on_engine("hmalloc")) return;  // 4 MiB a class: tests/engines/hmalloc/footprint_test.cc
+  if (on_engine("hmalloc")) return;  // 4 MiB a class: papers/hmalloc/tests/footprint_test.cc
   // Alive at once: 7 x 2,000 blocks of at most 1 KiB; through the process went hundreds of megabytes.
   EXPECT_LE(peak, before + 2 * kConsumers * kInFlight * kKiB + 32 * kMiB);
 }

@@ -79,7 +79,7 @@ TEST(ThreadChurn, MemoryAfterTwentyThousandThreadsIsThatAfterTwoThousand) {
   // Without rseq the flagship has claimed slabs, as many as threads meet in it, and the last ones may come into use late.
   const char* rseq = getenv("FREEWAY_RSEQ");
   const bool claimed = on_flagship() && rseq != nullptr && strcmp(rseq, "0") == 0;
-  // HMalloc's heaps fill up to 4 MiB a class, slowly: tests/engines/hmalloc/lives_test.cc.
+  // HMalloc's heaps fill up to 4 MiB a class, slowly: papers/hmalloc/tests/lives_test.cc.
   if (on_flagship() || (!on_engine("hmalloc") && !huge_pages_everywhere())) {
     EXPECT_LE(at_end, after_warm_up + after_warm_up / 4 + (claimed ? 8 : 2) * kMiB);
   }

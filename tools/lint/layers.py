@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Layers: a folder of src/ may include its own files and those of folders below it, as src/LAYERS orders them.
 
-This keeps every layer readable and testable on its own: nothing in it can depend on what is built upon it.
+This keeps every layer readable and testable on its own: nothing in it can depend on what is built upon it. The rooms beside
+src/ stand on the lower layers: a folder of papers/ may use them, papers/front and itself; nothing in src/ uses a room.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from tools.lint.source import Finding, library_files, split_lines
 
 README_LINES = 25
 PUBLIC_HEADER_FOLDER = "freeway"  # include/freeway, open to every layer
+# A room beside src/: the highest layer that it may use, and its folder that the others share.
+ROOM, HIGHEST_FOR_ROOM, SHARED_FOLDER = "papers", "front", "front"
 # Below a layer these hold one processor's part of it, and need no README of their own.
 PROCESSOR_FOLDERS = {"x86_64", "aarch64"}
 
@@ -72,7 +75,10 @@ def _check_includes(root: Path, path: Path, layers: list[str]) -> list[Finding]:
         if not match:
             continue
         target = match.group(1)
-        message = _fault_of_include(target, own, inside, layers)
+        if path.parts[0] == ROOM:
+            message = _fault_of_room(target, inside[0], layers)
+        else:
+            message = _fault_of_include(target, own, inside, layers)
         if message:
             findings.append(Finding(str(path), line.number, f'#include "{target}": {message}'))
     return findings
@@ -95,6 +101,17 @@ def _fault_of_include(target: str, own: str, inside: tuple[str, ...], layers: li
         return None  # the unlisted folder is reported once, by itself
     if layers.index(folder) > layers.index(own):
         return f"{own} may only use what is below it, and {folder} is above"
-    if folder == own == "engine" and len(inside) > 2 and parts[1] != inside[1]:
-        return f"engine {inside[1]} may not use engine {parts[1]}"
+    return None
+
+
+def _fault_of_room(target: str, own: str, layers: list[str]) -> str | None:
+    parts = Path(target).parts
+    if len(parts) < 2 or parts[0] == PUBLIC_HEADER_FOLDER or target == "engine/selected.h":
+        return None
+    if parts[0] == ROOM:
+        return None if parts[1] in {own, SHARED_FOLDER} else f"{ROOM}/{own} may not use {ROOM}/{parts[1]}"
+    if parts[0] not in layers:
+        return f"'{parts[0]}' is no layer of src/LAYERS"
+    if layers.index(parts[0]) > layers.index(HIGHEST_FOR_ROOM):
+        return f"{ROOM} may only use what is below {HIGHEST_FOR_ROOM}, and {parts[0]} is above"
     return None

@@ -9,14 +9,14 @@ LICENCE = "// SPDX-License-Identifier: MIT\n"
 
 
 class Tree:
-    """A small tree that every lint accepts: layers base, arch, sync, superblock, cache, engine (two engines)."""
+    """A small tree that every lint accepts: layers base, arch, sync, superblock, cache, front, abi."""
 
-    layers = ("base", "arch", "os", "sync", "superblock", "cache", "engine")
+    layers = ("base", "arch", "os", "sync", "superblock", "cache", "front", "abi")
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self.write("src/LAYERS", "\n".join(self.layers) + "\n")
-        for folder in (*self.layers, "engine/one", "engine/two"):
+        for folder in self.layers:
             self.write(f"src/{folder}/README.md", f"# {folder}\nWhat it is.\n")
 
     def write(self, path: str, text: str) -> None:

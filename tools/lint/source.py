@@ -13,6 +13,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+ROOMS = ("src", "papers")  # folders with sources of libraries
 CXX_SUFFIXES = {".h", ".cc", ".inc"}
 ASSEMBLY_SUFFIXES = {".S"}
 
@@ -103,7 +104,7 @@ def tracked_files(root: Path) -> list[Path]:
 
 
 def library_files(root: Path) -> list[Path]:
-    """The C++ and assembly files under src/, relative to `root`."""
+    """The C++ and assembly files of the libraries, those of ROOMS but for their tests too, relative to `root`."""
     wanted = CXX_SUFFIXES | ASSEMBLY_SUFFIXES
-    found = [path.relative_to(root) for path in (root / "src").rglob("*") if path.suffix in wanted]
-    return sorted(found)
+    found = [path.relative_to(root) for room in ROOMS for path in (root / room).rglob("*") if path.suffix in wanted]
+    return sorted(path for path in found if "tests" not in path.parts)

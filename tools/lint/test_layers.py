@@ -15,7 +15,7 @@ def messages(tree: Tree) -> list[str]:
 
 def test_a_tree_without_faults_is_accepted(tree: Tree) -> None:
     tree.source("src/sync/stack.h", '#include "base/integers.h"\n#include "sync/tag.h"\n#include <atomic>\n')
-    tree.source("src/engine/one/heap.h", '#include "engine/one/word.h"\n#include "freeway/freeway.h"\n')
+    tree.source("src/cache/heap.h", '#include "cache/word.h"\n#include "freeway/freeway.h"\n')
     tree.source("src/arch/x86_64/malloc.S", '#include "section.inc"\n')
     tree.source("src/sync/prose.h", '// never #include "cache/slab.h" here\n')
     assert messages(tree) == []
@@ -38,10 +38,24 @@ def test_a_forbidden_include_is_found(tree: Tree, include: str, complaint: str) 
     assert complaint in message
 
 
-def test_engines_do_not_use_each_other(tree: Tree) -> None:
-    tree.source("src/engine/one/heap.cc", '#include "engine/two/heap.h"\n')
+@pytest.mark.parametrize(
+    ("include", "complaint"),
+    [
+        ('#include "papers/two/heap.h"', "papers/one may not use papers/two"),
+        ('#include "abi/entry.h"', "papers may only use what is below front"),
+        ('#include "elsewhere/thing.h"', "no layer"),
+    ],
+)
+def test_papers_use_neither_each_other_nor_the_malloc(tree: Tree, include: str, complaint: str) -> None:
+    tree.source("papers/one/heap.cc", f'#include "papers/one/word.h"\n#include "papers/front/front.h"\n{include}\n')
     (message,) = messages(tree)
-    assert "engine one may not use engine two" in message
+    assert complaint in message
+
+
+def test_nothing_in_src_uses_a_paper(tree: Tree) -> None:
+    tree.source("src/abi/malloc.cc", '#include "papers/one/heap.h"\n')
+    (message,) = messages(tree)
+    assert "'papers' is no layer" in message
 
 
 def test_assembly_is_checked_too(tree: Tree) -> None:
@@ -57,21 +71,21 @@ def test_a_folder_that_is_no_layer_is_found(tree: Tree) -> None:
 
 
 def test_a_layer_without_folder_or_listed_twice_is_found(tree: Tree) -> None:
-    tree.write("src/LAYERS", "\n".join([*tree.layers, "abi", "base"]) + "\n")
+    tree.write("src/LAYERS", "\n".join([*tree.layers, "top", "base"]) + "\n")
     found = messages(tree)
-    assert any("there is no folder src/abi" in message for message in found)
+    assert any("there is no folder src/top" in message for message in found)
     assert any("'base' is listed twice" in message for message in found)
 
 
 def test_a_missing_an_empty_and_a_long_readme_are_found(tree: Tree) -> None:
     (tree.root / "src/sync/README.md").unlink()
     tree.write("src/cache/README.md", "")
-    tree.write("src/engine/one/README.md", "line\n" * (layers.README_LINES + 1))
+    tree.write("src/cache/one/README.md", "line\n" * (layers.README_LINES + 1))
     found = messages(tree)
     assert len(found) == 3
     assert any(message.startswith("src/sync/README.md:1: missing") for message in found)
     assert any(message.startswith("src/cache/README.md:1: is empty") for message in found)
-    assert any(message.startswith("src/engine/one/README.md:26: 26 lines") for message in found)
+    assert any(message.startswith("src/cache/one/README.md:26: 26 lines") for message in found)
 
 
 def test_a_tree_without_the_list_is_a_fault(tree: Tree) -> None:

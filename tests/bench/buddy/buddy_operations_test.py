@@ -106,7 +106,7 @@ class Work(unittest.TestCase):
         self.assertLess(line["allocations"], OPERATIONS / 2 + 10 * OPERATIONS**0.5 / 2)
 
     def test_metadata_for_each_managed_byte(self) -> None:
-        """As docs/papers/nbbs.md has it."""
+        """As papers/nbbs/README.md has it."""
         for levels, tree, expected in (("28", "4", 0.1333), ("28", "1", 2.0), ("20", "4", 0.0005), ("16", "1", 0.125)):
             line = on_buddy("--levels", levels, "--tree", tree)
             self.assertAlmostEqual(line["metadata_per_byte"], expected, delta=expected * 0.05)

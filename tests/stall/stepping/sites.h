@@ -42,7 +42,7 @@ inline std::string contents_of(const std::filesystem::path& file) {
 
 // Of nbbs: the algorithms as published and behind a lock, which promise nothing (GUARANTEES.md).
 inline bool promises_nothing(const std::string& file) {
-  return file.starts_with("engine/nbbs/published") || file == "engine/nbbs/spin_tree.h";
+  return file.starts_with("papers/nbbs/published") || file == "papers/nbbs/spin_tree.h";
 }
 
 // The marks in code that the library which is malloc here was made from: those in the layers that all share and in its
@@ -118,15 +118,15 @@ inline bool belongs_to_another_form(const Site& site) {
   }
   // The layers that all share are the flagship's matter.
   if (!site.file.starts_with("engine/") && !site.file.starts_with("sync/")) return true;
-  if (site.file == "engine/lfmalloc/protection.h") return rseq_mode();  // hashed heaps, and CPUs' heaps
-  if (site.file == "engine/lfmalloc/cpu_table.h") return !rseq_mode();
+  if (site.file == "papers/lfmalloc/protection.h") return rseq_mode();  // hashed heaps, and CPUs' heaps
+  if (site.file == "papers/lfmalloc/cpu_table.h") return !rseq_mode();
   if (name.starts_with("michael.lifo") || name.starts_with("michael.fifo"))
     return name.starts_with("michael.lifo") != lifo;
-  // Only where two threads meet in it at the same moment: tests/engines/michael/heap_model.cc stops there.
+  // Only where two threads meet in it at the same moment: papers/michael/tests/heap_model.cc stops there.
   if (name == "michael.active.return") return true;
   // Where a thread ends whose page blocks are full, and what others do with those: in remotely_freed_model.cc there.
   if (name == "remote.orphan" || name == "remote.adopt" || name == "remote.hand_over") return true;
-  // Of a handler inside its own thread's heap: tests/engines/hmalloc/inheritance_model.cc stops there.
+  // Of a handler inside its own thread's heap: papers/hmalloc/tests/inheritance_model.cc stops there.
   return name == "hmalloc.late";
 }
 

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+// superblock_list.h: the two kinds of lists in the global heap: lock-free (ours: sync/tagged_stack.h), or under a mutex
+// (the paper's). The same three functions.
+#pragma once
+
+#include "papers/lfmalloc/mutex.h"
+#include "sync/tagged_stack.h"
+
+namespace freeway::lfmalloc {
+
+template <class Env>
+class MutexList {
+ public:
+  template <class Links>
+  void push(u32 node, Links&& links) {
+    SleepingLock<Env>::lock(lock_);
+    links(node).store_relaxed(top_.load_relaxed());
+    top_.store_relaxed(node);
+    SleepingLock<Env>::unlock(lock_);
+  }
+  template <class Links>
+  u32 pop(Links&& links) {
+    SleepingLock<Env>::lock(lock_);
+    const u32 node = top_.load_relaxed();
+    if (node != 0) top_.store_relaxed(links(node).load_relaxed());
+    SleepingLock<Env>::unlock(lock_);
+    return node;
+  }
+  u32 peek() const { return top_.load_relaxed(); }
+
+ private:
+  typename Env::template Atomic<u32> lock_;
+  typename Env::template Atomic<u32> top_;
+};
+
+template <class Env>
+using LockFreeList = TaggedStack<Env>;
+
+}  // namespace freeway::lfmalloc
