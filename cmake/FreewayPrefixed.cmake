@@ -4,11 +4,10 @@
 # neither malloc's names nor operator new nor vfork. What does not define such names is compiled once for all forms.
 set(freeway_naming_sources
   "${PROJECT_SOURCE_DIR}/src/arch/${freeway_arch}/fast_path.S" "${PROJECT_SOURCE_DIR}/src/arch/${freeway_arch}/vfork.S")
-set(freeway_nameless_objects "$<FILTER:$<TARGET_OBJECTS:freeway_core_objects>,EXCLUDE,/(fast_path|vfork)[.]S[.]o$>")
+set(freeway_nameless_objects "$<FILTER:${freeway_core_objects},EXCLUDE,/(fast_path|vfork)[.]S[.]o$>")
 
 add_library(freeway_prefixed STATIC ${freeway_nameless_objects} ${freeway_naming_sources} ${freeway_abi_sources})
 target_compile_definitions(freeway_prefixed PRIVATE FREEWAY_PREFIXED=1)
-target_include_directories(freeway_prefixed BEFORE PRIVATE "${freeway_selected}")
 target_link_libraries(freeway_prefixed PRIVATE $<BUILD_INTERFACE:freeway_library_flags>)
 set_target_properties(freeway_prefixed PROPERTIES
   OUTPUT_NAME freeway-prefixed

@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "front/explanation.h"
+#include "look/explanation.h"
 #include "heap/address.h"
 #include "heap/places.h"
 #include "heap/samples.h"

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// engines.cc: the table of engines and their options is the library's own (front/engine_options.h).
+// engines.cc: the table of engines and their options is the library's own (papers/front/options.h).
 #include "engines.h"
 
 #include <cstdio>
 #include <cstdlib>
 
 #include "child.h"
-#include "front/engine_options.h"
+#include "papers/front/options.h"
 #include "library.h"
 #include "report.h"
 

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What one process left: see front/summary.cc, write_figures.
+// What one process left: see look/summary.cc, write_figures.
 struct Report {
   pid_t pid = 0;
   std::string program, text;

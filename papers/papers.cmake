@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 #
-#   freeway_add_engine(<engine> [VARIANT <name>] [DEFINES X=Y ...] [SOURCES files ...])
+#   freeway_add_engine(<engine> [VARIANT <name>] [DEFINES X=Y ...])
 #     builds libfreeway-<engine>[-<variant>].so (target freeway_<engine>[_<variant>]) from papers/<engine>/*.cc, its
 #     assembly for this processor, the front and the C interface. Variants exist for comparison: they are built on
 #     request (or by what needs them) and not installed. Each library also appears as libfreeway.so.0 in a folder of its
@@ -9,25 +9,22 @@
 #
 # An engine may have a file variants.cmake in its folder, with more calls of this function.
 
-# What engines share, compiled once. A static library: each engine takes the files that it needs.
-file(GLOB freeway_substrate_sources CONFIGURE_DEPENDS
-  "${PROJECT_SOURCE_DIR}/src/os/*.cc" "${PROJECT_SOURCE_DIR}/src/shared/*.cc" "${PROJECT_SOURCE_DIR}/src/guard/*.cc" "${PROJECT_SOURCE_DIR}/src/profile/*.cc"
-  "${PROJECT_SOURCE_DIR}/src/front/*.cc")
-add_library(freeway_substrate STATIC ${freeway_substrate_sources})
+# What the papers stand on: files of src that were compiled for Freeway, and the table of the papers' options. A static
+# library: each takes the files that it needs; so does the command.
+set(freeway_substrate_files "src/(os|pages|guard|look)/|src/profile/settings[.]cc")
+add_library(freeway_substrate STATIC "${PROJECT_SOURCE_DIR}/papers/front/options.cc"
+  "$<FILTER:${freeway_core_objects},INCLUDE,${freeway_substrate_files}>")
 set_target_properties(freeway_substrate PROPERTIES POSITION_INDEPENDENT_CODE ON)
 target_link_libraries(freeway_substrate PRIVATE freeway_library_flags)
+# The same for libraries that compile them with other flags.
+set(freeway_substrate_sources ${freeway_core_sources} "${PROJECT_SOURCE_DIR}/papers/front/options.cc")
+list(FILTER freeway_substrate_sources INCLUDE REGEX "${freeway_substrate_files}|papers/front/options[.]cc")
 
-# Writes the header that makes src/abi an engine's, and returns the folder to put on the include path.
-function(freeway_select_engine header folder_variable)
-  string(REPLACE "/" "-" folder "${header}")
-  set(folder "${PROJECT_BINARY_DIR}/selected/${folder}")
-  file(CONFIGURE OUTPUT "${folder}/engine/selected.h" CONTENT
-    "// Written by the build: the engine of this library.\n#pragma once\n#include \"${header}\"\n")
-  set(${folder_variable} "${folder}" PARENT_SCOPE)
-endfunction()
+# The malloc family of a paper's library, in that of Freeway's place.
+set(freeway_paper_family "${PROJECT_SOURCE_DIR}/papers/front/family.cc")
 
 function(freeway_add_engine engine)
-  cmake_parse_arguments(PARSE_ARGV 1 E "" "VARIANT" "DEFINES;SOURCES")
+  cmake_parse_arguments(PARSE_ARGV 1 E "" "VARIANT" "DEFINES")
   set(name ${engine})
   if(E_VARIANT)
     set(name ${engine}-${E_VARIANT})
@@ -35,15 +32,11 @@ function(freeway_add_engine engine)
   string(REPLACE "-" "_" target "freeway_${name}")
   set(folder "${PROJECT_SOURCE_DIR}/papers/${engine}")
   file(GLOB sources CONFIGURE_DEPENDS "${folder}/*.cc" "${folder}/${freeway_arch}/*.S")
-  file(GLOB abi CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/abi/*.cc")
-  freeway_select_engine("papers/${engine}/engine.h" selected)
-
-  add_library(${target} SHARED ${sources} ${abi} ${freeway_loader_sources} ${E_SOURCES})
+  add_library(${target} SHARED ${sources} ${freeway_paper_family} ${freeway_common_objects} ${freeway_loader_objects})
   if(E_VARIANT)
     set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
   endif()
-  target_include_directories(${target} BEFORE PRIVATE "${selected}")
-  target_compile_definitions(${target} PRIVATE ${E_DEFINES})
+  target_compile_definitions(${target} PRIVATE ${E_DEFINES} "FREEWAY_PAPER=\"papers/${engine}/engine.h\"")
   target_link_libraries(${target} PRIVATE freeway_library_flags freeway_substrate freeway_shared_link_flags)
   set_target_properties(${target} PROPERTIES
     OUTPUT_NAME freeway-${name}

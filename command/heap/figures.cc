@@ -14,7 +14,7 @@ using std::uint64_t;
 
 namespace {
 
-constexpr uint64_t kClaimed = 3;  // engine/freeway/heap.h: Mode
+constexpr uint64_t kClaimed = 3;  // malloc/heap.h: Mode
 
 uint64_t difference(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
 

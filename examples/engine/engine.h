@@ -6,7 +6,7 @@
 // Checked   packaging/checkout/try
 #pragma once
 
-#include "front/front.h"
+#include "papers/front/front.h"
 
 namespace freeway::yours {
 

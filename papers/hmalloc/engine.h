@@ -18,7 +18,7 @@
 #pragma once
 
 #include "papers/hmalloc/heaps.h"
-#include "front/front.h"
+#include "papers/front/front.h"
 #include "os/machine.h"
 
 #ifndef FREEWAY_HMALLOC_ROUTE_LOCAL

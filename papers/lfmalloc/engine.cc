@@ -23,9 +23,9 @@ bool Engine::start(Substrate& substrate) {
   const Options& options = substrate.options();
   find_rseq(options.use_rseq && substrate.id_bound() <= HOT_IDS, options.force_rseq);
   memory_.init(&substrate);
-  const u32 hashed = static_cast<u32>(substrate.option("HEAPS"));
+  const u32 hashed = static_cast<u32>(engine_option(kName, "HEAPS"));
   heaps_.init(&memory_, hashed != 0 ? hashed : 2 * substrate.cpus());
-  global_.init(&memory_, static_cast<u32>(substrate.option("EMPTIES")));
+  global_.init(&memory_, static_cast<u32>(engine_option(kName, "EMPTIES")));
   allocator_.init(&heaps_, &global_);
   return true;
 }

@@ -10,7 +10,7 @@
 #include "papers/lfmalloc/cpu_heaps.h"
 #include "papers/lfmalloc/memory.h"
 #include "papers/lfmalloc/protection.h"
-#include "front/front.h"
+#include "papers/front/front.h"
 
 namespace freeway::lfmalloc {
 

@@ -12,7 +12,7 @@
 #include "arch/tsan.h"
 #include "papers/lfmalloc/local_heap.h"
 #include "papers/lfmalloc/sections.h"
-#include "front/substrate.h"
+#include "pages/substrate.h"
 
 namespace freeway::lfmalloc {
 

@@ -29,12 +29,12 @@ bool Engine::start(Substrate& substrate) {
 
 // Its address, 0 without memory.
 u64 Engine::make_allocator(Substrate& substrate) {
-  const u64 asked = substrate.option("HEAPS");
+  const u64 asked = engine_option(kName, "HEAPS");
   const u32 heaps = static_cast<u32>(asked != 0 ? asked : clamp(substrate.cpus(), 1, 1024));
-  const Policy policy = {static_cast<u32>(clamp(substrate.option("PARTIAL_SLOTS"), 1, ProcHeap<Machine>::kMostSlots)),
-                         substrate.option("NEWSB") != 0,
-                         substrate.option("SUPERBLOCK") == 0 ? anchor::Form::kLinked : anchor::Form::kUntouched};
-  const ListKind list = substrate.option("PARTIAL_LIST") == 0 ? ListKind::kFifo : ListKind::kLifo;
+  const Policy policy = {static_cast<u32>(clamp(engine_option(kName, "PARTIAL_SLOTS"), 1, ProcHeap<Machine>::kMostSlots)),
+                         engine_option(kName, "NEWSB") != 0,
+                         engine_option(kName, "SUPERBLOCK") == 0 ? anchor::Form::kLinked : anchor::Form::kUntouched};
+  const ListKind list = engine_option(kName, "PARTIAL_LIST") == 0 ? ListKind::kFifo : ListKind::kLifo;
   const u32 units = static_cast<u32>(ceil_div(Michael::bytes(heaps), Metadata<Machine>::kUnit));
   const u32 index = os_.units(units + Michael::kDummies);
   if (index == 0) return 0;

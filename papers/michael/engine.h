@@ -10,7 +10,7 @@
 #pragma once
 
 #include "papers/michael/allocator.h"
-#include "front/front.h"
+#include "papers/front/front.h"
 #include "os/machine.h"
 #include "os/once.h"
 

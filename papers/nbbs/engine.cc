@@ -32,7 +32,7 @@ constexpr Kind kForms[] = {Kind::kCorrected, Kind::kPublished, Kind::kSpin};
 }  // namespace
 
 bool Engine::start(Substrate& substrate) {
-  const auto option = [&](const char* name) { return static_cast<unsigned>(substrate.option(name)); };
+  const auto option = [](const char* name) { return static_cast<unsigned>(engine_option(kName, name)); };
   Settings s{option("LEVELS"), 4 + option("MIN"), 16 + option("MAX"), kLevelsPerWord[option("LEVELS_PER_WORD")],
              kForms[option("FORM")]};
   if (s.kind == Kind::kCorrected && option("UP") == 0) s.kind = Kind::kCorrectedUp;

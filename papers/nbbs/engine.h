@@ -21,7 +21,7 @@
 #include "papers/nbbs/recent.h"
 #include "papers/nbbs/region.h"
 #include "papers/nbbs/region_table.h"
-#include "front/front.h"
+#include "papers/front/front.h"
 
 namespace freeway::nbbs {
 

@@ -36,8 +36,8 @@ uptr Space::take_superpage(std::size_t bytes, u32 header) {
 bool Engine::start(Substrate& substrate) {
   space_.init(&substrate);
   pages_.init(&space_);
-  allocator_.init(&pages_, static_cast<u32>(substrate.option("LOCAL_CACHE")),
-                  static_cast<u32>(substrate.option("GLOBAL_CACHE")));
+  allocator_.init(&pages_, static_cast<u32>(engine_option(kName, "LOCAL_CACHE")),
+                  static_cast<u32>(engine_option(kName, "GLOBAL_CACHE")));
   return true;
 }
 

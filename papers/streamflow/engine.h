@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Engine: Streamflow behind the front (front/front.h): a heap for each thread, bad pointers, accounts.
+// Engine: Streamflow behind the front (papers/front/front.h): a heap for each thread, bad pointers, accounts.
 //
 // Thread    `own`, thread-local: the thread's heap while it is outside of us. Whoever enters takes it out and puts it
 //           back, so a signal handler that interrupts a local operation finds none: it frees remotely, and what it
@@ -15,7 +15,7 @@
 
 #include "papers/streamflow/allocator.h"
 #include "papers/streamflow/pages.h"
-#include "front/front.h"
+#include "papers/front/front.h"
 
 namespace freeway::streamflow {
 

@@ -6,11 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/selected.h"
 #include "freeway/freeway.h"
-#include "profile/dump.h"
+#include "look/explanation.h"
+#include "malloc/family.h"
 
-using freeway::process_heap;
+namespace family = freeway::family;
 
 #define FREEWAY_STRING2(x) #x
 #define FREEWAY_STRING(x) FREEWAY_STRING2(x)
@@ -25,27 +25,27 @@ FREEWAY_EXPORT const char* freeway_version() noexcept {
 FREEWAY_EXPORT void freeway_stats(freeway_stats_t* stats, std::size_t size) noexcept {
   if (stats == nullptr) return;
   freeway_stats_t mine;
-  process_heap.fill_stats(mine);
+  family::fill_stats(mine);
   memcpy(stats, &mine, size < sizeof(mine) ? size : sizeof(mine));
 }
 
-FREEWAY_EXPORT std::size_t freeway_trim(std::size_t keep) noexcept { return process_heap.trim(keep); }
+FREEWAY_EXPORT std::size_t freeway_trim(std::size_t keep) noexcept { return family::trim(keep); }
 
 FREEWAY_EXPORT std::size_t freeway_reserve(std::size_t size, std::size_t count) noexcept {
-  return process_heap.reserve(size, count);
+  return family::reserve(size, count);
 }
 
 FREEWAY_EXPORT int freeway_set_limit(std::size_t soft, std::size_t hard) noexcept {
-  return process_heap.set_limit(soft, hard);
+  return family::set_limit(soft, hard);
 }
 
-FREEWAY_EXPORT std::size_t freeway_trim_step(std::size_t max_bytes) noexcept { return process_heap.trim_step(max_bytes); }
+FREEWAY_EXPORT std::size_t freeway_trim_step(std::size_t max_bytes) noexcept { return family::trim_step(max_bytes); }
 
-FREEWAY_EXPORT void freeway_idle() noexcept { process_heap.idle(); }
+FREEWAY_EXPORT void freeway_idle() noexcept { family::idle(); }
 
 FREEWAY_EXPORT std::size_t freeway_audit(freeway_audit_t* audit, std::size_t size) noexcept {
   freeway_audit_t mine;
-  process_heap.fill_audit(mine);
+  family::fill_audit(mine);
   if (audit != nullptr) memcpy(audit, &mine, size < sizeof(mine) ? size : sizeof(mine));
   return mine.errors;
 }
@@ -53,38 +53,30 @@ FREEWAY_EXPORT std::size_t freeway_audit(freeway_audit_t* audit, std::size_t siz
 FREEWAY_EXPORT freeway_kind_t freeway_explain(const void* address, freeway_explanation_t* explanation,
                                               std::size_t size) noexcept {
   freeway_explanation_t mine;
-  process_heap.explain(reinterpret_cast<freeway::uptr>(address), mine);
+  family::explain(reinterpret_cast<freeway::uptr>(address), mine);
   if (explanation != nullptr) memcpy(explanation, &mine, size < sizeof(mine) ? size : sizeof(mine));
   return mine.kind;
 }
 
 FREEWAY_EXPORT void freeway_explain_to(int fd, const void* address) noexcept {
   freeway_explanation_t mine;
-  process_heap.explain(reinterpret_cast<freeway::uptr>(address), mine);
+  family::explain(reinterpret_cast<freeway::uptr>(address), mine);
   freeway::write_explanation(fd, address, mine);
 }
 
 FREEWAY_EXPORT std::size_t freeway_block_info(const void* block, freeway_block_info_t* info, std::size_t size) noexcept {
   freeway_block_info_t mine;
-  process_heap.block_info(reinterpret_cast<freeway::uptr>(block), mine);
+  family::block_info(reinterpret_cast<freeway::uptr>(block), mine);
   if (info != nullptr) memcpy(info, &mine, size < sizeof(mine) ? size : sizeof(mine));
   return mine.size;
 }
 
 FREEWAY_EXPORT int freeway_should_move(const void* block) noexcept {
-  return process_heap.should_move(reinterpret_cast<freeway::uptr>(block)) ? 1 : 0;
+  return family::should_move(reinterpret_cast<freeway::uptr>(block)) ? 1 : 0;
 }
 
-FREEWAY_EXPORT int freeway_profile_start(std::size_t interval) noexcept { return process_heap.begin_profile(interval); }
-
-FREEWAY_EXPORT void freeway_profile_stop() noexcept { process_heap.end_profile(); }
-
-FREEWAY_EXPORT int freeway_profile_dump(int fd) noexcept { return freeway::profile::dump(fd); }
-
-FREEWAY_EXPORT std::uint64_t freeway_tag(std::uint64_t tag) noexcept { return freeway::profile::tag(tag); }
-
 // 1 if memory was given back. Signal-safe; makes system calls.
-FREEWAY_EXPORT int freeway_malloc_trim(std::size_t pad) noexcept { return process_heap.trim(pad) != 0 ? 1 : 0; }
+FREEWAY_EXPORT int freeway_malloc_trim(std::size_t pad) noexcept { return family::trim(pad) != 0 ? 1 : 0; }
 
 // glibc's parameters are accepted and change nothing: none of them has a meaning here. As there, 0 for a value that
 // glibc would not take, 1 otherwise, also for parameters it does not know.
@@ -100,12 +92,12 @@ FREEWAY_EXPORT int freeway_mallopt(int parameter, int value) noexcept {
 // kept (magazines, superblocks, dirty frames); keepcost: what malloc_trim can give back for certain (dirty frames).
 FREEWAY_EXPORT struct mallinfo2 freeway_mallinfo2() noexcept {
   freeway_stats_t stats;
-  process_heap.fill_stats(stats);
+  family::fill_stats(stats);
   struct mallinfo2 info = {};
   info.arena = stats.mapped - stats.huge;
   info.ordblks = stats.superblocks;
   info.hblkhd = stats.huge;
-  info.hblks = process_heap.substrate().large().huge_count();
+  info.hblks = family::huge_blocks();
   info.fsmblks = stats.cached;
   info.uordblks = stats.live - stats.huge;
   info.fordblks = stats.cached + stats.free_in_superblocks + stats.dirty;
@@ -128,22 +120,28 @@ FREEWAY_EXPORT struct mallinfo freeway_mallinfo() noexcept {
   return info;
 }
 
-FREEWAY_EXPORT void freeway_malloc_stats() noexcept { process_heap.write_summary(2); }
+FREEWAY_EXPORT void freeway_malloc_stats() noexcept { family::write_summary(2); }
 
 // XML to `stream`. Takes stdio's lock: not signal-safe. EINVAL for options other than 0 and a null stream, EIO when writing fails.
 FREEWAY_EXPORT int freeway_malloc_info(int options, FILE* stream) noexcept {
   if (options != 0 || stream == nullptr) return EINVAL;
   freeway_stats_t stats;
-  process_heap.fill_stats(stats);
+  family::fill_stats(stats);
   int written = fprintf(stream,
                         "<malloc version=\"freeway-%s\">\n<heap nr=\"0\">\n<sizes>\n", freeway_version());
-  process_heap.each_class([&](std::size_t from, std::size_t to, std::size_t bytes, std::size_t superblocks,
-                              std::size_t live, std::size_t cached) {
-    if (written >= 0)
-      written = fprintf(stream,
-                        "<size from=\"%zu\" to=\"%zu\" total=\"%zu\" count=\"%zu\" live=\"%zu\" cached=\"%zu\"/>\n",
-                        from, to, bytes, superblocks, live, cached);
-  });
+  struct Output {
+    FILE* stream;
+    int written;
+  } output{stream, written};
+  const auto write_class = [](void* to, const family::ClassRow& row) {
+    auto& out = *static_cast<Output*>(to);
+    if (out.written >= 0)
+      out.written = fprintf(out.stream,
+                            "<size from=\"%zu\" to=\"%zu\" total=\"%zu\" count=\"%zu\" live=\"%zu\" cached=\"%zu\"/>\n",
+                            row.from, row.to, row.bytes, row.superblocks, row.live, row.cached);
+  };
+  family::each_class(write_class, &output);
+  written = output.written;
   if (written >= 0)
     written = fprintf(stream,
                       "</sizes>\n</heap>\n<total type=\"live\" count=\"%zu\" size=\"%zu\"/>\n"

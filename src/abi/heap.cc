@@ -5,9 +5,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "engine/selected.h"
+#include "malloc/heaps.h"
 
-using freeway::process_heap;
+namespace heaps = freeway::heaps;
 
 namespace {
 
@@ -20,35 +20,35 @@ extern "C" {
 FREEWAY_EXPORT freeway_heap_t freeway_heap_new(const freeway_heap_options_t* options, std::size_t size) noexcept {
   freeway_heap_options_t mine = {};
   if (options != nullptr) memcpy(&mine, options, size < sizeof(mine) ? size : sizeof(mine));
-  return reinterpret_cast<freeway_heap_t>(process_heap.make_heap(mine.limit, mine.name));
+  return reinterpret_cast<freeway_heap_t>(heaps::make(mine.limit, mine.name));
 }
 
-FREEWAY_EXPORT int freeway_heap_destroy(freeway_heap_t heap) noexcept { return process_heap.destroy_heap(handle_of(heap)); }
+FREEWAY_EXPORT int freeway_heap_destroy(freeway_heap_t heap) noexcept { return heaps::destroy(handle_of(heap)); }
 
 FREEWAY_EXPORT void* freeway_heap_malloc(freeway_heap_t heap, std::size_t size) noexcept {
-  return process_heap.allocate_in(handle_of(heap), size);
+  return heaps::allocate(handle_of(heap), size);
 }
 
 FREEWAY_EXPORT void* freeway_heap_calloc(freeway_heap_t heap, std::size_t count, std::size_t size) noexcept {
   std::size_t bytes;
   if (__builtin_mul_overflow(count, size, &bytes)) return errno = ENOMEM, nullptr;
-  return process_heap.allocate_in(handle_of(heap), bytes, freeway::kMinBlock, /*zeroed=*/true);
+  return heaps::allocate(handle_of(heap), bytes, freeway::kMinBlock, /*zeroed=*/true);
 }
 
 FREEWAY_EXPORT void* freeway_heap_aligned_alloc(freeway_heap_t heap, std::size_t alignment, std::size_t size) noexcept {
   if (!freeway::is_power_of_two(alignment)) return errno = EINVAL, nullptr;
-  return process_heap.allocate_in(handle_of(heap), size, alignment, /*zeroed=*/false);
+  return heaps::allocate(handle_of(heap), size, alignment, /*zeroed=*/false);
 }
 
 FREEWAY_EXPORT void* freeway_heap_realloc(freeway_heap_t heap, void* block, std::size_t size) noexcept {
-  return process_heap.reallocate_in(handle_of(heap), block, size, __builtin_return_address(0));
+  return heaps::reallocate(handle_of(heap), block, size, __builtin_return_address(0));
 }
 
-FREEWAY_EXPORT std::size_t freeway_heap_trim(freeway_heap_t heap) noexcept { return process_heap.trim_heap(handle_of(heap)); }
+FREEWAY_EXPORT std::size_t freeway_heap_trim(freeway_heap_t heap) noexcept { return heaps::trim(handle_of(heap)); }
 
 FREEWAY_EXPORT int freeway_heap_stats(freeway_heap_t heap, freeway_heap_stats_t* stats, std::size_t size) noexcept {
   freeway_heap_stats_t mine;
-  const int error = process_heap.fill_heap_stats(handle_of(heap), mine);
+  const int error = heaps::fill_stats(handle_of(heap), mine);
   if (error == 0 && stats != nullptr) memcpy(stats, &mine, size < sizeof(mine) ? size : sizeof(mine));
   return error;
 }

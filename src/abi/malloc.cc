@@ -6,16 +6,17 @@
 #include <errno.h>
 #include <stdint.h>
 
-#include "engine/selected.h"
 #include "freeway/freeway.h"
+#include "malloc/family.h"
+#include "os/vm.h"
 
-using freeway::process_heap;
+namespace family = freeway::family;
 
 // The heap's part in the beginning and the end of the process. Here, so that whoever links libfreeway.a has them with malloc.
 // Beginning: in case the process has not allocated before its constructors run, or the environment could not be read until now.
 #ifndef FREEWAY_BEGUN_BY_HAND  // tests/machines
-__attribute__((constructor)) static void freeway_start() { process_heap.start(); }
-__attribute__((destructor)) static void freeway_finish() { process_heap.finish(); }
+__attribute__((constructor)) static void freeway_start() { family::start(); }
+__attribute__((destructor)) static void freeway_finish() { family::finish(); }
 #endif
 
 #ifdef FREEWAY_PREFIXED
@@ -42,9 +43,6 @@ void* fail(int error) {
   return nullptr;
 }
 
-// Guarded blocks name who called us, not us.
-void* named(void* block, const void* caller) { return freeway::guard::made_for(block, caller); }
-
 constexpr std::size_t kMaxAlignment = std::size_t{1} << 63;
 
 }  // namespace
@@ -54,55 +52,55 @@ extern "C" {
 FREEWAY_EXPORT void* freeway_calloc(std::size_t count, std::size_t size) noexcept {
   std::size_t bytes;
   if (multiply_overflows(count, size, &bytes)) return fail(ENOMEM);
-  return named(process_heap.allocate_zeroed(bytes), FREEWAY_CALLER);
+  return family::allocate_zeroed(bytes, FREEWAY_CALLER);
 }
 
 FREEWAY_EXPORT void* freeway_realloc(void* block, std::size_t size) noexcept {
-  return named(process_heap.reallocate(block, size, FREEWAY_CALLER), FREEWAY_CALLER);
+  return family::reallocate(block, size, FREEWAY_CALLER);
 }
 
 FREEWAY_EXPORT void* freeway_reallocarray(void* block, std::size_t count, std::size_t size) noexcept {
   std::size_t bytes;
   if (multiply_overflows(count, size, &bytes)) return fail(ENOMEM);
-  return named(process_heap.reallocate(block, bytes, FREEWAY_CALLER), FREEWAY_CALLER);
+  return family::reallocate(block, bytes, FREEWAY_CALLER);
 }
 
 FREEWAY_EXPORT void* freeway_aligned_alloc(std::size_t alignment, std::size_t size) noexcept {
   if (!freeway::is_power_of_two(alignment)) return fail(EINVAL);
-  return named(process_heap.allocate_aligned(size, alignment), FREEWAY_CALLER);
+  return family::allocate_aligned(size, alignment, FREEWAY_CALLER);
 }
 
 FREEWAY_EXPORT void* freeway_memalign(std::size_t alignment, std::size_t size) noexcept {
   if (alignment > kMaxAlignment) return fail(EINVAL);
-  return named(process_heap.allocate_aligned(size, std::size_t{1} << freeway::log2_ceil(alignment)), FREEWAY_CALLER);
+  return family::allocate_aligned(size, std::size_t{1} << freeway::log2_ceil(alignment), FREEWAY_CALLER);
 }
 
 FREEWAY_EXPORT int freeway_posix_memalign(void** result, std::size_t alignment, std::size_t size) noexcept {
   if (result == nullptr || !freeway::is_power_of_two(alignment) || alignment % sizeof(void*) != 0) return EINVAL;
-  void* block = named(process_heap.allocate_aligned(size, alignment), FREEWAY_CALLER);
+  void* block = family::allocate_aligned(size, alignment, FREEWAY_CALLER);
   if (block == nullptr) return ENOMEM;
   *result = block;
   return 0;
 }
 
 FREEWAY_EXPORT void* freeway_valloc(std::size_t size) noexcept {
-  return named(process_heap.allocate_aligned(size, freeway::vm::page_size()), FREEWAY_CALLER);
+  return family::allocate_aligned(size, freeway::vm::page_size(), FREEWAY_CALLER);
 }
 
 FREEWAY_EXPORT void* freeway_pvalloc(std::size_t size) noexcept {
   const std::size_t page = freeway::vm::page_size();
   if (size > PTRDIFF_MAX) return fail(ENOMEM);
-  return named(process_heap.allocate_aligned(freeway::align_up(size == 0 ? 1 : size, page), page), FREEWAY_CALLER);
+  return family::allocate_aligned(freeway::align_up(size == 0 ? 1 : size, page), page, FREEWAY_CALLER);
 }
 
 FREEWAY_EXPORT std::size_t freeway_malloc_usable_size(void* block) noexcept {
-  return process_heap.usable_size(block, FREEWAY_CALLER);
+  return family::usable_size(block, FREEWAY_CALLER);
 }
 
-FREEWAY_EXPORT void freeway_free_sized(void* block, std::size_t) noexcept { process_heap.free(block, FREEWAY_CALLER); }
+FREEWAY_EXPORT void freeway_free_sized(void* block, std::size_t) noexcept { family::free(block, FREEWAY_CALLER); }
 
 FREEWAY_EXPORT void freeway_free_aligned_sized(void* block, std::size_t, std::size_t) noexcept {
-  process_heap.free(block, FREEWAY_CALLER);
+  family::free(block, FREEWAY_CALLER);
 }
 
 FREEWAY_EXPORT std::size_t freeway_malloc_batch(std::size_t size, std::size_t count, void** blocks) noexcept {
@@ -110,12 +108,12 @@ FREEWAY_EXPORT std::size_t freeway_malloc_batch(std::size_t size, std::size_t co
     errno = EINVAL;
     return 0;
   }
-  return process_heap.allocate_batch(size, count, blocks);
+  return family::allocate_batch(size, count, blocks);
 }
 
 FREEWAY_EXPORT void freeway_free_batch(std::size_t count, void** blocks) noexcept {
-  if (!is_array(count, blocks)) return process_heap.bad_batch(count, blocks, FREEWAY_CALLER);
-  for (std::size_t i = 0; i < count; ++i) process_heap.free(blocks[i], FREEWAY_CALLER);
+  if (!is_array(count, blocks)) return family::bad_batch(count, blocks, FREEWAY_CALLER);
+  for (std::size_t i = 0; i < count; ++i) family::free(blocks[i], FREEWAY_CALLER);
 }
 
 #ifndef FREEWAY_PREFIXED

@@ -5,7 +5,7 @@
 // if a signal handler comes in between, and frees a block, or makes a thread, the section starts again and sees it. So no
 // other thread exists between the test and the store.
 // Freeway's own helper thread, which libc does not know of, has the sections look at a 0 instead of libc's flag, and then
-// interrupts them all, before it touches such a word (engine/freeway/idle.cc).
+// interrupts them all, before it touches such a word (malloc/idle.cc).
 // Not covered: threads that libc does not know of (raw clone(CLONE_VM), a second libc loaded by dlmopen) and that
 // allocate from this heap while libc's own threads have not begun. docs/limits.md says so.
 // aarch64 has no need of it: its atomics cost what plain accesses cost while the line is in the cache.

@@ -132,7 +132,7 @@ class Births {
   }
 
  private:
-  friend struct Describe;  // engine/freeway/describe.cc
+  friend struct Describe;  // malloc/describe.cc
   // But for holes, which are another's.
   static void purge_between(const CommittedRange<Env>& range, std::size_t begin, std::size_t end) {
     range.each_hole([&](std::size_t from, std::size_t to) {

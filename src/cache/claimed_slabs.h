@@ -105,7 +105,7 @@ class ClaimedSlabs {
   void set_slab(unsigned n, Slab* slab) { holders_[n].slab.store_release(slab); }  // [R2] pairs with [A2]
 
  private:
-  friend struct Describe;  // engine/freeway/describe.cc
+  friend struct Describe;  // malloc/describe.cc
   struct alignas(128) Holder {  // two lines: processors fetch them in pairs
     typename Env::template Atomic<u64> busy;
     typename Env::template Atomic<Slab*> slab;

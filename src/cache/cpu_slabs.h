@@ -81,7 +81,7 @@ class CpuSlabs {
   }
 
  private:
-  friend struct Describe;  // engine/freeway/describe.cc
+  friend struct Describe;  // malloc/describe.cc
   bool seize(u32 id, const process::Claimant& who) {
     u64 seen = exclusive_[id].load_relaxed();
     if (!who.may_replace(seen)) return Env::mutant("nobody's word is heeded");

@@ -6,9 +6,9 @@
 // Words     limits, offsets, tables: written by initialisation only, by everybody who takes part in it with the same
 //           values; the limits last. slab_of[id]: null slab -> slab -> null slab (while it is drained) -> slab, stored by
 //           the holder of the CPU's exclusive word (cpu_slabs.h). frame_class: see page_map.h
-//           byte_limit, step_limit, malloc_form: also as profiles are begun and ended (engine/freeway/profile.cc)
+//           byte_limit, step_limit, malloc_form: also as profiles are begun and ended (malloc/profile.cc)
 //           birth_scale, birth_base: see birth/births.h. home: see homes.h. alone: null -> libc's flag <-> a 0, by the helper
-//           (engine/freeway/idle.cc)
+//           (malloc/idle.cc)
 // Orders    initialisation happens in the process's first allocation, which creating a second thread comes after. (A thread
 //           made by hand before any allocation would need more; there the limits read as zero or as set, and the tables
 //           and offsets under them have one value only.)

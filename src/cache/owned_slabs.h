@@ -152,7 +152,7 @@ class OwnedSlabs {
   }
 
  private:
-  friend struct Describe;  // engine/freeway/describe.cc
+  friend struct Describe;  // malloc/describe.cc
   static void go_in(Own& own, u64 name) {
     own.inside.store_relaxed(name);
     Env::fence_signal();  // the processor may still load `owner` first; the compiler must not

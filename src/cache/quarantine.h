@@ -125,7 +125,7 @@ class Quarantine {
   }
 
  private:
-  friend struct Describe;  // engine/freeway/describe.cc
+  friend struct Describe;  // malloc/describe.cc
   template <class Access>
   bool open(const Access& access, unsigned c, u32 bed) {
     return access.open(quarantine::row(c, bed), quarantine::area(c, bed), u64{quarantine::slots_of(c)} * 8, heap_->closed());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// slab_age.h: how long nothing has changed in a slab, for who empties those that are not used (engine/freeway/idle.cc).
+// slab_age.h: how long nothing has changed in a slab, for who empties those that are not used (malloc/idle.cc).
 //
 // Words     seen: a number made of the slab's tops and counts, when somebody last looked. since: when they last had
 //           changed, in ns; kEmptied: it was emptied, and has not been used since

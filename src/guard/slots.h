@@ -133,7 +133,7 @@ class Slots {
   }
 
  private:
-  friend struct freeway::Describe;  // engine/freeway/describe.cc
+  friend struct freeway::Describe;  // malloc/describe.cc
   static constexpr int kTries = 4;
 
   struct StoredCall {

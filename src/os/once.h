@@ -34,7 +34,7 @@ class Once {
   }
 
  private:
-  friend struct Describe;  // engine/freeway/describe.cc
+  friend struct Describe;  // malloc/describe.cc
   typename Env::template Atomic<u64> word_;
 };
 

@@ -173,7 +173,7 @@ class Arena {
   }
 
  private:
-  friend struct Describe;  // engine/freeway/describe.cc
+  friend struct Describe;  // malloc/describe.cc
   // Chunks that may ever have been used.
   std::size_t used_chunks() const { return ceil_div(range_.committed(), kChunkSize); }
   uptr address_of(std::size_t chunk, unsigned frame) const { return base() + chunk * kChunkSize + frame * kFrameSize; }

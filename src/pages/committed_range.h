@@ -98,7 +98,7 @@ class Extent {
   }
 
  private:
-  friend struct Describe;  // engine/freeway/describe.cc
+  friend struct Describe;  // malloc/describe.cc
   // Enough that a thread that is not stopped between mapping and its CAS has done both.
   static constexpr unsigned kTries = [] {
     if constexpr (requires { Env::kTries; })
@@ -196,7 +196,7 @@ class CommittedRange {
   }
 
  private:
-  friend struct Describe;  // engine/freeway/describe.cc
+  friend struct Describe;  // malloc/describe.cc
   Space space_;
   std::size_t bytes_ = 0;
   Extent<Env, kHoles> extent_;

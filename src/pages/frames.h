@@ -177,7 +177,7 @@ class Frames {
   }
 
  private:
-  friend struct Describe;  // engine/freeway/describe.cc
+  friend struct Describe;  // malloc/describe.cc
   template <class F>
   void each_further(F&& f) {
     for (auto& slot : further_) {

@@ -67,7 +67,7 @@ class GuardedEnds {
   }
 
  private:
-  friend struct Describe;  // engine/freeway/describe.cc
+  friend struct Describe;  // malloc/describe.cc
   uptr page_of(uptr address, FrameInfo info) const { return address + info.frames() * kFrameSize - bytes(); }
 
   typename Env::template Atomic<std::size_t> bytes_, count_;

@@ -137,7 +137,7 @@ class LargeBlocks {
   std::size_t huge_bytes() const { return huge_.load_relaxed() * kFrameSize; }
 
  private:
-  friend struct Describe;  // engine/freeway/describe.cc
+  friend struct Describe;  // malloc/describe.cc
   static constexpr std::size_t kCarryBytes = 2 * kMiB;
 
   FREEWAY_NOINLINE Block take_guarded(std::size_t bytes, std::size_t alignment) {

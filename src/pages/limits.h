@@ -131,7 +131,7 @@ class Limits {
   u64 pressures() const { return pressures_.load_relaxed(); }
 
  private:
-  friend struct Describe;  // engine/freeway/describe.cc
+  friend struct Describe;  // malloc/describe.cc
   using Word = typename Env::template Atomic<u64>;
   Word word_;
   Word soft_, next_;  // frames; next_: what held must reach for the next pressure

@@ -123,7 +123,7 @@ class Metadata {
   }
 
  private:
-  friend struct Describe;  // engine/freeway/describe.cc
+  friend struct Describe;  // malloc/describe.cc
   static constexpr u32 kUnitMask = (u32{1} << kSegmentShift) - 1;
   static constexpr std::size_t kAlignment = 64 * kKiB;
   static constexpr std::size_t kStep = 64 * kKiB;

@@ -144,7 +144,7 @@ class PageMap {
   std::size_t leaf_bytes() const { return leaves_.load_relaxed() * kLeafBytes; }
 
  private:
-  friend struct Describe;  // engine/freeway/describe.cc
+  friend struct Describe;  // malloc/describe.cc
   const Entry* find(uptr address) const { return const_cast<PageMap*>(this)->find(address); }
   Entry* find(uptr address) {
     std::size_t frame = (address - primary_) / kFrameSize;

@@ -142,7 +142,7 @@ class PurgePolicy {
   }
 
  private:
-  friend struct Describe;  // engine/freeway/describe.cc
+  friend struct Describe;  // malloc/describe.cc
   using Counter = typename Env::template Atomic<std::size_t>;
   // What remains. The count is never below the truth: frames are counted before others can take or purge them.
   std::size_t fewer_dirty(std::size_t frames) {

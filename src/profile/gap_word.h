@@ -4,7 +4,7 @@
 // Word      0 = not begun -> a gap (gap.h), in bytes -> less by each block of the CPU -> ended, by a block that is not less
 // Moves     count: gap > n -> gap - n, by a load and a store in a section of the CPU (arch/*/fast_path.S, *counted*)
 //           end: gap <= n -> a new gap, or 0 with none to be had (CAS): who wins has the block that ended it
-//           begin: any -> 0 (store), by whoever follows the beginning of a profile (engine/freeway/malloc_form.h)
+//           begin: any -> 0 (store), by whoever follows the beginning of a profile (malloc/malloc_form.h)
 // Invariant a gap is never less than 0: what is stored is what was loaded, less n, and only where that is more. An underflow
 //           would be a gap that never ends
 // Chosen    who ends a gap that was begun has one block sampled; who finds another gap there by then, or none, draws for his

@@ -96,7 +96,7 @@ class LiveBlocks {
   }
 
  private:
-  friend struct freeway::Describe;  // engine/freeway/describe.cc
+  friend struct freeway::Describe;  // malloc/describe.cc
   static constexpr u64 kFilling = 1;
   using Word = typename Env::template Atomic<u64>;
   using Place = typename Env::template Atomic<u32>;

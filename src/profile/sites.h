@@ -134,7 +134,7 @@ class Sites {
   u32 count() const { return memory_.load_relaxed() != 0 ? count_.load_relaxed() : 0; }
 
  private:
-  friend struct freeway::Describe;  // engine/freeway/describe.cc
+  friend struct freeway::Describe;  // malloc/describe.cc
   static constexpr unsigned kDepthBits = 8, kHead = 2;  // tag, interval
   static_assert(kMostFrames < (1u << kDepthBits));
   using Word = typename Env::template Atomic<u64>;

@@ -51,7 +51,7 @@ class StackCopies {
   u64 word(u32 number, std::size_t at) const { return words_of(number)[kHead / 8 + at / 8].load_relaxed(); }
 
  private:
-  friend struct freeway::Describe;  // engine/freeway/describe.cc
+  friend struct freeway::Describe;  // malloc/describe.cc
   using Word = typename Env::template Atomic<u64>;
   static constexpr std::size_t kHead = align_up((1 + Registers::kCount) * 8, 64);
 

@@ -7,7 +7,7 @@
 //           tracer's (CAS)      want_no_more: the caller's bit is cleared (CAS)      confirm: none
 // Invariant nobody clears the other's bit; while the program wants a profile its interval stays
 // Who       any thread, any signal handler, the child of any fork
-// Followers whoever has moved the word sees to it that others (malloc's form, engine/freeway/malloc_form.h) agree with it: he
+// Followers whoever has moved the word sees to it that others (malloc's form, malloc/malloc_form.h) agree with it: he
 //           reads the word, stores what follows from it, and asks whether it is still so; if not, again. The last one to store
 //           is right then: either his question comes after the last move, and tells him so; or the move comes after his
 //           question, and the stores of whoever follows that move come after his. That is why the question is an RMW: a
@@ -94,7 +94,7 @@ class Wanted {
   }
 
  private:
-  friend struct freeway::Describe;  // engine/freeway/describe.cc
+  friend struct freeway::Describe;  // malloc/describe.cc
   typename Env::template Atomic<u64> word_;
 };
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "abi_test.h"
-#include "front/engine_options.h"
+#include "papers/front/options.h"
 #include "proof.h"
 #include "scenario.h"
 

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "front/engine_options.h"
+#include "papers/front/options.h"
 #include "fuzzer.h"
 #include "os/memory_size.h"
 #include "os/options.h"

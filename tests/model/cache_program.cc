@@ -172,7 +172,7 @@ void CacheProgram::free_group(unsigned c, const SizeClass& k, const Group& group
   model_check(twice == 0, "a block that was handed out is not free");
 }
 
-// What the engine's slow paths do (src/engine/freeway/small.cc, drain.cc)
+// What the engine's slow paths do (src/malloc/small.cc, drain.cc)
 // ----------------------------------------------
 
 process::Claimant CacheProgram::who() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// profile_wanted_model.cc: src/profile/wanted.h, who wants a profile, with src/engine/freeway/malloc_form.h, what malloc does
+// profile_wanted_model.cc: src/profile/wanted.h, who wants a profile, with src/malloc/malloc_form.h, what malloc does
 // for it.
 //
 // Scripts   1 2 the program starts a profile with that interval    0 it stops    + - a tracer comes, goes, and somebody looks
@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/freeway/malloc_form.h"
+#include "malloc/malloc_form.h"
 #include "model/explorer.h"
 #include "model/model_env.h"
 #include "model/scenarios.h"

@@ -188,7 +188,7 @@ MUTANTS = (
     ),
     Mutant(
         "drain: a claimed slab is not released",
-        "engine/freeway/drain.cc",
+        "malloc/drain.cc",
         "    claimed_.release(n);\n",
         "",
         Killer("tests/abi/abi_extension", ("--gtest_filter=Trim.*",), CLAIMING),
@@ -209,7 +209,7 @@ MUTANTS = (
     ),
     Mutant(
         "page map: a span's entries are cleared after its frames were given back",
-        "front/substrate.cc",
+        "pages/substrate.cc",
         """  map_.clear(address, frames);
   Machine::step("span.cleared");
   frames_.give(address, frames, process::coarse_time_ns());
@@ -280,14 +280,14 @@ MUTANTS = (
     ),
     Mutant(
         "own rseq: threads are not registered when they come",
-        "engine/freeway/small.cc",
+        "malloc/small.cc",
         " || process::enter_own_rseq(freeway_hot.any_rseq);",
         ";",
         OWN_RSEQ,
     ),
     Mutant(
         "span: given back with its entries in the page map",
-        "front/substrate.cc",
+        "pages/substrate.cc",
         "  map_.clear(address, frames);\n",
         "  if (frames > 1) map_.clear(address, frames);\n",
         PARKED,
@@ -355,7 +355,7 @@ MUTANTS = (
     ),
     Mutant(
         "helper: the program of one thread is not told of it",
-        "engine/freeway/idle.cc",
+        "malloc/idle.cc",
         "  freeway_hot.alone.store_relaxed(&not_alone);\n",
         "",
         BESIDE_HELPER,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Tests of front/engine_options.h, and of parse_option, by which it and the command read values.
-#include "front/engine_options.h"
+// Tests of papers/front/options.h, and of parse_option, by which it and the command read values.
+#include "papers/front/options.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>

@@ -141,8 +141,8 @@ class Heap:
 
     def __init__(self) -> None:
         try:
-            front = gdb.parse_and_eval("'freeway::process_heap'")
-            self.substrate, self.engine = front["substrate_"], front["engine_"]
+            front = gdb.parse_and_eval("'freeway::process_malloc'")
+            self.substrate, self.engine = front["substrate_"], front["heap_"]
             self.classes = [
                 {name: int(each[name]) for name in ("size", "blocks", "words", "span_frames")}
                 for each in self._elements(gdb.parse_and_eval("'freeway::kSizeClasses'")["_M_elems"])

@@ -9,9 +9,9 @@ LICENCE = "// SPDX-License-Identifier: MIT\n"
 
 
 class Tree:
-    """A small tree that every lint accepts: layers base, arch, sync, superblock, cache, front, abi."""
+    """A small tree that every lint accepts: layers base, arch, sync, superblock, pages, cache, abi."""
 
-    layers = ("base", "arch", "os", "sync", "superblock", "cache", "front", "abi")
+    layers = ("base", "arch", "os", "sync", "pages", "superblock", "cache", "abi")
 
     def __init__(self, root: Path) -> None:
         self.root = root

@@ -42,7 +42,7 @@ def test_a_forbidden_include_is_found(tree: Tree, include: str, complaint: str) 
     ("include", "complaint"),
     [
         ('#include "papers/two/heap.h"', "papers/one may not use papers/two"),
-        ('#include "abi/entry.h"', "papers may only use what is below front"),
+        ('#include "abi/entry.h"', "papers may only use what is below pages"),
         ('#include "elsewhere/thing.h"', "no layer"),
     ],
 )

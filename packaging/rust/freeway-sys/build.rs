@@ -78,9 +78,6 @@ fn main() {
     let out = variable("OUT_DIR");
     let out = Path::new(&out);
     println!("cargo:rustc-link-search=native={}", out.display());
-    // Which engine the C interface is for.
-    std::fs::create_dir_all(out.join("engine")).unwrap();
-    std::fs::write(out.join("engine/selected.h"), "#pragma once\n#include \"engine/freeway/heap.h\"\n").unwrap();
 
     let recipe = recipe();
     let own_flag = format!("flag-{}", arch);

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+// family.cc: malloc, free and the malloc family (malloc/family.h) of a paper's library. Compiled for each, with
+// FREEWAY_PAPER the header of its engine, which declares `process_heap`.
+#include FREEWAY_PAPER
+#include "freeway/heap.h"
+#include "malloc/family.h"
+
+using freeway::process_heap;
+
+namespace freeway::family {
+
+bool start() { return process_heap.start(); }
+void finish() { process_heap.finish(); }
+
+void* allocate_aligned(std::size_t bytes, std::size_t alignment, const void*) {
+  return process_heap.allocate_aligned(bytes, alignment);
+}
+void* allocate_zeroed(std::size_t bytes, const void*) { return process_heap.allocate_zeroed(bytes); }
+void* reallocate(void* block, std::size_t bytes, const void* caller) { return process_heap.reallocate(block, bytes, caller); }
+void free(void* block, const void* caller) { process_heap.free(block, caller); }
+std::size_t usable_size(const void* block, const void* caller) { return process_heap.usable_size(block, caller); }
+std::size_t allocate_batch(std::size_t bytes, std::size_t count, void** blocks) {
+  std::size_t got = 0;
+  for (; got < count; ++got)
+    if ((blocks[got] = process_heap.allocate(bytes)) == nullptr) break;
+  return got;
+}
+void bad_batch(std::size_t count, const void* blocks, const void* caller) {
+  report_batch(count, blocks, caller, process_heap.substrate().options().report_only);
+}
+
+std::size_t trim(std::size_t keep) { return process_heap.trim(keep); }
+std::size_t trim_step(std::size_t) { return process_heap.trim(0); }
+void idle() {
+  if (process_heap.start() && process_heap.ready()) process_heap.substrate().frames().tick(process::coarse_time_ns());
+}
+std::size_t reserve(std::size_t, std::size_t) { return 0; }
+int set_limit(std::size_t soft, std::size_t hard) { return process_heap.set_limit(soft, hard); }
+
+void fill_stats(freeway_stats_t& stats) { process_heap.fill_stats(stats); }
+void fill_audit(freeway_audit_t& audit) { process_heap.fill_audit(audit); }
+u64 huge_blocks() { return process_heap.substrate().large().huge_count(); }
+void explain(uptr address, freeway_explanation_t& found) { process_heap.explain(address, found); }
+void block_info(uptr address, freeway_block_info_t& info) { process_heap.block_info(address, info); }
+bool should_move(uptr) { return false; }
+void write_summary(int fd) { process_heap.write_summary(fd); }
+void each_class(void (*)(void*, const ClassRow&), void*) {}
+
+}  // namespace freeway::family
+
+extern "C" {
+
+FREEWAY_EXPORT void* freeway_malloc(std::size_t size) noexcept { return process_heap.allocate(size); }
+FREEWAY_EXPORT void freeway_free(void* block) noexcept { process_heap.free(block, __builtin_return_address(0)); }
+#ifndef FREEWAY_PREFIXED
+FREEWAY_EXPORT void* malloc(std::size_t) noexcept __attribute__((alias("freeway_malloc")));
+FREEWAY_EXPORT void free(void*) noexcept __attribute__((alias("freeway_free")));
+#endif
+
+// What the papers' libraries do not have: heaps and profiles. Programs that were linked with libfreeway.so still load.
+FREEWAY_EXPORT freeway_heap_t freeway_heap_new(const freeway_heap_options_t*, std::size_t) noexcept {
+  return errno = ENOTSUP, nullptr;
+}
+FREEWAY_EXPORT int freeway_heap_destroy(freeway_heap_t) noexcept { return ENOTSUP; }
+FREEWAY_EXPORT void* freeway_heap_malloc(freeway_heap_t, std::size_t) noexcept { return errno = ENOTSUP, nullptr; }
+FREEWAY_EXPORT void* freeway_heap_calloc(freeway_heap_t, std::size_t, std::size_t) noexcept {
+  return errno = ENOTSUP, nullptr;
+}
+FREEWAY_EXPORT void* freeway_heap_aligned_alloc(freeway_heap_t, std::size_t, std::size_t) noexcept {
+  return errno = ENOTSUP, nullptr;
+}
+FREEWAY_EXPORT void* freeway_heap_realloc(freeway_heap_t, void*, std::size_t) noexcept { return errno = ENOTSUP, nullptr; }
+FREEWAY_EXPORT std::size_t freeway_heap_trim(freeway_heap_t) noexcept { return 0; }
+FREEWAY_EXPORT int freeway_heap_stats(freeway_heap_t, freeway_heap_stats_t*, std::size_t) noexcept { return ENOTSUP; }
+FREEWAY_EXPORT int freeway_profile_start(std::size_t) noexcept { return ENOTSUP; }
+FREEWAY_EXPORT void freeway_profile_stop() noexcept {}
+FREEWAY_EXPORT int freeway_profile_dump(int) noexcept { return ENOTSUP; }
+FREEWAY_EXPORT std::uint64_t freeway_tag(std::uint64_t) noexcept { return 0; }
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT
+// figures.h: the part of Front that counts and tells. Included by front.h.
+//
+// Everything is read without stopping anybody: exact when nobody else allocates.
+#pragma once
+
+namespace freeway {
+
+template <Engine E>
+void Front<E>::fill_stats(freeway_stats_t& stats) {
+  memset(&stats, 0, sizeof(stats));
+  if (!start()) return;
+  Account small;
+  if (ready()) engine_.account(small);
+  substrate_.fill_stats(stats, substrate_.span_bytes(), small.live_bytes);
+  stats.live_blocks = small.live_blocks + stats.large_blocks;
+  stats.cached = small.cached_bytes;
+  stats.free_in_superblocks = small.free_bytes;
+  stats.metadata += small.metadata_bytes;
+  stats.superblocks = small.superblocks;
+  stats.slow_mallocs = small.slow_mallocs;
+  stats.slow_frees = small.slow_frees;
+  stats.refills = small.refills;
+  stats.flushes = small.flushes;
+}
+
+template <Engine E>
+void Front<E>::fill_audit(freeway_audit_t& audit) {
+  memset(&audit, 0, sizeof(audit));
+  if (!has_engine()) return;
+  if constexpr (requires { engine_.audit(audit); }) {
+    engine_.audit(audit);
+  } else {
+    Account small;
+    small.audit = true;
+    engine_.account(small);
+    audit.blocks_live = small.live_blocks;
+    audit.blocks_cached = small.cached_blocks;
+    audit.errors = small.errors;
+  }
+  substrate_.audit_frames(audit, [this](u32 value, uptr address) { return engine_.owns(value, address); });
+  if (audit.frames_live + audit.frames_cached + audit.frames_held == 0) audit.frames_live = audit.frames_small;
+}
+
+template <Engine E>
+void Front<E>::write_summary(int fd) {
+  freeway_stats_t stats;
+  fill_stats(stats);
+  write_figures(fd, mode(), stats);
+  if constexpr (requires { engine_.write_classes(fd); })
+    if (has_engine()) engine_.write_classes(fd);
+}
+
+template <Engine E>
+void Front<E>::finish() {
+  if (!ready()) return;
+  const Options& options = substrate_.options();
+  if (options.stats) write_summary(summary_fd());
+  if (options.stats_path == nullptr) return;
+  const int fd = open_summary(options.stats_path);
+  if (fd < 0) return;
+  if (options.stats_json) {
+    freeway_stats_t stats;
+    fill_stats(stats);
+    write_figures_json(fd, {E::kName, mode(), "", substrate_.retained_bytes()}, stats);
+    write_all(fd, " ]}\n", 4);
+  } else {
+    write_summary(fd);
+  }
+  close_summary(fd);
+}
+
+// Large blocks are known by their first frame: looks for it below the address, as far as a block can reach.
+template <Engine E>
+bool Front<E>::explain_large(uptr address, freeway_explanation_t& found) {
+  constexpr std::size_t kFurthest = std::size_t{1} << 16;  // frames: 4 GiB; of longer ones the rest is not found
+  uptr frame = align_down(address, kFrameSize);
+  for (std::size_t distance = 0; distance < kFurthest && frame >= kFrameSize; ++distance, frame -= kFrameSize) {
+    const FrameInfo info = substrate_.map().get_unowned(frame);  // OPTIMISTIC: explain
+    if (info.kind() == FrameInfo::kNothing) continue;
+    if (info.kind() == FrameInfo::kSmall || info.frames() <= distance) return false;
+    const uptr begin = frame + E::kLargePrefix;
+    explanation::block(found, FREEWAY_LARGE_BLOCK, FREEWAY_LIVE, begin, large_bytes(begin, info), address);
+    if (info.kind() == FrameInfo::kHuge) found.what = "a mapping of its own";
+    return true;
+  }
+  return false;
+}
+
+// An engine's small blocks are not told apart.
+template <Engine E>
+void Front<E>::explain(uptr address, freeway_explanation_t& found) {
+  memset(&found, 0, sizeof(found));
+  found.what = "";
+  if (!has_engine()) return;
+  const FrameInfo info = substrate_.map().get_unowned(address);  // OPTIMISTIC: explain
+  if (info.kind() == FrameInfo::kSmall)
+    explanation::other(found, FREEWAY_SMALL_BLOCK, "of this engine no more is known");
+  else if (!explain_large(address, found) && substrate_.frames().arena_of(address) != nullptr)
+    explanation::other(found, FREEWAY_FREE_MEMORY, "no block's");
+  else if (found.kind == FREEWAY_NOT_OURS && substrate_.metadata().contains(address))
+    explanation::other(found, FREEWAY_METADATA, "descriptors");
+  else if (found.kind == FREEWAY_NOT_OURS && address - reinterpret_cast<uptr>(this) < sizeof(*this))
+    explanation::other(found, FREEWAY_METADATA, "the heap's tables");
+}
+
+// The engines do not know which of their small blocks are live.
+template <Engine E>
+void Front<E>::block_info(uptr address, freeway_block_info_t& info) {
+  memset(&info, 0, sizeof(info));
+  if (!has_engine()) return;
+  const FrameInfo frame = substrate_.map().get_unowned(address);  // OPTIMISTIC: explain
+  if (frame.kind() == FrameInfo::kSmall || frame.kind() == FrameInfo::kNothing || !begins_large(address)) return;
+  info.size = large_bytes(address, frame);
+  info.kind = FREEWAY_LARGE_BLOCK;
+  info.superblock_size = frame.frames() * kFrameSize;
+  info.superblock_blocks = info.superblock_live = 1;
+  info.class_permille = 1000;
+}
+
+}  // namespace freeway

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT
+#include "look/summary.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "guard/guarded.h"
+#include "os/memory_size.h"
+#include "os/process.h"
+#include "os/report.h"
+#include "os/syscall.h"
+#include "os/vm.h"
+
+namespace freeway {
+namespace {
+
+// Calls f(name, value) for every figure of the whole heap, in the order of freeway_stats_t.
+template <class F>
+void each_figure(const freeway_stats_t& s, F&& f) {
+  f("live", s.live);
+  f("cached", s.cached);
+  f("free_in_superblocks", s.free_in_superblocks);
+  f("mapped", s.mapped);
+  f("dirty", s.dirty);
+  f("metadata", s.metadata);
+  f("huge", s.huge);
+  f("superblocks", s.superblocks);
+  f("live_blocks", s.live_blocks);
+  f("slow_mallocs", s.slow_mallocs);
+  f("slow_frees", s.slow_frees);
+  f("refills", s.refills);
+  f("flushes", s.flushes);
+  f("purges", s.purges);
+  f("purged", s.purged);
+  f("large", s.large);
+  f("large_blocks", s.large_blocks);
+  f("guarded", s.guarded);
+  f("guarded_blocks", s.guarded_blocks);
+  f("guard_faults", s.guard_faults);
+  f("held", s.held);
+  f("soft_limit", s.soft_limit);
+  f("hard_limit", s.hard_limit);
+  f("limit_refusals", s.limit_refusals);
+  f("limit_pressures", s.limit_pressures);
+}
+
+}  // namespace
+
+void write_figures(int fd, const char* mode, const freeway_stats_t& stats) {
+  Line().text("freeway: what the heap did (").text(mode).text(") in ").quoted(process::program_name(), 60).text(", process ")
+      .number(process::id()).write(fd);
+  Line().text("  live       ").bytes(stats.live, 10).text(" in ").number(stats.live_blocks).text(" blocks").write(fd);
+  Line().text("  cached     ").bytes(stats.cached, 10).text(" in magazines, ").bytes(stats.free_in_superblocks)
+      .text(" free in ").number(stats.superblocks).text(" superblocks, ").bytes(stats.dirty).text(" in dirty frames")
+      .write(fd);
+  Line().text("  mapped     ").bytes(stats.mapped, 10).text(", ").bytes(stats.huge).text(" of it huge; metadata ")
+      .bytes(stats.metadata).write(fd);
+  Line().text("  large      ").bytes(stats.large, 10).text(" in runs of frames; ").number(stats.large_blocks)
+      .text(" blocks, huge ones included").write(fd);
+  if (guard::is_on())
+    Line().text("  guarded    ").bytes(stats.guarded, 10).text(" in ").number(stats.guarded_blocks).text(" blocks, ")
+        .number(stats.guard_faults).text(" faults").write(fd);
+  if (stats.soft_limit != 0 || stats.hard_limit != 0)
+    Line().text("  limits     ").bytes(stats.held, 10).text(" held; soft ").bytes(stats.soft_limit).text(", hard ")
+        .bytes(stats.hard_limit).text("; caches taken apart ").number(stats.limit_pressures).text(" times, ")
+        .number(stats.limit_refusals).text(" refusals").write(fd);
+  Line().text("  slow path  ").number(stats.slow_mallocs, 10).text(" mallocs, ").number(stats.slow_frees)
+      .text(" frees; ").number(stats.refills).text(" batches in, ").number(stats.flushes).text(" out").write(fd);
+  Line().text("  given back ").bytes(stats.purged, 10).text(" in ").number(stats.purges).text(" purges").write(fd);
+}
+
+namespace {
+
+constexpr u64 kSchema = 1;  // grows when a name goes or its meaning changes, not when one is added
+
+// Calls f(name, value) for the names under which dashboards know an allocator's figures (jemalloc's stats.*).
+template <class F>
+void each_known_figure(const freeway_stats_t& s, u64 retained, F&& f) {
+  f("allocated", s.live);
+  f("active", s.mapped - s.dirty);
+  f("resident", resident_pages() * vm::page_size());
+  f("retained", retained);
+}
+
+}  // namespace
+
+void write_figures_json(int fd, const Setting& setting, const freeway_stats_t& stats) {
+  Line().text("{\"schema\": ").number(kSchema).text(", \"version\": \"").text(freeway_version())
+      .text("\", \"engine\": \"").text(setting.engine).text("\", \"mode\": \"").text(setting.mode).text("\",")
+      .write(fd);
+  Line().text(" \"rseq_reason\": ").string(setting.rseq_reason).text(",").write(fd);
+  Line().text(" \"program\": ").string(process::program_name()).text(", \"pid\": ").number(process::id()).text(",")
+      .write(fd);
+  Line().text(" \"time_ns\": ").number(process::wall_time_ns()).text(", \"page_size\": ").number(vm::page_size())
+      .text(",").write(fd);
+  const auto write = [fd](const char* name, u64 value) {
+    Line().text(" \"").text(name).text("\": ").number(value).text(",").write(fd);
+  };
+  each_known_figure(stats, setting.retained, write);
+  each_figure(stats, write);
+  Line().text(" \"classes\": [").write(fd);
+}
+
+namespace {
+
+// A descriptor beyond those that programs use, and the file that it must still be at exit.
+struct Kept {
+  int fd = -1;
+  u64 device = 0, inode = 0;
+};
+constinit Kept kept;
+
+bool identify(int fd, u64& device, u64& inode) {
+  struct stat status;
+  if (raw_syscall(SYS_fstat, static_cast<u64>(fd), reinterpret_cast<u64>(&status)) != 0) return false;
+  device = status.st_dev;
+  inode = status.st_ino;
+  return true;
+}
+
+}  // namespace
+
+namespace {
+
+constexpr std::size_t kLongestPath = 4096;  // PATH_MAX
+
+constinit char expanded[kLongestPath];  // only used when the process ends
+
+// Puts `path` with %p and %% replaced into `expanded`; false if it gets too long.
+bool expand(const char* path) {
+  std::size_t length = 0;
+  const auto put = [&](char c) {
+    if (length < kLongestPath) expanded[length++] = c;
+  };
+  for (; *path != 0; ++path) {
+    const bool escape = *path == '%' && (path[1] == 'p' || path[1] == '%');
+    if (escape && *++path == 'p') {
+      Line number;
+      number.number(process::id());
+      for (std::size_t i = 0; i < number.size(); ++i) put(number.data()[i]);
+    } else {
+      put(*path);
+    }
+  }
+  put(0);
+  return expanded[length - 1] == 0;
+}
+
+}  // namespace
+
+void prepare_summary() {
+  constexpr u64 kLowest = 200;
+  if (kept.fd >= 0 || !identify(2, kept.device, kept.inode)) return;
+  kept.fd = static_cast<int>(raw_syscall(SYS_fcntl, 2, F_DUPFD_CLOEXEC, kLowest));
+}
+
+int summary_fd() {
+  u64 device, inode;
+  const bool same = kept.fd >= 0 && identify(kept.fd, device, inode) && device == kept.device && inode == kept.inode;
+  return same ? kept.fd : 2;
+}
+
+int open_summary(const char* path) {
+  const long fd = expand(path) ? raw_syscall(SYS_openat, static_cast<u64>(AT_FDCWD), reinterpret_cast<u64>(expanded),
+                                             O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)
+                               : -ENAMETOOLONG;
+  if (fd < 0) Line().text("freeway: cannot write statistics to ").quoted(path, 200).write();
+  return static_cast<int>(fd);
+}
+
+void close_summary(int fd) { raw_syscall(SYS_close, static_cast<u64>(fd)); }
+
+}  // namespace freeway

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+// family.h: what the exported names (src/abi) call: the malloc family as plain functions. Freeway's are in this folder; a
+// paper's library has a set of its own (papers/front/family.cc) in their place.
+//
+// Who may call  any thread, any signal handler, the child of any fork
+// Sizes are bytes. `caller` is the return address that reports name. A block that is refused is null, with errno ENOMEM
+#pragma once
+
+#include <cstddef>
+
+#include "base/compiler.h"
+#include "base/integers.h"
+#include "freeway/freeway.h"
+
+namespace freeway::family {
+
+// Initialises what can be by now. False: there is no memory to begin with.
+bool start();
+// At exit: writes the dump and the statistics that the environment asked for.
+void finish();
+
+void* allocate_aligned(std::size_t bytes, std::size_t alignment, const void* caller);  // alignment: a power of two
+void* allocate_zeroed(std::size_t bytes, const void* caller);
+void* reallocate(void* block, std::size_t bytes, const void* caller);
+void free(void* block, const void* caller);
+std::size_t usable_size(const void* block, const void* caller);
+std::size_t allocate_batch(std::size_t bytes, std::size_t count, void** blocks);
+// `blocks` cannot be an array of `count` pointers: reports it.
+void bad_batch(std::size_t count, const void* blocks, const void* caller);
+
+// Gives memory without live blocks back, keeping about `keep` bytes ready; bytes given back.
+std::size_t trim(std::size_t keep);
+// The same piece by piece: about `most` bytes, or as much work as they would be; 0: there is nothing more, else at least 1.
+std::size_t trim_step(std::size_t most);
+// The thread is about to sleep: gives back what the purge policy lets go, and what its cache has not needed lately.
+void idle();
+// Makes memory ready for `count` blocks of so many bytes; for how many it is.
+std::size_t reserve(std::size_t bytes, std::size_t count);
+// See freeway_set_limit; 0 or an error's number.
+int set_limit(std::size_t soft, std::size_t hard);
+
+// See freeway_profile_start, _stop; an error's number.
+int begin_profile(u64 interval);
+void end_profile();
+
+void fill_stats(freeway_stats_t& stats);
+void fill_audit(freeway_audit_t& audit);
+u64 huge_blocks();
+void explain(uptr address, freeway_explanation_t& explanation);
+// What is known of the live block that begins at the address; all 0 if none does. Whether moving it would help.
+void block_info(uptr address, freeway_block_info_t& info);
+bool should_move(uptr address);
+void write_summary(int fd);
+
+// One size class in use: sizes from `from` to `to`, bytes of its superblocks, how many they are, bytes live and cached.
+struct ClassRow {
+  std::size_t from, to, bytes, superblocks, live, cached;
+};
+// Calls take(to, row) for each size class in use.
+void each_class(void (*take)(void* to, const ClassRow& row), void* to);
+
+}  // namespace freeway::family

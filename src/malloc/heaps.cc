@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: MIT
+#include "malloc/heaps.h"
+
+#include <string.h>
+
+#include "look/explanation.h"
+#include "malloc/errors.h"
+#include "os/report.h"
+
+namespace freeway::heaps {
+
+namespace {
+
+using Record = heap::Record<Machine>;
+
+void* allocate_of_once(Record& heap, std::size_t bytes, std::size_t alignment, bool zeroed) {
+  if (const unsigned c = class_of_aligned(bytes, alignment)) {
+    void* block = all().allocate_aligned(heap, c, alignment);
+    if (block != nullptr && zeroed) memset(block, 0, bytes);
+    return block;
+  }
+  bool zero = false;
+  const std::size_t frames = ceil_div(clamp(bytes, 1, bytes), kFrameSize);
+  if (frames > kMaxFrames || alignment > (std::size_t{1} << 46)) return nullptr;
+  void* block = all().allocate_whole(heap, frames, clamp(alignment / kFrameSize, 1, alignment), zero);
+  if (block == nullptr) return nullptr;
+  process_malloc.substrate().count_large(1);
+  if (zeroed && !zero) memset(block, 0, bytes);
+  return block;
+}
+
+FREEWAY_NOINLINE void* allocate_of(Record& heap, std::size_t bytes, std::size_t alignment, bool zeroed) {
+  if (bytes > Malloc::kMaxSize) return refused();
+  const u64 denials = heap.denials.load_relaxed();
+  void* block = allocate_of_once(heap, bytes, alignment, zeroed);
+  if (block == nullptr && heap.denials.load_relaxed() == denials) {  // it was not the heap's own limit
+    scavenge();
+    block = allocate_of_once(heap, bytes, alignment, zeroed);
+  }
+  if (block != nullptr) return block;
+  if (heap.denials.load_relaxed() != denials) heap.refusals.fetch_add_relaxed(1);
+  return refused();
+}
+
+void copy_stats(const Record& heap, freeway_heap_stats_t& stats) {
+  const auto figures = all().figures(heap);
+  memset(&stats, 0, sizeof(stats));
+  stats.live = figures.live_bytes;
+  stats.live_blocks = figures.live_blocks;
+  stats.held = figures.held_bytes;
+  stats.limit = figures.limit;
+  stats.refusals = figures.refusals;
+  stats.large_blocks = figures.whole_blocks;
+  static_assert(sizeof(stats.name) == heap::kNameBytes);
+  for (std::size_t i = 0; i < sizeof(stats.name); ++i) stats.name[i] = static_cast<char>(heap.name[i].load_relaxed());
+}
+
+}  // namespace
+
+u64 make(std::size_t limit, const char* name) {
+  if (limit != 0 && limit < kFrameSize) return errno = EINVAL, 0;
+  const u64 handle = process_malloc.start() && process_malloc.ready() ? all().create(limit / kFrameSize, name) : 0;
+  if (handle == 0) errno = ENOMEM;
+  return handle;
+}
+
+int destroy(u64 handle) {
+  const bool done = process_malloc.ready() && all().destroy(handle, [](auto& region) {
+    if (region.is_whole.load_relaxed() != 0) process_malloc.substrate().count_large(-1);
+  });
+  return done ? 0 : EINVAL;
+}
+
+void* allocate(u64 handle, std::size_t bytes, std::size_t alignment, bool zeroed) {
+  auto* heap = all().find(handle);
+  if (FREEWAY_UNLIKELY(heap == nullptr)) return errno = EINVAL, nullptr;
+  return allocate_of(*heap, bytes, alignment, zeroed);
+}
+
+void* reallocate(u64 handle, void* block, std::size_t bytes, const void* caller) {
+  if (block == nullptr) return allocate(handle, bytes);
+  const auto address = reinterpret_cast<uptr>(block);
+  const FrameInfo info = process_malloc.map().get(address);
+  auto* heap = process_malloc.ready() ? all().find(handle) : nullptr;
+  if (heap == nullptr || !info.is_of_heap() || all().block_around(info.value(), address).heap != heap)
+    return errno = EINVAL, nullptr;
+  if (bytes != 0) return resize(address, info, bytes, caller);
+  free(address, info, caller);
+  return nullptr;
+}
+
+std::size_t trim(u64 handle) {
+  auto* heap = process_malloc.ready() ? all().find(handle) : nullptr;
+  if (heap == nullptr) return 0;
+  const std::size_t bytes = all().trim(*heap);
+  process_malloc.substrate().frames().purge_some(bytes / kFrameSize, process_malloc.substrate().frames().policy().kept());
+  return bytes;
+}
+
+// --- Blocks ------------------------------------------------------------------------------------------------------------
+
+void free(uptr address, FrameInfo info, const void* caller) {
+  using heap::Freed;
+  bool was_whole = false;
+  const Freed freed = all().free(info.value(), address, was_whole);
+  if (FREEWAY_UNLIKELY(was_whole)) process_malloc.substrate().count_large(-1);
+  if (FREEWAY_LIKELY(freed == Freed::kOk)) return;
+  const Fault inside = address % kMinBlock != 0 ? Fault::kMisaligned : Fault::kInterior;
+  bad(freed == Freed::kTwice ? Fault::kDoubleFree : inside, "free", reinterpret_cast<void*>(address), caller);
+}
+
+std::size_t usable(uptr address, FrameInfo info) {
+  const auto block = all().block_around(info.value(), address);
+  return block.address == address && !block.is_free ? block.bytes : 0;
+}
+
+// It stays in its heap.
+void* resize(uptr address, FrameInfo info, std::size_t bytes, const void* caller) {
+  auto* block = reinterpret_cast<void*>(address);
+  const std::size_t old_bytes = usable(address, info);
+  if (old_bytes == 0) {
+    bad(classify(address, info), "realloc", block, caller);
+    return refused();
+  }
+  if (keeps(bytes, old_bytes)) return block;
+  void* other = allocate_of(*all().block_around(info.value(), address).heap, bytes, kMinBlock, /*zeroed=*/false);
+  if (other == nullptr) return nullptr;
+  memcpy(other, block, bytes < old_bytes ? bytes : old_bytes);
+  free(address, info, caller);
+  return other;
+}
+
+// --- Figures -----------------------------------------------------------------------------------------------------------
+
+void explain(uptr address, FrameInfo info, freeway_explanation_t& found) {
+  const auto block = all().block_around(info.value(), address);
+  if (block.address == 0) return explanation::other(found, FREEWAY_FREE_MEMORY, "in a heap of the program's own");
+  const bool is_free = block.is_free || all().seems_in_hand(info.value(), block.address);
+  explanation::block(found, block.is_whole ? FREEWAY_LARGE_BLOCK : FREEWAY_SMALL_BLOCK, is_free ? FREEWAY_FREE : FREEWAY_LIVE,
+                     block.address, block.bytes, address);
+  found.what = "of a heap of the program's own";
+}
+
+void fill_block_info(uptr address, FrameInfo info, freeway_block_info_t& found) {
+  const auto block = all().block_around(info.value(), address);
+  if (block.address != address || block.is_free) return;
+  found.size = block.bytes;
+  found.kind = block.is_whole ? FREEWAY_LARGE_BLOCK : FREEWAY_SMALL_BLOCK;
+  found.superblock_size = block.bytes;  // what would go back with it is not known
+  found.superblock_blocks = found.superblock_live = 1;
+  found.class_permille = 1000;
+}
+
+int fill_stats(u64 handle, freeway_heap_stats_t& stats) {
+  auto* heap = process_malloc.ready() ? all().find(handle) : nullptr;
+  if (heap == nullptr) return EINVAL;
+  copy_stats(*heap, stats);
+  return 0;
+}
+
+void write(int fd) {
+  if (!process_malloc.ready()) return;
+  all().each([&](auto& heap) {
+    freeway_heap_stats_t stats;
+    copy_stats(heap, stats);
+    Line line;
+    line.text("  heap ").quoted(stats.name, sizeof(stats.name)).text(": live ").bytes(stats.live).text(" in ")
+        .number(stats.live_blocks).text(" blocks, holds ").bytes(stats.held);
+    if (stats.limit != 0) line.text(" of ").bytes(stats.limit).text(", refused ").number(stats.refusals).text(" times");
+    line.write(fd);
+  });
+}
+
+void write_json(int fd) {
+  if (!process_malloc.ready()) return;
+  bool first = true;
+  all().each([&](auto& heap) {
+    freeway_heap_stats_t stats;
+    copy_stats(heap, stats);
+    Line().text(first ? " ],\n \"heaps\": [\n  " : "  ,").text("{\"name\": ").string(stats.name, sizeof(stats.name))
+        .text(", \"live\": ").number(stats.live).text(", \"live_blocks\": ").number(stats.live_blocks)
+        .text(", \"held\": ").number(stats.held).text(", \"limit\": ").number(stats.limit).text(", \"refusals\": ")
+        .number(stats.refusals).text("}").write(fd);
+    first = false;
+  });
+}
+
+}  // namespace freeway::heaps
+
+// The sections have found no block for it.
+extern "C" FREEWAY_HIDDEN void* freeway_malloc_own_slow(void* record, freeway::u64, std::size_t bytes) {
+  using namespace freeway;
+  auto& heap = *static_cast<heaps::Record*>(record);
+  void* block = heaps::all().allocate(heap, Heap::class_of_request(bytes));
+  return FREEWAY_LIKELY(block != nullptr) ? block : heaps::allocate_of(heap, bytes, kMinBlock, /*zeroed=*/false);
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+// malloc.h: the malloc of this process: the heap of small blocks on the substrate, and whether both may be used by now.
+//
+// Who may enter: any thread, any signal handler, the child of any fork. Nothing here locks.
+//
+// Word      ready_: 0 -> 1 once the environment could be read and the heap has started. The few allocations that the C
+//           library makes before that are served by spare slabs
+// Orders    start.cc:[R1] publishes what start() stored; [A1] sees it
+// Checked   tests/abi, tests/differential, tests/stress, tests/signal
+#pragma once
+
+#include <errno.h>
+
+#include "freeway/freeway.h"
+#include "malloc/heap.h"
+#include "pages/substrate.h"
+
+namespace freeway {
+
+class Malloc {  // all zero until start()
+ public:
+  static constexpr std::size_t kMaxSize = PTRDIFF_MAX;
+
+  // Initialises what can be by now (start.cc). False: there is no memory to begin with.
+  bool start() { return FREEWAY_LIKELY(ready()) || start_slow(); }
+  bool ready() const { return ready_.load_acquire() != 0; }  // [A1] pairs with start.cc:[R1]
+  Substrate& substrate() { return substrate_; }
+  Heap& heap() { return heap_; }
+  const Options& options() const { return substrate_.options(); }
+  PageMap<Machine>& map() { return substrate_.map(); }
+  bool owns(uptr address) const { return address - reinterpret_cast<uptr>(this) < sizeof(*this); }
+
+ private:
+  friend struct Describe;  // describe.cc
+  FREEWAY_NOINLINE bool start_slow();
+  void guard_large();
+
+  Substrate substrate_;
+  Heap heap_;
+  Atomic<u32> ready_;
+};
+
+extern FREEWAY_HIDDEN constinit Malloc process_malloc;
+
+inline void* refused() {
+  errno = ENOMEM;
+  return nullptr;
+}
+
+// Memory was refused: gives back all that can be (drain.cc).
+void scavenge();
+
+}  // namespace freeway

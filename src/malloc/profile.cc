@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: MIT
+// profile.cc: which blocks a profile samples (profile/README.md), and where they lie.
+//
+// While a profile is made malloc counts bytes, in the slab of its CPU (arch/*/fast_path.S, *counted*). What it cannot count
+// there draws a gap of its own: gaps may be begun anywhere (profile/gap.h).
+//
+// Words     gap of a slab: profile/gap_word.h. byte_limit, step_limit, malloc_form of freeway_hot: malloc_form.h
+// Places    sampled blocks have superblocks of their own, in frames of class 0 for the fast path of free: so their frees come
+//           here, and all others know of nothing. They are never in magazines
+#include <errno.h>
+
+#include "malloc/family.h"
+#include "malloc/malloc.h"
+#include "malloc/malloc_form.h"
+#include "malloc/walk.h"
+#include "profile/dump.h"
+#include "profile/gap.h"
+#include "profile/gap_word.h"
+#include "profile/profiler.h"
+
+extern "C" FREEWAY_HIDDEN void* freeway_malloc_slow(std::size_t size);
+
+namespace freeway {
+
+using namespace walk;
+
+namespace {
+
+// What some size classes have. Not all at once, since handlers' stacks are small; not one by one, since each walk goes through
+// the whole heap.
+constexpr unsigned kAtATime = 16;
+struct ClassSum {
+  u32 superblocks, sampled;
+  u64 taken, cached;  // blocks
+};
+
+FREEWAY_NOINLINE void add_up(unsigned first, ClassSum (&sums)[kAtATime]) {
+  Heap& heap = process_malloc.heap();
+  each_descriptor(heap, [&](u32, const Desc& d, unsigned c) {
+    if (c - first >= kAtATime || !is_in_use(d, c)) return;
+    ClassSum& sum = sums[c - first];
+    ++sum.superblocks;
+    if (d.kind.load_relaxed() == kSampled) ++sum.sampled;
+    sum.taken += kSizeClasses[c].blocks - free_blocks(d, kSizeClasses[c]);
+  });
+  heap.each_slab([&](Slab& slab, auto) {
+    for (unsigned i = 0; i < kAtATime && first + i < kClassCount; ++i) sums[i].cached += cached_blocks(heap, slab, first + i);
+  });
+}
+
+void each_class(void (*take)(void* to, const profile::ClassFigures& figures), void* to) {
+  for (unsigned first = 1; first < kClassCount; first += kAtATime) {
+    ClassSum sums[kAtATime] = {};
+    add_up(first, sums);
+    for (unsigned c = first; c < kClassCount && c - first < kAtATime; ++c) {
+      const ClassSum& sum = sums[c - first];
+      if (sum.superblocks == 0) continue;
+      const SizeClass& k = kSizeClasses[c];
+      // While others allocate, a block may be counted as cached and, a moment later, as free.
+      const u64 live = sum.taken > sum.cached ? sum.taken - sum.cached : 0;
+      take(to, {c == 1 ? 0 : kSizeClasses[c - 1].size + 1, k.size, sum.superblocks, sum.sampled,
+                sum.superblocks * k.span_bytes(), live * k.size, sum.cached * k.size});
+    }
+  }
+}
+
+u32 frame_number(uptr address) { return static_cast<u32>(address >> kFrameShift); }
+
+// The place of a sampled block: the frame of the block that malloc would have given instead. Where so many are sampled that
+// the others say little, its own; 0: not known.
+u32 place_of(uptr block, std::size_t bytes, uptr instead) {
+  return frame_number(bytes >= profile::interval() / 2 ? block : instead);
+}
+
+// All live blocks of a superblock have the same share of what it wastes. The sampled one counts as one of those that were
+// its neighbours; if they are gone, it would be the last.
+u64 pinned(uptr block, u32 place, u64 bytes) {
+  Heap& heap = process_malloc.heap();
+  const unsigned c = class_of_size(clamp(bytes, 0, kMaxSmall));
+  const SizeClass& k = kSizeClasses[c];
+  const FrameInfo info = heap.substrate().map().get_unowned(uptr{place} << kFrameShift);  // OPTIMISTIC: pins
+  u64 live = 1;
+  if (info.kind() == FrameInfo::kSmall) {
+    const auto& d = *static_cast<const Desc*>(heap.metadata().at(info.value()));
+    if (d.size_class.load_relaxed() == c && is_in_use(d, c))
+      live = clamp(k.blocks - free_blocks(d, k) + (place != frame_number(block)), 1, k.blocks);
+  }
+  return (k.span_bytes() - live * k.size) / live;
+}
+
+constexpr profile::Superblocks kSuperblocks = {each_class, pinned};
+
+// While frames is 0 the fast path was not opened: its limits are not, either.
+bool counts() { return freeway_hot.frames.load_relaxed() != 0; }
+bool checks() { return freeway_hot.checked != 0; }
+
+}  // namespace
+
+void Heap::follow_profile() {
+  profile::know_superblocks(&kSuperblocks);
+  struct Followed {
+    Heap& heap;
+    static u64 interval() { return profile::interval(); }
+    static u64 confirm() { return profile::confirm_interval(); }
+    void begin() {
+      heap.each_slab([](Slab& slab, auto) { profile::begin_gap(slab.gap); });
+    }
+  };
+  follow_interval<Machine>(freeway_hot, counts(), checks(), Followed{*this});
+}
+
+void Heap::tick_profile() {
+  if (profile::follow_listeners() || !has_form(freeway_hot, malloc_form(profile::is_on(), counts(), checks())))
+    follow_profile();
+}
+
+void* Heap::allocate_sampled(std::size_t bytes) {
+  const unsigned c = class_of_size(bytes);
+  void* block = nullptr;
+  while (const u32 d = sampled_.hold(c)) {
+    const unsigned got = sampled_.take(d, 1, &block);
+    Machine::step("heap.sampling");
+    sampled_.let_go(d);
+    if (got == 1) break;
+  }
+  const auto address = reinterpret_cast<uptr>(block);
+  if (block != nullptr && has_births()) birth::begin(birth_of(address, c), address);
+  return block;
+}
+
+// The block is the caller's, and its birth has ended.
+void Heap::free_sampled(unsigned c, uptr block, u32 descriptor) {
+  profile::freed(block);
+  const SizeClass& k = kSizeClasses[c];
+  const u32 index = k.block_at(block);
+  const u64 twice = sampled_.free_group(c, descriptor, k.span_of(block), index / 64, u64{1} << (index % 64));
+  if (FREEWAY_UNLIKELY(twice != 0)) report_twice(k, k.span_of(block), index / 64, twice);
+}
+
+namespace {
+
+// A sampled block; where there is none to be had, another.
+FREEWAY_NOINLINE void* allocate_chosen(std::size_t size) {
+  const uptr instead = process_malloc.heap().next_block(class_of_size(size));
+  void* block = process_malloc.heap().allocate_sampled(size);
+  if (block == nullptr) return freeway_malloc_slow(size);
+  const auto address = reinterpret_cast<uptr>(block);
+  profile::sampled(address, size, place_of(address, size, instead));
+  return block;
+}
+
+}  // namespace
+int family::begin_profile(u64 interval) {
+  if (!process_malloc.start() || !process_malloc.ready()) return ENOMEM;
+  const int error = profile::start(interval);
+  process_malloc.heap().follow_profile();
+  return error;
+}
+
+void family::end_profile() {
+  if (!process_malloc.ready()) return;
+  profile::stop();
+  process_malloc.heap().follow_profile();
+}
+
+}  // namespace freeway
+
+// What the counted malloc goes to.
+extern "C" {
+
+// The block of so many bytes could not be counted.
+FREEWAY_HIDDEN void* freeway_malloc_drawn(std::size_t size) {
+  using namespace freeway;
+  if (size > kMaxSmall || !profile::is_on()) return freeway_malloc_slow(size);  // large blocks draw where they are made
+  if (FREEWAY_UNLIKELY(freeway_hot.byte_limit.load_relaxed() != 0)) process_malloc.heap().follow_profile();
+  return profile::draws(size) ? allocate_chosen(size) : freeway_malloc_slow(size);
+}
+
+// The slab's gap ended in this block, or there was none.
+FREEWAY_HIDDEN void* freeway_malloc_chosen(std::size_t size, freeway::Slab* slab) {
+  using namespace freeway;
+  if (profile::interval() == profile::kEveryBlock) return allocate_chosen(size);
+  if (!profile::end_gap<Machine>(slab->gap, size, profile::next_gap)) return freeway_malloc_drawn(size);
+  return allocate_chosen(size);
+}
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+// realloc.cc: resizing a block, in place where it can be.
+#include <string.h>
+
+#include "guard/guarded.h"
+#include "malloc/errors.h"
+#include "malloc/family.h"
+#include "malloc/heaps.h"
+#include "malloc/large.h"
+
+namespace freeway {
+
+namespace {
+
+void release(void* block, const void* caller) {
+  if (process_malloc.options().harden < 2 && !guard::owns(reinterpret_cast<uptr>(block))) return freeway_free(block);
+  family::free(block, caller);
+}
+
+void* move_block(void* block, std::size_t old_bytes, std::size_t bytes, const void* caller) {
+  void* other = freeway_malloc(bytes);
+  if (other == nullptr) return nullptr;
+  using Large = LargeBlocks<Machine>;
+  const std::size_t kept = bytes < old_bytes ? bytes : old_bytes;
+  const auto from = reinterpret_cast<uptr>(block);
+  const auto to = reinterpret_cast<uptr>(other);
+  Large& large = process_malloc.substrate().large();
+  // A long one's pages could not be moved. A shorter one leaves its memory where it has got new memory (decision 048).
+  if (from % kFrameSize == 0 && (kept >= Large::kLiftFrames * kFrameSize || large.is_new(to, kept)))
+    large.carry(from, to, kept);
+  else
+    memcpy(other, block, kept);
+  release(block, caller);
+  return other;
+}
+
+void* resize(void* block, std::size_t bytes, const void* caller) {
+  if (block == nullptr) return freeway_malloc(bytes);
+  if (bytes == 0) {
+    release(block, caller);
+    return nullptr;
+  }
+  if (bytes > Malloc::kMaxSize || !process_malloc.start()) return refused();
+  auto address = reinterpret_cast<uptr>(block);
+  const FrameInfo info = process_malloc.map().get(address);
+  if (info.kind() == FrameInfo::kSmall) {
+    if (const std::size_t old_bytes = process_malloc.heap().usable(address, info.value()))
+      return keeps(bytes, old_bytes) ? block : move_block(block, old_bytes, bytes, caller);
+  } else if (info.kind() != FrameInfo::kNothing && begins_large(address)) {
+    if (bytes > kMaxSmall && resize_large(address, info, bytes)) return reinterpret_cast<void*>(address);
+    return move_block(block, large_bytes(info), bytes, caller);
+  } else if (info.is_of_heap()) {
+    return heaps::resize(address, info, bytes, caller);
+  } else if (guard::owns(address)) {
+    if (const std::size_t old_bytes = guard::usable(address))
+      return bytes == old_bytes ? block : move_block(block, old_bytes, bytes, caller);
+  }
+  bad(classify(address, info), "realloc", block, caller);
+  return refused();
+}
+
+}  // namespace
+
+void* family::reallocate(void* block, std::size_t bytes, const void* caller) {
+  return guard::made_for(resize(block, bytes, caller), caller);
+}
+
+}  // namespace freeway

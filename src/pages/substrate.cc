@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+#include "pages/substrate.h"
+
+namespace freeway {
+
+namespace {
+constexpr u64 kReserved = 64, kLowMask = kFrameSize - 1;  // the low bits of the packed place
+}
+
+bool Substrate::start(ClassByte* classes, std::size_t huge_from) {
+  const auto place = []() -> u64 {
+    for (std::size_t bytes = kPrimaryBytes; bytes >= kChunkSize; bytes /= 2)
+      if (const Space space = vm::space(bytes, kChunkSize))
+        return space.base | (space.reserved ? kReserved : 0) | log2_floor(bytes);
+    return 0;
+  };
+  const u64 packed = primary_.get(place, [](u64 late) {
+    if ((late & kReserved) != 0) vm::release(late & ~kLowMask, std::size_t{1} << (late % kReserved));
+  });
+  if (packed == 0) return false;
+  const uptr base = packed & ~kLowMask;
+  const std::size_t bytes = std::size_t{1} << (packed % kReserved);
+  frames_.init({base, (packed & kReserved) != 0}, bytes, chunks_);
+  map_.init(base, bytes / kFrameSize, classes, reinterpret_cast<Atomic<u32>*>(frame_infos_), &frames_.limits());
+  metadata_.init(Metadata<Machine>::kSegmentBytes, &frames_.limits());
+  large_.init(&frames_, &map_, huge_from);
+  cpus_ = process::cpus();
+  return true;
+}
+
+void Substrate::read_environment(bool speak) {
+  options_ = read_options(speak);
+  frames_.begin_limit(options_.soft_limit, options_.hard_limit);
+  frames_.policy().never(options_.never_purge);
+  frames_.huge_pages().set(static_cast<HugeWish>(options_.huge));
+}
+
+void Substrate::give_span(uptr address, std::size_t frames) {
+  span_frames_.fetch_sub_relaxed(frames);
+  map_.clear(address, frames);
+  Machine::step("span.cleared");
+  frames_.give(address, frames, process::coarse_time_ns());
+}
+
+Fault Substrate::classify_outside(uptr address) {
+  Arena<Machine>* arena = frames_.arena_of(address);
+  if (arena == nullptr) return Fault::kForeign;
+  const std::size_t offset = address - arena->base();
+  if (offset >= arena->committed()) return Fault::kForeign;  // nothing of ours has ever been there
+  const std::size_t chunk = offset / kChunkSize, frame = offset % kChunkSize / kFrameSize;
+  if ((arena->holes_of(chunk) >> frame & 1) != 0) return Fault::kForeign;  // something of the program's own
+  const bool used = (arena->used_word(chunk) >> frame & 1) != 0;
+  if (!used) return Fault::kDoubleFree;  // its frame is free again
+  return address % kMinBlock != 0 ? Fault::kMisaligned : Fault::kInterior;
+}
+
+u64 Substrate::retained_bytes() {
+  u64 accessible = 0;
+  frames_.each_arena([&](Arena<Machine>& arena) {
+    accessible += arena.committed() / kFrameSize - arena.hole_frames();
+    return true;
+  });
+  const u64 in_use = frames_.policy().live() + frames_.policy().dirty();
+  return accessible > in_use ? (accessible - in_use) * kFrameSize : 0;
+}
+
+void Substrate::fill_stats(freeway_stats_t& stats, u64 small_bytes, u64 small_live) {
+  const PurgePolicy<Machine>& policy = frames_.policy();
+  const u64 live_bytes = policy.live() * kFrameSize;
+  stats.large = live_bytes > small_bytes ? live_bytes - small_bytes : 0;
+  stats.huge = large_.huge_bytes();
+  stats.large_blocks = large_blocks();
+  stats.live = small_live + stats.large + stats.huge;
+  stats.dirty = policy.dirty() * kFrameSize;
+  stats.mapped = (policy.live() + policy.dirty()) * kFrameSize + stats.huge;
+  stats.metadata = metadata_.committed() + map_.leaf_bytes();
+  stats.purges = policy.purges();
+  stats.purged = policy.purged_bytes();
+  const Limits<Machine>& limits = frames_.limits();
+  stats.held = limits.held() * kFrameSize;
+  stats.soft_limit = limits.soft() * kFrameSize;
+  stats.hard_limit = limits.hard() * kFrameSize;
+  stats.limit_refusals = limits.refusals();
+  stats.limit_pressures = limits.pressures();
+}
+
+}  // namespace freeway
