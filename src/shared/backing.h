@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Backing: which frames have memory, so that no page is forgotten, wherever somebody is killed who takes it or gives it back.
 //
-// Word      backing of a frame (words.h): 0 no page has memory | kSome: *in doubt*, pages may have memory | kSome + kAll: all have
+// Word      backing of a frame (words.h): 0: no page has memory | kSome: some may have, it is *in doubt* | kSome + kAll: all have
 // Moves     take: 0 -> kSome; the kernel gives memory; -> kSome + kAll. Refused: give back
 //           give back: kSome + kAll -> kSome; the kernel takes memory; -> 0. Where it takes none: back to what it was
 // Invariant kAll => every page of the frame has memory. A page with memory => kSome

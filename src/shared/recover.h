@@ -7,7 +7,8 @@
 //           CACHED(P) and entries P's until they are free: a recoverer that dies leaves what it found, and the next begins again
 // Steps     R3 a program's slot that was being filled or emptied is emptied, if its block is P's; R4 the record is cleared
 //           R5 each block that a slot of P's magazines names, above `top`, too, and that is CACHED(P), becomes FREE
-//           R6 P's claims become free, without memory where that is in doubt; P's superblocks are let go, empty ones that nobody has looked at are given back
+//           R6 P's claims become free, and what memory they have is known again (backing.h); P's superblocks are let go, empty ones
+//           that nobody has looked at are given back
 //           R7 the word is NONE(g). Last: until here nothing names P for anybody else
 // Who       recover: anybody that has a seat; any number at once.   clean_up: who has the claim, or sits there
 // Orders    Of the dead everything is seen: the kernel says that they are gone after all that they did. But who reads only that a

@@ -20,9 +20,10 @@
 //                             for as long as some participant's word has the token
 //   frames()                  -> how many frames may be used now; their entries and hints may be touched. Never less later
 //   grow(n)                   -> true: frames() has grown, or may have; n frames side by side are wanted. False: no more
-//   back(f, n)                -> false: memory is refused; some may be there. The frames f … f + n - 1, which are the caller's, get it
-//   back_tables(f)            -> false: memory is refused. The bits and states of the frame, which is the caller's, get it: they
-//                             may be read for ever from then on
+//   back(f, n)                -> false: memory is refused, after some of it perhaps. The frames f … f + n - 1, which are the
+//                             caller's, get memory
+//   back_tables(f)            -> false: memory is refused. The bits and states of the frame, which is the caller's, get memory:
+//                             they may be read for ever from then on
 //   punch(f, n)               -> Punched. The frames, which are the caller's, lose their memory
 //   is_punched_at_once(n)     -> whether a run of n frames loses its memory when it becomes free
 //   slot(offset)              -> Env::Atomic<u64>*, the program's slot at that offset of the file; null: there is none

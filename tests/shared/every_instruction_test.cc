@@ -2,8 +2,8 @@
 //
 // A process that ends at any instruction: a child uses a heap, step by step under ptrace, and after each step that changed the
 // file a copy of it is what there would be had it been killed there: nobody has a lock on the copy. Who attaches the copy
-// recovers; nothing may be lost, the live blocks are those that slots name, and the copy takes what the heap knows of. Then the same for children that do nothing but
-// recover, from states in which the first one was stopped.
+// recovers; nothing may be lost, the live blocks are those that slots name, and the copy takes what the heap knows of. Then the
+// same for children that do nothing but recover, from states in which the first one was stopped.
 //
 //   shared_every_instruction [STATES [SEED]]   how many of those states; the long form takes more
 #include <sys/ptrace.h>
