@@ -122,12 +122,14 @@ int freeway_shared_root_replace(freeway_shared_t* heap, const char* name, uint64
 
 /* --- Care. --------------------------------------------------------------------------------------------------------- */
 
-/* Finishes or undoes what participants had begun that are gone, and frees what lay in their magazines. Any process, any time,
+/* Finishes or undoes what participants had begun that are gone, and frees what lay in their magazines; memory that the system
+ * was giving them, or taking back, goes back. Any process, any time,
  * several at once; whoever is killed in it leaves it to the next. How many seats it freed; -1 with EAGAIN: no seat for itself;
  * EBADF: the library's file descriptor was closed. Time: the dead's magazines, and a pass over the heap's frames for each. */
 int freeway_shared_recover(freeway_shared_t* heap) FREEWAY_SHARED_NOEXCEPT;
 
-/* Gives the memory of frames without blocks back to the system; how many bytes. Takes magazines' blocks back first. */
+/* Gives the memory of frames without blocks back to the system; how many bytes. Takes magazines' blocks back first. What the
+ * system does not take stays in the statistics' `backed`, and goes with the next trim. */
 size_t freeway_shared_trim(freeway_shared_t* heap) FREEWAY_SHARED_NOEXCEPT;
 
 typedef struct {
@@ -137,7 +139,7 @@ typedef struct {
   size_t cached;      /* bytes in magazines */
   size_t superblocks; /* frames, in bytes, that small blocks are cut from */
   size_t large;       /* bytes in blocks of whole frames, part of `live` */
-  size_t backed;      /* bytes of frames that have memory */
+  size_t backed;      /* bytes of frames that have memory, or may have some */
   size_t seats;       /* seats that are taken, */
   size_t seats_dead;  /* and of these the ones whose processes are gone and that are not yet recovered, or just being so. While
                          this is not 0 after freeway_shared_recover, another process is at it: the dead's slots are in doubt */

@@ -109,7 +109,7 @@ long Attachment::begin(int fd, const file::Facts& facts, const Constants& consta
   t.data_at = constants.data;
   t.capacity = constants.frames;
   t.seats = constants.seats;
-  attachment->backing_ = static_cast<Env::Atomic<u8>*>(at(constants.backing));
+  t.backing = static_cast<Env::Atomic<u8>*>(at(constants.backing));
   attachment->base_ = base;
   attachment->file_bytes_ = constants.file_bytes;
   attachment->fd_ = static_cast<int>(kept);
@@ -154,7 +154,7 @@ bool SharedWorld::grow(u32 n) {
   const u32 open = frames(), room = tables.capacity - open;
   if (room == 0 || n > tables.capacity) return false;
   const u32 wanted = n > Attachment::kChunk ? n : Attachment::kChunk, more = wanted < room ? wanted : room, end = open + more;
-  if (!attachment.reserve(&tables.entries[open], more * sizeof(u64)) || !attachment.reserve(&attachment.backing_[open], more))
+  if (!attachment.reserve(&tables.entries[open], more * sizeof(u64)) || !attachment.reserve(&tables.backing[open], more))
     return false;
   for (u32 c = 0; c < Shape::kClasses; ++c)
     if (!attachment.reserve(&tables.hint(c, open), (u64{end - 1} / 64 - open / 64 + 1) * sizeof(u64))) return false;
@@ -163,57 +163,36 @@ bool SharedWorld::grow(u32 n) {
   return true;
 }
 
-bool SharedWorld::ready(u32 first, u32 n, bool small) {
-  auto& backing = attachment.backing_[first];
-  if (small && (backing.load_relaxed() & kTablesBacked) == 0) {
-    if (!attachment.reserve(&tables.word(first, 0), Shape::kWords * sizeof(u64)) ||
-        !attachment.reserve(&tables.state(first, 0), Shape::kBlocks))
-      return false;
-    backing.store_relaxed(backing.load_relaxed() | kTablesBacked);
-  }
-  return attachment.back(first, n);
+bool SharedWorld::back(u32 first, u32 n) {
+  return attachment.reserve(attachment.address_of(tables.offset_of(first)), u64{n} << kFrameShift);
 }
 
-// Those of the frames, which the caller has claimed, that have no memory get it.
-bool Attachment::back(u32 first, u32 n) {
-  const auto is_backed = [this](u32 f) { return (backing_[f].load_relaxed() & kDataBacked) != 0; };
-  for (u32 f = first; f < first + n;) {
-    u32 end = f;
-    while (end < first + n && !is_backed(end)) ++end;
-    if (end > f) {
-      const void* begin = address_of(tables_.offset_of(f));
-      const u64 bytes = u64{end - f} << kFrameShift;
-      if (!reserve(begin, bytes)) {
-        file::punch(reinterpret_cast<uptr>(begin), bytes);
-        return false;
-      }
-      for (u32 k = f; k < end; ++k) backing_[k].store_relaxed(backing_[k].load_relaxed() | kDataBacked);
-    }
-    f = end + 1;
-  }
+bool SharedWorld::back_tables(u32 f) {
+  auto& backing = tables.backing[f];
+  if ((backing.load_relaxed() & backing::kTables) != 0) return true;
+  if (!attachment.reserve(&tables.word(f, 0), Shape::kWords * sizeof(u64)) ||
+      !attachment.reserve(&tables.state(f, 0), Shape::kBlocks))
+    return false;
+  backing.store_relaxed(backing.load_relaxed() | backing::kTables);
   return true;
 }
 
-// The frames are the caller's. False: they keep their memory, or some of it.
-bool Attachment::punch(u32 first, u32 n) {
-  for (u32 f = first; f < first + n; ++f)
-    backing_[f].store_relaxed(backing_[f].load_relaxed() & static_cast<u8>(~kDataBacked));
-  Env::fence_signal();
-  const long result = file::punch(reinterpret_cast<uptr>(address_of(tables_.offset_of(first))), u64{n} << kFrameShift);
-  if (result == -EINVAL || result == -EOPNOTSUPP)
-    for (u32 f = first; f < first + n; ++f) backing_[f].store_relaxed(backing_[f].load_relaxed() | kDataBacked);
-  return result == 0;
+Punched SharedWorld::punch(u32 first, u32 n) {
+  const u64 bytes = u64{n} << kFrameShift;
+  const long result = file::punch(reinterpret_cast<uptr>(attachment.address_of(tables.offset_of(first))), bytes);
+  if (result == -EINVAL || result == -EOPNOTSUPP) return Punched::kNothing;
+  if (result != 0) return Punched::kFailed;
+  given_back += bytes;
+  return Punched::kDone;
 }
 
-void SharedWorld::give_back(u32 first, u32 n) {
-  if ((trims || n >= Attachment::kPunchedAtOnce) && attachment.punch(first, n)) given_back += u64{n} << kFrameShift;
-}
+bool SharedWorld::is_punched_at_once(u32 n) { return n >= Attachment::kPunchedAtOnce; }
 
 // A slot of the program's; it has memory as long as the block is there that it lies in.
 SharedWorld::Env::Atomic<u64>* SharedWorld::slot(u64 offset) {
   const u64 frame = tables.frame_of(offset);
   if (offset % sizeof(u64) != 0 || frame >= frames() || tables.entries[frame].load_relaxed() == entry::kFree ||
-      (attachment.backing_[frame].load_relaxed() & kDataBacked) == 0)
+      !Backing(*this).has_all(static_cast<u32>(frame)))
     return nullptr;
   return static_cast<Env::Atomic<u64>*>(attachment.address_of(offset));
 }
@@ -393,10 +372,8 @@ Attachment::Answer Attachment::recover() {
 Attachment::Answer Attachment::trim() {
   leave_idle_seats();
   SharedWorld view = world();
-  view.trims = true;
   return with_seat([&](u32 seat) -> Answer {
-    for (u32 f = 0; f < view.frames(); ++f)
-      if ((backing_[f].load_relaxed() & kDataBacked) != 0) Heap<SharedWorld>(view).trim(seat, f);
+    for (u32 f = 0; f < view.frames(); ++f) Heap<SharedWorld>(view).trim(seat, f);
     return {view.given_back, 0};
   });
 }
@@ -410,7 +387,7 @@ Attachment::Counts Attachment::count() {
   Counts counts = {};
   SharedWorld view = world();
   for (u32 f = 0; f < view.frames(); ++f)
-    if ((backing_[f].load_relaxed() & kDataBacked) != 0) counts.backed += kFrameSize;
+    if (Backing(view).has_some(f)) counts.backed += kFrameSize;
   for (u32 seat = 1; seat <= tables_.seats; ++seat) {
     const u64 word = tables_.participant(seat).load_relaxed();
     if (participant::kind(word) == participant::Kind::kNone) continue;

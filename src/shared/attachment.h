@@ -7,8 +7,6 @@
 //
 // Words     token: 0 -> address of the pulse's mapping | token + 1 (CAS), in memory that a fork wipes. Who comes too late ends
 //           his own pulse. The lock on that byte of the file (os/shared_file.h) is the process's while it lives
-//           backing[f]: written by who has claimed frame f (layout.h). It says less than there is, never more: set after the
-//           pages have memory, cleared before they lose it
 //           open (layout.h): number of frames -> more (CAS), after their words in the tables have memory
 // Invariant a token is taken by who has its lock and then sees no participant's word that names it. So the token of a dead
 //           process is nobody's until its seats are cleaned up
@@ -35,14 +33,15 @@ struct SharedWorld {
 
   const Tables& tables;
   Attachment& attachment;
-  bool trims = false;  // frames that become free lose their memory, however few they are
   u64 given_back = 0;  // bytes that went back to the system
 
   bool gone(u32 token);
   u32 frames();
   bool grow(u32 n);
-  bool ready(u32 first, u32 n, bool small);
-  void give_back(u32 first, u32 n);
+  bool back(u32 first, u32 n);
+  bool back_tables(u32 f);
+  Punched punch(u32 first, u32 n);
+  bool is_punched_at_once(u32 n);
   Env::Atomic<u64>* slot(u64 offset);
 };
 
@@ -75,7 +74,7 @@ class Attachment {
   Audit audit();
 
   struct Counts {
-    u64 backed;  // bytes of frames that have memory
+    u64 backed;  // bytes of frames that may have memory
     u32 seats, seats_dead, attached;
   };
   Counts count();
@@ -112,8 +111,6 @@ class Attachment {
 
   // What is in the file at `address` gets its memory.
   bool reserve(const void* address, u64 bytes) const;
-  bool back(u32 first, u32 n);
-  bool punch(u32 first, u32 n);
 
   bool is_same_file() const;
   bool is_named(u32 token) const;
@@ -141,7 +138,6 @@ class Attachment {
   Tables tables_;
   uptr base_;  // of the file
   u64 file_bytes_;
-  Env::Atomic<u8>* backing_;
   int fd_;
   shared_file::Facts facts_;
 };

@@ -22,7 +22,7 @@ class Heap {
   bool recover(u32 seat, u32 own) { return Recovery(world_).recover(seat, own); }
   u32 recover_all(u32 own) { return Recovery(world_).recover_all(own); }
   Audit audit() { return Auditor(world_).audit(); }
-  // Gives the memory of the free frame `f` back. False: it is not free.
+  // Gives the memory of the frame `f` back, if it is free and may have some.
   bool trim(u32 seat, u32 f) { return f < world_.frames() && Runs(world_).trim(seat, f); }
 
   // A block of `bytes` at a multiple of `alignment` (a power of two up to 64 KiB) from the start of the data; 0: no memory.

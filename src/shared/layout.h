@@ -5,7 +5,7 @@
 //   0          Header: what never changes, with its checksum; then how many frames are open, the roots, the seats' words
 //   slabs      a SeatSlab a seat
 //   entries    8 bytes a frame
-//   backing    1 byte a frame (kDataBacked, kTablesBacked)
+//   backing    1 byte a frame
 //   hints      1 bit a frame and class
 //   bits       512 bytes a frame
 //   states     4 KiB a frame
@@ -26,7 +26,7 @@ namespace freeway::shared {
 
 constexpr u64 kMagic = 0x3170616568797766;      // "fwyheap1"
 constexpr u64 kMagicMaking = 0x3f70616568797766;  // "fwyheap?": somebody is making it, or was killed then
-constexpr u32 kVersion = 1;
+constexpr u32 kVersion = 2;
 constexpr u32 kFewestFrames = 16;          // a superblock of the largest classes
 constexpr u32 kMostFrames = u32{1} << 25;  // 2 TiB
 constexpr u32 kFewestSeats = 2;
@@ -80,10 +80,6 @@ struct Constants {
   }
 };
 static_assert(sizeof(Constants) == 13 * 8);
-
-// A byte a frame; written by who has claimed the frame.
-constexpr u8 kDataBacked = 1;    // its 64 KiB have memory
-constexpr u8 kTablesBacked = 2;  // so have its bits and states, for good
 
 // The words of the header that change.
 //

@@ -7,7 +7,8 @@
 //           CACHED(P) and entries P's until they are free: a recoverer that dies leaves what it found, and the next begins again
 // Steps     R3 a program's slot that was being filled or emptied is emptied, if its block is P's; R4 the record is cleared
 //           R5 each block that a slot of P's magazines names, above `top`, too, and that is CACHED(P), becomes FREE
-//           R6 P's claims become free, P's superblocks are let go, empty ones that nobody has looked at are given back
+//           R6 P's claims become free, and what memory they have is known again (backing.h); P's superblocks are let go, empty ones
+//           that nobody has looked at are given back
 //           R7 the word is NONE(g). Last: until here nothing names P for anybody else
 // Who       recover: anybody that has a seat; any number at once.   clean_up: who has the claim, or sits there
 // Orders    Of the dead everything is seen: the kernel says that they are gone after all that they did. But who reads only that a
@@ -127,7 +128,7 @@ class Recovery {
     const u64 entry = tables_.entries[f].load_relaxed();
     const u32 holder = entry::holder(entry);
     if (entry::kind(entry) == entry::Kind::kClaim && holder == seat && !Env::mutant("recover: claims are left")) {
-      Runs(world_).unclaim(f, static_cast<u32>(clamp(entry::count(entry), 1, frames - f)));
+      Runs(world_).abandon(f, static_cast<u32>(clamp(entry::count(entry), 1, frames - f)));
     } else if (const u32 c = tables_.class_at(entry, f, frames); c != 0) {
       Small small(world_);
       if (holder == seat) {

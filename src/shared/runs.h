@@ -7,13 +7,14 @@
 //           release: the tails -> FREE, then the head -> FREE (stores)
 // Invariant the head is taken first and freed last, so while a run is made or taken apart a CLAIM names its seat and length.
 //           A tail has no owner of its own: TAIL(k) belongs to the head k frames before it
-// Duty      whoever has the CLAIM sees to it that the run becomes something, or is free again
+// Duty      whoever has the CLAIM sees to it that the run becomes something, or is free again, and to its memory (backing.h)
 // Orders    [R1] frames that become free publish that nobody uses them; [A1] who claims them sees that
 // Progress  lock-free: a CAS fails because another seat has taken a frame. When no run was found the search ends
 // Lost if killed: nothing. The CLAIM says what is to be freed (recover.h)
 // Checked   tests/model/shared_runs_model.cc, tests/unit/shared_heap_test.cc
 #pragma once
 
+#include "shared/backing.h"
 #include "shared/steps.h"
 #include "shared/tables.h"
 
@@ -39,10 +40,10 @@ class Runs {
     u32 first;
     while ((first = search(seat, n)) == kNone)
       if (!world_.grow(n)) return kNone;
-    if (world_.ready(first, n, small)) return first;
+    if (ready(first, n, small)) return first;
     unclaim(first, n);
     first = search_between(seat, n, 0, first);  // where memory is refused, frames further down may have theirs still
-    if (first == kNone || world_.ready(first, n, small)) return first;
+    if (first == kNone || ready(first, n, small)) return first;
     unclaim(first, n);
     return kNone;
   }
@@ -51,7 +52,7 @@ class Runs {
   void release(u32 seat, u32 first, u32 n) {
     auto& next = tables_.slab(seat).next_frame;
     if (first < next.load_relaxed()) next.store_relaxed(first);
-    world_.give_back(first, n);
+    if (world_.is_punched_at_once(n)) Backing(world_).give_back(first, n);
     unclaim(first, n);
   }
 
@@ -83,13 +84,27 @@ class Runs {
     return Freed::kDone;
   }
 
-  // Gives the memory of the free frame `f` back. False: it is not free.
+  // Gives the memory of the frame `f` back, if it is free and may have some. False: the frame keeps what it has.
   bool trim(u32 seat, u32 f) {
     u64 seen = tables_.entries[f].load_relaxed();
-    if (seen != entry::kFree || !tables_.entries[f].cas_acquire(seen, entry::claim(seat, 1)))  // [A1] pairs with [R1]
+    if (seen != entry::kFree || !Backing(world_).has_some(f) ||
+        !tables_.entries[f].cas_acquire(seen, entry::claim(seat, 1)))  // [A1] pairs with [R1]
       return false;
-    release(seat, f, 1);
-    return true;
+    const bool done = Backing(world_).give_back(f, 1);
+    unclaim(f, 1);
+    return done;
+  }
+
+  // Frees a run that was the CLAIM of somebody who is gone. Memory that was coming or going, goes.
+  void abandon(u32 head, u32 n) {
+    const auto is_own = [&](u32 k) {
+      return k == 0 || tables_.entries[head + k].load_relaxed() == entry::tail(k) || Env::mutant("run: others' memory settled");
+    };
+    for (u32 k = 0, end; k < n && !Env::mutant("run: left in doubt"); k = end + 1) {
+      for (end = k; end < n && is_own(end);) ++end;
+      Backing(world_).settle(head + k, end - k);
+    }
+    unclaim(head, n);
   }
 
   // The tails of a run that is CLAIM(P,n) become free, then its head. Those it does not have yet, or no more, are others'.
@@ -106,6 +121,10 @@ class Runs {
   }
 
  private:
+  bool ready(u32 first, u32 n, bool small) {
+    return (!small || world_.back_tables(first)) && Backing(world_).take(first, n);
+  }
+
   // From where the seat's last search ended, or below it has freed a run, to the end; then from the start.
   u32 search(u32 seat, u32 n) {
     auto& next = tables_.slab(seat).next_frame;

@@ -7,6 +7,7 @@
 //   entries[f]                the frame's entry
 //   bits[f * kWords + w]      bit i of word w = 1: block w * 64 + i of the superblock that begins at frame f may be free
 //   states[f * kBlocks + i]   the state of block i of the superblock that begins at frame f
+//   backing[f]                what of the frame has memory
 //   hints[c * words + w]      bit i = 1: at frame w * 64 + i begins a superblock of class c that may have free blocks
 //   participants[P - 1]       the seat's word
 //   seats[P - 1]              what is the seat's own: a SeatSlab
@@ -19,9 +20,12 @@
 //                             for as long as some participant's word has the token
 //   frames()                  -> how many frames may be used now; their entries and hints may be touched. Never less later
 //   grow(n)                   -> true: frames() has grown, or may have; n frames side by side are wanted. False: no more
-//   ready(f, n, small)        -> false: memory is refused. The frames f … f + n - 1 are the caller's and about to be used; if
-//                             `small` their words in all tables are, too, which may be read for ever from then on
-//   give_back(f, n)           the frames are the caller's and about to be free: their memory may go back
+//   back(f, n)                -> false: memory is refused, after some of it perhaps. The frames f … f + n - 1, which are the
+//                             caller's, get memory
+//   back_tables(f)            -> false: memory is refused. The bits and states of the frame, which is the caller's, get memory:
+//                             they may be read for ever from then on
+//   punch(f, n)               -> Punched. The frames, which are the caller's, lose their memory
+//   is_punched_at_once(n)     -> whether a run of n frames loses its memory when it becomes free
 //   slot(offset)              -> Env::Atomic<u64>*, the program's slot at that offset of the file; null: there is none
 #pragma once
 
@@ -30,6 +34,12 @@
 #include "size/size_classes.h"
 
 namespace freeway::shared {
+
+enum class Punched {
+  kDone,
+  kNothing,  // it cannot be done here, and nothing was
+  kFailed,   // some of the memory may be gone
+};
 
 struct FlagshipShape {
   static constexpr u32 kClasses = kClassCount;
@@ -64,6 +74,7 @@ struct Tables {
   Atomic<u64>* entries;
   Atomic<u64>* bits;
   Atomic<u8>* states;
+  Atomic<u8>* backing;
   Atomic<u64>* hints;
   Atomic<u64>* participants;
   Slab* slabs;

@@ -19,6 +19,10 @@
 //              FREE = 0            its superblock's holder may take it
 //              CACHED(P) = P       seat P's; a slot of P's magazines names it
 //              LIVE = 255          the program's
+// backing      one byte a frame: what of it has memory (backing.h)
+//              kSome               some of its 64 KiB may have; without it none has
+//              kAll                all of its 64 KiB have
+//              kTables             its bits and states have, for good
 //
 // All are zero in a new file. Lives count modulo 2^26: a claimer that sleeps through so many lives of one seat is not noticed.
 // Checked      tests/unit/shared_words_test.cc
@@ -38,6 +42,12 @@ constexpr u8 kLive = 255;
 constexpr u8 cached(u32 seat) { return static_cast<u8>(seat); }
 
 }  // namespace state
+
+namespace backing {
+
+constexpr u8 kAll = 1, kTables = 2, kSome = 4;
+
+}  // namespace backing
 
 namespace participant {
 

@@ -16,11 +16,13 @@ void about_to_store() {
 SharedProgram::SharedProgram(const Scripts& scripts) : scripts_(scripts), size_(scripts.size) {
   active_program = this;
   Shape::span_frames = size_.span_frames;
-  world_.tables = {entries_, bits_, states_, hints_, participants_, slabs_, /*data_at=*/kFrameSize, size_.capacity, kSeats};
+  world_.tables = {entries_, bits_, states_, backing_, hints_, participants_, slabs_, /*data_at=*/kFrameSize, size_.capacity, kSeats};
   world_.program = this;
   for (u32 i = 0; i < kMostFrames; ++i) {
     model_name(entries_[i], "entry", static_cast<int>(i));
     model_name(bits_[i], "bits", static_cast<int>(i));
+    model_name(backing_[i], "backing", static_cast<int>(i));
+    model_name(pages_[i], "pages", static_cast<int>(i));
   }
   for (u32 i = 0; i < kMostFrames * Shape::kBlocks; ++i) model_name(states_[i], "state", static_cast<int>(i));
   for (u32 c = 0; c < Shape::kClasses; ++c) model_name(hints_[c], "hint", static_cast<int>(c));
@@ -156,11 +158,25 @@ void SharedProgram::use(u64 block) {
   const auto p = shared::place(world_.tables, block, size_.capacity);
   if (p.size_class == 0) return use_frames(static_cast<u32>(world_.tables.frame_of(block)), 1);
   contents_[p.frame][p.index].set(1);
+  model_check(pages_[p.frame].load_relaxed() != 0, "a block's frame has memory");
 }
 
 void SharedProgram::use_frames(u32 first, u32 n) {
   for (u32 f = first; f < first + n; ++f)
     for (auto& content : contents_[f]) content.set(0);
+}
+
+// While nobody is in a call, and nobody is dead.
+void SharedProgram::check_memory(bool trimmed) {
+  shared::Backing backing(world_);
+  for (u32 f = 0; f < frames_.load_relaxed(); ++f) {
+    const bool has_page = pages_[f].load_relaxed() != 0, is_free = entries_[f].load_relaxed() == shared::entry::kFree;
+    model_check(has_page || !backing.has_all(f), "no frame that has none is taken to have memory");
+    model_check(!has_page || backing.has_some(f), "no frame's memory is forgotten");
+    model_check(backing.has_all(f) == backing.has_some(f) || (is_free && size_.keeps), "no frame is in doubt");
+    model_check(is_free || has_page, "a frame in use has memory");
+    if (trimmed) model_check(!is_free || !has_page, "no free frame has memory");
+  }
 }
 
 void SharedProgram::check_audit() {
@@ -188,12 +204,16 @@ void SharedProgram::finish() {
   heap.join(kSeats, kSeats - 1);
   heap.recover_all(kSeats);
   check_audit();
+  check_memory(/*trimmed=*/false);
   for (u32 seat = 1; seat <= kSeats; ++seat)
     if (shared::participant::kind(participants_[seat - 1].load_relaxed()) == shared::participant::Kind::kAlive) heap.leave(seat);
   check_audit();
   const shared::Audit found = heap.audit();
   model_check(found.cached_blocks == 0 && found.claimed_frames == 0, "who has left has nothing");
   model_check(found.live_blocks != 0 || found.free_frames == frames_.load_relaxed(), "without live blocks all frames are free");
+  size_.keeps = false;
+  for (u32 f = 0; f < frames_.load_relaxed(); ++f) heap.trim(kSeats, f);
+  check_memory(/*trimmed=*/true);
   model_observe(found.live_blocks);
   active_program = nullptr;
 }

@@ -9,8 +9,10 @@
 //           have died before the threads start, too: then its whole script is run before, as far as it came
 // Contents  each block and each frame has plain contents, which the owner writes: two owners at once, or one that does not see
 //           what the owner before it did, are a race
+// Memory    each frame has a page of the kernel's, or none, whose coming and going are stores: a thread dies before them, too
 // After it  all who are gone are recovered; then the audit must be clean and the program's blocks are all that is live. Then
-//           all others leave, and what has no live block must be free frames
+//           all others leave, and what has no live block must be free frames. Frames in use have memory; after trimming all,
+//           no other one has
 #ifndef FREEWAY_TESTS_MODEL_SHARED_WORLD_H
 #define FREEWAY_TESTS_MODEL_SHARED_WORLD_H
 
@@ -80,7 +82,9 @@ struct HeapSize {
   u32 frames = 1;        // that may be used from the start
   u32 capacity = 1;      // up to which it grows
   u32 span_frames = 1;   // of class 2
-  bool refuses = false;  // the kernel may refuse memory: each time both are tried
+  bool refuses = false;  // the kernel may refuse memory, after some of it: each time both are tried
+  bool keeps = false;    // the kernel may take no memory back, or say that it failed: each time all is tried
+  u32 punched = 1;       // a run of so many frames loses its memory when it becomes free
 };
 
 class SharedProgram {
@@ -118,12 +122,21 @@ class SharedProgram {
       program->frames_.cas_acq_rel(seen, seen + 1);
       return true;
     }
-    bool ready(u32 first, u32 n, bool) {
-      if (program->size_.refuses && model_choose(2) == 1) return false;
+    bool back(u32 first, u32 n) {
       program->use_frames(first, n);
-      return true;
+      const bool refused = program->size_.refuses && model_choose(2) == 1;
+      for (u32 f = first; f < first + n - refused; ++f) program->pages_[f].store_relaxed(1);
+      return !refused;
     }
-    void give_back(u32 first, u32 n) { program->use_frames(first, n); }
+    bool back_tables(u32) const { return true; }
+    bool is_punched_at_once(u32 n) const { return n >= program->size_.punched; }
+    shared::Punched punch(u32 first, u32 n) {
+      program->use_frames(first, n);
+      const int answer = program->size_.keeps ? model_choose(3) : 0;
+      if (answer == 2) return shared::Punched::kNothing;
+      for (u32 f = first; f < first + n - (answer == 1); ++f) program->pages_[f].store_relaxed(0);
+      return answer == 0 ? shared::Punched::kDone : shared::Punched::kFailed;
+    }
     Env::Atomic<u64>* slot(u64 at) { return at - 1 < kThreads ? &program->slots_[at - 1] : nullptr; }
   };
 
@@ -166,6 +179,7 @@ class SharedProgram {
   u64 oldest(int id);
   void use(u64 block);
   void use_frames(u32 first, u32 n);
+  void check_memory(bool trimmed);
   void check_audit();
 
   Scripts scripts_;
@@ -175,7 +189,8 @@ class SharedProgram {
   int running_ = -1, stores_[kThreads] = {};
   Hands hands_[kThreads] = {};
   Env::Atomic<u64> entries_[kMostFrames], bits_[kMostFrames], hints_[Shape::kClasses], participants_[kSeats];
-  Env::Atomic<u8> states_[kMostFrames * Shape::kBlocks];
+  Env::Atomic<u8> states_[kMostFrames * Shape::kBlocks], backing_[kMostFrames];
+  Env::Atomic<u32> pages_[kMostFrames];  // the kernel's: whether the frame has memory. The threads die while it is given or taken
   Tables::Slab slabs_[kSeats];
   Env::Atomic<u64> slots_[kThreads];
   // What is not under test does not die.

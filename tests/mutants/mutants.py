@@ -81,7 +81,8 @@ class Copy:
         if not self.build_folder.exists():
             # Optimised as the product is; without debug information, which takes most of the time.
             flags = [f"-DCMAKE_{language}_FLAGS_RELEASE=-O2" for language in ("C", "CXX", "ASM")]
-            run("cmake", "-S", self.folder, "-B", self.build_folder, "-G", "Ninja", "-DFREEWAY_BUILD_TESTS=OFF", *flags)
+            flags += [f"-DFREEWAY_{part}=OFF" for part in ("BUILD_TESTS", "BUILD_COMMAND", "INSTALL")]
+            run("cmake", "-S", self.folder, "-B", self.build_folder, "-G", "Ninja", *flags)
         run("cmake", "--build", self.build_folder, "-j", "2", "--target", "freeway_shared", "freeway_static")
         if with_first_call_program:
             options = ["-std=c++20", "-O2", "-fPIE", "-fno-exceptions", "-fno-rtti"]

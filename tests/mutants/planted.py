@@ -57,6 +57,7 @@ FALSE_SHARING = Killer("tests/stress/stress_false_sharing", (), ("FREEWAY_RSEQ=1
 FALSE_SHARING_OWNED = Killer("tests/stress/stress_false_sharing", (), OWNING)
 BESIDE_HELPER = Killer("tests/background/background_beside", ("--gtest_filter=*OneThread",), ("FREEWAY_RSEQ=1",))
 HELPERS_LIVES = Killer("tests/background/background_lifetimes", (), ("FREEWAY_RSEQ=1",))
+SHARED_STEPS = Killer("tests/shared/shared_every_instruction")
 ALIGNED = Killer("tests/abi/abi_functions", (), ("FREEWAY_RSEQ=1",))
 
 
@@ -374,5 +375,21 @@ MUTANTS = (
         "      if (const int status = bare_thread::status_if_last(); status >= 0) return status;\n",
         "",
         HELPERS_LIVES,
+    ),
+    Mutant(
+        "shared: memory comes before its mark",
+        "shared/backing.h",
+        "    const auto come = [&] { came = world_.back(first, n); };\n",
+        "    came = world_.back(first, n);\n    const auto come = [] {};\n",
+        SHARED_STEPS,
+        only_on="x86_64",
+    ),
+    Mutant(
+        "shared: the mark is cleared before memory has gone",
+        "shared/backing.h",
+        "    const auto go = [&] { punched = world_.punch(first, n); };\n",
+        "    remove(first, n, backing::kSome);\n    const auto go = [&] { punched = world_.punch(first, n); };\n",
+        SHARED_STEPS,
+        only_on="x86_64",
     ),
 )

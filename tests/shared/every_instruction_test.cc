@@ -2,8 +2,8 @@
 //
 // A process that ends at any instruction: a child uses a heap, step by step under ptrace, and after each step that changed the
 // file a copy of it is what there would be had it been killed there: nobody has a lock on the copy. Who attaches the copy
-// recovers; nothing may be lost, and the live blocks are those that slots name. Then the same for children that do nothing but
-// recover, from states in which the first one was stopped.
+// recovers; nothing may be lost, the live blocks are those that slots name, and the copy takes what the heap knows of. Then the
+// same for children that do nothing but recover, from states in which the first one was stopped.
 //
 //   shared_every_instruction [STATES [SEED]]   how many of those states; the long form takes more
 #include <sys/ptrace.h>
@@ -60,7 +60,7 @@ int use(int fd) {
 int recover(int fd) { return ::freeway_shared_detach(::freeway_shared_attach(fd)); }
 
 // What is there when the copy is recovered. `loose`: blocks that no slot names may be live, the ones of malloc.
-void check(int fd, size_t most_loose) {
+void check(const File& fd, size_t most_loose) {
   freeway_shared_t* heap = ::freeway_shared_attach(fd);
   require(heap != nullptr, "attach", static_cast<uint64_t>(errno));
   const Table* table = table_of(heap);
@@ -74,6 +74,7 @@ void check(int fd, size_t most_loose) {
   require(audit.lost == 0, "bytes lost", audit.lost);
   require(audit.errors + audit.left_behind == 0, "errors, seats left behind", audit.errors, audit.left_behind);
   require(audit.blocks >= named && audit.blocks <= named + most_loose, "live blocks, those named", audit.blocks, named);
+  require(forgotten(fd, heap) == 0, "bytes that the heap has forgotten", forgotten(fd, heap), stats_of(heap).backed);
   ::freeway_shared_detach(heap);
 }
 
@@ -118,7 +119,7 @@ int main(int argc, char** argv) {
     const Heap heap = make_heap(fd, kCapacity, 3);
     void* table = ::freeway_shared_calloc(heap, 1, sizeof(Table));
     table_at = ::freeway_shared_offset(heap, table);
-    require(::freeway_shared_root_replace(heap, "table", 0, table_at) == 0, "no table");
+    require(::freeway_shared_root_replace(heap, "table", 0, table_at) == 0 && fill_tables(fd), "no table");
   }
   require(::ftruncate(copy, static_cast<off_t>(fd.length())) == 0, "no copy");
   std::vector<Part> parts = parts_in_use(fd, kCapacity);
@@ -126,6 +127,8 @@ int main(int argc, char** argv) {
   const Mapping file(fd), copied(copy);
 
   Snapshot now(file, parts);
+  now.put(copied);
+  require(fill_tables(copy), "no tables");
   Counts used, recovered;
   std::vector<Snapshot> kept;
   step_through(fd, file, use, now, used, [&](const Snapshot& state) {

@@ -2,7 +2,7 @@
 //
 // Processes that use one heap and are killed with -9 at random moments, thousands of times, also while they recover what the
 // ones before them left. Nothing is lost: after recovery the audit is 0, the live blocks are exactly those that slots name
-// (alloc_into, free_from), and hold what was written there, by whomever.
+// (alloc_into, free_from), and hold what was written there, by whomever; and the file takes what the heap says, to the byte.
 //
 //   shared_killed [SECONDS [WORKERS [CPUS [SEED]]]]   at most 32 workers; 0 CPUs: all that there are
 #include <sys/prctl.h>
@@ -34,6 +34,7 @@ struct Table {
 uint64_t contents_of(size_t bytes, unsigned char value) { return uint64_t{bytes} << 8 | value; }
 
 size_t random_size(Random& random) {
+  if (random.one_in(1000)) return random.between(size_t{2} << 20, size_t{3} << 20);  // memory that goes back at once
   if (random.one_in(200)) return random.between(32'769, 400'000);
   if (random.one_in(10)) return random.between(2000, 32'768);
   return random.between(0, 500);
@@ -86,12 +87,13 @@ void wait_for_recovery(freeway_shared_t* heap) {
       require(::freeway_shared_free_from(heap, &slot) == 0, "free_from", static_cast<uint64_t>(errno), slot);
     }
     if (random.one_in(2000)) require(::freeway_shared_recover(heap) >= 0, "recover", static_cast<uint64_t>(errno));
+    if (random.one_in(1000)) ::freeway_shared_trim(heap);
     __atomic_store_n(&table->operations[self], table->operations[self] + 1, __ATOMIC_RELAXED);
   }
 }
 
-// What is live is what slots name, and the table.
-void check(freeway_shared_t* heap, const Table* table) {
+// What is live is what slots name, and the table. What the file takes, the heap knows of.
+void check(const File& fd, freeway_shared_t* heap, const Table* table) {
   size_t named = 0, bytes = 0;
   for (int self = 0; self < kMostWorkers; self++)
     for (size_t i = 0; i < kSlots; i++) {
@@ -111,6 +113,7 @@ void check(freeway_shared_t* heap, const Table* table) {
   require(audit.left_behind == 0, "seats left behind", audit.left_behind);
   require(audit.blocks == named + 1, "live blocks, and slots that name some", audit.blocks, named);
   require(audit.live == bytes + ::freeway_shared_usable_size(heap, table), "live bytes", audit.live, bytes);
+  require(forgotten(fd, heap) == 0, "bytes that the heap has forgotten", forgotten(fd, heap), stats_of(heap).backed);
 }
 
 uint64_t now_ms() {
@@ -136,9 +139,9 @@ int main(int argc, char** argv) {
   Random random(seed);
   const File fd = memory_file();
   // Each worker may have a seat, and another one that it cleans up.
-  const freeway_shared_options_t options = {size_t{48} << 20, 2 * static_cast<unsigned>(workers_wanted) + 44};
+  const freeway_shared_options_t options = {size_t{64} << 20, 2 * static_cast<unsigned>(workers_wanted) + 44};
   freeway_shared_t* heap = ::freeway_shared_create(fd, &options, sizeof(options));
-  require(heap != nullptr, "create", static_cast<uint64_t>(errno));
+  require(heap != nullptr && fill_tables(fd), "create", static_cast<uint64_t>(errno));
   auto* table = static_cast<Table*>(::freeway_shared_calloc(heap, 1, sizeof(Table)));
   require(table != nullptr, "no table");
   ::freeway_shared_root_replace(heap, "table", 0, ::freeway_shared_offset(heap, table));
@@ -176,7 +179,9 @@ int main(int argc, char** argv) {
     const int last = ::freeway_shared_recover(heap);
     require(last >= 0, "recover", static_cast<uint64_t>(errno));
     recovered += static_cast<uint64_t>(last);
-    check(heap, table);
+    check(fd, heap, table);
+    if (random.one_in(2)) ::freeway_shared_trim(heap);
+    check(fd, heap, table);
     ++audits;
     for (const int self : all) start(self);
   }
@@ -188,11 +193,12 @@ int main(int argc, char** argv) {
     ::memset(table->contents[self], 0, sizeof(table->contents[self]));
     for (uint64_t& slot : table->slots[self]) require(::freeway_shared_free_from(heap, &slot) == 0, "free what is left");
   }
-  check(heap, table);
+  check(fd, heap, table);
   require(::freeway_shared_free(heap, table) == 0, "free the table");
   ::freeway_shared_trim(heap);
   freeway_shared_stats_t stats = stats_of(heap);
   require(stats.live == 0 && stats.superblocks == 0 && stats.backed == 0, "all is given back", stats.live, stats.backed);
+  require(fd.taken() == frames_begin(fd), "all is given back to the system", fd.taken(), frames_begin(fd));
   ::freeway_shared_detach(heap);
   require(operations > 1000, "hardly anything was done", operations);
   freeway::test::proof("stops and kills", "processes of a shared heap", "processes killed", kills);

@@ -108,6 +108,19 @@ inline freeway_shared_stats_t stats_of(freeway_shared_t* heap) {
   return stats;
 }
 
+// Where the frames begin in a heap's file: after the tables.
+inline uint64_t frames_begin(int fd) {
+  uint64_t begin = 0;
+  return ::pread(fd, &begin, sizeof(begin), 80) == sizeof(begin) ? begin : 0;
+}
+// Gives all tables their memory, which they keep: then the file takes that, and what its frames have.
+inline bool fill_tables(int fd) { return ::fallocate(fd, 0, 0, static_cast<off_t>(frames_begin(fd))) == 0; }
+// Bytes that the kernel keeps for frames of which the heap knows nothing: 0 while nobody is in a call, and nobody dead is there.
+// Of a file in memory whose tables were filled.
+inline size_t forgotten(const File& fd, freeway_shared_t* heap) {
+  return fd.taken() - frames_begin(fd) - stats_of(heap).backed;
+}
+
 // A process that does f() and ends with what it yields as its status (0: all was right).
 template <class F>
 pid_t start_child(F&& f) {

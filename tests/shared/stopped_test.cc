@@ -28,6 +28,7 @@ constexpr int kSkipped = 77;
 constexpr size_t kCapacity = 4 << 20, kWatched = 1 << 20;  // where the stopped one's blocks lie
 constexpr unsigned kSeats = 8;
 constexpr size_t kSmall = 100, kMiddle = 8000, kLarge = 150'000;  // of kMiddle a magazine has eight
+constexpr size_t kHuge = 2'100'000;                               // goes back to the system at once
 constexpr size_t kStops = 3;                                      // in one call
 
 // What the two processes know of each other.
@@ -99,6 +100,7 @@ const Call kCalls[] = {
      },
      nothing},
     {"free of large blocks", false, [] { make(0, kLarge); }, [] { unmake(0); }, nothing},
+    {"free of huge blocks", false, [] { make(0, kHuge); }, [] { unmake(0); }, nothing},
     {"alloc_into", false, make_slot, [] { fill_slot(kSmall); }, [] { keep(1, ::freeway_shared_pointer(mine, *slot()), 88); }},
     {"alloc_into of large blocks", false, make_slot, [] { fill_slot(kLarge); },
      [] { keep(1, ::freeway_shared_pointer(mine, *slot()), 88); }},
@@ -189,7 +191,7 @@ void work_beside(freeway_shared_t* heap, uint64_t& operations) {
 }
 
 // Frees what the stopped one had, when it has ended; the heap is empty then.
-void expect_all_in_order(freeway_shared_t* heap) {
+void expect_all_in_order(const File& file, freeway_shared_t* heap) {
   size_t blocks = 0;
   for (const auto& kept : common->kept) blocks += kept.block != 0;
   require(::freeway_shared_recover(heap) == 0, "somebody is dead");
@@ -207,6 +209,7 @@ void expect_all_in_order(freeway_shared_t* heap) {
   const freeway_shared_stats_t stats = stats_of(heap);
   require(stats.live + stats.superblocks + stats.backed == 0, "all is given back", stats.superblocks, stats.backed);
   require(stats.attached == 1 && stats.seats == 1, "who is there", stats.attached, stats.seats);
+  require(forgotten(file, heap) == 0, "bytes that the heap has forgotten", forgotten(file, heap));
 }
 
 // --- Both. --------------------------------------------------------------------------------------------------------------
@@ -263,13 +266,13 @@ void with_heap(const Call& call, F&& f) {
   const File fd = memory_file();
   heap_fd = fd;
   const Heap heap = make_heap(fd, kCapacity, kSeats);
-  require(heap != nullptr, "create", static_cast<uint64_t>(errno));
+  require(heap != nullptr && fill_tables(fd), "create", static_cast<uint64_t>(errno));
   *common = {};
   Stopped stopped(call);
   if (call.among_dead) leave_somebody_dead(heap);
   f(heap, stopped);
   stopped.go_on();
-  expect_all_in_order(heap);
+  expect_all_in_order(fd, heap);
 }
 
 Course course_of(const Call& call, uint64_t most) {

@@ -43,10 +43,13 @@ class SharedGround {
       frames.cas_acq_rel(now, more);
       return true;
     }
-    bool ready(u32, u32, bool) { return ground->refusals == 0 || --ground->refusals != 0; }
-    void give_back(u32 first, u32 n) {
+    bool back(u32, u32) { return ground->refusals == 0 || --ground->refusals != 0; }
+    bool back_tables(u32) { return true; }
+    bool is_punched_at_once(u32) const { return ground->at_once; }
+    shared::Punched punch(u32 first, u32 n) {
       ground->given_back.fetch_add_relaxed(n);
       if (ground->punches) madvise(ground->at(tables.offset_of(first)), u64{n} << kFrameShift, MADV_REMOVE);
+      return shared::Punched::kDone;
     }
     SharedEnv::Atomic<u64>* slot(u64 offset) {
       const bool inside = offset % 8 == 0 && tables.frame_of(offset) < tables.capacity;
@@ -80,8 +83,8 @@ class SharedGround {
   void set_gone(u32 token) { head().gone[token].store_release(1); }
   void set_alive(u32 token) { head().gone[token].store_release(0); }
 
-  bool punches = false;
-  u32 refusals = 0;  // the so-manieth call of ready() from now on is refused; 0: none
+  bool punches = false, at_once = true;
+  u32 refusals = 0;  // the so-manieth call of back() from now on is refused; 0: none
   SharedEnv::Atomic<u64> given_back;
 
  private:
@@ -94,7 +97,7 @@ class SharedGround {
 
   Head& head() { return *reinterpret_cast<Head*>(base_); }
   u64 data_at() const {
-    const u64 tables = sizeof(Head) + u64{capacity_} * (8 + 8 * Shape::kWords + Shape::kBlocks) +
+    const u64 tables = sizeof(Head) + u64{capacity_} * (8 + 8 * Shape::kWords + Shape::kBlocks + 1) +
                        8 * Shape::kClasses * Tables::hint_words(capacity_) + kSeats * (8 + sizeof(Tables::Slab));
     return align_up(tables + 8 * 64, kFrameSize);
   }
@@ -113,6 +116,7 @@ class SharedGround {
     table(t.entries, capacity_);
     table(t.bits, u64{capacity_} * Shape::kWords);
     table(t.states, u64{capacity_} * Shape::kBlocks);
+    table(t.backing, capacity_);
     table(t.hints, Shape::kClasses * Tables::hint_words(capacity_));
     table(t.participants, kSeats);
     table(t.slabs, kSeats);

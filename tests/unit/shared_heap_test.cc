@@ -150,10 +150,18 @@ TEST(SharedHeap, FreeFramesCanBeTrimmed) {
   Ground ground(8, 8);
   auto heap = ground.heap();
   ASSERT_TRUE(heap.join(1, 0));
+  const auto trimmed = [&] {
+    u32 frames = 0;
+    for (u32 f = 0; f < 9; ++f) frames += heap.trim(1, f);
+    return frames;
+  };
+  EXPECT_EQ(trimmed(), 0u) << "none has memory yet";
+  ground.at_once = false;
+  EXPECT_EQ(heap.free(1, heap.malloc(1, 8 * kFrameSize)), Freed::kDone);
   const u64 block = heap.malloc(1, kFrameSize + 1);
-  u32 trimmed = 0;
-  for (u32 f = 0; f < 9; ++f) trimmed += heap.trim(1, f);
-  EXPECT_EQ(trimmed, 6u);
+  EXPECT_EQ(trimmed(), 6u);
+  EXPECT_EQ(trimmed(), 0u);
+  ground.at_once = true;
   EXPECT_EQ(heap.free(1, block), Freed::kDone);
   heap.leave(1);
   expect_empty(ground);
