@@ -33,8 +33,8 @@
  * systems that copy on write (btrfs), or to what was not in memory when another program, such as a backup, read the file
  * (these writes may be a SIGBUS). Malice: a process that can write to the file can spoil what is in it, but makes no other one
  * leave the file's bounds. Who shortens the file makes others fault (SIGBUS); where the file is a memfd that allows seals,
- * create forbids it. Locks on bytes of the file from 2^62 on tell who is there. So nobody gets a lock on the whole file (fcntl
- * with length 0) while somebody has the heap, and while one is held, nobody can attach. Needs Linux 4.14 and /proc, ENOSYS
+ * create and attach forbid it. Locks on bytes of the file from 2^62 on tell who is there. So nobody gets a lock on the whole file
+ * (fcntl with length 0) while somebody has the heap, and while one is held, nobody can attach. Needs Linux 4.14 and /proc, ENOSYS
  * without (before 5.14 also the library's file descriptor: where the program has closed it, no more memory comes, ENOMEM or
  * EAGAIN); and a file system in which mappings keep locks, ENOLCK without: overlayfs, which containers' root is, does not;
  * /dev/shm and memfds do everywhere.
@@ -65,8 +65,8 @@ typedef struct {
  * get, without memory or blocks of a disk behind it. `options` may be NULL; `size` is sizeof(freeway_shared_options_t). The
  * file descriptor is the caller's again afterwards; one of the library's own (close-on-exec) stays open until detach. NULL
  * with EINVAL: options out of range; EEXIST: the file is not empty, and EBUSY: somebody is making a heap in it (a file in
- * which somebody was killed while making one counts as empty); ENOMEM, ENOSPC, EFBIG: no memory, no room; EBADF, EACCES and
- * whatever else the kernel says to opening, sizing or mapping it. */
+ * which somebody was killed while making one, or failed to, counts as empty); ENOMEM, ENOSPC, EFBIG: no memory, no room; EBADF,
+ * EACCES and whatever else the kernel says to opening, sizing or mapping it. */
 freeway_shared_t* freeway_shared_create(int fd, const freeway_shared_options_t* options,
                                         size_t size) FREEWAY_SHARED_NOEXCEPT;
 

@@ -249,14 +249,19 @@ TEST(SharedHeapMaking, TheLongestCostsAddressesOnly) {
 }
 
 TEST(SharedHeapMaking, AFileInWhichSomebodyWasKilledWhileMakingOneIsEmpty) {
-  const File fd = memory_file();
-  constexpr char kBegun[] = "fwyheap?";
-  ASSERT_EQ(::pwrite(fd, kBegun, 8, 0), 8);
-  ASSERT_EQ(::ftruncate(fd, 1'000'000), 0);
-  EXPECT_EQ(::freeway_shared_attach(fd), nullptr);
-  EXPECT_EQ(errno, EINVAL);
-  const Heap heap = make_heap(fd);
-  EXPECT_NE(::freeway_shared_malloc(heap, 10), nullptr);
+  // Whatever it wrote behind these eight bytes.
+  for (const int seals : {0, F_SEAL_SHRINK}) {
+    const File fd(::memfd_create("heap", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    const std::string begun = "fwyheap?" + std::string(1'000'000, 'x');
+    ASSERT_EQ(::pwrite(fd, begun.data(), begun.size(), 0), static_cast<ssize_t>(begun.size()));
+    ASSERT_EQ(::fcntl(fd, F_ADD_SEALS, seals), 0);
+    EXPECT_EQ(::freeway_shared_attach(fd), nullptr);
+    EXPECT_EQ(errno, EINVAL);
+    const Heap heap = make_heap(fd, size_t{1} << 20, 2);
+    EXPECT_NE(::freeway_shared_malloc(heap, 10), nullptr);
+    EXPECT_EQ(stats_of(heap).blocks, 1u);
+    expect_in_order(heap);
+  }
   // Of many who make one at once one does.
   for (int round = 0; round < 20; round++) {
     const File other = memory_file();
