@@ -22,6 +22,7 @@ constexpr u64 kRandom = 1;                         // MADV_RANDOM
 constexpr u64 kRemove = 9;                         // MADV_REMOVE
 constexpr u64 kDontFork = 10;                      // MADV_DONTFORK
 constexpr u64 kPopulateWrite = 23;                 // MADV_POPULATE_WRITE, since Linux 5.14
+constexpr u64 kGetFlags = 3;                       // F_GETFL
 constexpr u64 kGetLock = 36, kSetLock = 37;        // F_OFD_GETLK, F_OFD_SETLK
 constexpr u64 kAddSeals = 1033;                    // F_ADD_SEALS
 constexpr u64 kSealShrink = 2, kSealGrow = 4;      // F_SEAL_SHRINK, F_SEAL_GROW
@@ -68,6 +69,11 @@ long find_facts(int fd, Facts& facts) {
   if (result == 0)
     facts = {status.st_dev, status.st_ino, static_cast<u64>(status.st_size), (status.st_mode & S_IFMT) == S_IFREG};
   return result;
+}
+
+bool is_for_both(int fd) {
+  const long flags = raw_syscall(SYS_fcntl, word(fd), kGetFlags);
+  return flags >= 0 && (flags & O_ACCMODE) == O_RDWR;
 }
 
 long keep(int fd) { return raw_syscall(SYS_fcntl, word(fd), kDuplicate, kFirstDescriptor); }

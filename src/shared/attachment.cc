@@ -29,6 +29,7 @@ long Attachment::create(int fd, u64 capacity, u32 seats, Attachment*& made) {
   file::Facts facts;
   if (const long error = file::find_facts(fd, facts); error != 0) return error;
   if (!facts.regular) return -EINVAL;
+  if (!file::is_for_both(fd)) return -EACCES;  // which open_again would not say: /proc asks for the rights to the file
   const long own = file::open_again(fd);
   if (own < 0) return own;
   const Constants constants = lay_out(static_cast<u32>(ceil_div(capacity, kFrameSize)), seats);
@@ -41,7 +42,7 @@ long Attachment::create(int fd, u64 capacity, u32 seats, Attachment*& made) {
   return error;
 }
 
-// All but the magic number. Who fails, or is killed, before that is there leaves kMagicMaking, and the next one begins again.
+// All but the magic number. Who fails, or is killed, before that leaves kMagicMaking, and the next one begins again.
 long Attachment::lay_down(int fd, const file::Facts& facts, const Constants& constants) {
   u64 magic = 0;
   if (const long bytes = file::read(fd, &magic, sizeof(magic), 0); bytes < 0) return bytes;
@@ -193,9 +194,8 @@ bool SharedWorld::is_punched_at_once(u32 n) { return n >= Attachment::kPunchedAt
 
 // A slot of the program's; it has memory as long as the block is there that it lies in.
 SharedWorld::Env::Atomic<u64>* SharedWorld::slot(u64 offset) {
-  const u64 frame = tables.frame_of(offset);
-  if (offset % sizeof(u64) != 0 || frame >= frames() || tables.entries[frame].load_relaxed() == entry::kFree ||
-      !Backing(*this).has_all(static_cast<u32>(frame)))
+  if (offset % sizeof(u64) != 0 || !Heap<SharedWorld>(*this).is_in_live_block(offset) ||
+      !Backing(*this).has_all(static_cast<u32>(tables.frame_of(offset))))
     return nullptr;
   return static_cast<Env::Atomic<u64>*>(attachment.address_of(offset));
 }

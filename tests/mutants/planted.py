@@ -427,4 +427,18 @@ MUTANTS = (
         "long{0}",
         BEGUN,
     ),
+    Mutant(
+        "create: any descriptor does",
+        "shared/attachment.cc",
+        "  if (!file::is_for_both(fd)) return -EACCES;",
+        "  ",
+        Killer("tests/shared/shared_attach", ("--gtest_filter=*MakesNone*",)),
+    ),
+    Mutant(
+        "slots: of blocks in magazines",
+        "shared/heap.h",
+        "      return tables_.state(p.frame, p.index).load_relaxed() == state::kLive;\n",
+        "      return true;\n",
+        Killer("tests/shared/shared_attach", ("--gtest_filter=*ASlotLies*",)),
+    ),
 )

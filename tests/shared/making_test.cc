@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// A process that makes a heap is killed before and after each of its system calls, and each of them, or all from one on, says
-// no: what is left is a whole heap, or a file that counts as empty, in which the next one makes a heap of another layout.
-// On memfds that allow seals, that do not, and that may not shrink; on tmpfs; on a disk.
+// A process that makes a heap is killed before and after each of its system calls, and each of them, or all from one
+// on, says no: what is left is a whole heap, or a file that counts as empty, in which the next one makes a heap of
+// another layout. On memfds that allow seals, that do not, and that may not shrink; on tmpfs; on a disk.
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
@@ -18,7 +18,7 @@
 namespace {
 using namespace freeway_test;
 
-// --- Files. -------------------------------------------------------------------------------------------------------------
+// --- Files. ----------------------------------------------------------------------------------------------------------
 
 constexpr int kLengthSeals = F_SEAL_SHRINK | F_SEAL_GROW;
 
@@ -43,7 +43,7 @@ const FileKind kFiles[] = {
     {"disk", "/tmp", [] { return file_in("/tmp"); }, false},
 };
 
-// --- What is done to the maker. -----------------------------------------------------------------------------------------
+// --- What is done to the maker. --------------------------------------------------------------------------------------
 
 struct Plan {
   uint64_t kill_at = 0;          // of the calls' begins and ends, counted from 1; 0: it lives
@@ -91,7 +91,7 @@ int be_maker(int fd, const Size& size, const Size& next) {
   return is_usable(again, next) ? 0 : 4;
 }
 
-// --- The one that does it. ----------------------------------------------------------------------------------------------
+// --- The one that does it. -------------------------------------------------------------------------------------------
 
 // These do what they should, whatever they answer.
 bool is_certain(uint64_t number) { return number == SYS_close || number == SYS_munmap; }
@@ -104,13 +104,14 @@ uint64_t run(const File& fd, const Size& size, const Size& next, const Plan& pla
   require(::waitpid(child, &status, 0) == child, "no child");
   if (WIFEXITED(status) && WEXITSTATUS(status) == kSkipStatus) skip("may not look at a process's system calls");
   require(WIFSTOPPED(status) && WSTOPSIG(status) == SIGSTOP, "it does not begin", static_cast<uint64_t>(status));
-  require(::ptrace(PTRACE_SETOPTIONS, child, nullptr, PTRACE_O_TRACESYSGOOD) == 0, "options", static_cast<uint64_t>(errno));
+  require(::ptrace(PTRACE_SETOPTIONS, child, nullptr, PTRACE_O_TRACESYSGOOD) == 0, "options");
   killed = false;
   uint64_t calls = 0;
   for (bool begins = true;; begins = !begins) {
     require(::ptrace(PTRACE_SYSCALL, child, nullptr, nullptr) == 0, "go on", static_cast<uint64_t>(errno));
     require(::waitpid(child, &status, 0) == child, "no child");
-    require(WIFSTOPPED(status) && WSTOPSIG(status) == (SIGTRAP | 0x80), "it does not stop", static_cast<uint64_t>(status));
+    const bool stopped = WIFSTOPPED(status) && WSTOPSIG(status) == (SIGTRAP | 0x80);
+    require(stopped, "it does not stop", static_cast<uint64_t>(status));
     if (begins && __atomic_load_n(&common->ended, __ATOMIC_ACQUIRE)) break;
     if (!__atomic_load_n(&common->begun, __ATOMIC_ACQUIRE)) continue;
     calls += begins;
@@ -188,8 +189,9 @@ void refuse_everywhere(const FileKind& kind, const Size& size, const Size& next,
 }  // namespace
 
 int main() {
-  common = static_cast<Common*>(::mmap(nullptr, sizeof(Common), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
-  require(common != MAP_FAILED, "no memory in common");
+  void* memory = ::mmap(nullptr, sizeof(Common), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  require(memory != MAP_FAILED, "no memory in common");
+  common = static_cast<Common*>(memory);
   Counts counts;
   for (const FileKind& kind : kFiles) {
     if (kind.folder != nullptr && has_overlayfs(kind.folder)) continue;
