@@ -59,6 +59,8 @@ BESIDE_HELPER = Killer("tests/background/background_beside", ("--gtest_filter=*O
 HELPERS_LIVES = Killer("tests/background/background_lifetimes", (), ("FREEWAY_RSEQ=1",))
 SHARED_STEPS = Killer("tests/shared/shared_every_instruction")
 ALIGNED = Killer("tests/abi/abi_functions", (), ("FREEWAY_RSEQ=1",))
+MAKING = Killer("tests/shared/shared_making")
+BEGUN = Killer("tests/shared/shared_attach", ("--gtest_filter=*Making*",))
 
 
 @dataclass(frozen=True)
@@ -391,5 +393,52 @@ MUTANTS = (
         "    remove(first, n, backing::kSome);\n    const auto go = [&] { punched = world_.punch(first, n); };\n",
         SHARED_STEPS,
         only_on="x86_64",
+    ),
+    Mutant(
+        "create: sealed before it is a heap",
+        "shared/attachment.cc",
+        "  const long bytes = file::write(fd, &constants.magic, sizeof(constants.magic), 0);\n",
+        "  file::seal_length(fd);\n"
+        "  const long bytes = file::write(fd, &constants.magic, sizeof(constants.magic), 0);\n",
+        MAKING,
+        only_on="x86_64",
+    ),
+    Mutant(
+        "create: a heap before all that can fail",
+        "shared/attachment.cc",
+        "  if (error == 0) error = begin(fd, facts, constants, made);\n",
+        "  if (error == 0) error = finish(static_cast<int>(own), constants);\n"
+        "  if (error == 0) error = begin(fd, facts, constants, made);\n",
+        MAKING,
+        only_on="x86_64",
+    ),
+    Mutant(
+        "attach: what a killed maker has not sealed stays so",
+        "shared/attachment.cc",
+        "      file::seal_length(fd);  // who made it may have been killed before\n",
+        "",
+        MAKING,
+        only_on="x86_64",
+    ),
+    Mutant(
+        "create: what may not shrink is not cleared",
+        "os/shared_file.cc",
+        "raw_syscall(SYS_fallocate, word(fd), kPunchHole, kept, now - kept)",
+        "long{0}",
+        BEGUN,
+    ),
+    Mutant(
+        "create: any descriptor does",
+        "shared/attachment.cc",
+        "  if (!file::is_for_both(fd)) return -EACCES;",
+        "  ",
+        Killer("tests/shared/shared_attach", ("--gtest_filter=*MakesNone*",)),
+    ),
+    Mutant(
+        "slots: of blocks in magazines",
+        "shared/heap.h",
+        "      return tables_.state(p.frame, p.index).load_relaxed() == state::kLive;\n",
+        "      return true;\n",
+        Killer("tests/shared/shared_attach", ("--gtest_filter=*ASlotLies*",)),
     ),
 )
