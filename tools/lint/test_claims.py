@@ -45,3 +45,11 @@ def test_a_machine_that_says_nothing_and_one_that_is_there_twice_are_found(tree:
     tree.write("docs/matrix.md", MATRIX + "| amd64 ? | any | **?** |\n| amd64 6.1.0 | glibc 2.36 | per-CPU |\n")
     nothing, twice = messages(tree)
     assert ":4:" in nothing and "as in line 3" in twice
+
+
+def test_trim_without_what_it_needs_is_found(tree: Tree) -> None:
+    tree.write("docs/memory.md", "- `freeway trim PID`, with\n  `FREEWAY_BACKGROUND=1`\n- FREEWAY_BACKGROUND\n")
+    assert messages(tree) == []
+    tree.write("docs/memory.md", "- `freeway trim PID`: from outside\n- `FREEWAY_BACKGROUND=1`\n")
+    (message,) = messages(tree)
+    assert "docs/memory.md:1" in message
