@@ -94,4 +94,6 @@ def _trim(root: Path) -> Iterator[Finding]:
         for match in re.finditer(r"freeway trim PID", text):
             rest = re.split(r"\n(?=[-|\n]|    \S)", text[match.start() :], maxsplit=1)[0]
             if "FREEWAY_BACKGROUND" not in rest:
-                yield Finding(str(page), text.count("\n", 0, match.start()) + 1, "`freeway trim` wants FREEWAY_BACKGROUND=1")
+                yield Finding(
+                    str(page), text.count("\n", 0, match.start()) + 1, "`freeway trim` wants FREEWAY_BACKGROUND=1"
+                )

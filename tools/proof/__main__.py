@@ -27,7 +27,9 @@ def main() -> int:
     commands.add_parser("page", help=f"print the page of what was run last ({OUTPUT})")
     commands.add_parser("keep", help=f"what was run last becomes {KEPT}, and its page {PAGE}")
     commands.add_parser("rewrite", help=f"writes {PAGE} anew from {KEPT}")
-    commands.add_parser("check", help=f"exit status 1 if {PAGE} is not what {KEPT} says, or a failure has no reason there")
+    commands.add_parser(
+        "check", help=f"exit status 1 if {PAGE} is not what {KEPT} says, or a failure has no reason there"
+    )
     arguments = parser.parse_args()
 
     if arguments.command == "run":
@@ -44,7 +46,9 @@ def main() -> int:
         steps.collect(OUTPUT).save(KEPT)
         PAGE.write_text(page.render(Run.load(KEPT)))
         for name in Run.load(KEPT).unexplained:
-            print(f"{KEPT}: say under `why` of its step why {name} failed at first, then: python3 -m tools.proof rewrite")
+            print(
+                f"{KEPT}: say under `why` of its step why {name} failed at first, then: python3 -m tools.proof rewrite"
+            )
     elif arguments.command == "rewrite":
         PAGE.write_text(page.render(Run.load(KEPT)))
     else:

@@ -46,7 +46,9 @@ def table(measured: Measured) -> str:
             lines.append(f"| {label} | {_joined(g for g, _ in found)} | {_joined(b for _, b in found)} |")
     programs = [case for case in measured.cases if case.workload in _programs(measured)]
     if programs:
-        pairs = [[mean(measured, programs, FLAGSHIP, other, rss) for rss in (False, True)] for other in (GLIBC, BEST_PEER)]
+        pairs = [
+            [mean(measured, programs, FLAGSHIP, other, rss) for rss in (False, True)] for other in (GLIBC, BEST_PEER)
+        ]
         to_glibc, to_best = (" / ".join(_of(found) for found in pair) for pair in pairs)
         count = len({case.workload for case in programs})
         lines.append(f"| {count} real programs ({PROGRAMS}), time / peak memory | {to_glibc} | {to_best} |")
