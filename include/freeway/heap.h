@@ -22,7 +22,7 @@
  * size in use. A call that the limit would refuse takes all of that back (membarrier), but for frames that are being filled and
  * have live blocks: a limit should leave room for those. What is freed of the first half MiB on a CPU may have to wait until a
  * part of its frame is free, too. Once all blocks are freed the whole limit is there again. In freeway_stats the frames of heaps
- * are large memory; freeway_trim and FREEWAY_BACKGROUND do not look into heaps.
+ * are large memory; freeway_trim and FREEWAY_BACKGROUND do not look into heaps, but give back the tables of those that are gone.
  * Profiles and FREEWAY_GUARD take no samples of them.
  *
  * The paper engines' libraries have no heaps: ENOTSUP.

@@ -169,6 +169,9 @@ class Heaps {
     return slices_.sweep(heap) * kFrameSize;
   }
 
+  // Gives back the memory of tables that are no heap's any more.
+  void purge_records(std::size_t page) { slices_.purge_records(page); }
+
   // Exact while nobody else uses the heap.
   Figures figures(const RecordOf& heap) const {
     Figures sum = {};

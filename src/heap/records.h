@@ -51,6 +51,8 @@ struct alignas(64) Region : Cell<Env> {
   typename Env::template Atomic<u32> next;  // the next of that heap
   typename Env::template Atomic<u32> frames, is_whole;
   typename Env::template Atomic<u8> has_kinds;  // it has had strips
+  typename Env::template Atomic<u8> is_new;     // of a bunch (record_pool.h): behind its first line it reads as zero
+  typename Env::template Atomic<u32> bunch;     // how many records there are
   alignas(64) typename Env::template Atomic<u8> slice_of[64];  // of each unit: the slice's first one, or kNoSlice
   Slice<Env> slices[kUnits];
   u8 kinds[kFrameSize / strip::kGranule];  // Atomic<u8>: of each 16 bytes, 0 also where no strip is (strip.h)

@@ -214,6 +214,26 @@ TEST(Heap, DestroyGivesEverythingBack) {
   EXPECT_EQ(after.frames_stranded, before.frames_stranded);
 }
 
+// Two heaps that grow by turns, whose tables lie among each other.
+TEST(Heap, TablesOfHeapsThatAreGoneGoBackOnTrim) {
+  constexpr size_t kSize = 1000, kCount = (32 << 20) / kSize;
+  freeway_trim(0);
+  const size_t before = anonymous_rss();
+  for (int round = 0; round < 2; ++round) {
+    const freeway_heap_t heaps[] = {make_heap(), make_heap()};
+    for (size_t i = 0; i < 2 * kCount; ++i) {
+      auto* block = static_cast<size_t*>(hide(freeway_heap_malloc(heaps[i % 2], kSize)));
+      ASSERT_NE(block, nullptr);
+      *block = i;
+    }
+    for (const freeway_heap_t heap : heaps) EXPECT_EQ(stats_of(heap).live_blocks, kCount);
+    for (const freeway_heap_t heap : heaps) EXPECT_EQ(freeway_heap_destroy(heap), 0);
+    freeway_trim(0);
+    EXPECT_LT(anonymous_rss(), before + (1 << 20)) << "5 KiB for each of 1,024 frames would be more";
+  }
+  audit_now();
+}
+
 TEST(Heap, HandlesOfHeapsThatAreGoneAreRefused) {
   const freeway_heap_t heap = make_heap();
   EXPECT_EQ(freeway_heap_destroy(heap), 0);
