@@ -53,7 +53,7 @@ struct CachePlace {
   template <class Cache>
   static void put(Word& place, Cache& cache) {
     Env::step("own.replacing");
-    if (Env::mutant("its CPU's before it is in place")) cache.owner.store_release(cache.id.load_relaxed());
+    if (Env::mutant("its CPU's before it is in place")) cache.owner.store_release(cache.id.load_relaxed());  // [R1]
     place.store_release(reinterpret_cast<u64>(&cache));  // [R2] pairs with [A2]
     Env::step("own.in_place");
     cache.owner.store_release(cache.id.load_relaxed());  // [R1] pairs with [A1]
