@@ -16,7 +16,7 @@
 //           it in its place; sections do so by the address that they load, or by an acquire of the owner
 // Progress  wait-free       Lost if killed, until the heap is destroyed or the process forks: the cache with what it has
 //           in hand.  That CPU's threads do without
-// Checked   tests/model/heap_cache_place_model.cc, tests/unit/heap_caches_test.cc
+// Checked   tests/model/heap_cache_place_model.cc, tests/unit/heap_caches_test.cc, tests/rseq/owner_test.cc
 #pragma once
 
 #include "os/process.h"

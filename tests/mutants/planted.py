@@ -369,17 +369,6 @@ MUTANTS = (
         HEAPS,
     ),
     Mutant(
-        "heaps: sections that know a cache's address do not ask whose it is",
-        "arch/x86_64/rseq_sections.S",
-        """    cmp     r11, [rdi]
-    jne     1f
-.endm
-""",
-        ".endm\n",
-        HEAPS,
-        only_on="x86_64",
-    ),
-    Mutant(
         "heaps: a call that the limit refuses leaves caches as they are",
         "front/front_heaps.h",
         "    engine_.own_heaps().trim(heap);\n",
