@@ -64,8 +64,9 @@ FREEWAY_NOINLINE void* Front<E>::allocate_of(Record& heap, std::size_t bytes, st
   if (bytes > kMaxSize) return refused();
   const u64 denials = heap.denials.load_relaxed();
   void* block = allocate_of_once(heap, bytes, alignment, zeroed);
-  if (block == nullptr && heap.denials.load_relaxed() == denials) {  // it was not the heap's own limit
-    scavenge();
+  if (block == nullptr) {  // what CPUs have in hand, or free memory of others, if it was not the heap's own limit
+    engine_.own_heaps().trim(heap);
+    if (heap.denials.load_relaxed() == denials) scavenge();
     block = allocate_of_once(heap, bytes, alignment, zeroed);
   }
   if (block != nullptr) return block;
