@@ -12,6 +12,7 @@ $FREEWAY_PROOF_FILE, as tests/proof.h has it.
 import argparse
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -39,7 +40,8 @@ def check() -> int:
             print(f"{mutant.name}: its text is {count} times in src/{mutant.file}, not once")
             wrong += 1
         program = Path(mutant.killer.program)
-        if f"freeway_add_test({program.name}" not in (SOURCE / program.parent / "CMakeLists.txt").read_text():
+        tests = (SOURCE / program.parent / "CMakeLists.txt").read_text()
+        if not re.search(rf"freeway_add_(scenario_)?test\({program.name}\b", tests):
             print(f"{mutant.name}: no test {mutant.killer.program}")
             wrong += 1
     names = [mutant.name for mutant in MUTANTS]
@@ -55,7 +57,7 @@ class Copy:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        for part in ("src", "include", "cmake", "tools"):
+        for part in ("src", "papers", "include", "cmake", "tools"):
             shutil.copytree(SOURCE / part, folder / part)
         shutil.copy(SOURCE / "CMakeLists.txt", folder)
         self.build_folder = folder / "build"

@@ -58,6 +58,11 @@ FALSE_SHARING_OWNED = Killer("tests/stress/stress_false_sharing", (), OWNING)
 BESIDE_HELPER = Killer("tests/background/background_beside", ("--gtest_filter=*OneThread",), ("FREEWAY_RSEQ=1",))
 HELPERS_LIVES = Killer("tests/background/background_lifetimes", (), ("FREEWAY_RSEQ=1",))
 SHARED_STEPS = Killer("tests/shared/shared_every_instruction")
+HEAPS = Killer(
+    "tests/abi/abi_heap",
+    ("--gtest_filter=Heap.After*:Heap.CachesAre*", "--gtest_repeat=30", "--gtest_brief=1"),
+    ("FREEWAY_RSEQ=1",),
+)
 ALIGNED = Killer("tests/abi/abi_functions", (), ("FREEWAY_RSEQ=1",))
 MAKING = Killer("tests/shared/shared_making")
 BEGUN = Killer("tests/shared/shared_attach", ("--gtest_filter=*Making*",))
@@ -355,6 +360,20 @@ MUTANTS = (
         "  return left > kPatience;\n",
         "  return false;\n",
         FALSE_SHARING_OWNED,
+    ),
+    Mutant(
+        "heaps: caches are taken apart in the middle of sections",
+        "heap/caches.h",
+        "const bool is_mine = backing_->interrupt_sections();",
+        "const bool is_mine = true;",
+        HEAPS,
+    ),
+    Mutant(
+        "heaps: a call that the limit refuses leaves caches as they are",
+        "malloc/heaps.cc",
+        "    all().trim(heap);\n",
+        "",
+        HEAPS,
     ),
     Mutant(
         "helper: the program of one thread is not told of it",
