@@ -67,13 +67,22 @@ void expect_shares_of_superblocks(size_t alignment) {
   Random random(test_seed());
   for (void*& block : blocks)
     if (random.next() % 10 != 0) free(std::exchange(block, nullptr));
-  for (void* block : blocks)
-    if (block != nullptr) shares.push_back(share_of(block));
+  size_t size = 0;
+  for (void* block : blocks) {
+    if (block == nullptr) continue;
+    shares.push_back(share_of(block));
+    size = malloc_usable_size(block);
+  }
   const Dump dump = take_dump();
   std::vector<uint64_t> pins = dump.pins_of_tag(kLong);
   std::sort(shares.begin(), shares.end());
   std::sort(pins.begin(), pins.end());
   EXPECT_EQ(pins, std::vector<uint64_t>(shares.begin(), shares.end()));
+  for (const Sample& each : dump.samples) {
+    if (each.tag == kLong && each.live != 0) {
+      EXPECT_EQ(dump.pin_sizes.at(each.site), size);
+    }
+  }
   for (void* block : blocks) free(block);
   freeway_profile_stop();
 }

@@ -80,7 +80,7 @@ unsigned class_of_sampled(Heap& heap, uptr block, u64 bytes) {
 
 // All live blocks of a superblock have the same share of what it wastes. The sampled one counts as one of those that were
 // its neighbours; if they are gone, it would be the last.
-u64 pinned(uptr block, u32 place, u64 bytes) {
+profile::Pin pinned(uptr block, u32 place, u64 bytes) {
   Heap& heap = process_heap.engine();
   const unsigned c = class_of_sampled(heap, block, bytes);
   const SizeClass& k = kSizeClasses[c];
@@ -91,7 +91,7 @@ u64 pinned(uptr block, u32 place, u64 bytes) {
     if (d.size_class.load_relaxed() == c && is_in_use(d, c))
       live = clamp(k.blocks - free_blocks(d, k) + (place != frame_number(block)), 1, k.blocks);
   }
-  return (k.span_bytes() - live * k.size) / live;
+  return {(k.span_bytes() - live * k.size) / live, k.size};
 }
 
 constexpr profile::Superblocks kSuperblocks = {each_class, pinned};
