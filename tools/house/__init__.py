@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""Lints for rules of this repository that no compiler checks. See README.md."""
+"""How the house stands: its figures, measured, and their limits."""
