@@ -151,8 +151,8 @@ profilers: packages-build packages-test packages-peers packages-run | build ## h
 # The second one ends with status 2: it hangs.
 shared-cache: packages-build packages-test packages-shared | build ## a cache whose processes are killed by the thousand, in Freeway's shared heap, then in Boost.Interprocess's
 	@$(call build,release,--target example_shared_cache example_boost_cache)
-	@build/release/tests/examples/example_shared_cache
-	@build/release/tests/examples/example_boost_cache || [ $$? -eq 2 ]
+	@build/release/tests/shared/example/example_shared_cache
+	@build/release/tests/shared/example/example_boost_cache || [ $$? -eq 2 ]
 
 # It goes on without.
 build/tools/pprof: | build

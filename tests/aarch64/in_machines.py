@@ -95,7 +95,7 @@ def build_programs(chosen: Iterable[Program], work: Path) -> dict[str, bytes]:
     files = {}
     for place, path in [
         ("roots/here/lib/libfreeway.so.0", build / "libfreeway.so.0"),
-        *((f"programs/{name}", path) for name in names for path in (build / "tests").glob(f"*/{name}")),
+        *((f"programs/{name}", path) for name in names for path in (build / "tests").rglob(name) if path.is_file()),
     ]:
         stripped = work / "stripped"
         subprocess.run(["aarch64-linux-gnu-strip", "-g", path, "-o", stripped], check=True)

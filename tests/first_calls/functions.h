@@ -258,7 +258,7 @@ constexpr Function kFunctions[] = {
     OTHER(freeway_should_move, f("no block") == 0),
     OTHER(freeway_explain, f("no block", nullptr, 0) == FREEWAY_NOT_OURS),
     OTHER(freeway_explain_to, (f(-1, "no block"), true)),
-    // Without a heap; what they do with one is tests/shared's matter.
+    // Without a heap; what they do with one is shared/tests's matter.
     OTHER(freeway_shared_create, f(-1, nullptr, 0) == nullptr && errno == EBADF),
     OTHER(freeway_shared_attach, f(-1) == nullptr && errno == EBADF),
     OTHER(freeway_shared_detach, f(nullptr) == 0),

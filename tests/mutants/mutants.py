@@ -34,12 +34,12 @@ def check() -> int:
     """Complains of faults whose text is not where it was."""
     wrong = 0
     for mutant in MUTANTS:
-        count = (SOURCE / "src" / mutant.file).read_text().count(mutant.text)
+        count = mutant.path(SOURCE).read_text().count(mutant.text)
         if count != 1:
-            print(f"{mutant.name}: its text is {count} times in src/{mutant.file}, not once")
+            print(f"{mutant.name}: its text is {count} times in {mutant.file}, not once")
             wrong += 1
         program = Path(mutant.killer.program)
-        if f"freeway_add_test({program.name}" not in (SOURCE / program.parent / "CMakeLists.txt").read_text():
+        if f"freeway_add_test({program.name}" not in (mutant.killer.folder(SOURCE) / "CMakeLists.txt").read_text():
             print(f"{mutant.name}: no test {mutant.killer.program}")
             wrong += 1
     names = [mutant.name for mutant in MUTANTS]
@@ -55,17 +55,17 @@ class Copy:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        for part in ("src", "include", "cmake", "tools"):
+        for part in ("src", "papers", "shared", "include", "cmake", "tools"):
             shutil.copytree(SOURCE / part, folder / part)
         shutil.copy(SOURCE / "CMakeLists.txt", folder)
         self.build_folder = folder / "build"
 
     @contextmanager
     def planted(self, mutant: Mutant) -> Iterator[None]:
-        path = self.folder / "src" / mutant.file
+        path = mutant.path(self.folder)
         text = path.read_text()
         if text.count(mutant.text) != 1:
-            raise RuntimeError(f"src/{mutant.file} has changed: {mutant.name}")
+            raise RuntimeError(f"{mutant.file} has changed: {mutant.name}")
         path.write_text(text.replace(mutant.text, mutant.replacement))
         try:
             yield
