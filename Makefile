@@ -37,7 +37,7 @@ install_packages := scripts/install-packages
 build = cmake --preset $(1) -DFREEWAY_WERROR=$(WERROR) >build/$(1).configure.log 2>&1 \
 	|| { cat build/$(1).configure.log; exit 1; }; \
 	cmake --build --preset $(1) -j $(JOBS) $(2)
-products := --target freeway_shared freeway_static freeway_command freeway_jemalloc
+products := --target freeway_shared freeway_static freeway_shared_heap freeway_command freeway_jemalloc
 # With the papers' engines, and `freeway profile`.
 installed := --target freeway_installed
 # $(call test,preset): everything but what is labelled `long`; the last lines are ctest's own summary.

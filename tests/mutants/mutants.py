@@ -83,7 +83,17 @@ class Copy:
             flags = [f"-DCMAKE_{language}_FLAGS_RELEASE=-O2" for language in ("C", "CXX", "ASM")]
             flags += [f"-DFREEWAY_{part}=OFF" for part in ("BUILD_TESTS", "BUILD_COMMAND", "INSTALL")]
             run("cmake", "-S", self.folder, "-B", self.build_folder, "-G", "Ninja", *flags)
-        run("cmake", "--build", self.build_folder, "-j", "2", "--target", "freeway_shared", "freeway_static")
+        run(
+            "cmake",
+            "--build",
+            self.build_folder,
+            "-j",
+            "2",
+            "--target",
+            "freeway_shared",
+            "freeway_static",
+            "freeway_shared_heap",
+        )
         if with_first_call_program:
             options = ["-std=c++20", "-O2", "-fPIE", "-fno-exceptions", "-fno-rtti"]
             options += ["-fno-builtin-malloc", "-fno-builtin-free"]

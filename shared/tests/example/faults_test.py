@@ -12,7 +12,7 @@ from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[3]
 EXAMPLE = SOURCE / "shared/example"
-LIBRARY = Path(os.environ["FREEWAY_LIB"])
+LIBRARY = Path(os.environ["SHARED_HEAP"])
 SECONDS = 900
 
 # What it is about: the text, and what replaces it. Found where a worker is killed ...
