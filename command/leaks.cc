@@ -49,7 +49,7 @@ void look_at(pid_t process, pid_t program, const LeakOptions& options, Seen& see
     else
       print_leaks(found, STDERR_FILENO, "freeway: ");
     if (!options.dump.empty() && found.any())
-      write_profile(found, options.dump + "." + std::to_string(process) + ".heap");
+      write_profile_of(found, options.dump, process);
   } catch (const Failure& failure) {
     ++seen.failed;
     fail(failure.status, failure.what());

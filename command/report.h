@@ -11,7 +11,7 @@ namespace freeway_command {
 enum Status : int {
   kOk = 0,
   kUnwell = 1,         // doctor: the library does not work here; stat and its like: what is there cannot be looked into
-  kWrongValue = 2,     // run: no such engine, or an option of one that it does not understand
+  kWrongValue = 2,     // run: no such engine, or a value that the library, or the engine, does not understand
   kOwnFailure = 125,   // the command itself could not do it: wrong usage, no library, nothing to preload into
   kNotExecutable = 126,
   kNotFound = 127,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // run.cc: `freeway run [options] [--] program args…`.
 //
-// An option is an environment variable of the library, which alone judges its value: a wrong one gets the library's own
-// complaint. Engine and --set are judged here. After exec nothing of this command is left; the program's exit status is its
+// An option is an environment variable of the library, whose tables judge its value here, before the program is started: what the
+// library would not understand, and run without, is refused. A variable FREEWAY_... that is none of its options is named. After exec nothing of this command is left; the program's exit status is its
 // own. Only with --stats this command stays, as the parent that shows the program's report when it has ended; with
 // --pressure, as the one that watches for pressure; with --require, for processes that run without the library; and with
 // --leaks, as the one that looks into processes that end.
@@ -26,10 +26,13 @@
 #include "escapes.h"
 #include "leaks.h"
 #include "library.h"
+#include "os/option_table.h"
+#include "os/options.h"
 #include "pressure.h"
 #include "program.h"
 #include "report.h"
 #include "reports.h"
+#include "variables.h"
 
 namespace freeway_command {
 namespace {
@@ -75,14 +78,25 @@ const char* value_of(const char* flag, char**& argv) {
   return *argv;
 }
 
-// Puts the option `argument` into the environment; false if there is no such option.
-bool apply(std::string_view argument) {
+// Why the library would not do what the option asks for; empty: it would.
+std::string fault_of_value(const RunOption& option, const std::string& value) {
+  const char* name = option.variable + sizeof("FREEWAY_") - 1;
+  if (!value.empty() && freeway::takes_value(name, value.c_str())) return {};
+  std::string fault = "run: " + std::string(option.flag) + value + " is not understood";
+  for (const freeway::OptionDescription& each : freeway::kOptionTable)
+    if (std::strcmp(each.name, name) == 0) fault += std::string(" (") + each.values + ")";
+  return fault;
+}
+
+// Puts the option `argument` into the environment; false if there is no such option, or `fault` says what is wrong with it.
+bool take_option(std::string_view argument, std::string& fault) {
   for (const RunOption& option : kRunOptions) {
     const bool takes_value = option.value == nullptr;
     if (takes_value ? !argument.starts_with(option.flag) : argument != option.flag) continue;
     const std::string value = takes_value ? with_absolute_path(std::string(argument.substr(option.flag.size()))) : option.value;
+    if (takes_value) fault = fault_of_value(option, value);
     setenv(option.variable, value.c_str(), 1);
-    return true;
+    return fault.empty();
   }
   return false;
 }
@@ -200,11 +214,14 @@ int run(char** argv) {
     if (!fault.empty()) return fail(kWrongValue, fault);
     pressure |= std::strcmp(*argv, "--pressure") == 0;
     report = std::strcmp(*argv, "--stats") == 0 || (report && !std::string_view(*argv).starts_with("--stats="));
-    if (!apply(*argv)) return fail(kOwnFailure, std::string("run: unknown option ") + *argv + " (see `freeway --help`)");
+    if (take_option(*argv, fault)) continue;
+    if (!fault.empty()) return fail(kWrongValue, fault);
+    return fail(kOwnFailure, std::string("run: unknown option ") + *argv + " (see `freeway --help`)");
   }
   if (const std::string why = fault_of_engine(engine); !why.empty()) return fail(kWrongValue, why);
   for (const std::string& setting : settings)
     if (const std::string why = set_engine_option(engine, setting); !why.empty()) return fail(kWrongValue, why);
+  name_unknown_variables();
   if (const std::string why = fault_of(leaks, engine); !why.empty()) return fail(kOwnFailure, "run: " + why);
   if (*argv == nullptr) return fail(kOwnFailure, "run: which program? (freeway run [options] -- program args...)");
 

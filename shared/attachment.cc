@@ -29,44 +29,46 @@ long Attachment::create(int fd, u64 capacity, u32 seats, Attachment*& made) {
   file::Facts facts;
   if (const long error = file::find_facts(fd, facts); error != 0) return error;
   if (!facts.regular) return -EINVAL;
+  if (!file::is_for_both(fd)) return -EACCES;  // which open_again would not say: /proc asks for the rights to the file
   const long own = file::open_again(fd);
   if (own < 0) return own;
+  const Constants constants = lay_out(static_cast<u32>(ceil_div(capacity, kFrameSize)), seats);
   long error = file::lock(static_cast<int>(own), kMakingLock);
   if (error == -EAGAIN) error = -EBUSY;
-  Constants constants;
-  if (error == 0) error = lay_down(static_cast<int>(own), facts, capacity, seats, constants);
+  if (error == 0) error = lay_down(static_cast<int>(own), facts, constants);
   if (error == 0) error = begin(fd, facts, constants, made);
+  if (error == 0 && (error = finish(static_cast<int>(own), constants)) != 0) made->detach();
   file::close(static_cast<int>(own));
   return error;
 }
 
-// Writes the header last. Who is killed before leaves kMagicMaking, and the next one begins again.
-long Attachment::lay_down(int fd, const file::Facts& facts, u64 capacity, u32 seats, Constants& constants) {
+// All but the magic number. Who fails, or is killed, before that leaves kMagicMaking, and the next one begins again.
+long Attachment::lay_down(int fd, const file::Facts& facts, const Constants& constants) {
   u64 magic = 0;
   if (const long bytes = file::read(fd, &magic, sizeof(magic), 0); bytes < 0) return bytes;
   file::Facts now = facts;
   if (const long error = file::find_facts(fd, now); error != 0) return error;
   if (now.bytes != 0 && magic != kMagicMaking) return -EEXIST;
+  if (const long kept = file::keeps_locks(fd, kTryLock); kept != 1) return kept < 0 ? kept : -ENOLCK;
   magic = kMagicMaking;
-  constants = lay_out(static_cast<u32>(ceil_div(capacity, kFrameSize)), seats);
   if (const long bytes = file::write(fd, &magic, sizeof(magic), 0); bytes < 0) return bytes;
-  if (const long kept = file::keeps_locks(fd, kTryLock); kept != 1) {
-    file::resize(fd, 0);
-    return kept < 0 ? kept : -ENOLCK;
-  }
-  if (const long error = file::resize(fd, sizeof(magic)); error != 0) return error;
-  if (const long error = file::resize(fd, constants.file_bytes); error != 0) return error;
+  if (const long error = file::clear(fd, sizeof(magic), now.bytes, constants.file_bytes); error != 0) return error;
   uptr header;
   if (const long error = file::map(fd, sizeof(Header), 0, header); error != 0) return error;
   const bool room = file::reserve(fd, facts, header, 0, sizeof(Header));
   file::unmap(header, align_up(sizeof(Header), kPartAlignment));
   if (!room) return -ENOSPC;
-  file::seal_length(fd);
-  constexpr u64 kRest = sizeof(u64);  // the magic number comes last
-  const auto* words = reinterpret_cast<const char*>(&constants);
-  if (const long bytes = file::write(fd, words + kRest, sizeof(constants) - kRest, kRest); bytes < 0) return bytes;
-  const long bytes = file::write(fd, words, kRest, 0);
+  const auto* rest = reinterpret_cast<const char*>(&constants) + sizeof(magic);
+  const long bytes = file::write(fd, rest, sizeof(constants) - sizeof(magic), sizeof(magic));
   return bytes < 0 ? bytes : 0;
+}
+
+// From here on it is a heap. Sealed afterwards: a file that counts as empty must be able to get another length.
+long Attachment::finish(int fd, const Constants& constants) {
+  const long bytes = file::write(fd, &constants.magic, sizeof(constants.magic), 0);
+  if (bytes < 0) return bytes;
+  file::seal_length(fd);
+  return 0;
 }
 
 long Attachment::attach(int fd, Attachment*& made) {
@@ -77,7 +79,9 @@ long Attachment::attach(int fd, Attachment*& made) {
   const long read = file::read(fd, &constants, sizeof(constants), 0);
   if (read < 0) return read;
   switch (judge(constants, static_cast<u64>(read), facts.bytes)) {
-    case Verdict::kRight: return begin(fd, facts, constants, made);
+    case Verdict::kRight:
+      file::seal_length(fd);  // who made it may have been killed before
+      return begin(fd, facts, constants, made);
     case Verdict::kOtherLayout: return -ENOTSUP;
     default: return -EINVAL;
   }
@@ -190,9 +194,8 @@ bool SharedWorld::is_punched_at_once(u32 n) { return n >= Attachment::kPunchedAt
 
 // A slot of the program's; it has memory as long as the block is there that it lies in.
 SharedWorld::Env::Atomic<u64>* SharedWorld::slot(u64 offset) {
-  const u64 frame = tables.frame_of(offset);
-  if (offset % sizeof(u64) != 0 || frame >= frames() || tables.entries[frame].load_relaxed() == entry::kFree ||
-      !Backing(*this).has_all(static_cast<u32>(frame)))
+  if (offset % sizeof(u64) != 0 || !Heap<SharedWorld>(*this).is_in_live_block(offset) ||
+      !Backing(*this).has_all(static_cast<u32>(tables.frame_of(offset))))
     return nullptr;
   return static_cast<Env::Atomic<u64>*>(attachment.address_of(offset));
 }

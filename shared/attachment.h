@@ -102,7 +102,8 @@ class Attachment {
   static constexpr u32 kPunchedAtOnce = 32;  // a run of so many frames goes back to the system when it is freed
   static_assert(sizeof(Own) <= kBeforeOwn);
 
-  static long lay_down(int fd, const shared_file::Facts& facts, u64 capacity, u32 seats, Constants& constants);
+  static long lay_down(int fd, const shared_file::Facts& facts, const Constants& constants);
+  static long finish(int fd, const Constants& constants);
   static long begin(int fd, const shared_file::Facts& facts, const Constants& constants, Attachment*& made);
 
   Header& header() const { return *reinterpret_cast<Header*>(base_); }

@@ -22,9 +22,11 @@ constexpr u64 kRandom = 1;                         // MADV_RANDOM
 constexpr u64 kRemove = 9;                         // MADV_REMOVE
 constexpr u64 kDontFork = 10;                      // MADV_DONTFORK
 constexpr u64 kPopulateWrite = 23;                 // MADV_POPULATE_WRITE, since Linux 5.14
+constexpr u64 kGetFlags = 3;                       // F_GETFL
 constexpr u64 kGetLock = 36, kSetLock = 37;        // F_OFD_GETLK, F_OFD_SETLK
 constexpr u64 kAddSeals = 1033;                    // F_ADD_SEALS
 constexpr u64 kSealShrink = 2, kSealGrow = 4;      // F_SEAL_SHRINK, F_SEAL_GROW
+constexpr u64 kPunchHole = 1 | 2;                  // FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE
 constexpr u64 kDuplicate = 1030;                   // F_DUPFD_CLOEXEC
 constexpr u64 kFirstDescriptor = 3;                // never one of those that programs know by number
 
@@ -69,6 +71,11 @@ long find_facts(int fd, Facts& facts) {
   return result;
 }
 
+bool is_for_both(int fd) {
+  const long flags = raw_syscall(SYS_fcntl, word(fd), kGetFlags);
+  return flags >= 0 && (flags & O_ACCMODE) == O_RDWR;
+}
+
 long keep(int fd) { return raw_syscall(SYS_fcntl, word(fd), kDuplicate, kFirstDescriptor); }
 
 void close(int fd) { raw_syscall(SYS_close, word(fd)); }
@@ -89,9 +96,14 @@ long write(int fd, const void* from, std::size_t bytes, u64 offset) {
   return raw_syscall(SYS_pwrite64, word(fd), reinterpret_cast<u64>(from), bytes, offset);
 }
 
-long resize(int fd, u64 bytes) {
+long clear(int fd, u64 kept, u64 now, u64 bytes) {
   if (is_beyond_limit(bytes)) return -EFBIG;
-  return raw_syscall(SYS_ftruncate, word(fd), bytes);
+  const long result = raw_syscall(SYS_ftruncate, word(fd), kept);
+  if (result == 0) return raw_syscall(SYS_ftruncate, word(fd), bytes);
+  if (result != -EPERM || now <= kept) return result;
+  // A memfd that is sealed against it.
+  if (const long hole = raw_syscall(SYS_fallocate, word(fd), kPunchHole, kept, now - kept); hole != 0) return hole;
+  return now < bytes ? raw_syscall(SYS_ftruncate, word(fd), bytes) : 0;
 }
 
 void seal_length(int fd) { raw_syscall(SYS_fcntl, word(fd), kAddSeals, kSealShrink | kSealGrow); }

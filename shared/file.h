@@ -26,6 +26,8 @@ struct Facts {
 };
 long find_facts(int fd, Facts& facts);
 
+// Whether it is open for reading and writing.
+bool is_for_both(int fd);
 // Another descriptor for the same description, which exec closes.
 long keep(int fd);
 void close(int fd);
@@ -35,8 +37,9 @@ long open_again(int fd);
 long read(int fd, void* to, std::size_t bytes, u64 offset);  // how many
 // These two: beyond the process's limit -EFBIG and no signal.
 long write(int fd, const void* from, std::size_t bytes, u64 offset);
-// Sets the length.
-long resize(int fd, u64 bytes);
+// What is behind the first `kept` of the file's `now` bytes becomes zero, and the file `bytes` long; it stays longer
+// where it may not shrink.
+long clear(int fd, u64 kept, u64 now, u64 bytes);
 // Forbids changes of the length, where it is a memfd that allows it.
 void seal_length(int fd);
 

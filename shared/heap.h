@@ -54,6 +54,18 @@ class Heap {
     return large ? u64{tables_.count_at(entry, static_cast<u32>(f), frames)} << kFrameShift : 0;
   }
 
+  // Whether the byte at `offset` lies in a block that is LIVE.
+  bool is_in_live_block(u64 offset) {
+    const u32 frames = world_.frames();
+    if (const Place p = place_around(tables_, offset, frames); p.size_class != 0)
+      return tables_.state(p.frame, p.index).load_relaxed() == state::kLive;
+    const u64 f = tables_.frame_of(offset);
+    if (f >= frames) return false;
+    const auto run = tables_.run_at(f);
+    return entry::kind(run.entry) == entry::Kind::kLarge &&
+           f - run.head < tables_.count_at(run.entry, static_cast<u32>(run.head), frames);
+  }
+
   // into.h: the block's offset, which is in the slot at the offset `at`, too; 0: no memory, or no slot.
   u64 alloc_into(u32 seat, u64 at, u64 bytes, u64 alignment = kMinBlock) {
     if (const u32 c = class_of_aligned(bytes, alignment); c != 0) return Into(world_).alloc_small(seat, at, c);

@@ -97,6 +97,18 @@ struct Tables {
   // The frame that the offset lies in; `capacity` or more: in none.
   u64 frame_of(u64 offset) const { return offset < data_at ? capacity : (offset - data_at) >> kFrameShift; }
 
+  // The run that the frame belongs to: where it begins, and the entry there.
+  struct Run {
+    u64 head, entry;
+  };
+  Run run_at(u64 frame) const {
+    const u64 entry = entries[frame].load_relaxed();
+    if (entry::kind(entry) != entry::Kind::kTail) return {frame, entry};
+    if (entry::count(entry) > frame) return {frame, entry::kFree};
+    const u64 head = frame - entry::count(entry);
+    return {head, entries[head].load_relaxed()};
+  }
+
   // A superblock that lies in frames `frame` … of the first `frames`, by its entry: its class; 0: there is none.
   u32 class_at(u64 entry, u32 frame, u32 frames) const {
     if (entry::kind(entry) != entry::Kind::kSmall) return 0;
@@ -118,26 +130,28 @@ struct Place {
   u64 entry;  // what the frame's entry was
 };
 
-// The small block that begins at `offset`; whoever does not own it may be told of one that is gone.
+// The small block that the byte at `offset` lies in; whoever does not own it may be told of one that is gone.
 template <class Tables>
-Place place(const Tables& tables, u64 offset, u32 frames) {
-  u64 frame = tables.frame_of(offset);
+Place place_around(const Tables& tables, u64 offset, u32 frames) {
+  const u64 frame = tables.frame_of(offset);
   if (frame >= frames) return {};
-  u64 entry = tables.entries[frame].load_relaxed();
-  if (entry::kind(entry) == entry::Kind::kTail) {
-    if (entry::count(entry) > frame) return {};
-    frame -= entry::count(entry);
-    entry = tables.entries[frame].load_relaxed();
-  }
-  const u32 head = static_cast<u32>(frame);
-  const u32 c = tables.class_at(entry, head, frames);
+  const auto run = tables.run_at(frame);
+  const u32 head = static_cast<u32>(run.head), c = tables.class_at(run.entry, head, frames);
   if (c == 0) return {};
   const SizeClass& k = Tables::Shape::size_class(c);
   const u64 inside = offset - tables.offset_of(head);
   if (inside >= k.span_bytes()) return {};
   const u32 index = k.index_of(inside);
-  if (index >= k.blocks || u64{index} * k.size != inside) return {};
-  return {c, head, index, entry};
+  return index < k.blocks ? Place{c, head, index, run.entry} : Place{};
+}
+
+// The same for one that begins there.
+template <class Tables>
+Place place(const Tables& tables, u64 offset, u32 frames) {
+  const Place p = place_around(tables, offset, frames);
+  if (p.size_class == 0) return {};
+  const SizeClass& k = Tables::Shape::size_class(p.size_class);
+  return tables.offset_of(p.frame, k, p.index) == offset ? p : Place{};
 }
 
 }  // namespace freeway::shared

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "leaks/leaked.h"
 
-#include <fcntl.h>
 #include <spawn.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -18,6 +17,7 @@
 #include "leaks/search.h"
 #include "leaks/stopped.h"
 #include "look.h"
+#include "os/output_file.h"
 #include "profile.h"
 #include "profile/gap.h"
 #include "report.h"
@@ -240,18 +240,37 @@ void print_leaks(const Leaks& leaks, int fd, const std::string& head) {
   }
 }
 
-// Copies of stacks hold what the program knows: the file is its owner's alone.
-void write_profile(const Leaks& leaks, const std::string& path) {
-  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+namespace {
+
+void write_profile(const Leaks& leaks, const std::string& path, long file) {
   bool good = file >= 0;
+  int error = good ? 0 : static_cast<int>(-file);
   for (std::size_t done = 0; good && done < leaks.profile.size();) {
-    const ssize_t put = write(file, leaks.profile.data() + done, leaks.profile.size() - done);
+    const ssize_t put = write(static_cast<int>(file), leaks.profile.data() + done, leaks.profile.size() - done);
     good = put > 0;
+    if (!good) error = errno;
     done += good ? static_cast<std::size_t>(put) : 0;
   }
-  const int error = errno;
-  if (file >= 0) good = close(file) == 0 && good;
+  if (file >= 0 && close(static_cast<int>(file)) != 0 && good) good = false, error = errno;
   if (!good) throw Failure(kOwnFailure, path + " cannot be written: " + std::strerror(error));
+}
+
+}  // namespace
+
+void write_profile(const Leaks& leaks, const std::string& path) {
+  write_profile(leaks, path, freeway::output_file::open_chosen(path.c_str(), freeway::output_file::kOwnersAlone));
+}
+
+void write_profile_of(const Leaks& leaks, const std::string& prefix, int pid) {
+  const std::string begin = prefix + "." + std::to_string(pid);
+  std::string path;
+  int number = 0;
+  const auto next_name = [&] {
+    ++number;
+    path = begin + (number == 1 ? "" : "." + std::to_string(number)) + ".heap";
+    return path.c_str();
+  };
+  write_profile(leaks, path, freeway::output_file::create_first(freeway::output_file::kOwnersAlone, next_name));
 }
 
 }  // namespace freeway_command

@@ -41,7 +41,8 @@ Leaks find_leaks(int pid);
 
 // Prints the line, and the stacks of what has leaked: to standard output or standard error. `head` goes before the line.
 void print_leaks(const Leaks& leaks, int fd, const std::string& head);
-// Throws Failure.
+// To that file, or to a new one, PREFIX.PID.heap, or PREFIX.PID.2.heap and so on (os/output_file.h). Throw Failure.
 void write_profile(const Leaks& leaks, const std::string& path);
+void write_profile_of(const Leaks& leaks, const std::string& prefix, int pid);
 
 }  // namespace freeway_command

@@ -181,6 +181,9 @@ class Parser {
     pins.blocks += 1;
     pins.bytes += bytes;
     pins.squares += bytes * bytes;
+    each_label(words, [&pins](std::string_view key, std::uint64_t value) {
+      if (key == "size") pins.size = value;
+    });
   }
 
   // "3 arch=x86_64 pc=0x.. sp=0x..": a copy that is not understood is left out, and its samples keep what they have.

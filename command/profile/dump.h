@@ -50,6 +50,7 @@ struct SizeClass {
 // What some sampled blocks pin: so many, with the sums of their shares of waste, and of these shares' squares.
 struct Pins {
   double blocks = 0, bytes = 0, squares = 0;
+  std::uint64_t size = 0;  // of their size class's blocks: aligned ones' is longer than they; 0: not told
 };
 
 // The sampled blocks of one stack, size class and tag.

@@ -32,12 +32,18 @@ Weighed weighed(Sample& sample, std::uint64_t interval, const std::map<std::uint
   return {&sample, count * share / probability, count * square * (1 - probability) / (probability * probability)};
 }
 
+// How long blocks of the sample's size class are, or these blocks.
+std::uint64_t class_size(const Sample& sample, const std::map<std::uint64_t, Pins>& pins) {
+  const auto found = sample.site ? pins.find(*sample.site) : pins.end();
+  return found != pins.end() && found->second.size != 0 ? found->second.size : block_size(sample);
+}
+
 // Divides the class's waste among its samples; false: nothing of it is pinned.
 bool divide(const SizeClass& c, Dump& dump, const std::map<std::uint64_t, Pins>& pins) {
   std::vector<Weighed> among;
   double sum = 0, variance = 0;
   for (Sample& sample : dump.samples) {
-    const std::uint64_t size = block_size(sample);
+    const std::uint64_t size = class_size(sample, dump.pins);
     if (sample.live.bytes == 0 || size < c.from || size > c.size) continue;
     among.push_back(weighed(sample, dump.interval, pins, mean_share(c)));
     sum += among.back().weight;

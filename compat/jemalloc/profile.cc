@@ -2,13 +2,13 @@
 #include "profile.h"
 
 #include <cerrno>
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <bit>
 
 #include "freeway/freeway.h"
+#include "os/output_file.h"
 #include "text.h"
 
 namespace freeway_jemalloc::profile {
@@ -68,17 +68,18 @@ int reset(std::size_t lg) {
 }
 
 int dump(const char* path) {
+  using namespace freeway::output_file;
   Text name;
-  if (path == nullptr) {
+  const auto next_name = [&] {
     const std::uint64_t number = g_dumps.fetch_add(1, std::memory_order_relaxed);
-    name.text(kPrefix).text(".").number(static_cast<std::uint64_t>(getpid())).text(".").number(number).text(".m").number(number)
-        .text(".heap");
-    path = name.c_str();
-  }
-  const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    name = Text().text(kPrefix).text(".").number(static_cast<std::uint64_t>(getpid())).text(".").number(number).text(".m")
+               .number(number).text(".heap");
+    return name.c_str();
+  };
+  const long fd = path == nullptr ? create_first(kOwnersAlone, next_name) : open_chosen(path, kOwnersAlone);
   if (fd < 0) return EFAULT;
-  const int error = freeway_profile_dump(fd);
-  close(fd);
+  const int error = freeway_profile_dump(static_cast<int>(fd));
+  close(static_cast<int>(fd));
   return error == 0 ? 0 : EFAULT;
 }
 

@@ -144,7 +144,9 @@ void freeway_stats(freeway_stats_t* stats, size_t size) FREEWAY_NOEXCEPT;
 
 /* Gives memory that holds no live block back to the kernel: other CPUs' magazines, whole frames and pages under free
  * blocks. About `keep` bytes of free frames stay ready; pages under free blocks go in any case. Returns the bytes given
- * back. Makes system calls (membarrier, madvise) for as long as there is something to give back. */
+ * back. Makes system calls (membarrier, madvise) for as long as there is something to give back. Some of the papers'
+ * engines do not reach what is cached for another CPU (lfmalloc) or another running thread (streamflow, hmalloc): there, trim
+ * on each (GUARANTEES.md). */
 size_t freeway_trim(size_t keep) FREEWAY_NOEXCEPT;
 
 /* Limits what the heap holds of memory that the kernel backs or may back: live blocks and the rest of their superblocks,

@@ -19,9 +19,11 @@
  * blocks above 32 KiB.
  *
  * Each CPU on which a heap is used has a frame of 64 KiB of it in hand, one more that it fills with new blocks, and blocks of each
- * size in use: a limit should leave room for that. What is freed of the first half MiB on a CPU may have to wait until a part of
- * its frame is free, too. In freeway_stats the frames of heaps are large memory; freeway_trim and FREEWAY_BACKGROUND do not look
- * into heaps. Profiles and FREEWAY_GUARD take no samples of them.
+ * size in use. A call that the limit would refuse takes all of that back (membarrier), but for frames that are being filled and
+ * have live blocks: a limit should leave room for those. What is freed of the first half MiB on a CPU may have to wait until a
+ * part of its frame is free, too. Once all blocks are freed the whole limit is there again. In freeway_stats the frames of heaps
+ * are large memory; freeway_trim and FREEWAY_BACKGROUND do not look into heaps, but give back the tables of those that are gone.
+ * Profiles and FREEWAY_GUARD take no samples of them.
  *
  * The paper engines' libraries have no heaps: ENOTSUP.
  */
@@ -63,9 +65,9 @@ void* freeway_heap_aligned_alloc(freeway_heap_t heap, size_t alignment, size_t s
 /* As realloc; `block` is NULL or one of this heap, else NULL with EINVAL. */
 void* freeway_heap_realloc(freeway_heap_t heap, void* block, size_t size) FREEWAY_NOEXCEPT;
 
-/* Gives back what is wholly free, but for what other CPUs have in hand of the heap (two frames, and a few KiB for each size class
- * in use), and the frame that this one fills with new blocks, unless all of them have come back; bytes. 0 also where there is no
- * such heap. */
+/* Gives back what is wholly free, also of what CPUs have in hand (membarrier), but for the frames that they fill with new blocks,
+ * unless all of them have come back; bytes. With nothing live, that is all that the heap holds. Where the kernel refuses membarrier,
+ * what other CPUs have in hand stays. 0 also where there is no such heap. */
 size_t freeway_heap_trim(freeway_heap_t heap) FREEWAY_NOEXCEPT;
 /* Fills in the first `size` bytes. Exact while nobody else uses the heap; takes time in proportion to what the heap has. 0, or
  * EINVAL: no such heap. */

@@ -28,16 +28,17 @@
  * it unusable until its process ends. A handler that forks inside a call may not return into it in the child: the call has the
  * parent's seat.
  *
- * Out of scope: power failures and crashes of the system (what is on a disk then is any mixture of old and new), file systems
- * of other machines (locks must be seen by all participants), malice, and writes to blocks while a disk is full, on file
- * systems that copy on write (btrfs), or to what was not in memory when another program, such as a backup, read the file
- * (these writes may be a SIGBUS). Malice: a process that can write to the file can spoil what is in it, but makes no other one
- * leave the file's bounds. Who shortens the file makes others fault (SIGBUS); where the file is a memfd that allows seals,
- * create forbids it. Locks on bytes of the file from 2^62 on tell who is there. So nobody gets a lock on the whole file (fcntl
- * with length 0) while somebody has the heap, and while one is held, nobody can attach. Needs Linux 4.14 and /proc, ENOSYS
- * without (before 5.14 also the library's file descriptor: where the program has closed it, no more memory comes, ENOMEM or
- * EAGAIN); and a file system in which mappings keep locks, ENOLCK without: overlayfs, which containers' root is, does not;
- * /dev/shm and memfds do everywhere.
+ * Out of scope: power failures and crashes of the system (what is on a disk then is any mixture of old and new), file
+ * systems of other machines (locks must be seen by all participants), malice, and writes to blocks while a disk is
+ * full, on file systems that copy on write (btrfs), or to what was not in memory when another program, such as a
+ * backup, read the file (these writes may be a SIGBUS). Malice: a process that can write to the file can spoil what
+ * is in it, but makes no other one leave the file's bounds. Who shortens the file makes others fault (SIGBUS); where
+ * the file is a memfd that allows seals, create and attach forbid it. Locks on bytes of the file from 2^62 on tell
+ * who is there. So nobody gets a lock on the whole file (fcntl with length 0) while somebody has the heap, and while
+ * one is held, nobody can attach. Needs Linux 4.14 and /proc, ENOSYS without (before 5.14 also the library's file
+ * descriptor: where the program has closed it, no more memory comes, ENOMEM or EAGAIN); and a file system in which
+ * mappings keep locks, ENOLCK without: overlayfs, which containers' root is, does not; /dev/shm and memfds do
+ * everywhere.
  */
 #ifndef FREEWAY_SHARED_H
 #define FREEWAY_SHARED_H
@@ -61,12 +62,13 @@ typedef struct {
   unsigned seats;  /* calls under way at once, in all processes, 2 to 254; default 254. Each that is used takes about 24 KiB */
 } freeway_shared_options_t;
 
-/* Makes a heap in an empty file that is open for reading and writing, and attaches it. The file becomes as long as the heap can
- * get, without memory or blocks of a disk behind it. `options` may be NULL; `size` is sizeof(freeway_shared_options_t). The
- * file descriptor is the caller's again afterwards; one of the library's own (close-on-exec) stays open until detach. NULL
- * with EINVAL: options out of range; EEXIST: the file is not empty, and EBUSY: somebody is making a heap in it (a file in
- * which somebody was killed while making one counts as empty); ENOMEM, ENOSPC, EFBIG: no memory, no room; EBADF, EACCES and
- * whatever else the kernel says to opening, sizing or mapping it. */
+/* Makes a heap in an empty file that is open for reading and writing, and attaches it. The file becomes as long as
+ * the heap can get, without memory or blocks of a disk behind it. `options` may be NULL; `size` is
+ * sizeof(freeway_shared_options_t). The file descriptor is the caller's again afterwards; one of the library's own
+ * (close-on-exec) stays open until detach. NULL with EINVAL: options out of range; EEXIST: the file is not empty, and
+ * EBUSY: somebody is making a heap in it (a file in which somebody was killed while making one, or failed to, counts
+ * as empty); EACCES: not open for both; ENOMEM, ENOSPC, EFBIG: no memory, no room; EBADF and whatever else the kernel
+ * says to opening, sizing or mapping it. */
 freeway_shared_t* freeway_shared_create(int fd, const freeway_shared_options_t* options,
                                         size_t size) FREEWAY_SHARED_NOEXCEPT;
 
@@ -102,9 +104,10 @@ uint64_t freeway_shared_offset(freeway_shared_t* heap, const void* address) FREE
 /* The address of such a byte here. NULL for 0, and with EINVAL where no byte of a block can be. */
 void* freeway_shared_pointer(freeway_shared_t* heap, uint64_t offset) FREEWAY_SHARED_NOEXCEPT;
 
-/* malloc and a store of the block's offset in `*slot` as one step: whoever is killed, after recovery the block is in the slot or
- * free (and the slot 0). The slot is 8 bytes at a multiple of 8 in a block of this heap (else EINVAL); it holds no block, and
- * is the caller's alone until the call returns, or until recovery if it does not. NULL as malloc; `*slot` is left alone then. */
+/* malloc and a store of the block's offset in `*slot` as one step: whoever is killed, after recovery the block is in
+ * the slot or free (and the slot 0). The slot is 8 bytes at a multiple of 8 in a live block of this heap (else
+ * EINVAL); it holds no block, and is the caller's alone until the call returns, or until recovery if it does not.
+ * NULL as malloc; `*slot` is left alone then. */
 void* freeway_shared_alloc_into(freeway_shared_t* heap, uint64_t* slot, size_t size) FREEWAY_SHARED_NOEXCEPT;
 /* Frees the block whose offset is in `*slot` and empties the slot, as one step in the same sense. Errors as of free; 0 in the
  * slot: 0. */

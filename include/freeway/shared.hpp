@@ -12,7 +12,8 @@
  *     auto* theirs = static_cast<numbers*>(freeway_shared_pointer(heap, freeway_shared_root_find(heap, "numbers")));
  *
  * A container must use its allocator's kind of pointer for everything that it keeps. vector and deque do in libstdc++; its other
- * containers keep plain addresses, which are right in one process only. Containers are not synchronized: that is the program's.
+ * containers keep plain addresses, which are right in one process only. So does vector<bool>: it does not compile;
+ * vector<char> and deque<bool> are right. Containers are not synchronized: that is the program's.
  * A process that is killed while it changes one leaves it half changed, and its blocks live.
  *
  * Header only. Compiled without exceptions, what would throw std::bad_alloc aborts.
@@ -30,6 +31,7 @@
 #include <new>
 #include <type_traits>
 #include <utility>
+#include <vector>
 #if __cplusplus >= 202002L
 #include <compare>
 #endif
@@ -213,5 +215,10 @@ void shared_delete(freeway_shared_t* heap, T* object) noexcept {
 }
 
 }  // namespace freeway
+
+template <class T>
+class std::vector<bool, freeway::shared_allocator<T>> {
+  static_assert(sizeof(T) == 0, "vector<bool> keeps plain addresses, which are right in one process only");
+};
 
 #endif

@@ -46,7 +46,7 @@ class Engine {
   static_assert(sizeof(Block) <= kPageBlockHeader);
 
   static constexpr const char* kName = "streamflow";
-  static constexpr std::size_t kMaxSmall = kMaxObject;
+  static constexpr std::size_t kMaxSmall = Classes::kMostBytes;
   static constexpr std::size_t kLargePrefix = 16;  // the paper's 8 bytes, and 8 that keep malloc's alignment
   static u64 large_prefix(std::size_t bytes) { return bytes; }
   static constexpr bool kThreadHeaps = true;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 // size_classes.h: Streamflow's object classes and the sizes of their page blocks (section 3.1.1).
 //
-// Small objects are those up to 2 KiB. Classes step evenly: 4 bytes in the paper, 16 here, because malloc's blocks are
-// aligned to 16. A page block is "large enough for 1024 objects", at least 16 and at most 256 KiB, rounded to the
-// nearest power of two (of two equally near ones the larger).
+// Up to 2 KiB classes step evenly: 4 bytes in the paper, 16 here, because malloc's blocks are aligned to 16. A page block
+// is "large enough for 1024 objects", at least 16 and at most 256 KiB, rounded to the nearest power of two (of two
+// equally near ones the larger).
+// Above, the paper's objects are large and the OS's. Ours up to 32 KiB are in page blocks of 256 KiB, too, four classes
+// for each doubling: a mapping is whole frames of 64 KiB, so that one of 3,000 bytes took 21 times its address space.
 #pragma once
 
 #include <array>
@@ -12,7 +14,9 @@
 
 namespace freeway::streamflow {
 
-constexpr std::size_t kMaxObject = 2 * kKiB;
+constexpr std::size_t kMaxFine = 2 * kKiB;  // the paper's small objects
+constexpr std::size_t kMaxObject = 32 * kKiB;  // with its header
+constexpr unsigned kStepsADoubling = 4;
 constexpr std::size_t kMinPageBlock = 16 * kKiB;  // also the leaf of the page manager's buddy
 constexpr std::size_t kMaxPageBlock = 256 * kKiB;
 constexpr unsigned kPageBlockOrders = 5;  // 16, 32, 64, 128, 256 KiB
@@ -45,18 +49,36 @@ struct ObjectClass {
 
 template <Build kWhich>
 struct SizeClasses {
-  static constexpr unsigned kClasses =
-      static_cast<unsigned>(ceil_div(kMaxObject + kWhich.object_header, kWhich.class_step));
+  // 1 … kFineClasses step evenly, those behind them by quarters of the power of two below.
+  static constexpr unsigned kFineClasses =
+      static_cast<unsigned>(ceil_div(kMaxFine + kWhich.object_header, kWhich.class_step));
+  static constexpr unsigned kClasses = kFineClasses + kStepsADoubling * log2_floor(kMaxObject / kMaxFine);
+  static constexpr std::size_t kMostBytes = kMaxObject - kWhich.object_header;
 
-  // 1 … kClasses; a request of 0 bytes gets an object too.
+  // 1 … kClasses, of up to kMostBytes; a request of 0 bytes gets an object too.
   static constexpr unsigned class_of(std::size_t bytes) {
     const std::size_t needed = bytes + (bytes == 0) + kWhich.object_header;
-    return static_cast<unsigned>((needed + kWhich.class_step - 1) / kWhich.class_step);
+    const auto fine = static_cast<unsigned>((needed + kWhich.class_step - 1) / kWhich.class_step);
+    return fine <= kFineClasses ? fine : coarse_class_of(needed);
+  }
+  static constexpr unsigned coarse_class_of(std::size_t needed) {
+    const unsigned doubling = log2_floor(needed - 1) - log2_floor(kMaxFine);
+    const std::size_t below = kMaxFine << doubling;
+    const std::size_t steps = ceil_div(needed - below, below / kStepsADoubling);
+    return kFineClasses + doubling * kStepsADoubling + static_cast<unsigned>(steps);
+  }
+
+  static constexpr u32 stride_of(unsigned c) {
+    if (c <= kFineClasses) return c * kWhich.class_step;
+    const unsigned doubling = (c - kFineClasses - 1) / kStepsADoubling;
+    const unsigned steps = (c - kFineClasses - 1) % kStepsADoubling + 1;
+    const u32 below = u32{kMaxFine} << doubling;
+    return below + below / kStepsADoubling * steps;
   }
 
   static constexpr ObjectClass make(unsigned c) {
     ObjectClass k{};
-    k.stride = c * kWhich.class_step;
+    k.stride = stride_of(c);
     k.usable = k.stride - kWhich.object_header;
     // The first object is aligned; its header lies in a slot of its own.
     k.first = kPageBlockHeader + (kWhich.object_header != 0 ? kWhich.class_step : 0);

@@ -91,6 +91,21 @@ TEST_P(SharedHeap, ShrinksAgain) {
   expect_in_order(heap);
 }
 
+// /proc would open it for both.
+TEST_P(SharedHeap, ADescriptorForReadingOrWritingAloneMakesNone) {
+  const File fd = file();
+  for (const int mode : {O_RDONLY, O_WRONLY}) {
+    const std::string path = "/proc/self/fd/" + std::to_string(fd);
+    const File one(::open(path.c_str(), mode | O_CLOEXEC));
+    ASSERT_GE(one, 0);
+    EXPECT_EQ(make_heap(one), nullptr);
+    EXPECT_EQ(errno, EACCES);
+    EXPECT_EQ(fd.length(), 0u);
+  }
+  const Heap heap = make_heap(fd);
+  ASSERT_NE(heap, nullptr);
+}
+
 TEST(SharedHeapCalls, AlignmentsAndSizes) {
   const File fd = memory_file();
   const Heap heap = make_heap(fd);
@@ -179,6 +194,41 @@ TEST(SharedHeapCalls, ABlockIsInItsSlotOrFree) {
   EXPECT_EQ(slots[0], 0u);
 }
 
+TEST(SharedHeapCalls, ASlotLiesInALiveBlock) {
+  const File fd = memory_file();
+  const Heap heap = make_heap(fd);
+  for (const size_t size : {size_t{100}, size_t{20'000}, size_t{200'000}}) {
+    auto* block = static_cast<uint64_t*>(::freeway_shared_calloc(heap, 1, size));
+    void* neighbour = ::freeway_shared_malloc(heap, size);
+    const size_t last = ::freeway_shared_usable_size(heap, block) / 8 - 1;
+    for (const size_t at : {size_t{0}, size_t{1}, last}) {
+      EXPECT_NE(::freeway_shared_alloc_into(heap, &block[at], 50), nullptr) << size << " " << at;
+      EXPECT_EQ(::freeway_shared_free_from(heap, &block[at]), 0);
+    }
+    auto* kept = static_cast<uint64_t*>(::freeway_shared_malloc(heap, 50));
+    block[1] = ::freeway_shared_offset(heap, kept);
+    ASSERT_EQ(::freeway_shared_free(heap, block), 0);
+    const freeway_shared_stats_t before = stats_of(heap);
+    for (const size_t at : {size_t{0}, size_t{1}, last}) {
+      errno = 0;
+      EXPECT_EQ(::freeway_shared_alloc_into(heap, &block[at], 50), nullptr) << size << " " << at;
+      EXPECT_EQ(errno, EINVAL);
+      errno = 0;
+      EXPECT_EQ(::freeway_shared_free_from(heap, &block[at]), -1) << size << " " << at;
+      EXPECT_EQ(errno, EINVAL);
+    }
+    EXPECT_EQ(stats_of(heap).blocks, before.blocks);
+    EXPECT_EQ(::freeway_shared_free(heap, kept), 0);
+    EXPECT_EQ(::freeway_shared_free(heap, neighbour), 0);
+  }
+  // Behind a superblock's last block there is none: 56 of 1,152 bytes in a frame, and something is left.
+  auto* block = static_cast<char*>(::freeway_shared_malloc(heap, 1152));
+  auto* rest = reinterpret_cast<uint64_t*>(block + (65'536 - ::freeway_shared_offset(heap, block) % 65'536) - 8);
+  EXPECT_EQ(::freeway_shared_alloc_into(heap, rest, 50), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+  expect_in_order(heap);
+}
+
 TEST(SharedHeapCalls, RootsAreReplacedAtomically) {
   const File fd = memory_file();
   const Heap heap = make_heap(fd);
@@ -249,14 +299,19 @@ TEST(SharedHeapMaking, TheLongestCostsAddressesOnly) {
 }
 
 TEST(SharedHeapMaking, AFileInWhichSomebodyWasKilledWhileMakingOneIsEmpty) {
-  const File fd = memory_file();
-  constexpr char kBegun[] = "fwyheap?";
-  ASSERT_EQ(::pwrite(fd, kBegun, 8, 0), 8);
-  ASSERT_EQ(::ftruncate(fd, 1'000'000), 0);
-  EXPECT_EQ(::freeway_shared_attach(fd), nullptr);
-  EXPECT_EQ(errno, EINVAL);
-  const Heap heap = make_heap(fd);
-  EXPECT_NE(::freeway_shared_malloc(heap, 10), nullptr);
+  // Whatever it wrote behind these eight bytes.
+  for (const int seals : {0, F_SEAL_SHRINK}) {
+    const File fd(::memfd_create("heap", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    const std::string begun = "fwyheap?" + std::string(1'000'000, 'x');
+    ASSERT_EQ(::pwrite(fd, begun.data(), begun.size(), 0), static_cast<ssize_t>(begun.size()));
+    ASSERT_EQ(::fcntl(fd, F_ADD_SEALS, seals), 0);
+    EXPECT_EQ(::freeway_shared_attach(fd), nullptr);
+    EXPECT_EQ(errno, EINVAL);
+    const Heap heap = make_heap(fd, size_t{1} << 20, 2);
+    EXPECT_NE(::freeway_shared_malloc(heap, 10), nullptr);
+    EXPECT_EQ(stats_of(heap).blocks, 1u);
+    expect_in_order(heap);
+  }
   // Of many who make one at once one does.
   for (int round = 0; round < 20; round++) {
     const File other = memory_file();

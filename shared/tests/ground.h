@@ -52,7 +52,7 @@ class SharedGround {
       return shared::Punched::kDone;
     }
     SharedEnv::Atomic<u64>* slot(u64 offset) {
-      const bool inside = offset % 8 == 0 && tables.frame_of(offset) < tables.capacity;
+      const bool inside = offset % 8 == 0 && shared::Heap<World>(*this).is_in_live_block(offset);
       return inside ? static_cast<SharedEnv::Atomic<u64>*>(ground->at(offset)) : nullptr;
     }
   };

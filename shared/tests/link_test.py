@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Who links libfreeway.so or libfreeway.a, and not libfreeway-shared, reads which function is missing, from each linker that is
-there; who links both reads nothing, in whatever order, and the program runs. $FREEWAY_BUILD_DIR has the libraries."""
+"""Without libfreeway-shared each linker here names the function that a program with libfreeway lacks; with both, in
+whatever order, it says nothing, and the program runs. $FREEWAY_BUILD_DIR has the libraries."""
 
 from __future__ import annotations
 

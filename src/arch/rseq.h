@@ -58,10 +58,11 @@ FREEWAY_HIDDEN freeway::u64 freeway_rseq_lay_own(const void* heap, freeway::u64 
 // The same for a block of a strip; where it cannot go there, freeway_free_otherwise.
 FREEWAY_HIDDEN void freeway_rseq_free_own(void* block, freeway::u64 entry, const void* heap);
 FREEWAY_HIDDEN void freeway_free_otherwise(void* block);
-// The top block of the magazine whose `top` lies there, taken off, if this thread runs where `index` is the CPU's index; else 0.
-FREEWAY_HIDDEN freeway::u64 freeway_rseq_pop_own(freeway::u32 index, void* top);
-// If this thread runs where `index` is the CPU's index, `word` is `expected` and `other` is `others`: word = value,
+// The top block of the magazine whose `top` lies there, taken off, if this thread runs where the word at `owner` is the CPU's index;
+// else 0.
+FREEWAY_HIDDEN freeway::u64 freeway_rseq_pop_own(const void* owner, void* top);
+// If this thread runs where the word at `owner` is the CPU's index, `word` is `expected` and `other` is `others`: word = value,
 // 1; else 0.
-FREEWAY_HIDDEN freeway::u64 freeway_rseq_store_if(freeway::u32 index, void* word, freeway::u64 expected, const void* other,
+FREEWAY_HIDDEN freeway::u64 freeway_rseq_store_if(const void* owner, void* word, freeway::u64 expected, const void* other,
                                                   freeway::u64 others, freeway::u64 value);
 }

@@ -163,11 +163,14 @@ class Heaps {
     return block != 0 && caches_.seems_to_have(heap, slice->size_class.load_relaxed(), *slice, address, block);
   }
 
-  // Gives back what is wholly free, but for what other CPUs have in hand; bytes.
+  // Takes all caches apart and gives back what is wholly free; bytes.
   std::size_t trim(RecordOf& heap) {
-    caches_.empty_own(heap);
+    caches_.empty_all(heap);
     return slices_.sweep(heap) * kFrameSize;
   }
+
+  // Gives back the memory of tables that are no heap's any more.
+  void purge_records(std::size_t page) { slices_.purge_records(page); }
 
   // Exact while nobody else uses the heap.
   Figures figures(const RecordOf& heap) const {

@@ -11,8 +11,8 @@
 // Slice     blocks of one class side by side in a region.  Its record lies in the region's, by its first unit.  One of class 0 is
 //           a strip (strip.h)
 // Cache     what one CPU has in hand of one heap: for each class a magazine of freed blocks, and a slice, which it holds, with
-//           blocks of that which nobody else has; for class 0 a region and units; a strip, and how far it is used.  It belongs
-//           to one CPU number for ever, whichever heap it serves
+//           blocks of that which nobody else has; for class 0 a region and units; a strip, and how far it is used.  It is made
+//           for one CPU number, for ever, whichever heap it serves; whose it is: cache_place.h
 // Plain     words that are no cell's are stored before anybody can know of the record's new life, and read by who holds it, or
 //           owns a block of it
 #pragma once
@@ -51,6 +51,8 @@ struct alignas(64) Region : Cell<Env> {
   typename Env::template Atomic<u32> next;  // the next of that heap
   typename Env::template Atomic<u32> frames, is_whole;
   typename Env::template Atomic<u8> has_kinds;  // it has had strips
+  typename Env::template Atomic<u8> is_new;     // of a bunch (record_pool.h): behind its first line it reads as zero
+  typename Env::template Atomic<u32> bunch;     // how many records there are
   alignas(64) typename Env::template Atomic<u8> slice_of[64];  // of each unit: the slice's first one, or kNoSlice
   Slice<Env> slices[kUnits];
   u8 kinds[kFrameSize / strip::kGranule];  // Atomic<u8>: of each 16 bytes, 0 also where no strip is (strip.h)
@@ -90,6 +92,7 @@ struct alignas(64) Cache : Cell<Env> {
   typename Env::template Atomic<u32> id;    // the CPU's number, for ever
   Hand<Env> strip;
   typename Env::template Atomic<u32> strips;  // how many it has had of this heap
+  typename Env::template Atomic<u64> owner;   // its CPU's number, or who has seized it
   alignas(64) Entry<Env> entries[kClassCount];
   typename Env::template Atomic<u64> slots[kFirstSlot[kClassCount]];
 };

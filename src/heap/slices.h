@@ -11,7 +11,7 @@
 //           record; [A3] walks see it
 // Progress  lock-free       Lost if killed, until the heap is destroyed: the slice, strip, region or record in hand, or all that
 //           sweep, or gather of all strips, took; a block between its mark and the count. For good: frames that are not yet, or
-//           no more, in their region's record
+//           no more, in their region's record; what record_pool.h says
 // Checked   tests/model/heap_slices_model.cc, heap_strips_model.cc, tests/abi/heap_test.cc
 //
 // Backing is where frames and records come from:
@@ -25,6 +25,7 @@
 #include <string.h>
 
 #include "heap/cells.h"
+#include "heap/record_pool.h"
 #include "pages/limits.h"
 
 namespace freeway::heap {
@@ -41,7 +42,10 @@ class Slices : public Cells<Env, Backing> {
   using RegionOf = Region<Env>;
   using RecordOf = Record<Env>;
 
-  void init(Backing* backing) { backing_ = backing; }
+  void init(Backing* backing) {
+    backing_ = backing;
+    pool_.init(backing);
+  }
 
   template <class T>
   T& at(u32 index) const {
@@ -293,7 +297,7 @@ class Slices : public Cells<Env, Backing> {
         backing_->give_frames(region.address.load_relaxed(), frames);
       }
       Env::step("own.recycling");
-      pool_.push(index, links());
+      pool_.push(index);
     }
     heap.regions.store_relaxed(0);
     for (auto& list : heap.lists) list.take_all();
@@ -302,6 +306,9 @@ class Slices : public Cells<Env, Backing> {
     heap.whole.store_relaxed(0);
     heap.marked.store_relaxed(0);
   }
+
+  // Gives back the memory of records that are no heap's.
+  void purge_records(std::size_t page) { pool_.purge(page); }
 
   template <class F>
   void each_region(const RecordOf& heap, F&& f) const {
@@ -458,7 +465,7 @@ class Slices : public Cells<Env, Backing> {
   // A record without frames, in the caller's hands; null: no memory.
   RegionOf* take_record(RecordOf& heap) {
     if (const u32 index = heap.vacant.pop(links())) return &at<RegionOf>(index);
-    u32 index = pool_.pop(links());
+    u32 index = pool_.pop();
     if (index == 0 && (index = backing_->make(kRecordUnits<RegionOf>)) == 0) return nullptr;
     auto& region = at<RegionOf>(index);
     region.self.store_relaxed(index);
@@ -481,7 +488,7 @@ class Slices : public Cells<Env, Backing> {
     return true;
   }
 
-  List pool_;  // records of regions that are no heap's
+  RecordPool<Env, Backing> pool_;
 };
 
 }  // namespace freeway::heap

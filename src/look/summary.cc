@@ -7,6 +7,7 @@
 
 #include "guard/guarded.h"
 #include "os/memory_size.h"
+#include "os/output_file.h"
 #include "os/process.h"
 #include "os/report.h"
 #include "os/syscall.h"
@@ -162,10 +163,9 @@ int summary_fd() {
 }
 
 int open_summary(const char* path) {
-  const long fd = expand(path) ? raw_syscall(SYS_openat, static_cast<u64>(AT_FDCWD), reinterpret_cast<u64>(expanded),
-                                             O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)
-                               : -ENAMETOOLONG;
-  if (fd < 0) Line().text("freeway: cannot write statistics to ").quoted(path, 200).write();
+  const long fd = expand(path) ? output_file::open_chosen(expanded, output_file::kForAll) : -ENAMETOOLONG;
+  if (fd < 0)
+    Line().text("freeway: cannot write statistics to ").quoted(path, 200).text(": error ").number(static_cast<u64>(-fd)).write();
   return static_cast<int>(fd);
 }
 

@@ -88,6 +88,7 @@ void Heap::purge_superblocks() {
     std::size_t effort = ~std::size_t{0};
     purge_class(c, effort);
   }
+  if (substrate_->frames().policy().kept() == 0) own_heaps_.purge_records(vm::page_size());
 }
 
 void Heap::trim() {

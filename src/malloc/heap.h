@@ -70,10 +70,12 @@ class OwnFrames {
   uptr take_frames(std::size_t frames, std::size_t alignment, u32 index, bool& zero);
   void give_frames(uptr address, std::size_t frames);
   FREEWAY_INLINE u32 cpu() const;
-  static bool store_if(u32 cpu, Atomic<u64>& word, u64 expected, const Atomic<u64>& other, u64 others, u64 value) {
-    return freeway_rseq_store_if(cpu, &word, expected, &other, others, value) != 0;
+  static process::Claimant claimant() { return process::claimant(); }
+  static bool interrupt_sections() { return process::interrupt_sections(); }
+  static bool store_if(const Atomic<u64>& owner, Atomic<u64>& word, u64 expected, const Atomic<u64>& other, u64 others, u64 value) {
+    return freeway_rseq_store_if(&owner, &word, expected, &other, others, value) != 0;
   }
-  static u64 pop(u32 cpu, Atomic<u64>& top) { return freeway_rseq_pop_own(cpu, &top); }
+  static u64 pop(const Atomic<u64>& owner, Atomic<u64>& top) { return freeway_rseq_pop_own(&owner, &top); }
   static FREEWAY_INLINE void* allocate(heap::Record<Machine>& heap, unsigned c, std::size_t bytes) {
     return freeway_rseq_malloc_own(&heap, entry(c), bytes);
   }

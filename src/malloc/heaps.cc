@@ -33,8 +33,9 @@ FREEWAY_NOINLINE void* allocate_of(Record& heap, std::size_t bytes, std::size_t 
   if (bytes > Malloc::kMaxSize) return refused();
   const u64 denials = heap.denials.load_relaxed();
   void* block = allocate_of_once(heap, bytes, alignment, zeroed);
-  if (block == nullptr && heap.denials.load_relaxed() == denials) {  // it was not the heap's own limit
-    scavenge();
+  if (block == nullptr) {  // what CPUs have in hand, or free memory of others, if it was not the heap's own limit
+    all().trim(heap);
+    if (heap.denials.load_relaxed() == denials) scavenge();
     block = allocate_of_once(heap, bytes, alignment, zeroed);
   }
   if (block != nullptr) return block;

@@ -72,11 +72,21 @@ u32 place_of(uptr block, std::size_t bytes, uptr instead) {
   return frame_number(bytes >= profile::interval() / 2 ? block : instead);
 }
 
+// The class of a sampled block of so many bytes. Of an aligned one it is a longer one than theirs, and its superblock says
+// which; unless it has gone meanwhile.
+unsigned class_of_sampled(Heap& heap, uptr block, u64 bytes) {
+  const FrameInfo info = heap.substrate().map().get_unowned(block);  // OPTIMISTIC: pins
+  const unsigned c = info.kind() != FrameInfo::kSmall
+                         ? 0
+                         : static_cast<const Desc*>(heap.metadata().at(info.value()))->size_class.load_relaxed();
+  return c != 0 ? c : class_of_size(clamp(bytes, 0, kMaxSmall));
+}
+
 // All live blocks of a superblock have the same share of what it wastes. The sampled one counts as one of those that were
 // its neighbours; if they are gone, it would be the last.
-u64 pinned(uptr block, u32 place, u64 bytes) {
+profile::Pin pinned(uptr block, u32 place, u64 bytes) {
   Heap& heap = process_malloc.heap();
-  const unsigned c = class_of_size(clamp(bytes, 0, kMaxSmall));
+  const unsigned c = class_of_sampled(heap, block, bytes);
   const SizeClass& k = kSizeClasses[c];
   const FrameInfo info = heap.substrate().map().get_unowned(uptr{place} << kFrameShift);  // OPTIMISTIC: pins
   u64 live = 1;
@@ -85,7 +95,7 @@ u64 pinned(uptr block, u32 place, u64 bytes) {
     if (d.size_class.load_relaxed() == c && is_in_use(d, c))
       live = clamp(k.blocks - free_blocks(d, k) + (place != frame_number(block)), 1, k.blocks);
   }
-  return (k.span_bytes() - live * k.size) / live;
+  return {(k.span_bytes() - live * k.size) / live, k.size};
 }
 
 constexpr profile::Superblocks kSuperblocks = {each_class, pinned};
@@ -139,17 +149,32 @@ void Heap::free_sampled(unsigned c, uptr block, u32 descriptor) {
 
 namespace {
 
-// A sampled block; where there is none to be had, another.
-FREEWAY_NOINLINE void* allocate_chosen(std::size_t size) {
+// A sampled block of `size` bytes, of which the program has asked for `asked`; where there is none to be had, another.
+FREEWAY_NOINLINE void* allocate_chosen(std::size_t size, std::size_t asked) {
   const uptr instead = process_malloc.heap().next_block(class_of_size(size));
   void* block = process_malloc.heap().allocate_sampled(size);
   if (block == nullptr) return freeway_malloc_slow(size);
   const auto address = reinterpret_cast<uptr>(block);
-  profile::sampled(address, size, place_of(address, size, instead));
+  profile::sampled(address, asked, place_of(address, asked, instead));
   return block;
 }
 
+// A block whose bytes nobody counted.
+void* allocate_drawn(std::size_t size, std::size_t asked) {
+  if (FREEWAY_UNLIKELY(freeway_hot.byte_limit.load_relaxed() != 0)) process_malloc.heap().follow_profile();
+  return profile::draws(asked) ? allocate_chosen(size, asked) : freeway_malloc_slow(size);
+}
+
 }  // namespace
+
+// A block of the class is what malloc of the class's size gives; but a profile counts what was asked for.
+void* Heap::allocate_aligned(std::size_t bytes, std::size_t alignment) {
+  const unsigned c = class_of_aligned(bytes, alignment);
+  if (c == 0) return nullptr;
+  const std::size_t size = kSizeClasses[c].size;
+  return FREEWAY_UNLIKELY(profile::is_on()) ? allocate_drawn(size, bytes) : freeway_malloc(size);
+}
+
 int family::begin_profile(u64 interval) {
   if (!process_malloc.start() || !process_malloc.ready()) return ENOMEM;
   const int error = profile::start(interval);
@@ -172,15 +197,14 @@ extern "C" {
 FREEWAY_HIDDEN void* freeway_malloc_drawn(std::size_t size) {
   using namespace freeway;
   if (size > kMaxSmall || !profile::is_on()) return freeway_malloc_slow(size);  // large blocks draw where they are made
-  if (FREEWAY_UNLIKELY(freeway_hot.byte_limit.load_relaxed() != 0)) process_malloc.heap().follow_profile();
-  return profile::draws(size) ? allocate_chosen(size) : freeway_malloc_slow(size);
+  return allocate_drawn(size, size);
 }
 
 // The slab's gap ended in this block, or there was none.
 FREEWAY_HIDDEN void* freeway_malloc_chosen(std::size_t size, freeway::Slab* slab) {
   using namespace freeway;
-  if (profile::interval() == profile::kEveryBlock) return allocate_chosen(size);
+  if (profile::interval() == profile::kEveryBlock) return allocate_chosen(size, size);
   if (!profile::end_gap<Machine>(slab->gap, size, profile::next_gap)) return freeway_malloc_drawn(size);
-  return allocate_chosen(size);
+  return allocate_chosen(size, size);
 }
 }

@@ -132,12 +132,6 @@ void* Heap::allocate(std::size_t bytes) {
   return block;
 }
 
-// A block of the class is what malloc of the class's size gives.
-void* Heap::allocate_aligned(std::size_t bytes, std::size_t alignment) {
-  const unsigned c = class_of_aligned(bytes, alignment);
-  return c == 0 ? nullptr : freeway_malloc(kSizeClasses[c].size);
-}
-
 void* Heap::small_slow(unsigned c) {
   if (substrate_->options().harden == 2) return small_random(c);
   void* block = nullptr;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "os/memory_size.h"
+#include "os/option_table.h"
 #include "os/process.h"
 #include "os/report.h"
 
@@ -15,39 +16,6 @@ extern const char* freeway_options __attribute__((weak, visibility("default")));
 
 namespace freeway {
 namespace {
-
-struct Description {
-  const char* name;  // after FREEWAY_
-  const char* values;
-  const char* meaning;
-};
-
-constexpr Description kDescriptions[] = {
-    {"RSEQ", "1|0|libc|force",
-     "per-CPU caches in restartable sections; 0: claimed; libc: by its rseq only; force: any kernel (1)"},
-    {"ON_ERROR", "abort|report", "after a bad free was named on fd 2: abort, or go on and leak the block (abort)"},
-    {"HARDEN", "0|1|2",
-     "1: every bad free is named at once, blocks in random order, after a rest; 2: no caches either (0)"},
-    {"QUARANTINE", "0..1048576",
-     "with HARDEN=1, bytes of freed blocks that rest, for each size class and CPU (65536)"},
-    {"FILL", "0|1", "with HARDEN, freed blocks are filled; with 1, what is written to them as they rest is named (0)"},
-    {"GUARD", "0..1000000000",
-     "N: one in N slow mallocs has pages of its own, where bad accesses fault and are explained (0)"},
-    {"LIMIT", "SOFT[,HARD]",
-     "how much memory the heap may hold: 900m, 2g, 90% (of the cgroup's); beyond HARD: ENOMEM (none)"},
-    {"PREFAULT", "BYTES", "so much memory is made resident at start and stays, free or not: 64m, 1g (0)"},
-    {"PURGE", "default|never", "never: nothing is given back to the kernel but by malloc_trim (default)"},
-    {"HUGE", "default|never|always",
-     "huge pages for blocks; default: the system's choice, or where they come fast (default)"},
-    {"GUARD_LARGE", "0|1", "1: large blocks (over 32 KiB) end with an inaccessible page, where overflows fault (0)"},
-    {"BACKGROUND", "0|1", "1: a thread of its own gives memory back while the program does nothing (0)"},
-    {"PROFILE", "BYTES[,prefix=PATH][,dump=...]",
-     "heap profile: one sample in BYTES; dump=exit|signal:USR1|every:1g|hold:PATH (0)"},
-    {"STATS", "0|1|json:PATH|text:PATH", "at exit, what each layer did, on fd 2 or in PATH; %p there: process id (0)"},
-    {"DEEPBIND", "0|1", "0: libraries that are loaded with RTLD_DEEPBIND take malloc from Freeway like others (0)"},
-    {"VERBOSE", "0|1", "at start, which paths this process uses, on fd 2 (0)"},
-    {"HELP", "0|1", "at start, this list on fd 2 (0)"},
-};
 
 // What follows "NAME=", if the entry begins so.
 const char* value_in(const char* entry, const char* name) {
@@ -125,7 +93,7 @@ class Reader {
     const char* value = value_of(name);
     u64 found = 0;
     if (value == nullptr || *value == 0) return fallback;
-    for (const Description& d : kDescriptions)
+    for (const OptionDescription& d : kOptionTable)
       if (equal(d.name, name) && parse_option(d.values, value, &found)) return found;
     complain(name, value);
     return fallback;
@@ -133,7 +101,7 @@ class Reader {
 
   void complain(const char* name, const char* value) const {
     if (!speak_) return;
-    for (const Description& d : kDescriptions)
+    for (const OptionDescription& d : kOptionTable)
       if (equal(d.name, name)) complain_of_option(name, value, d.values);
   }
 
@@ -190,7 +158,7 @@ Options read_options(bool speak) {
 
 void write_option_help(int fd) {
   Line().text("Freeway's options, set in the environment (default in parentheses):").write(fd);
-  for (const Description& d : kDescriptions) write_option_line(d.name, d.values, d.meaning, fd);
+  for (const OptionDescription& d : kOptionTable) write_option_line(d.name, d.values, d.meaning, fd);
 }
 
 void write_option_line(const char* name, const char* values, const char* meaning, int fd) {
@@ -209,6 +177,14 @@ const char* option_text(const char* name) {
 void complain_of_option(const char* name, const char* text, const char* values) {
   Line().text(is_in_program_text(text) ? "freeway: freeway_options: " : "freeway: FREEWAY_").text(name).text("=")
       .quoted(text).text(" is not understood (").text(values).text("); the default is used").write();
+}
+
+bool takes_value(const char* name, const char* text) {
+  if (equal(name, "STATS") && names_file(text)) return true;
+  u64 value;
+  for (const OptionDescription& d : kOptionTable)
+    if (equal(d.name, name)) return parse_option(d.values, text, &value);
+  return false;
 }
 
 bool parse_option(const char* values, const char* text, u64* value) {

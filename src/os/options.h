@@ -51,6 +51,8 @@ void write_option_line(const char* name, const char* values, const char* meaning
 
 // The text of FREEWAY_<name>, or what the program says of it; null if there is none.
 const char* option_text(const char* name);
+// Whether FREEWAY_<name> understands that text, which is not empty. Not asked of LIMIT, PREFAULT and PROFILE, which have forms.
+bool takes_value(const char* name, const char* text);
 // Reads `text` as one of `values`: "lo..hi" (a number in that range, decimal) or "a|b|c" (the index of the word).
 // False: it is none of them.
 bool parse_option(const char* values, const char* text, u64* value);

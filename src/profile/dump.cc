@@ -96,7 +96,8 @@ FREEWAY_NOINLINE void put_pins(Text& text) {
   if (known == nullptr) return;
   process_profile.blocks.each([&](const LiveBlock& block) {
     if (block.place == 0 || text.error() != 0) return;
-    text.text("#pin ").number(block.site).text(" ").number(known->pinned(block.address, block.place, block.bytes)).text("\n");
+    const Pin pin = known->pinned(block.address, block.place, block.bytes);
+    text.text("#pin ").number(block.site).text(" ").number(pin.share).text(" size=").number(pin.size).text("\n");
   });
 }
 

@@ -20,13 +20,17 @@ struct ClassFigures {
   u64 bytes, live, cached;   // of all of them, bytes; of these, those of live blocks, and of blocks in caches
 };
 
+// A block's share of what its superblock wastes, if it lay at its place, and how long blocks of its class are; bytes.
+struct Pin {
+  u64 share, size;
+};
+
 // What an engine tells of superblocks, wherever dumps are written. Any thread, always with the same.
 struct Superblocks {
   // Calls take(to, figures) for each class.
   void (*each_class)(void (*take)(void* to, const ClassFigures& figures), void* to);
-  // What a sampled block of so many bytes, whose place is known (profiler.h), pins: its share of what its superblock
-  // wastes, if it lay there; bytes.
-  u64 (*pinned)(uptr block, u32 place, u64 bytes);
+  // What a sampled block of so many bytes, whose place is known (profiler.h), pins.
+  Pin (*pinned)(uptr block, u32 place, u64 bytes);
 };
 void know_superblocks(const Superblocks* known);
 

@@ -2,13 +2,13 @@
 #include "profile/dumps.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
 #include "os/options.h"
+#include "os/output_file.h"
 #include "os/process.h"
 #include "os/report.h"
 #include "os/signal_action.h"
@@ -25,17 +25,19 @@ constinit Atomic<u64> number, volume, due;
 
 void write_file() {
   constexpr const char* kUsualPrefix = "freeway";
+  constexpr std::size_t kLongestEnd = 64;
   char path[512];
   const char* prefix = settings.prefix != nullptr ? settings.prefix : kUsualPrefix;
   const std::size_t length = settings.prefix != nullptr ? settings.prefix_length : strlen(kUsualPrefix);
-  Line end;
-  end.text(".").number(process::id()).text(".").number(number.fetch_add_relaxed(1) + 1).text(".heap");
-  if (length + end.size() >= sizeof(path)) return Line().text("freeway: FREEWAY_PROFILE: the prefix is too long").write(), void();
+  if (length + kLongestEnd > sizeof(path)) return Line().text("freeway: FREEWAY_PROFILE: the prefix is too long").write(), void();
   memcpy(path, prefix, length);
-  memcpy(path + length, end.data(), end.size());
-  path[length + end.size()] = 0;
-  const long fd = raw_syscall(SYS_openat, static_cast<u64>(AT_FDCWD), reinterpret_cast<u64>(path),
-                              O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);  // copies of stacks hold what the program knows
+  const long fd = output_file::create_first(output_file::kOwnersAlone, [&] {
+    Line end;
+    end.text(".").number(process::id()).text(".").number(number.fetch_add_relaxed(1) + 1).text(".heap");
+    memcpy(path + length, end.data(), end.size());
+    path[length + end.size()] = 0;
+    return static_cast<const char*>(path);
+  });
   const int error = fd < 0 ? static_cast<int>(-fd) : dump(static_cast<int>(fd));
   if (fd >= 0) raw_syscall(SYS_close, static_cast<u64>(fd));
   if (error != 0)

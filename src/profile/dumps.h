@@ -2,8 +2,8 @@
 // dumps.h: the dumps that FREEWAY_PROFILE asks for: at exit, on a signal, each time so much was allocated; and the wait at exit
 // for whoever looks into this process from outside (`freeway run --leaks`).
 //
-// Files     PREFIX.PID.NUMBER.heap, counted from 1 in each process
-// Words     number: up one for each dump. volume: bytes that the samples stand for; due: the volume from which on the next dump is
+// Files     PREFIX.PID.NUMBER.heap, counted from 1 in each process; numbers that are taken are passed over (os/output_file.h)
+// Words     number: up one for each name. volume: bytes that the samples stand for; due: the volume from which on the next dump is
 //           made -> one step further (CAS): who wins makes it, in the middle of its malloc
 // Holding   who holds waits for the other end of a connection, and for nothing else: where nobody listens, or he goes, it goes on
 // Lost if killed: a file that is written in part

@@ -6,12 +6,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "abi_test.h"
+#include "wanderer.h"
 
 namespace freeway::test {
 namespace {
@@ -220,13 +222,15 @@ TEST(Stats, WriteNoFurtherThanTheCallersStructure) {
 
 TEST(Trim, SaysHowMuchWasGivenBack) {
   static void* blocks[50000];
+  Wanderer self;
   freeway_trim(0);
   const size_t before = anonymous_rss();
   for (void*& block : blocks) memset(block = hide(malloc(1000)), 1, 1000);
   for (void* block : blocks) free(block);
   const size_t freed = anonymous_rss();
   const size_t purged_before = stats_now().purged;
-  const size_t given = freeway_trim(0);
+  size_t given = 0;
+  self.trim_elsewhere([&given] { given += freeway_trim(0); });
   const size_t after = anonymous_rss();
   EXPECT_LE(after, before + 4 * kMiB);
   if (freed > after + 4 * kMiB) {
@@ -234,6 +238,37 @@ TEST(Trim, SaysHowMuchWasGivenBack) {
   }
   EXPECT_EQ(stats_now().purged, purged_before + given);
   EXPECT_EQ(freeway_trim(0), 0u) << "nothing is left to give back";
+  self.go_home();
+  EXPECT_EQ(freeway_trim(0), 0u) << "nor where it came from";
+}
+
+// What another thread, which goes on running, has freed; where a trim does not reach it, that thread's own does.
+TEST(Trim, ReachesWhatOtherThreadsFreedOrLeavesItToThem) {
+  static void* blocks[20000];
+  static std::atomic<int> turn;
+  size_t there = 0, there_again = 0;
+  turn = 0;
+  Wanderer self;
+  std::thread other([&] {
+    for (size_t i = 0; i < std::size(blocks); ++i) memset(blocks[i] = hide(malloc(16 + i % 100 * 16)), 1, 16);
+    for (void* block : blocks) free(block);
+    turn = 1;
+    while (turn != 2) std::this_thread::yield();
+    there = freeway_trim(0);
+    there_again = freeway_trim(0);
+  });
+  while (turn != 1) std::this_thread::yield();
+  size_t here = 0;
+  self.trim_elsewhere([&here] { here += freeway_trim(0); });
+  const size_t here_again = freeway_trim(0);
+  turn = 2;
+  other.join();
+  EXPECT_GT(here + there, 0u);
+  EXPECT_EQ(here_again, 0u);
+  EXPECT_EQ(there_again, 0u);
+  if (on_flagship() || on_engine("michael") || on_engine("nbbs")) {
+    EXPECT_EQ(there, 0u) << "nothing is left to give back";
+  }
 }
 
 // Superblocks with a few live blocks are met wherever they are listed: here below many that were emptied since.

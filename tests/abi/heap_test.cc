@@ -11,9 +11,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <barrier>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <iterator>
 #include <string>
 #include <thread>
 #include <vector>
@@ -212,6 +214,26 @@ TEST(Heap, DestroyGivesEverythingBack) {
   EXPECT_EQ(after.frames_stranded, before.frames_stranded);
 }
 
+// Two heaps that grow by turns, whose tables lie among each other.
+TEST(Heap, TablesOfHeapsThatAreGoneGoBackOnTrim) {
+  constexpr size_t kSize = 1000, kCount = (32 << 20) / kSize;
+  freeway_trim(0);
+  const size_t before = anonymous_rss();
+  for (int round = 0; round < 2; ++round) {
+    const freeway_heap_t heaps[] = {make_heap(), make_heap()};
+    for (size_t i = 0; i < 2 * kCount; ++i) {
+      auto* block = static_cast<size_t*>(hide(freeway_heap_malloc(heaps[i % 2], kSize)));
+      ASSERT_NE(block, nullptr);
+      *block = i;
+    }
+    for (const freeway_heap_t heap : heaps) EXPECT_EQ(stats_of(heap).live_blocks, kCount);
+    for (const freeway_heap_t heap : heaps) EXPECT_EQ(freeway_heap_destroy(heap), 0);
+    freeway_trim(0);
+    EXPECT_LT(anonymous_rss(), before + (1 << 20)) << "5 KiB for each of 1,024 frames would be more";
+  }
+  audit_now();
+}
+
 TEST(Heap, HandlesOfHeapsThatAreGoneAreRefused) {
   const freeway_heap_t heap = make_heap();
   EXPECT_EQ(freeway_heap_destroy(heap), 0);
@@ -389,6 +411,90 @@ TEST(Heap, ThreadsShareOne) {
   EXPECT_EQ(stats_of(heap).live_blocks, live);
   for (auto& shelf : shelves) check_and_free(shelf.load());
   EXPECT_EQ(stats_of(heap).live_blocks, 0u);
+  EXPECT_EQ(freeway_heap_destroy(heap), 0);
+  audit_now();
+}
+
+// Threads on several CPUs use all of a heap that its limit allows, free each other's blocks and end.
+void use_by_turns(freeway_heap_t heap) {
+  constexpr unsigned kThreads = 4;
+  constexpr size_t kSizes[] = {24, 100, 700, 2000, 5000, 30000, 70000};
+  std::vector<void*> blocks[kThreads];
+  std::barrier<> together(kThreads);
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < kThreads; ++t)
+    threads.emplace_back([&, t] {
+      for (int round = 0; round < 20; ++round) {
+        Random random(test_seed() + 20 * t + static_cast<unsigned>(round));
+        together.arrive_and_wait();
+        for (unsigned refusals = 0; refusals < 3;) {
+          void* block = hide(freeway_heap_malloc(heap, kSizes[random.below(std::size(kSizes))]));
+          if (block == nullptr) ++refusals;
+          else blocks[t].push_back(block);
+        }
+        together.arrive_and_wait();
+        for (void* block : blocks[(t + 1) % kThreads]) free(block);
+        together.arrive_and_wait();
+        blocks[t].clear();
+      }
+    });
+  for (std::thread& each : threads) each.join();
+}
+
+TEST(Heap, AfterAllFreesTheWholeLimitIsThereAgain) {
+  constexpr size_t kLimit = 32 * kFrame;
+  const freeway_heap_t heap = make_heap(kLimit);
+  for (const size_t size : {kFrame, kLimit}) {
+    use_by_turns(heap);
+    EXPECT_EQ(stats_of(heap).live, 0u);
+    std::vector<void*> blocks;
+    for (size_t bytes = 0; bytes < kLimit; bytes += size) blocks.push_back(hide(freeway_heap_malloc(heap, size)));
+    EXPECT_EQ(std::count(blocks.begin(), blocks.end(), nullptr), 0) << "of " << blocks.size() << " blocks of " << size;
+    EXPECT_EQ(stats_of(heap).held, kLimit);
+    for (void* block : blocks) free(block);
+  }
+  EXPECT_EQ(freeway_heap_destroy(heap), 0);
+  audit_now();
+}
+
+TEST(Heap, AfterAllFreesATrimLeavesNothing) {
+  const freeway_heap_t heap = make_heap(32 * kFrame);
+  use_by_turns(heap);
+  const size_t held = stats_of(heap).held;
+  EXPECT_EQ(freeway_heap_trim(heap), held);
+  EXPECT_EQ(stats_of(heap).held, 0u);
+  EXPECT_EQ(freeway_heap_trim(heap), 0u);
+  EXPECT_EQ(freeway_heap_destroy(heap), 0);
+}
+
+// Threads whose calls mostly are sections, while others take apart what these fill; nothing is lost or in two hands.
+TEST(Heap, CachesAreTakenApartWhileTheirCpusUseThem) {
+  const freeway_heap_t heap = make_heap();
+  std::atomic<int> running{3}, damaged{0};
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < 3; ++t)
+    threads.emplace_back([&, t] {
+      constexpr size_t kSizes[] = {16, 48, 200, 3000};
+      size_t* blocks[12];
+      for (unsigned round = 0; round < 50000; ++round) {
+        const size_t size = kSizes[round / 100 % std::size(kSizes)], mark = round * 3 + t;
+        for (size_t*& block : blocks) *(block = static_cast<size_t*>(hide(freeway_heap_malloc(heap, size)))) = mark;
+        for (size_t* block : blocks) {
+          damaged += *block != mark;
+          free(hide(block));
+        }
+      }
+      --running;
+    });
+  for (int t = 0; t < 2; ++t)
+    threads.emplace_back([&] {
+      while (running > 0) freeway_heap_trim(heap);
+    });
+  for (std::thread& each : threads) each.join();
+  EXPECT_EQ(damaged.load(), 0);
+  EXPECT_EQ(stats_of(heap).live_blocks, 0u);
+  freeway_heap_trim(heap);
+  EXPECT_EQ(stats_of(heap).held, 0u);
   EXPECT_EQ(freeway_heap_destroy(heap), 0);
   audit_now();
 }

@@ -184,10 +184,85 @@ class Run(InAFolder):
         self.assertIn("claimed slabs", freeway("run", "--no-rseq", "--verbose", "true").stderr)
         self.assertEqual(environment_under("--on-error=report")["FREEWAY_ON_ERROR"], "report")
 
-    def test_value_that_is_wrong_is_named_by_the_library(self) -> None:
-        outcome = freeway("run", "--on-error=explode", "--", "true")
-        self.assertEqual(outcome.returncode, 0)
-        self.assertIn("FREEWAY_ON_ERROR=explode is not understood", outcome.stderr)
+    def test_value_that_the_library_does_not_understand_is_refused(self) -> None:
+        flags = set(re.findall(r"^ +(--[a-z-]+)=", freeway("--help").stdout, flags=re.MULTILINE))
+        variables = {"--stats": "STATS", "--harden": "HARDEN", "--guard": "GUARD", "--on-error": "ON_ERROR"}
+        self.assertEqual(flags, variables.keys(), "each option that takes a value so")
+        values = [
+            "0",
+            "1",
+            "2",
+            "3",
+            "7",
+            "-1",
+            "abc",
+            "01",
+            "1 ",
+            " 1",
+            "1x",
+            "0x1",
+            "1000000000",
+            "1000000001",
+            "9" * 30,
+        ]
+        values += [
+            "abort",
+            "report",
+            "ABORT",
+            "report,abort",
+            "json:",
+            "text:",
+            "yaml:x",
+            "json",
+            f"json:{self.folder}/a",
+        ]
+        refused = 0
+        for flag, variable in variables.items():
+            for value in values:
+                with self.subTest(flag=flag, value=value):
+                    env = {"LD_PRELOAD": str(LIBRARY), f"FREEWAY_{variable}": value}
+                    said = subprocess.run(["true"], env=env, capture_output=True, text=True, check=True).stderr
+                    understood = "is not understood" not in said
+                    outcome = freeway("run", f"{flag}={value}", "--", "echo", "ran")
+                    self.assertEqual(outcome.stdout, "ran\n" if understood else "")
+                    self.assertEqual(outcome.returncode, 0 if understood else WRONG_VALUE, outcome.stderr)
+                    if not understood:
+                        self.assertIn(f"{flag}={value} is not understood", outcome.stderr)
+                        refused += 1
+        self.assertGreater(refused, 0)
+
+    def test_option_without_its_value_is_refused(self) -> None:
+        for flag in ("--stats=", "--harden=", "--guard=", "--on-error=", "--leaks="):
+            outcome = freeway("run", flag, "--", "echo", "ran")
+            self.assertEqual((outcome.returncode, outcome.stdout), (WRONG_VALUE, ""), flag)
+
+    def test_leaks_of_no_interval_are_refused(self) -> None:
+        for value in ("0", "-1", "abc", "1,dump=exit", "10%"):
+            outcome = freeway("run", f"--leaks={value}", "--", "echo", "ran")
+            self.assertEqual((outcome.returncode, outcome.stdout), (WRONG_VALUE, ""), value)
+
+    def test_variable_that_is_no_option_is_named(self) -> None:
+        meant = {"HARDENED": "HARDEN", "GAURD": "GUARD", "STAT": "STATS", "LIMITS": "LIMIT", "LEVEL": "LEVELS", "": ""}
+        meant |= {"LOG_LEVEL": "", "harden": "", "PROFIL": "PROFILE", "QUARANTAINE": "QUARANTINE"}
+        for name, option in meant.items():
+            with self.subTest(name):
+                outcome = freeway("run", "--", "echo", "ran", env=ENVIRONMENT | {f"FREEWAY_{name}": "1"})
+                self.assertEqual((outcome.returncode, outcome.stdout), (0, "ran\n"))
+                self.assertIn(f"FREEWAY_{name} in the environment is no option", outcome.stderr)
+                self.assertEqual("is it FREEWAY_" in outcome.stderr, option != "")
+                if option:
+                    self.assertIn(f"is it FREEWAY_{option}?", outcome.stderr)
+
+    def test_variable_that_is_an_option_is_not_named(self) -> None:
+        names = re.findall(r"^ +FREEWAY_(\w+)=", freeway("options").stdout, flags=re.MULTILINE)
+        self.assertIn("HARDEN", names)
+        for name in [*names, "HEAPS", "LEVELS_PER_WORD", "NO_INSTALL", "BUILD_DIR", "TEST_SEED"]:
+            with self.subTest(name):
+                outcome = freeway("run", "--", "true", env=ENVIRONMENT | {f"FREEWAY_{name}": ""})
+                self.assertEqual(outcome.stderr, "")
+        self.assertEqual(
+            freeway("run", "--", "true", env=ENVIRONMENT | {"FREEWAYS": "1", "MY_FREEWAY_X": "1"}).stderr, ""
+        )
 
     def test_report_names_its_process(self) -> None:
         outcome = freeway("run", "--stats", "--", "perl", "-e", "print $$")

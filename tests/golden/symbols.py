@@ -7,8 +7,8 @@
     symbols.py data        how much writable memory the library brings along in its file: next to nothing, since every
                            process that loads it has a copy; the heap itself must begin as zeros
 
-A paper's engine ($FREEWAY_TEST_ENGINE) is compared with the flagship's lists, but for what ENGINES says. The list of names of
-libfreeway-shared.so (--shared-heap) is its own; it needs no more than libfreeway.so.
+A paper's engine ($FREEWAY_TEST_ENGINE) is compared with the flagship's lists, but for what ENGINES says.
+libfreeway-shared.so (--shared-heap) has a list of names of its own, and needs no more than libfreeway.so.
 
 The library is $FREEWAY_LIB or --library. --update writes the list instead of comparing. Needs readelf (binutils).
 """

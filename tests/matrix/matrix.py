@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
 """Boots emulated machines with Debian's kernels, old and new, and in each tries Freeway with every C library.
 
-    matrix.py               all machines; writes docs/matrix.md
-    matrix.py amd64 6.12    those whose names have all of these in them; the table is printed only
-    matrix.py --built ...   with the programs that were built last
-    matrix.py --table       makes the page anew of what the machines said last
+    matrix.py                   all machines; writes docs/matrix.md
+    matrix.py amd64 6.1 6.12    those of that processor and these kernels, and their rows of the page
+    matrix.py --built ...       with the programs that were built last
+    matrix.py --table ...       makes the rows anew of what the machines said last
+
+The page keeps the rows of machines that were not tried, and of those that did not boot.
 
 A machine has the C libraries of Debian's suites side by side, each in a root of its own (roots.py), and the same
 programs for all of them (programs.py), which its first process runs one after the other (init.c). What each must say
@@ -34,12 +36,14 @@ from emulated import (  # noqa: E402
     folder,
     kernel_of,
     require_tools,
+    version_of,
 )
 from programs import build_all, build_init  # noqa: E402
 from roots import AMD64, ARM64, GLIBC_SUITES, SUITES, Architecture, glibc_root, musl_root  # noqa: E402
 
 PAGE = ROOT / "docs/matrix.md"
 BOOT_TIMEOUT_S = 3600
+NO_KERNEL = "?"
 SETTINGS = "no_timer_check"  # which fails where the emulator gets little time
 LIMIT_S, SECTIONS_LIMIT_S = 240, 900  # of one program
 CORTEX = ("-M", "virt", "-cpu", "cortex-a72")
@@ -63,13 +67,39 @@ KERNELS = (
 
 
 def machine_of(architecture: Architecture, kernel: str, suite: str) -> Machine:
+    """Of that kernel alone: 6.1 is neither 6.12 nor 6.19."""
     numbers = re.escape(kernel)
     return Machine(
-        f"{architecture.name}-{kernel}", suite, rf"linux-image-{numbers}[-.\w+]*-cloud-{architecture.name}", ""
+        f"{architecture.name}-{kernel}", suite, rf"linux-image-{numbers}(?!\d)[-.\w+]*-cloud-{architecture.name}", ""
     )
 
 
 MACHINES = [(machine_of(a, *kernel), a) for a in (AMD64, ARM64) for kernel in KERNELS]
+
+
+def chosen_machines(words: Sequence[str]) -> list[tuple[Machine, Architecture]]:
+    """Those of the processors and kernels that are named; all, where none is."""
+    names, numbers = [a.name for a in (AMD64, ARM64)], [number for number, _ in KERNELS]
+    unknown = set(words) - {*names, *numbers}
+    if unknown:
+        raise SystemExit(f"neither a processor nor a kernel of the matrix: {', '.join(sorted(unknown))}")
+
+    def named(word: str, all_of_them: Sequence[str]) -> bool:
+        return word in words or not set(words) & set(all_of_them)
+
+    return [
+        (machine, a)
+        for machine, a in MACHINES
+        if named(a.name, names) and named(machine.name.removeprefix(f"{a.name}-"), numbers)
+    ]
+
+
+def machine_named(kernel: str, architecture: str) -> str | None:
+    """The machine that a kernel of this release is for."""
+    for number, _ in KERNELS:
+        if re.match(rf"{re.escape(number)}(?!\d)", kernel):
+            return f"{architecture}-{number}"
+    return None
 
 
 @dataclass
@@ -78,7 +108,7 @@ class Row:
 
     machine: str
     libc: str
-    kernel: str = "?"
+    kernel: str = NO_KERNEL
     rseq_debug: str = "off"
     status: dict[str, str] = field(default_factory=dict)
     said: dict[str, str] = field(default_factory=dict)
@@ -86,6 +116,9 @@ class Row:
     @property
     def architecture(self) -> str:
         return self.machine.split("-")[0]
+
+    def booted(self) -> bool:
+        return self.kernel != NO_KERNEL
 
     def path(self) -> str:
         """Which path the heap says it takes."""
@@ -108,6 +141,8 @@ class Row:
 
     def faults(self) -> list[str]:
         """What is not as it should be."""
+        if not self.booted():
+            return ["the machine did not boot"]
         faults = [f"{name}: {status}" for name, status in self.status.items() if status not in ("0", str(SKIPPED))]
         if re.fullmatch(self.expected_path(), self.path()) is None:
             faults.append(f"the path is {self.path()}, not {self.expected_path()}")
@@ -117,6 +152,8 @@ class Row:
             faults.append("doctor names another path")
         if not self.status:
             faults.append("nothing ran")
+        if machine_named(self.kernel, self.architecture) != self.machine:
+            faults.append(f"another kernel booted: {self.kernel}")
         return faults
 
 
@@ -185,37 +222,68 @@ def rows_of(machine: str, console: str) -> list[Row]:
     return list(rows.values())
 
 
+NOT_TRIED = "–"
 COLUMNS = ("doctor", "first calls", "functions", "threads", "hardened", "vfork", "sections")
 
 
-def table(rows: Sequence[Row]) -> str:
-    """In Markdown."""
+HEAD = ["kernel", "C library", "path", *COLUMNS]
 
-    def cell(row: Row, name: str) -> str:
+
+def cells_of(row: Row) -> list[str]:
+    """As in the page."""
+
+    def cell(name: str) -> str:
         status = row.status.get(name)
         if status is None or status == str(SKIPPED):
-            return "–"
+            return NOT_TRIED
         return "yes" if status == "0" else f"**{'hangs' if status == 'hangs' else 'fails'}**"
 
-    lines = [f"| kernel | C library | path | {' | '.join(COLUMNS)} |", "|---" * (3 + len(COLUMNS)) + "|"]
-    for row in rows:
-        cells = " | ".join(cell(row, name) for name in COLUMNS)
-        path = row.path() if re.fullmatch(row.expected_path(), row.path()) else f"**{row.path()}**"
-        lines.append(
-            f"| {row.architecture} {row.kernel.split('-')[0]} | {row.libc.replace('-', ' ')} | {path} | {cells} |"
-        )
-    return "\n".join(lines)
+    path = row.path() if re.fullmatch(row.expected_path(), row.path()) else f"**{row.path()}**"
+    kernel = f"{row.architecture} {row.kernel.split('-')[0]}"
+    return [kernel, row.libc.replace("-", " "), path, *(cell(name) for name in COLUMNS)]
 
 
-def page(rows: Sequence[Row]) -> str:
-    debug = ", ".join(sorted({row.kernel.split("-")[0] for row in rows if row.rseq_debug == "on"})) or "none"
-    text = (HERE / "page.md").read_text()
-    return text.replace("@TABLE@", table(rows)).replace("@DEBUG@", debug)
+def table(lines: Iterable[Sequence[str]]) -> str:
+    """In Markdown."""
+    return "\n".join([f"| {' | '.join(HEAD)} |", "|---" * len(HEAD) + "|", *(f"| {' | '.join(c)} |" for c in lines)])
+
+
+def lines_of(page_before: str) -> dict[str, list[list[str]]]:
+    """What a page has, by machine; a column that it has not was not tried, and what is nobody's is left out."""
+    tabled = [[cell.strip() for cell in line.strip("|").split("|")] for line in page_before.splitlines() if "|" in line]
+    head: list[str] = []
+    found: dict[str, list[list[str]]] = {}
+    for cells in tabled:
+        if cells[0] == HEAD[0]:
+            head = cells
+        elif head and cells[0].count(" ") == 1:
+            architecture, kernel = cells[0].split()
+            known = dict(zip(head, cells, strict=True))
+            line = [known.get(name, NOT_TRIED) for name in HEAD]
+            lines = found.setdefault(machine_named(kernel, architecture) or "", [])
+            if line[:2] not in [other[:2] for other in lines]:
+                lines.append(line)
+    found.pop("", None)
+    return found
+
+
+def page(rows: Sequence[Row], page_before: str = "") -> str:
+    """The page with these rows; those of other machines are as they were."""
+    lines = lines_of(page_before)
+    tried = {row.machine for row in rows if row.booted()}
+    lines |= {name: [cells_of(row) for row in rows if row.machine == name] for name in tried}
+    ordered = [line for machine, _ in MACHINES for line in lines.get(machine.name, [])]
+    known = re.search(r"on in:\s+([^|]*?)\.\n", page_before)
+    of_others = {line[0].split()[1] for name, own in lines.items() if name not in tried for line in own}
+    debugged = {row.kernel.split("-")[0] for row in rows if row.rseq_debug == "on"}
+    debugged |= of_others & set(known[1].replace(",", " ").split() if known else ())
+    text = (HERE / "page.md").read_text().replace("@TABLE@", table(ordered))
+    return text.replace("@DEBUG@", ", ".join(sorted(debugged, key=version_of)) or "none")
 
 
 def main() -> int:
     words = [word for word in sys.argv[1:] if not word.startswith("--")]
-    chosen = [(machine, a) for machine, a in MACHINES if all(word in machine.name for word in words)]
+    chosen = chosen_machines(words)
     work = folder("matrix")
     seed = os.environ.get("FREEWAY_TEST_SEED", "1")
     rows: list[Row] = []
@@ -238,12 +306,11 @@ def main() -> int:
     except MissingError as missing_something:
         print(f"skipped: {missing_something}")
         return SKIPPED
-    print(table(rows))
+    print(table(cells_of(row) for row in rows))
     faults = [f"{row.machine}, {row.libc}: {fault}" for row in rows for fault in row.faults()]
     for fault in faults:
         print(fault)
-    if len(chosen) == len(MACHINES):
-        PAGE.write_text(page(rows))
+    PAGE.write_text(page(rows, PAGE.read_text()))
     return 1 if faults else 0
 
 

@@ -15,6 +15,9 @@ from roots import MUSL_SUITE, Architecture, link_folder, package
 
 HERE = Path(__file__).resolve().parent
 TESTS = ROOT / "tests"
+# The command, as command/CMakeLists.txt has it: all but `freeway profile`, which is a program of its own.
+COMMAND_PARTS = (".", "heap", "leaks")
+INSTALLED = {"LIBRARY": "/libfreeway.so.0", "ENGINES": "", "LIBEXEC": ""}
 NO_BUILTINS = [f"-fno-builtin-{name}" for name in ("malloc", "calloc", "realloc", "free")]
 # libstdc++.a is that of the compiler, which knows a newer glibc than the programs are linked with.
 OLD_GLIBC_HAS_NOT = """\
@@ -115,10 +118,12 @@ def build_all(architecture: Architecture, work: Path) -> dict[str, bytes]:
     """The files of /programs."""
     builder = Builder(architecture, work)
     library = builder.library
-    command = sorted((ROOT / "command").glob("*.cc"))
-    installed = '-DFREEWAY_INSTALLED_LIBRARY="/programs/libfreeway.so.0"'
+    command = [file for part in COMMAND_PARTS for file in sorted((ROOT / "command" / part).glob("*.cc"))]
+    installed = [f'-DFREEWAY_INSTALLED_{what}="/programs{file}"' for what, file in INSTALLED.items()]
     programs = [
-        builder.for_every_glibc("freeway", *command, installed, library / "libfreeway_substrate.a"),
+        builder.for_every_glibc(
+            "freeway", *command, "-I", ROOT / "command", "-I", ROOT, *installed, library / "libfreeway_substrate.a"
+        ),
         builder.for_every_glibc("vfork_test", TESTS / "fork/vfork_test.cc"),
         builder.for_every_glibc("first_call", HERE / "first_call.c"),
         builder.for_every_glibc("every_function", TESTS / "machines/every_function.c"),

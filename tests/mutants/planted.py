@@ -64,7 +64,14 @@ FALSE_SHARING_OWNED = Killer("tests/stress/stress_false_sharing", (), OWNING)
 BESIDE_HELPER = Killer("tests/background/background_beside", ("--gtest_filter=*OneThread",), ("FREEWAY_RSEQ=1",))
 HELPERS_LIVES = Killer("tests/background/background_lifetimes", (), ("FREEWAY_RSEQ=1",))
 SHARED_STEPS = Killer("tests/shared/shared_every_instruction")
+HEAPS = Killer(
+    "tests/abi/abi_heap",
+    ("--gtest_filter=Heap.After*:Heap.CachesAre*", "--gtest_repeat=30", "--gtest_brief=1"),
+    ("FREEWAY_RSEQ=1",),
+)
 ALIGNED = Killer("tests/abi/abi_functions", (), ("FREEWAY_RSEQ=1",))
+MAKING = Killer("tests/shared/shared_making")
+BEGUN = Killer("tests/shared/shared_attach", ("--gtest_filter=*Making*",))
 
 
 @dataclass(frozen=True)
@@ -365,6 +372,20 @@ MUTANTS = (
         FALSE_SHARING_OWNED,
     ),
     Mutant(
+        "heaps: caches are taken apart in the middle of sections",
+        "heap/caches.h",
+        "const bool is_mine = backing_->interrupt_sections();",
+        "const bool is_mine = true;",
+        HEAPS,
+    ),
+    Mutant(
+        "heaps: a call that the limit refuses leaves caches as they are",
+        "malloc/heaps.cc",
+        "    all().trim(heap);\n",
+        "",
+        HEAPS,
+    ),
+    Mutant(
         "helper: the program of one thread is not told of it",
         "malloc/idle.cc",
         "  freeway_hot.alone.store_relaxed(&not_alone);\n",
@@ -401,5 +422,52 @@ MUTANTS = (
         "    remove(first, n, backing::kSome);\n    const auto go = [&] { punched = world_.punch(first, n); };\n",
         SHARED_STEPS,
         only_on="x86_64",
+    ),
+    Mutant(
+        "create: sealed before it is a heap",
+        "shared/attachment.cc",
+        "  const long bytes = file::write(fd, &constants.magic, sizeof(constants.magic), 0);\n",
+        "  file::seal_length(fd);\n"
+        "  const long bytes = file::write(fd, &constants.magic, sizeof(constants.magic), 0);\n",
+        MAKING,
+        only_on="x86_64",
+    ),
+    Mutant(
+        "create: a heap before all that can fail",
+        "shared/attachment.cc",
+        "  if (error == 0) error = begin(fd, facts, constants, made);\n",
+        "  if (error == 0) error = finish(static_cast<int>(own), constants);\n"
+        "  if (error == 0) error = begin(fd, facts, constants, made);\n",
+        MAKING,
+        only_on="x86_64",
+    ),
+    Mutant(
+        "attach: what a killed maker has not sealed stays so",
+        "shared/attachment.cc",
+        "      file::seal_length(fd);  // who made it may have been killed before\n",
+        "",
+        MAKING,
+        only_on="x86_64",
+    ),
+    Mutant(
+        "create: what may not shrink is not cleared",
+        "shared/file.cc",
+        "raw_syscall(SYS_fallocate, word(fd), kPunchHole, kept, now - kept)",
+        "long{0}",
+        BEGUN,
+    ),
+    Mutant(
+        "create: any descriptor does",
+        "shared/attachment.cc",
+        "  if (!file::is_for_both(fd)) return -EACCES;",
+        "  ",
+        Killer("tests/shared/shared_attach", ("--gtest_filter=*MakesNone*",)),
+    ),
+    Mutant(
+        "slots: of blocks in magazines",
+        "shared/heap.h",
+        "      return tables_.state(p.frame, p.index).load_relaxed() == state::kLive;\n",
+        "      return true;\n",
+        Killer("tests/shared/shared_attach", ("--gtest_filter=*ASlotLies*",)),
     ),
 )

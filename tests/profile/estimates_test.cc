@@ -131,6 +131,12 @@ TEST_F(Estimates, EveryWayToABlock) {
     check("aligned_alloc", size, [](size_t n) { return hide(aligned_alloc(256, n)); });
     check("new", size, [](size_t n) { return ::operator new(n); });
   }
+  // Classes that are aligned so are longer.
+  for (const size_t size : {size_t{100}, size_t{300}, size_t{1100}, size_t{9000}})
+    for (const size_t alignment : {64, 512, 4096}) {
+      check("aligned_alloc", size, [=](size_t n) { return hide(aligned_alloc(alignment, n)); });
+      check("new, aligned", size, [=](size_t n) { return ::operator new(n, std::align_val_t{alignment}); });
+    }
 }
 
 TEST_F(Estimates, ManyThreadsOnAllCpus) {

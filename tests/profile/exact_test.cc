@@ -98,6 +98,51 @@ TEST_F(Exact, EveryFunctionThatGivesBlocks) {
   EXPECT_EQ(live().live, 0u);
 }
 
+// What was asked for counts, not what its class has: aligned blocks are as long as a class that is aligned so.
+TEST_F(Exact, EveryFunctionCountsWhatItWasAskedFor) {
+  struct Asked {
+    const char* function;
+    size_t alignment, size;
+    void* block;
+  };
+  constexpr uint64_t kFirstTag = 10000;  // a tag for each
+  std::vector<Asked> all;
+  all.reserve(4096);
+  const auto ask = [&](const char* function, size_t alignment, size_t size, auto&& get) {
+    Tagged tagged(kFirstTag + all.size());
+    all.push_back({function, alignment, size, hide(get())});
+  };
+  for (const size_t size : {size_t{0}, size_t{1}, size_t{100}, size_t{1025}, size_t{5000}, 32 * kKiB, 33 * kKiB}) {
+    ask("calloc", 0, size, [=] { return calloc(1, size); });
+    if (size != 0) ask("realloc", 0, size, [=] { return realloc(nullptr, size); });
+    if (size >= 100) ask("realloc", 0, size, [=] { return realloc(malloc(3 * size), size); });
+    ask("new", 0, size, [=] { return ::operator new(size); });
+    for (const size_t alignment : {8, 16, 32, 64, 256, 4096, 65536}) {
+      const auto aligned = std::align_val_t{alignment};
+      ask("aligned_alloc", alignment, size, [=] { return aligned_alloc(alignment, size); });
+      ask("memalign", alignment, size, [=] { return memalign(alignment, size); });
+      ask("posix_memalign", alignment, size, [=] {
+        void* block = nullptr;
+        return posix_memalign(&block, alignment, size) == 0 ? block : nullptr;
+      });
+      ask("new, aligned", alignment, size, [=] { return ::operator new(size, aligned); });
+      ask("new[], aligned", alignment, size, [=] { return ::operator new[](size, aligned); });
+      ask("new, aligned, nothrow", alignment, size, [=] { return ::operator new(size, aligned, std::nothrow); });
+    }
+    ask("valloc", 4096, size, [=] { return valloc(size); });
+    const size_t page = static_cast<size_t>(getpagesize());
+    const size_t pages = size == 0 ? page : (size + page - 1) / page * page;  // which is what pvalloc is asked for
+    ask("pvalloc", page, pages, [=] { return pvalloc(size); });
+  }
+  const Dump dump = take_dump();
+  for (size_t i = 0; i < all.size(); ++i) {
+    const Sample found = dump.of_tag(kFirstTag + i);
+    EXPECT_EQ(found.live, 1u) << all[i].function << ", " << all[i].size << " bytes aligned to " << all[i].alignment;
+    EXPECT_EQ(found.live_bytes, all[i].size) << all[i].function << ", aligned to " << all[i].alignment;
+    free(all[i].block);
+  }
+}
+
 TEST_F(Exact, AfterReallocItIsTheNewBlock) {
   for (const size_t first : {size_t{10}, 1000 * kKiB, 9 * kMiB, 260 * kMiB})
     for (const size_t second : {size_t{2000}, 40 * kKiB, 12 * kMiB, 300 * kMiB}) {

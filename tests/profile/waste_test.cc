@@ -54,25 +54,43 @@ TEST(Waste, SizeClassesAreThoseOfTheStatistics) {
   freeway_profile_stop();
 }
 
-// Where all blocks are sampled, they lie where they lie.
-TEST(Waste, SharesAreThoseOfTheirSuperblocks) {
+// Where all blocks are sampled, they lie where they lie. An aligned one's class is not that of its size.
+void expect_shares_of_superblocks(size_t alignment) {
   ASSERT_EQ(freeway_profile_start(1), 0);
   std::vector<void*> blocks(3000);
   std::vector<size_t> shares;
   shares.reserve(blocks.size());
-  for (void*& block : blocks) block = tagged_block(kLong);
+  for (void*& block : blocks) {
+    Tagged tagged(kLong);
+    block = hide(aligned_alloc(alignment, kSize));
+  }
   Random random(test_seed());
   for (void*& block : blocks)
     if (random.next() % 10 != 0) free(std::exchange(block, nullptr));
-  for (void* block : blocks)
-    if (block != nullptr) shares.push_back(share_of(block));
+  size_t size = 0;
+  for (void* block : blocks) {
+    if (block == nullptr) continue;
+    shares.push_back(share_of(block));
+    size = malloc_usable_size(block);
+  }
   const Dump dump = take_dump();
   std::vector<uint64_t> pins = dump.pins_of_tag(kLong);
   std::sort(shares.begin(), shares.end());
   std::sort(pins.begin(), pins.end());
   EXPECT_EQ(pins, std::vector<uint64_t>(shares.begin(), shares.end()));
+  for (const Sample& each : dump.samples) {
+    if (each.tag == kLong && each.live != 0) {
+      EXPECT_EQ(dump.pin_sizes.at(each.site), size);
+    }
+  }
   for (void* block : blocks) free(block);
   freeway_profile_stop();
+}
+
+TEST(Waste, SharesAreThoseOfTheirSuperblocks) {
+  expect_shares_of_superblocks(16);
+  expect_shares_of_superblocks(64);
+  expect_shares_of_superblocks(1024);
 }
 
 TEST(Waste, AChildsAreItsOwn) {

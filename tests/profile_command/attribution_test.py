@@ -61,6 +61,16 @@ class Attribution(InAFolder):
         self.assertEqual(got, {"program+0x1005": 75000, "program+0x2005": 25000})
         self.assertIn("where most samples would lie is not known", self.profile("top", "--sample", "waste", dump))
 
+    def test_aligned_blocks_are_of_their_class(self) -> None:
+        """Of 1000 bytes both, but some lie among blocks of 2048."""
+        samples = [Sample(3, 3, 1000, [0x401005], "site=1"), Sample(1, 9, 1000, [0x402005], "site=2")]
+        superblocks = "#class from=897 size=1024 superblocks=3 bytes=196608 live=96608\n"
+        superblocks += "#class from=1793 size=2048 superblocks=1 bytes=65536 live=60536\n"
+        pins = "#pin 1 100 size=1024\n#pin 2 900 size=2048 later=1\n"
+        dump = self.file("dump", dump_of(samples, superblocks=superblocks, pins=pins))
+        got = self.collapsed(dump, "--sample", "waste")
+        self.assertEqual(got, {"program+0x1005": 100000, "program+0x2005": 5000})
+
     def test_nothing_is_divided_by_nothing(self) -> None:
         """What is wasted though nothing is pinned, as far as is known, goes by live blocks."""
         superblocks = "#class from=897 size=1024 superblocks=3 bytes=196608 live=96608\n"

@@ -195,7 +195,12 @@ def in_maps(pid: int) -> bool:
 
 
 def main(*tests: Callable[[Path], None]) -> None:
-    """Runs the tests, each in a fresh folder, and exits with the status for ctest."""
+    """Runs the tests, each in a fresh folder, and exits with the status for ctest. That folder is also where programs
+    start that are given no other: what they leave behind goes with it."""
+    for name in ("FREEWAY_LIB", "FREEWAY_COMMAND", "FREEWAY_BUILD_DIR"):
+        if value := os.environ.get(name):
+            os.environ[name] = str(Path(value).absolute())
+    started_in = Path.cwd()
     mode = {"1": "rseq", "0": "no rseq"}.get(os.environ.get("FREEWAY_RSEQ", ""), "default mode")
     print(f"preloading {os.environ.get('FREEWAY_LIB')} ({mode})", flush=True)
     failures = 0
@@ -204,7 +209,11 @@ def main(*tests: Callable[[Path], None]) -> None:
         began = time.monotonic()
         try:
             with tempfile.TemporaryDirectory(prefix="freeway-programs-", ignore_cleanup_errors=True) as folder:
-                test(Path(folder))
+                os.chdir(folder)
+                try:
+                    test(Path(folder))
+                finally:
+                    os.chdir(started_in)
             verdict = "ok"
         except Skipped as reason:
             verdict, skips = f"skipped: {reason}", skips + 1

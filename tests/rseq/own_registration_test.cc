@@ -3,9 +3,11 @@
 // Where the C library registers no rseq (GLIBC_TUNABLES=glibc.pthread.rseq=0) Freeway does, for each thread when it first
 // comes off the fast path, once; and it gets along with others who do so. Whether a thread is registered shows in that
 // another struct of rseq is refused.
+#include <dlfcn.h>
 #include <pthread.h>
 #include <sys/wait.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 
@@ -15,6 +17,20 @@
 #include "signal/support/case_runner.h"
 #include "signal/support/heap_account.h"
 #include "signal/support/signal_sender.h"
+
+namespace {
+std::atomic<uint64_t> keys_of_the_library{0};
+}
+
+// The program's comes before the C library's: keys whose destructor is Freeway's are counted.
+extern "C" int pthread_key_create(pthread_key_t* key, void (*destructor)(void*)) {
+  Dl_info of_destructor = {}, of_library = {};
+  const bool known = destructor != nullptr && ::dladdr(reinterpret_cast<void*>(destructor), &of_destructor) != 0 &&
+                     ::dladdr(reinterpret_cast<void*>(&::freeway_version), &of_library) != 0;
+  if (known && of_destructor.dli_fbase == of_library.dli_fbase) keys_of_the_library++;
+  static const auto theirs = reinterpret_cast<decltype(&::pthread_key_create)>(::dlsym(RTLD_NEXT, "pthread_key_create"));
+  return theirs(key, destructor);
+}
 
 namespace {
 using namespace freeway_test;
@@ -64,6 +80,17 @@ void a_thread_is_registered_at_its_first_call(const Options&) {
     require(is_registered(), "the thread lost its registration");
   });
   require_clean_audit("audit after the first calls");
+}
+
+// glibc keeps a thread's struct until the thread is gone, so there is no hook at its end: GUARANTEES.md.
+void no_thread_exit_hook_is_made(const Options&) {
+  in_a_thread([] {
+    use_the_heap(9);
+    require(is_registered(), "a thread that called malloc is not registered");
+  });
+  pthread_key_t own;
+  require(::pthread_key_create(&own, [](void*) {}) == 0, "no key");
+  require(keys_of_the_library == 0, "Freeway made a key of thread-specific data", keys_of_the_library);
 }
 
 void a_forked_child_stays_registered(const Options&) {
@@ -200,6 +227,7 @@ int main(int argc, char** argv) {
   }
   return run_cases(argc, argv,
                    {{"a_thread_is_registered_at_its_first_call", a_thread_is_registered_at_its_first_call},
+                    {"no_thread_exit_hook_is_made", no_thread_exit_hook_is_made},
                     {"a_forked_child_stays_registered", a_forked_child_stays_registered},
                     {"a_vfork_child_is_not_registered", a_vfork_child_is_not_registered},
                     {"a_vfork_child_of_a_fresh_thread_is_not_registered",

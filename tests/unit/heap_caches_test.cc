@@ -54,12 +54,14 @@ class World {
   }
 
   u32 cpu() const { return on; }
-  bool store_if(u32 cpu, Word& word, u64 expected, const Word& other, u64 others, u64 value) const {
-    if (cpu != on || other.load_relaxed() != others || word.load_relaxed() != expected) return false;
+  process::Claimant claimant() const { return {process::Claimant::name(thread, forks), process::Claimant::name(first, forks)}; }
+  bool interrupt_sections() const { return true; }
+  bool store_if(const Word& owner, Word& word, u64 expected, const Word& other, u64 others, u64 value) const {
+    if (owner.load_relaxed() != on || other.load_relaxed() != others || word.load_relaxed() != expected) return false;
     word.store_relaxed(value);
     return true;
   }
-  u64 pop(u32 cpu, Word& top) const { return cpu == on ? pop_from(top) : 0; }
+  u64 pop(const Word& owner, Word& top) const { return owner.load_relaxed() == on ? pop_from(top) : 0; }
   u64 give(RecordOf& record, unsigned c) const {
     auto* cache = cache_of(record);
     if (cache == nullptr) return 0;
@@ -86,6 +88,7 @@ class World {
   }
 
   u32 on = 0;
+  u64 thread = 5, first = 5, forks = 1;  // which one runs, of those of which process
 
  private:
   static constexpr u32 kUnits = 1 << 18, kFrames = 64;
@@ -128,7 +131,9 @@ constexpr const char* kSteps[] = {"own.cache",   "own.cached", "own.taken_out", 
                                   "stack.pop",   "stack.take_all",
                                   // Of strips.
                                   "own.opening", "own.marking", "own.marked",   "own.counted",   "own.gathered",
-                                  "own.closing", "own.leaving", "own.left"};
+                                  "own.closing", "own.leaving", "own.left",
+                                  // Of caches that are taken apart.
+                                  "own.seized", "own.out_of_place", "own.popped", "own.emptied", "own.replacing", "own.in_place"};
 
 class HeapCaches : public testing::TestWithParam<const char*> {
  protected:
@@ -187,6 +192,14 @@ class HeapCaches : public testing::TestWithParam<const char*> {
     for (void* block : kept_) release(block);
     kept_.clear();
   }
+  // Nobody else uses the heap: whichever CPU had what in hand, a trim on any finds it.
+  void expect_nothing_held() {
+    release_kept();
+    const u32 cpu = std::exchange(world_.on, kIds - 1);
+    own_->trim(*Own::find(handle_));
+    world_.on = cpu;
+    EXPECT_EQ(own_->figures(*Own::find(handle_)).held_bytes, 0u);
+  }
 
   World world_;
   std::unique_ptr<Own> own_;
@@ -201,9 +214,9 @@ TEST_P(HeapCaches, AHandlerUsesTheSame) {
   for (unsigned skips = 0; skips < 60; ++skips)
     for (const unsigned inside : {1u, 5u, 40u}) {
       TestEnv::at_step(GetParam(), [&] { work(inside); }, skips);
-      for (int i = 0; i < 4; ++i) work(40);  // strips are filled, some blocks of which live
+      for (int i = 0; i < 4; ++i, world_.on ^= 1) work(40);  // strips are filled, some blocks of which live
       is_reached |= !TestEnv::step_left();
-      release_kept();
+      expect_nothing_held();
       if (skips % 7 == 0) destroy_and_make();
     }
   EXPECT_TRUE(is_reached);
@@ -214,15 +227,20 @@ TEST_P(HeapCaches, AThreadMovesAndAnotherUsesWhatItHad) {
     for (const bool comes_back : {false, true}) {
       world_.on = 0;
       const auto move = [&] {
+        world_.thread = 6;
         work(25);
         world_.on = 1;
         work(25);
         if (comes_back) world_.on = 0;
+        world_.thread = 5;
       };
       TestEnv::at_step(GetParam(), move, skips);
-      work(30);
+      for (u32 cpu : {0u, 1u, 0u}) {  // caches are taken apart that others have filled
+        work(30);
+        world_.on = cpu;
+      }
       TestEnv::step_left();
-      release_kept();
+      expect_nothing_held();
       if (skips % 7 == 0) destroy_and_make();
     }
 }
@@ -235,6 +253,29 @@ TEST_P(HeapCaches, AThreadEndsForEver) {
     work(40);
     destroy_and_make();
     work(40);
+    destroy_and_make();
+  }
+}
+
+// The other threads are not in it: what they had seized is its CPU's again.
+TEST_P(HeapCaches, AChildOfAForkHasTheCaches) {
+  for (unsigned skips = 0; skips < 60; ++skips) {
+    for (u32 cpu : {1u, 0u}) {
+      world_.on = cpu;
+      for (int i = 0; i < 10; ++i) kept_.push_back(allocate());
+    }
+    const u64 others = world_.thread;
+    if (ended_at(GetParam(), [&] { work(30); }, skips)) kept_.clear();
+    world_.thread = world_.first = others + 1;
+    ++world_.forks;
+    for (u32 cpu : {0u, 1u}) {
+      world_.on = cpu;
+      work(40);
+      auto& heap = *Own::find(handle_);
+      const u64 there = (&heap.cache_of[0])[cpu].load_relaxed();
+      ASSERT_NE(there, 0u) << "a cache is in its place";
+      EXPECT_EQ(reinterpret_cast<World::CacheOf*>(there)->owner.load_relaxed(), cpu) << "it is its CPU's";
+    }
     destroy_and_make();
   }
 }

@@ -7,7 +7,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from tools.lint import hygiene, last_touch, layers, optimistic, orders, references
+from tools.lint import claims, hygiene, last_touch, layers, manual, optimistic, orders, references
 
 LINTS = {
     "layers": layers.check,
@@ -16,6 +16,8 @@ LINTS = {
     "optimistic": optimistic.check,
     "hygiene": hygiene.check,
     "references": references.check,
+    "claims": claims.check,
+    "manual": manual.check,
 }
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Hygiene: licence lines, file lengths, names that say nothing, and conditions on the machine in the wrong layer."""
+"""Hygiene: licence lines, file lengths, names that say nothing, conditions on the machine in the wrong layer, and files
+that some program left behind."""
 
 from __future__ import annotations
 
@@ -13,6 +14,10 @@ LICENCE = "SPDX-License-Identifier: MIT"
 SOURCE_SUFFIXES = {".h", ".cc", ".c", ".S", ".py", ".sh", ".cmake", ".map", ".inc"}
 SOURCE_NAMES = {"CMakeLists.txt", "Makefile"}
 EMPTY_NAMES = {"utils", "util", "common", "misc", "helpers"}
+# What may hold bytes that are no text; and what programs leave where they were started.
+BINARY_SUFFIXES = {".gz", ".png"}
+BINARY_FOLDERS = {Path("tests/fuzz/corpus")}
+LEFT_BEHIND = {".db", ".db-journal", ".sqlite", ".sqlite3", ".log", ".tmp", ".bak", ".orig", ".rej", ".core", ".heap"}
 # Where the machine and the operating system may be asked for.
 MACHINE_FOLDERS = {"arch", "os"}
 
@@ -24,7 +29,7 @@ def check(root: Path) -> list[Finding]:
     """All faults of hygiene under `root`."""
     findings = []
     for path in tracked_files(root):
-        findings += _check_name(path)
+        findings += _check_name(path) + _check_left_behind(root, path)
         if _is_source(root, path):
             findings += _check_licence(root, path)
     for path in library_files(root):
@@ -63,6 +68,16 @@ def _check_name(path: Path) -> list[Finding]:
         for part in parts
         if part.lower() in EMPTY_NAMES
     ]
+
+
+def _check_left_behind(root: Path, path: Path) -> list[Finding]:
+    if path.suffix in LEFT_BEHIND:
+        return [Finding(str(path), 1, f"a program left this behind: {path.suffix}")]
+    with (root / path).open("rb") as file:
+        is_text = b"\0" not in file.read(4096)
+    if is_text or path.suffix in BINARY_SUFFIXES or not BINARY_FOLDERS.isdisjoint(path.parents):
+        return []
+    return [Finding(str(path), 1, f"not text, and none of {', '.join(sorted(BINARY_SUFFIXES))}")]
 
 
 def _check_licence(root: Path, path: Path) -> list[Finding]:

@@ -73,3 +73,16 @@ def test_shell_scripts_are_known_by_suffix_and_first_line(tree: Tree) -> None:
     tree.write("scripts/two.sh", "\n")
     tree.write("scripts/three", "#!/usr/bin/env python3\n")
     assert hygiene.shell_scripts(tree.root) == [Path("scripts/one"), Path("scripts/two.sh")]
+
+
+@pytest.mark.parametrize(("path", "text"), [("testdir/test.db", "text"), ("tests/program", "\x7fELF\0\0")])
+def test_what_a_program_left_behind_is_found(tree: Tree, path: str, text: str) -> None:
+    tree.write(path, text)
+    (message,) = messages(tree)
+    assert message.startswith(path)
+
+
+@pytest.mark.parametrize("path", ["docs/picture.png", "bench/results/all.jsonl.gz", "tests/fuzz/corpus/options/1234"])
+def test_bytes_are_accepted_where_they_belong(tree: Tree, path: str) -> None:
+    tree.write(path, "\0\1")
+    assert messages(tree) == []

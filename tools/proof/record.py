@@ -48,6 +48,7 @@ class Step:
     skipped: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
     again: list[str] = field(default_factory=list)  # failed at first, and were run again
+    why: dict[str, str] = field(default_factory=dict)  # of these, why; written by hand into what is kept
 
 
 @dataclass
@@ -68,6 +69,11 @@ class Run:
     def failed(self) -> list[str]:
         """Names of the tests that failed."""
         return [name for step in self.steps for name in step.failed]
+
+    @property
+    def unexplained(self) -> list[str]:
+        """Names of the tests that failed at first, and nobody has said why."""
+        return [name for step in self.steps for name in step.again if not step.why.get(name)]
 
     def with_again(self, again: Run) -> Run:
         """The same run of one step after its failed tests were run again, which is `again`."""

@@ -135,9 +135,20 @@ def test_what_is_run_again_replaces_what_failed() -> None:
     assert run.failed == []
     assert [(step.passed, step.skipped, step.seconds) for step in run.steps] == [(8, ["s"], 100.0)]
     assert [(f.test, f.value) for f in run.figures] == [("good", 5), ("bad", 2)]
-    assert "Failed at first in *tests*, and run again: bad." in page.render(run)
+    assert (
+        "Failed at first in *tests*, and run again (reasons inferred from what mended them: no log was kept):\n\n- bad: not explained yet"
+        in page.render(run)
+    )
 
 
 def test_nothing_run_is_said(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="nothing was run yet"):
         steps.collect(tmp_path)
+
+
+def test_what_failed_at_first_wants_a_reason() -> None:
+    step = Step("tests", 90.0, 7, again=["a", "b"], why={"a": "its limit was too short"})
+    run = Run("2026-01-01 00:00 UTC", "a machine", [step], [])
+    assert run.unexplained == ["b"]
+    text = page.render(run)
+    assert "- a: its limit was too short" in text and "- b: not explained yet" in text

@@ -34,6 +34,7 @@ ROWS: tuple[tuple[str, tuple[Place, ...]], ...] = (
     ("blocks of 1–64 MiB over and over", (("large", "us_each"),)),
     ("memory after freeing a random 90 % and malloc_trim", (("rss", "rss_over_live_after_trim"),)),
 )
+PROGRAMS = "redis, Python, g++, git, node, java, …"
 
 
 def table(measured: Measured) -> str:
@@ -43,6 +44,14 @@ def table(measured: Measured) -> str:
         found = [(_ratio(measured, place, _glibc), _ratio(measured, place, measured.best_peer)) for place in places]
         if any(glibc or best for glibc, best in found):
             lines.append(f"| {label} | {_joined(g for g, _ in found)} | {_joined(b for _, b in found)} |")
+    programs = [case for case in measured.cases if case.workload in _programs(measured)]
+    if programs:
+        pairs = [
+            [mean(measured, programs, FLAGSHIP, other, rss) for rss in (False, True)] for other in (GLIBC, BEST_PEER)
+        ]
+        to_glibc, to_best = (" / ".join(_of(found) for found in pair) for pair in pairs)
+        count = len({case.workload for case in programs})
+        lines.append(f"| {count} real programs ({PROGRAMS}), time / peak memory | {to_glibc} | {to_best} |")
     cases = shared_cases(measured)
     for label, rss in (("time", False), ("peak RSS", True)):
         to_glibc, to_best = (mean(measured, cases, FLAGSHIP, other, rss) for other in (GLIBC, BEST_PEER))
@@ -51,6 +60,11 @@ def table(measured: Measured) -> str:
                 f"| all {to_best.workloads} workloads, {label} (geometric mean) | {_of(to_glibc)} | {_of(to_best)} |"
             )
     return "\n".join(lines) + "\n"
+
+
+def _programs(measured: Measured) -> set[str]:
+    """Of the suite of real programs: each is compared with the best of those that it was run with."""
+    return {name for run in measured.results.runs if run.suite == "real" for name in run.workloads}
 
 
 def _introduction(measured: Measured) -> str:

@@ -88,7 +88,8 @@ TEST(Space, EmptySuperblocksAreReformatted) {
   for (void* block : blocks) ::free(block);
 }
 
-// A CPU that goes idle keeps the superblocks that it has on line, with all that other CPUs free into them.
+// A CPU that goes idle keeps the superblocks that it has on line, with all that other CPUs free into them. No trim on
+// another CPU reaches them; one there does.
 TEST(Space, AnIdleCpuKeepsWhatWasFreedToItsSuperblocks) {
   const std::vector<int> cpus = usable_cpus();
   if (!rseq_mode() || cpus.size() < 2) GTEST_SKIP() << "needs restartable sections and two CPUs";
@@ -109,11 +110,30 @@ TEST(Space, AnIdleCpuKeepsWhatWasFreedToItsSuperblocks) {
   for (void*& block : blocks) block = ::malloc(kBytes);
   EXPECT_EQ(in_it(), 0);
   for (void* block : blocks) ::free(block);
+  ::malloc_trim(0);
+  for (void*& block : blocks) block = ::malloc(kBytes);
+  EXPECT_EQ(in_it(), 0);
+  for (void* block : blocks) ::free(block);
   // Back there, it goes off line once its local list is used up, and is in the global heap with its remote list: used again.
   stay_on(cpus[0]);
   for (void*& block : blocks) block = ::malloc(kBytes);
   EXPECT_GE(in_it(), in_use);
   for (void* block : blocks) ::free(block);
+  stay_on(cpus[1]);
+  EXPECT_EQ(::malloc_trim(0), 1) << "what was on line here";
+  EXPECT_EQ(::malloc_trim(0), 0);
+  const size_t before = stats().superblocks;
+  stay_on(cpus[0]);
+  EXPECT_EQ(::malloc_trim(0), 1) << "what is on line there";
+  EXPECT_LT(stats().superblocks, before);
+  for (const int cpu : cpus) {
+    stay_on(cpu);
+    ::malloc_trim(0);
+  }
+  for (const int cpu : cpus) {
+    stay_on(cpu);
+    EXPECT_EQ(::malloc_trim(0), 0) << "nothing is left anywhere";
+  }
   stay_on(cpus);
 }
 

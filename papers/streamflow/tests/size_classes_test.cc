@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// size_classes_test.cc: the paper's sizes: small up to 2 KiB, page blocks for about 1,024 objects.
+// size_classes_test.cc: the paper's sizes: up to 2 KiB, page blocks for about 1,024 objects; and those above.
 #include <gtest/gtest.h>
 
 #include "papers/streamflow/page_block.h"
@@ -12,14 +12,21 @@ namespace {
 template <Build kWhich>
 void check_classes() {
   using Classes = SizeClasses<kWhich>;
-  for (std::size_t bytes = 0; bytes <= kMaxObject; ++bytes) {
+  u32 below = 0;
+  for (std::size_t bytes = 0; bytes <= Classes::kMostBytes; ++bytes) {
     const unsigned c = Classes::class_of(bytes);
     ASSERT_GE(c, 1u);
     ASSERT_LE(c, Classes::kClasses);
     const ObjectClass& k = Classes::kAll[c];
     ASSERT_GE(k.usable, bytes);
-    ASSERT_LT(k.stride - kWhich.object_header, bytes + (bytes == 0) + kWhich.class_step)
-        << "the smallest class that fits";
+    const std::size_t needed = bytes + (bytes == 0) + kWhich.object_header;
+    ASSERT_GT(needed, Classes::stride_of(c - 1)) << "the smallest class that fits";
+    if (needed <= kMaxFine)
+      ASSERT_LT(k.stride, needed + kWhich.class_step);
+    else
+      ASSERT_LT(k.stride * 4, needed * 5 + 4 * kWhich.class_step) << "a quarter more, at most";
+    ASSERT_GE(k.stride, below);
+    below = k.stride;
     const std::size_t alignment = kWhich.class_step;
     ASSERT_EQ(k.first % alignment, 0u);
     ASSERT_EQ(k.stride % alignment, 0u);
@@ -36,8 +43,20 @@ TEST(StreamflowSizeClasses, EverySizeHasTheSmallestClassThatFits) {
   check_classes<kPacked>();
 }
 
+TEST(StreamflowSizeClasses, ThoseAboveThePapersAreInPageBlocksOfTheLargestSize) {
+  using Classes = SizeClasses<kHeaderless>;
+  EXPECT_EQ(Classes::kAll[Classes::class_of(2049)].stride, 2560u);
+  EXPECT_EQ(Classes::kAll[Classes::class_of(3000)].stride, 3072u);
+  EXPECT_EQ(Classes::kAll[Classes::class_of(4096)].stride, 4096u);
+  EXPECT_EQ(Classes::kAll[Classes::class_of(4097)].stride, 5120u);
+  EXPECT_EQ(Classes::kAll[Classes::class_of(kMaxObject)].stride, kMaxObject);
+  EXPECT_EQ(Classes::class_of(kMaxObject), Classes::kClasses);
+  for (unsigned c = Classes::kFineClasses + 1; c <= Classes::kClasses; ++c)
+    EXPECT_EQ(page_block_bytes(Classes::kAll[c].order), kMaxPageBlock);
+}
+
 TEST(StreamflowSizeClasses, PageBlocksHoldAbout1024ObjectsWithinTheLimits) {
-  for (u64 stride = 4; stride <= kMaxObject; stride += 4) {
+  for (u64 stride = 4; stride <= kMaxFine; stride += 4) {
     const std::size_t bytes = page_block_bytes(page_block_order(stride));
     EXPECT_GE(bytes, kMinPageBlock);
     EXPECT_LE(bytes, kMaxPageBlock);

@@ -229,7 +229,8 @@ freeway_rseq_\name:
     ret
     SECTION_END grow
 
-// Sections of no slab. w0 = the CPU's index: [1], [2] as above  [3] id != index -> 0
+// Sections of no slab. x0 = the owner, a word: [1], [2] as above  [3] id != owner -> 0. Its load is an acquire: it publishes what the
+// section reads then
 .macro SECTION_BEGIN_AT name
     SECTION_ENTER \name
     mov     x11, #0
@@ -237,7 +238,8 @@ freeway_rseq_\name:
     tbnz    w15, #31, 1f
     ldr     x15, [x12, #HOT_ANY_ID]                     // [3]
     ldr     w15, [x13, x15]
-    cmp     w15, w0
+    ldar    x10, [x0]
+    cmp     x15, x10
     b.ne    1f
 .endm
 

@@ -305,14 +305,15 @@ freeway_alone_set_each:
     .cfi_endproc
     .size   freeway_alone_set_each, . - freeway_alone_set_each
 
-// Sections of no slab. edi = the CPU's index: [1], [2] as above  [3] id != index -> 0
+// Sections of no slab. rdi = the owner, a word: [1], [2] as above  [3] id != owner -> 0
 .macro SECTION_BEGIN_AT name
     SECTION_ENTER \name
     xor     eax, eax
     cmp     dword ptr fs:[r10 + RSEQ_CPU_ID], 0         // [2]
     js      1f
     mov     r11, [rip + freeway_hot + HOT_ANY_ID]       // [3]
-    cmp     edi, fs:[r11]
+    mov     r11d, fs:[r11]
+    cmp     r11, [rdi]
     jne     1f
 .endm
 

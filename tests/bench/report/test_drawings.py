@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
-from harness.report import markdown, plots, svg
+from harness.report import markdown, plots, readme_table, svg
 from harness.report.lineup import style
 from harness.report.measured import Measured, load
 from harness.report.words import number, ratio, slug
@@ -109,3 +109,10 @@ def test_the_kept_document_is_what_the_kept_results_give() -> None:
     assert DOCUMENT.read_text() == text, f"out of date: {markdown.COMMAND}"
     for name, drawing in files.items():
         assert (DOCUMENT.with_suffix("") / name).read_text() == drawing
+
+
+def test_the_readme_has_the_figures_that_the_kept_results_give() -> None:
+    kept = sorted(path for path in (ROOT / "bench/results").glob("*.jsonl*"))
+    rows = [line for line in readme_table(kept).splitlines() if line.startswith("| ") and "geometric mean" not in line]
+    shown = (ROOT / "README.md").read_text().splitlines()
+    assert [row for row in rows[1:] if row not in shown] == []

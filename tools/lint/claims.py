@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: MIT
+"""Claims: what pages say of the tree, where a test keeps the figure or the list somewhere else.
+
+The instructions of the fast path are those of tests/golden; a function that is exported has a row in the table of
+stacks; a machine of docs/matrix.md says which kernel it ran, and says it once; what `freeway trim` needs is said where
+it is offered.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from tools.lint.source import Finding
+
+GOLDEN = Path("tests/golden/fast_path.json")
+EXPORTED = Path("tests/golden/exported_symbols.txt")
+GUARANTEES = Path("GUARANTEES.md")
+BENCHMARKS = Path("docs/benchmarks.md")
+MATRIX = Path("docs/matrix.md")
+
+_PAIR = re.compile(r"instructions of malloc\(32\) \+ free \|[^|]*\| *(\d+) \|")
+_CACHED = re.compile(r"^\| `(malloc|free)` up to 32 KiB, cached \|[^|]*\| *(\d+) ")
+_STACK_ROW = re.compile(r"^\| ([^|]+) \| *\d")
+_MANGLED = "_Z"
+
+
+def check(root: Path) -> list[Finding]:
+    """All claims under `root` that are not so."""
+    return [*_instructions(root), *_stacks(root), *_matrix(root), *_trim(root)]
+
+
+def _lines(root: Path, path: Path) -> list[tuple[int, str]]:
+    file = root / path
+    return list(enumerate(file.read_text().splitlines(), 1)) if file.exists() else []
+
+
+def _instructions(root: Path) -> Iterator[Finding]:
+    if not (root / GOLDEN).exists():
+        return
+    golden = json.loads((root / GOLDEN).read_text())["x86_64"]
+    for number, line in _lines(root, GUARANTEES):
+        if (match := _CACHED.match(line)) and int(match[2]) != golden[match[1]]:
+            yield Finding(str(GUARANTEES), number, f"{match[1]} has {golden[match[1]]} instructions in {GOLDEN}")
+    pair = golden["malloc"] + golden["free"]
+    for number, line in _lines(root, BENCHMARKS):
+        if (match := _PAIR.search(line)) and int(match[1]) != pair:
+            yield Finding(
+                str(BENCHMARKS), number, f"a pair has {pair} instructions in {GOLDEN}: bench/results/README.md"
+            )
+
+
+def _stacks(root: Path) -> Iterator[Finding]:
+    """Every exported function under its own name, or the standard one that it is a twin of."""
+    named: set[str] = set()
+    inside, place = False, 0
+    for number, line in _lines(root, GUARANTEES):
+        if line.startswith("#"):
+            inside = line == "## Stack"
+            place = number if inside else place
+        elif inside:
+            named |= set(re.findall(r"`(\w+\*?)`", line))
+    if not place:
+        return
+    patterns = {name.rstrip("*") for name in named if name.endswith("*")}
+    for _, line in _lines(root, EXPORTED):
+        standard = line.removeprefix("freeway_")
+        if not line or line.startswith(("#", _MANGLED)) or named & {line, standard}:
+            continue
+        if not any(line.startswith(pattern) for pattern in patterns):
+            yield Finding(str(GUARANTEES), place, f"no word on the stack of {line}")
+
+
+def _matrix(root: Path) -> Iterator[Finding]:
+    seen: dict[str, int] = {}
+    for number, line in _lines(root, MATRIX):
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if not re.match(r"\| (amd64|arm64) ", line):
+            continue
+        if any(cell.strip("*") == "?" or cell.endswith(" ?") for cell in cells):
+            yield Finding(str(MATRIX), number, "a machine that did not say what it ran is no row")
+        name = " | ".join(cells[:2])
+        if name in seen:
+            yield Finding(str(MATRIX), number, f"{name}: as in line {seen[name]}")
+        seen.setdefault(name, number)
+
+
+def _trim(root: Path) -> Iterator[Finding]:
+    """Only processes with the thread of FREEWAY_BACKGROUND can be told to."""
+    for page in sorted(path.relative_to(root) for path in (root / "docs").glob("*.md")):
+        text = (root / page).read_text()
+        for match in re.finditer(r"freeway trim PID", text):
+            rest = re.split(r"\n(?=[-|\n]|    \S)", text[match.start() :], maxsplit=1)[0]
+            if "FREEWAY_BACKGROUND" not in rest:
+                yield Finding(
+                    str(page), text.count("\n", 0, match.start()) + 1, "`freeway trim` wants FREEWAY_BACKGROUND=1"
+                )

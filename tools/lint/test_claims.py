@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: MIT
+"""Planted faults that the claims lint must find."""
+
+from __future__ import annotations
+
+from tools.lint import claims
+from tools.lint.planted import Tree
+
+GOLDEN = '{"x86_64": {"malloc": 16, "free": 29}}'
+ROW = "| `malloc` up to 32 KiB, cached | wait-free | {} [fast] | yes |\n"
+GOAL = "| instructions of malloc(32) + free | at most 35 | {} | met |\n"
+MATRIX = "| kernel | C library | path |\n|---|---|---|\n| amd64 6.1.0 | glibc 2.36 | per-CPU |\n"
+STACK = "## Stack\n\n| call | rseq |\n|---|---|\n| `malloc` | 100 |\n| `freeway_heap_*` | 100 |\n"
+
+
+def messages(tree: Tree) -> list[str]:
+    return [str(finding) for finding in claims.check(tree.root)]
+
+
+def test_what_is_so_is_accepted(tree: Tree) -> None:
+    tree.write("tests/golden/fast_path.json", GOLDEN)
+    tree.write("tests/golden/exported_symbols.txt", "# symbols\n_Znwm\nfreeway_heap_new\nfreeway_malloc\nmalloc\n")
+    tree.write("GUARANTEES.md", ROW.format(16) + STACK)
+    tree.write("docs/benchmarks.md", GOAL.format(45))
+    tree.write("docs/matrix.md", MATRIX)
+    assert messages(tree) == []
+
+
+def test_another_count_of_instructions_than_the_golden_one_is_found(tree: Tree) -> None:
+    tree.write("tests/golden/fast_path.json", GOLDEN)
+    tree.write("GUARANTEES.md", ROW.format(15))
+    tree.write("docs/benchmarks.md", GOAL.format(35))
+    guarantees, benchmarks = messages(tree)
+    assert "malloc has 16" in guarantees and "a pair has 45" in benchmarks
+
+
+def test_a_function_without_a_word_on_its_stack_is_found(tree: Tree) -> None:
+    tree.write("tests/golden/exported_symbols.txt", "freeway_malloc\nfreeway_idle\nfreeway_heap_trim\n")
+    tree.write("GUARANTEES.md", STACK)
+    (message,) = messages(tree)
+    assert "freeway_idle" in message
+
+
+def test_a_machine_that_says_nothing_and_one_that_is_there_twice_are_found(tree: Tree) -> None:
+    tree.write("docs/matrix.md", MATRIX + "| amd64 ? | any | **?** |\n| amd64 6.1.0 | glibc 2.36 | per-CPU |\n")
+    nothing, twice = messages(tree)
+    assert ":4:" in nothing and "as in line 3" in twice
+
+
+def test_trim_without_what_it_needs_is_found(tree: Tree) -> None:
+    tree.write("docs/memory.md", "- `freeway trim PID`, with\n  `FREEWAY_BACKGROUND=1`\n- FREEWAY_BACKGROUND\n")
+    assert messages(tree) == []
+    tree.write("docs/memory.md", "- `freeway trim PID`: from outside\n- `FREEWAY_BACKGROUND=1`\n")
+    (message,) = messages(tree)
+    assert "docs/memory.md:1" in message
