@@ -37,7 +37,7 @@ install_packages := scripts/install-packages
 build = cmake --preset $(1) -DFREEWAY_WERROR=$(WERROR) >build/$(1).configure.log 2>&1 \
 	|| { cat build/$(1).configure.log; exit 1; }; \
 	cmake --build --preset $(1) -j $(JOBS) $(2)
-products := --target freeway_shared freeway_static freeway_command freeway_jemalloc
+products := --target freeway_shared freeway_static freeway_shared_heap freeway_command freeway_jemalloc
 # With the papers' engines, and `freeway profile`.
 installed := --target freeway_installed
 # $(call test,preset): everything but what is labelled `long`; the last lines are ctest's own summary.
@@ -158,8 +158,8 @@ profilers: packages-build packages-test packages-peers packages-run | build ## h
 # The second one ends with status 2: it hangs.
 shared-cache: packages-build packages-test packages-shared | build ## a cache whose processes are killed by the thousand, in Freeway's shared heap, then in Boost.Interprocess's
 	@$(call build,release,--target example_shared_cache example_boost_cache)
-	@build/release/tests/examples/example_shared_cache
-	@build/release/tests/examples/example_boost_cache || [ $$? -eq 2 ]
+	@build/release/tests/shared/example/example_shared_cache
+	@build/release/tests/shared/example/example_boost_cache || [ $$? -eq 2 ]
 
 # It goes on without.
 build/tools/pprof: | build

@@ -3,7 +3,8 @@
 # The flags, as interface targets that the real targets link:
 #   freeway_common_flags       language, warnings, include paths
 #   freeway_library_flags      how code of the library is compiled
-#   freeway_shared_link_flags  how libfreeway.so is linked
+#   freeway_link_flags         how shared libraries are linked
+#   freeway_shared_link_flags  libfreeway.so, and the papers': with its names
 #   freeway_program_flags      programs: the command and the tests
 # A user's own CFLAGS and CXXFLAGS come before these.
 add_library(freeway_common_flags INTERFACE)
@@ -75,19 +76,22 @@ else()
     $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:C,CXX>>:-Wframe-larger-than=1280>)
 endif()
 
-add_library(freeway_shared_link_flags INTERFACE)
-target_link_options(freeway_shared_link_flags INTERFACE
+add_library(freeway_link_flags INTERFACE)
+target_link_options(freeway_link_flags INTERFACE
   # Thread-local state and rseq sections may be in use until the last instruction of the process.
   -Wl,-z,nodelete
-  -Wl,-z,now -Wl,-z,relro
-  "-Wl,--version-script=${PROJECT_SOURCE_DIR}/src/abi/freeway.map")
+  -Wl,-z,now -Wl,-z,relro)
 if(FREEWAY_SANITIZE)
-  target_link_libraries(freeway_shared_link_flags INTERFACE freeway_common_flags)
+  target_link_libraries(freeway_link_flags INTERFACE freeway_common_flags)
 else()
-  target_link_options(freeway_shared_link_flags INTERFACE -nodefaultlibs -Wl,--no-undefined)
+  target_link_options(freeway_link_flags INTERFACE -nodefaultlibs -Wl,--no-undefined)
   # libgcc here is the static archive: plain functions such as 128-bit division, no run-time dependency.
-  target_link_libraries(freeway_shared_link_flags INTERFACE freeway_old_glibc -lgcc)
+  target_link_libraries(freeway_link_flags INTERFACE freeway_old_glibc -lgcc)
 endif()
+add_library(freeway_shared_link_flags INTERFACE)
+target_link_libraries(freeway_shared_link_flags INTERFACE freeway_link_flags)
+target_link_options(freeway_shared_link_flags INTERFACE
+  "-Wl,--version-script=${PROJECT_SOURCE_DIR}/src/abi/freeway.map")
 
 add_library(freeway_program_flags INTERFACE)
 target_link_libraries(freeway_program_flags INTERFACE freeway_common_flags)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 #
 # What is installed: the headers, the libraries, the script for gdb, the paper engines, the command and the manual pages, a
-# CMake package (Freeway::freeway, Freeway::freeway_static, Freeway::freeway_prefixed) and pkg-config files.
+# CMake package (cmake/FreewayConfig.cmake.in) and pkg-config files.
 include(CMakePackageConfigHelpers)
 
-set(freeway_libraries freeway_shared freeway_static)
+set(freeway_libraries freeway_shared freeway_static freeway_shared_heap freeway_shared_heap_static)
 if(TARGET freeway_prefixed)
   list(APPEND freeway_libraries freeway_prefixed)
 endif()
@@ -75,7 +75,7 @@ foreach(kind LIB INCLUDE)
   endif()
   set(FREEWAY_PC_${kind}DIR "${dir}")
 endforeach()
-foreach(name freeway freeway-prefixed)
+foreach(name freeway freeway-prefixed freeway-shared)
   configure_file("${PROJECT_SOURCE_DIR}/cmake/${name}.pc.in" "${PROJECT_BINARY_DIR}/${name}.pc" @ONLY)
   install(FILES "${PROJECT_BINARY_DIR}/${name}.pc" DESTINATION "${freeway_pc_dir}")
 endforeach()

@@ -205,9 +205,10 @@ function(freeway_add_test name)
 
   add_executable(${name} ${T_SOURCES})
   target_link_libraries(${name} PRIVATE freeway_program_flags ${T_LIBS})
-  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/tests")
+  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/tests"
+    "${PROJECT_SOURCE_DIR}")
   if(T_INTERNAL)
-    target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}")
+    target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/src")
     target_compile_definitions(${name} PRIVATE FREEWAY_CHECKS=2)
   else()
     # First of all libraries, so that its malloc is the one the loader finds.

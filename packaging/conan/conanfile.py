@@ -13,7 +13,11 @@ from conan.tools.build import check_min_cppstd
 from conan.tools.cmake import CMake, CMakeToolchain, cmake_layout
 from conan.tools.files import copy, load, rmdir
 
-SOURCES = ("CMakeLists.txt", "LICENSE", "cmake/*", "docs/man/*", "include/*", "src/*", "tools/gdb/*")
+SOURCES = (
+    *("CMakeLists.txt", "LICENSE", "cmake/*", "docs/man/*", "include/*", "papers/*", "shared/*", "src/*"),
+    "tools/gdb/*",
+)
+SHARED_HEAP = "freeway-shared"
 
 
 class FreewayConan(ConanFile):
@@ -78,14 +82,15 @@ class FreewayConan(ConanFile):
         cmake.build(target="freeway_installed")
 
     def package(self) -> None:
-        """Of the forms of the library that one which was asked for."""
+        """Of the forms of the libraries that one which was asked for."""
         copy(self, "LICENSE", src=self.source_folder, dst=str(Path(self.package_folder) / "licenses"))
         CMake(self).install()
         folder = Path(self.package_folder)
         for other in ("lib/cmake", "lib/pkgconfig", "share"):
             rmdir(self, str(folder / other))
         for library in folder.glob("lib/libfreeway*"):
-            if library.name.split(".")[0] != f"lib{self._library()}" or (".so" in library.name) != self._is_shared():
+            wanted = {f"lib{name}" for name in (self._library(), SHARED_HEAP)}
+            if library.name.split(".")[0] not in wanted or (".so" in library.name) != self._is_shared():
                 library.unlink()
 
     def _is_shared(self) -> bool:
@@ -99,7 +104,10 @@ class FreewayConan(ConanFile):
         target = "freeway_prefixed"
         if self.options.override:
             target = "freeway" if self._is_shared() else "freeway_static"
-        self.cpp_info.libs = [self._library()]
+        shared_heap = "shared_heap" if self._is_shared() else "shared_heap_static"
         self.cpp_info.set_property("cmake_file_name", "Freeway")
-        self.cpp_info.set_property("cmake_target_name", f"Freeway::{target}")
-        self.cpp_info.set_property("pkg_config_name", self._library())
+        for library, name in ((self._library(), target), (SHARED_HEAP, shared_heap)):
+            component = self.cpp_info.components[name]
+            component.libs = [library]
+            component.set_property("cmake_target_name", f"Freeway::{name}")
+            component.set_property("pkg_config_name", library)

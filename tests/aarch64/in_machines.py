@@ -89,13 +89,13 @@ def build_programs(chosen: Iterable[Program], work: Path) -> dict[str, bytes]:
     build = work / "tests"
     names = [program.name for program in chosen]
     configure = ["cmake", "--preset", "aarch64", "-S", ROOT, "-B", build]
-    compile_all = ["cmake", "--build", build, "-j2", "--target", "freeway_shared", *names]
+    compile_all = ["cmake", "--build", build, "-j2", "--target", "freeway_shared", "freeway_shared_heap", *names]
     for command in (configure, compile_all):
         subprocess.run(command, check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
     files = {}
     for place, path in [
-        ("roots/here/lib/libfreeway.so.0", build / "libfreeway.so.0"),
-        *((f"programs/{name}", path) for name in names for path in (build / "tests").glob(f"*/{name}")),
+        *((f"roots/here/lib/{name}", build / name) for name in ("libfreeway.so.0", "libfreeway-shared.so.0")),
+        *((f"programs/{name}", path) for name in names for path in (build / "tests").rglob(name) if path.is_file()),
     ]:
         stripped = work / "stripped"
         subprocess.run(["aarch64-linux-gnu-strip", "-g", path, "-o", stripped], check=True)

@@ -15,7 +15,6 @@
 
 #include "freeway/freeway.h"
 #include "freeway/heap.h"
-#include "freeway/shared.h"
 
 namespace freeway_test {
 
@@ -104,24 +103,6 @@ void freeway_test_delete_array_aligned_sized(void*, size_t, size_t) NAMED(_ZdaPv
 #pragma weak freeway_reallocarray
 #pragma weak freeway_reserve
 #pragma weak freeway_set_limit
-#pragma weak freeway_shared_aligned_alloc
-#pragma weak freeway_shared_alloc_into
-#pragma weak freeway_shared_attach
-#pragma weak freeway_shared_audit
-#pragma weak freeway_shared_calloc
-#pragma weak freeway_shared_create
-#pragma weak freeway_shared_detach
-#pragma weak freeway_shared_free
-#pragma weak freeway_shared_free_from
-#pragma weak freeway_shared_malloc
-#pragma weak freeway_shared_offset
-#pragma weak freeway_shared_pointer
-#pragma weak freeway_shared_recover
-#pragma weak freeway_shared_root_find
-#pragma weak freeway_shared_root_replace
-#pragma weak freeway_shared_stats
-#pragma weak freeway_shared_trim
-#pragma weak freeway_shared_usable_size
 #pragma weak freeway_should_move
 #pragma weak freeway_stats
 #pragma weak freeway_tag
@@ -258,25 +239,6 @@ constexpr Function kFunctions[] = {
     OTHER(freeway_should_move, f("no block") == 0),
     OTHER(freeway_explain, f("no block", nullptr, 0) == FREEWAY_NOT_OURS),
     OTHER(freeway_explain_to, (f(-1, "no block"), true)),
-    // Without a heap; what they do with one is tests/shared's matter.
-    OTHER(freeway_shared_create, f(-1, nullptr, 0) == nullptr && errno == EBADF),
-    OTHER(freeway_shared_attach, f(-1) == nullptr && errno == EBADF),
-    OTHER(freeway_shared_detach, f(nullptr) == 0),
-    OTHER(freeway_shared_malloc, f(nullptr, 1) == nullptr && errno == EINVAL),
-    OTHER(freeway_shared_calloc, f(nullptr, 1, 1) == nullptr && errno == EINVAL),
-    OTHER(freeway_shared_aligned_alloc, f(nullptr, kAlignment, 1) == nullptr && errno == EINVAL),
-    OTHER(freeway_shared_free, f(nullptr, nullptr) == 0),
-    OTHER(freeway_shared_usable_size, f(nullptr, nullptr) == 0),
-    OTHER(freeway_shared_offset, f(nullptr, nullptr) == 0),
-    OTHER(freeway_shared_pointer, f(nullptr, 0) == nullptr),
-    OTHER(freeway_shared_alloc_into, f(nullptr, nullptr, 1) == nullptr && errno == EINVAL),
-    OTHER(freeway_shared_free_from, f(nullptr, nullptr) == -1 && errno == EINVAL),
-    OTHER(freeway_shared_root_find, f(nullptr, "root") == 0 && errno == EINVAL),
-    OTHER(freeway_shared_root_replace, f(nullptr, "root", 0, 0) == -1 && errno == EINVAL),
-    OTHER(freeway_shared_recover, f(nullptr) == -1 && errno == EINVAL),
-    OTHER(freeway_shared_trim, f(nullptr) == 0 && errno == EINVAL),
-    OTHER(freeway_shared_stats, f(nullptr, nullptr, 0) == -1 && errno == EINVAL),
-    OTHER(freeway_shared_audit, f(nullptr, nullptr, 0) == SIZE_MAX && errno == EINVAL),
     // Before the environment can be read there is no profile.
     OTHER(freeway_profile_start, (f(1 << 19), true)),
     OTHER(freeway_profile_stop, (f(), true)),

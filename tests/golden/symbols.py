@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Compares the symbols of libfreeway.so with the golden lists beside this file.
+"""Compares the symbols of libfreeway.so, or of libfreeway-shared.so, with the golden lists.
 
     symbols.py exported    what other objects can bind to: a name more is a clash waiting, a name less a broken program
     symbols.py undefined   what the library needs: libc only; nothing of threads, of the C++ run-time, of libatomic
@@ -8,6 +8,7 @@
                            process that loads it has a copy; the heap itself must begin as zeros
 
 A paper's engine ($FREEWAY_TEST_ENGINE) is compared with the flagship's lists, but for what ENGINES says.
+libfreeway-shared.so (--shared-heap) has a list of names of its own, and needs no more than libfreeway.so.
 
 The library is $FREEWAY_LIB or --library. --update writes the list instead of comparing. Needs readelf (binutils).
 """
@@ -21,7 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-HEADERS = HERE.parent.parent / "include" / "freeway"
+ROOT = HERE.parent.parent
+HEADERS = ROOT / "include" / "freeway"
 MOST_DATA = 8 * 1024
 
 
@@ -31,6 +33,7 @@ class Engine:
 
     header: str | None = None  # of its own names
     vfork: bool = False  # it uses rseq, so it must know of vfork's children
+    malloc: bool = True
 
 
 ENGINES = {
@@ -41,6 +44,7 @@ ENGINES = {
     "hmalloc": Engine(header="hmalloc.h"),
     "nbbs": Engine(header="buddy.h"),
 }
+SHARED_HEAP = Engine(header="shared.h", malloc=False)
 
 # Whoever needs one of these is not lock-free, or not usable in a plain C program. A weak reference is not a need: it is
 # null where the program does not bring the symbol itself.
@@ -89,7 +93,7 @@ def golden_list(path: Path) -> set[str]:
 
 
 def faults_of_exports(exported: list[str], golden: Path, engine: Engine) -> list[str]:
-    headers = ["freeway.h", "heap.h", "shared.h"] + ([engine.header] if engine.header else [])
+    headers = (["freeway.h", "heap.h"] if engine.malloc else []) + ([engine.header] if engine.header else [])
     declared = set().union(*(header_names(name) for name in headers))
     expected = golden_list(golden) | declared
     if not engine.vfork:
@@ -153,18 +157,24 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("list", choices=["exported", "undefined", "versions", "data"])
     parser.add_argument("--library", type=Path, default=os.environ.get("FREEWAY_LIB"))
+    parser.add_argument("--shared-heap", action="store_true", help="the library is libfreeway-shared.so")
     parser.add_argument("--update", action="store_true")
     arguments = parser.parse_args()
     if arguments.library is None:
         parser.error("neither --library nor FREEWAY_LIB is given")
     library = Path(arguments.library)
     name = os.environ.get("FREEWAY_TEST_ENGINE")
-    engine = ENGINES[name]
+    engine = SHARED_HEAP if arguments.shared_heap else ENGINES[name]
+    flagship = engine == ENGINES[None]
     golden = HERE / f"{arguments.list}_symbols.txt"
+    if arguments.shared_heap and arguments.list == "exported":
+        golden = ROOT / "shared/tests" / golden.name
 
     exported, undefined = dynamic_symbols(library)
-    if arguments.update and name is None and arguments.list in ("exported", "undefined"):
-        title = f"# The {arguments.list} symbols of libfreeway.so; written by symbols.py --update."
+    own = flagship or (arguments.shared_heap and arguments.list == "exported")
+    if arguments.update and own and arguments.list in ("exported", "undefined"):
+        of = "libfreeway.so" if flagship else "libfreeway-shared.so"
+        title = f"# The {arguments.list} symbols of {of}; written by symbols.py --update."
         golden.write_text("\n".join([title, *(exported if arguments.list == "exported" else undefined), ""]))
     if arguments.list == "data":
         faults = faults_of_data(library)
@@ -173,7 +183,7 @@ def main() -> int:
     elif arguments.list == "exported":
         faults = faults_of_exports(exported, golden, engine)
     else:
-        faults = faults_of_needs(undefined, library, golden, name is None)
+        faults = faults_of_needs(undefined, library, golden, flagship)
     return report(arguments.list, faults, f"{len(exported)} exported, {len(undefined)} undefined symbols")
 
 

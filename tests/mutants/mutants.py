@@ -35,12 +35,12 @@ def check() -> int:
     """Complains of faults whose text is not where it was."""
     wrong = 0
     for mutant in MUTANTS:
-        count = (SOURCE / "src" / mutant.file).read_text().count(mutant.text)
+        count = mutant.path(SOURCE).read_text().count(mutant.text)
         if count != 1:
-            print(f"{mutant.name}: its text is {count} times in src/{mutant.file}, not once")
+            print(f"{mutant.name}: its text is {count} times in {mutant.file}, not once")
             wrong += 1
         program = Path(mutant.killer.program)
-        tests = (SOURCE / program.parent / "CMakeLists.txt").read_text()
+        tests = (mutant.killer.folder(SOURCE) / "CMakeLists.txt").read_text()
         if not re.search(rf"freeway_add_(scenario_)?test\({program.name}\b", tests):
             print(f"{mutant.name}: no test {mutant.killer.program}")
             wrong += 1
@@ -57,17 +57,17 @@ class Copy:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        for part in ("src", "papers", "include", "cmake", "tools"):
+        for part in ("src", "papers", "shared", "include", "cmake", "tools"):
             shutil.copytree(SOURCE / part, folder / part)
         shutil.copy(SOURCE / "CMakeLists.txt", folder)
         self.build_folder = folder / "build"
 
     @contextmanager
     def planted(self, mutant: Mutant) -> Iterator[None]:
-        path = self.folder / "src" / mutant.file
+        path = mutant.path(self.folder)
         text = path.read_text()
         if text.count(mutant.text) != 1:
-            raise RuntimeError(f"src/{mutant.file} has changed: {mutant.name}")
+            raise RuntimeError(f"{mutant.file} has changed: {mutant.name}")
         path.write_text(text.replace(mutant.text, mutant.replacement))
         try:
             yield
@@ -85,7 +85,17 @@ class Copy:
             flags = [f"-DCMAKE_{language}_FLAGS_RELEASE=-O2" for language in ("C", "CXX", "ASM")]
             flags += [f"-DFREEWAY_{part}=OFF" for part in ("BUILD_TESTS", "BUILD_COMMAND", "INSTALL")]
             run("cmake", "-S", self.folder, "-B", self.build_folder, "-G", "Ninja", *flags)
-        run("cmake", "--build", self.build_folder, "-j", "2", "--target", "freeway_shared", "freeway_static")
+        run(
+            "cmake",
+            "--build",
+            self.build_folder,
+            "-j",
+            "2",
+            "--target",
+            "freeway_shared",
+            "freeway_static",
+            "freeway_shared_heap",
+        )
         if with_first_call_program:
             options = ["-std=c++20", "-O2", "-fPIE", "-fno-exceptions", "-fno-rtti"]
             options += ["-fno-builtin-malloc", "-fno-builtin-free"]

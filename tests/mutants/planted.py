@@ -7,6 +7,7 @@ only the compiled library shows: its assembly, its sections, and what handlers, 
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -16,6 +17,11 @@ class Killer:
     program: str
     arguments: tuple[str, ...] = ()
     environment: tuple[str, ...] = ()
+
+    def folder(self, root: Path) -> Path:
+        """Of its source: the tests of shared/ are built below tests/."""
+        built = Path(self.program).parent
+        return root / ("shared/tests" if built == Path("tests/shared") else built)
 
 
 # Slabs stay a thread's between its calls.
@@ -73,12 +79,16 @@ class Mutant:
     """`text`, which is once in `file`, becomes `replacement`; then `killer` must fail within `seconds`."""
 
     name: str
-    file: str  # below src/
+    file: str  # below src/, or shared/...
     text: str
     replacement: str
     killer: Killer
     seconds: int = 240
     only_on: str = ""  # a processor, as platform.machine() names it
+
+    def path(self, root: Path) -> Path:
+        """Of the file, in this copy of the repository."""
+        return root / ("" if self.file.startswith("shared/") else "src") / self.file
 
 
 MUTANTS = (
@@ -441,7 +451,7 @@ MUTANTS = (
     ),
     Mutant(
         "create: what may not shrink is not cleared",
-        "os/shared_file.cc",
+        "shared/file.cc",
         "raw_syscall(SYS_fallocate, word(fd), kPunchHole, kept, now - kept)",
         "long{0}",
         BEGUN,

@@ -113,7 +113,7 @@ WRITERS = {
 OTHERS = {
     "src/os/output_file.cc": "the ways in which the others open theirs",
     "src/os/output_file.h": "create_first",
-    "src/os/shared_file.cc": "the file of a descriptor of the program's, again: by /proc/self/fd",
+    "shared/file.cc": "the file of a descriptor of the program's, again: by /proc/self/fd",
     "src/background/confinement.cc": "what the helper thread may ask the kernel for",
     "command/map.cc": "--html FILE",
     "command/pressure.cc": "what the kernel, or systemd, has there: MEMORY_PRESSURE_WATCH",
@@ -398,11 +398,11 @@ _TO_READ = re.compile(r"\bfopen\s*\([^;]*\"rb?e?\"")
 
 
 def openers(root: Path) -> set[str]:
-    """The files of src, compat and command in which something is opened that may be written to."""
+    """The files of src, shared, compat and command in which something is opened that may be written to."""
     found = set()
-    for folder in ("src", "compat", "command"):
+    for folder in ("src", "shared", "compat", "command"):
         for path in sorted((root / folder).rglob("*")):
-            if path.suffix not in {".cc", ".h", ".S"}:
+            if path.suffix not in {".cc", ".h", ".S"} or {"tests", "example"} & set(path.relative_to(root).parts):
                 continue
             text = re.sub(r"//[^\n]*", "", path.read_text())
             text = _TO_READ.sub("", text)

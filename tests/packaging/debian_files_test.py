@@ -24,7 +24,7 @@ LIST = HERE / "installed_files.txt"
 TITLE = "# What is installed, and Debian's package of each; written by debian_files_test.py --update."
 BUILD = Path(os.environ["FREEWAY_BUILD_DIR"])
 VERSION = os.environ["FREEWAY_VERSION"]
-PACKAGES = ("libfreeway0", "libfreeway-jemalloc0", "libfreeway-dev", "freeway")
+PACKAGES = ("libfreeway0", "libfreeway-jemalloc0", "libfreeway-shared0", "libfreeway-dev", "freeway")
 PROFILE_PROGRAM = "libexec/freeway/freeway-profile"  # only where its libraries are
 
 
@@ -95,6 +95,7 @@ def main() -> int:
     faults = faults_of_version()
     faults += faults_of_symbols("libfreeway", "tests/golden/exported_symbols.txt")
     faults += faults_of_symbols("libfreeway-jemalloc", "tests/compat/jemalloc/exported_symbols.txt")
+    faults += faults_of_symbols("libfreeway-shared", "shared/tests/exported_symbols.txt")
     lines: set[str] = set()
     for file in files:
         packages = packages_of(file)

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SYS = ROOT / "packaging/rust/freeway-sys"
 RECIPE = SYS / "recipe.txt"
 PROCESSORS = ("x86_64", "aarch64")
-TARGETS = ("CMakeFiles/freeway_core_objects.dir/", "CMakeFiles/freeway_abi_objects.dir/")
+TARGETS = tuple(f"CMakeFiles/freeway_{part}_compiled.dir/" for part in ("core", "abi", "common"))
 # What says nothing about the code, or what build.rs sets by itself.
 LEFT_OUT = ("-W", "-D", "-I", "-isystem", "-O", "-g", "-fPIC", "-c", "-o")
 

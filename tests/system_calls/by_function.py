@@ -19,13 +19,14 @@ from proof import proof
 
 FOLDER = Path(__file__).resolve().parent
 TABLE = FOLDER / "by_function.txt"
-SYMBOLS = FOLDER.parent / "golden" / "exported_symbols.txt"
+SYMBOLS = [FOLDER.parents[1] / folder / "exported_symbols.txt" for folder in ("tests/golden", "shared/tests")]
 NO_FUNCTION = {"freeway_debug"}
 SITUATIONS = ["first call", "fast path", "slow paths", "memory refused", "bad pointer"]
 STDIO = {"fstat", "newfstatat", "ioctl", "write"}  # of the C library's streams, whichever it is
 SKIPPED, RUN_AGAIN = 77, 78
 HEAD = """\
-# The system calls that each exported function of libfreeway.so may make, on x86-64; freeway_NAME is NAME's twin.
+# The system calls that each exported function of libfreeway.so and libfreeway-shared.so may make, on x86-64;
+# freeway_NAME is NAME's twin.
 # Written by `by_function.py PROGRAM --update`; tests/system_calls/README.md says how they are caught.
 #
 # first call      as the process's first, before any constructor has run; free and its like are given null
@@ -102,7 +103,8 @@ def allowed(kinds: dict[str, str], seen: dict[str, Calls], table: dict[str, Call
 
 def missing_functions(functions: list[str]) -> list[str]:
     """Exported functions of which the program knows nothing; a twin is the same function."""
-    exported = {line for line in SYMBOLS.read_text().split("\n") if line and not line.startswith("#")} - NO_FUNCTION
+    lines = [line for path in SYMBOLS for line in path.read_text().split("\n")]
+    exported = {line for line in lines if line and not line.startswith("#")} - NO_FUNCTION
     return sorted(name for name in exported if not {name, name.removeprefix("freeway_")} & set(functions))
 
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Layers: a folder of src/ may include its own files and those of folders below it, as src/LAYERS orders them.
 
-This keeps every layer readable and testable on its own: nothing in it can depend on what is built upon it. The rooms beside
-src/ stand on the lower layers: a folder of papers/ may use them, papers/front and itself; nothing in src/ uses a room.
+This keeps every layer readable and testable on its own: nothing in it can depend on what is built upon it. The rooms
+beside src/ stand on its lower layers: a folder of papers/ may use them, papers/front and itself; shared/ those up to
+cache. Nothing in src/ uses a room.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from tools.lint.source import Finding, library_files, split_lines
 
 README_LINES = 25
 PUBLIC_HEADER_FOLDER = "freeway"  # include/freeway, open to every layer
-# A room beside src/: the highest layer that it may use, what else of src/, and its folder that the others share.
-ROOM, HIGHEST_FOR_ROOM, SHARED_FOLDER = "papers", "pages", "front"
+# Of rooms beside src/: the highest layer that each may use; the folder that its others share; what else of src/.
+HIGHEST_FOR_ROOM = {"papers": "pages", "shared": "cache"}
+SHARED_FOLDER = "front"
 FOR_ROOM = {"look/explanation.h", "look/summary.h", "malloc/family.h"}
 # Below a layer these hold one processor's part of it, and need no README of their own.
 PROCESSOR_FOLDERS = {"x86_64", "aarch64"}
@@ -76,8 +78,8 @@ def _check_includes(root: Path, path: Path, layers: list[str]) -> list[Finding]:
         if not match:
             continue
         target = match.group(1)
-        if path.parts[0] == ROOM:
-            message = _fault_of_room(target, inside[0], layers)
+        if path.parts[0] in HIGHEST_FOR_ROOM:
+            message = _fault_of_room(target, path.parts[0], inside[0], layers)
         else:
             message = _fault_of_include(target, own, inside, layers)
         if message:
@@ -105,14 +107,15 @@ def _fault_of_include(target: str, own: str, inside: tuple[str, ...], layers: li
     return None
 
 
-def _fault_of_room(target: str, own: str, layers: list[str]) -> str | None:
+def _fault_of_room(target: str, room: str, own: str, layers: list[str]) -> str | None:
     parts = Path(target).parts
     if len(parts) < 2 or parts[0] == PUBLIC_HEADER_FOLDER or target in FOR_ROOM:
         return None
-    if parts[0] == ROOM:
-        return None if parts[1] in {own, SHARED_FOLDER} else f"{ROOM}/{own} may not use {ROOM}/{parts[1]}"
+    if parts[0] == room:
+        inside = len(parts) == 2 or parts[1] in {own, SHARED_FOLDER}
+        return None if inside else f"{room}/{own} may not use {room}/{parts[1]}"
     if parts[0] not in layers:
         return f"'{parts[0]}' is no layer of src/LAYERS"
-    if layers.index(parts[0]) > layers.index(HIGHEST_FOR_ROOM):
-        return f"{ROOM} may only use what is below {HIGHEST_FOR_ROOM}, and {parts[0]} is above"
+    if layers.index(parts[0]) > layers.index(HIGHEST_FOR_ROOM[room]):
+        return f"{room} may only use what is below {HIGHEST_FOR_ROOM[room]}, and {parts[0]} is above"
     return None

@@ -13,7 +13,7 @@ from pathlib import Path
 from tools.lint.source import CXX_SUFFIXES, Finding, library_files, split_lines, tracked_files
 
 _NAMED = re.compile(
-    r"\b((?:src|papers|tests|docs|bench|tools|include|cmake|scripts|packaging)/[\w./-]*\w\.(?:h|cc|c|S|py|md|txt|cmake|svg))\b"
+    r"\b((?:src|papers|shared|tests|docs|bench|tools|include|cmake|scripts|packaging)/[\w./-]*\w\.(?:h|cc|c|S|py|md|txt|cmake|svg))\b"
 )
 _LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
 _HEADING = re.compile(r"#{1,6} +(.*)")

@@ -13,7 +13,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOMS = ("src", "papers")  # folders with sources of libraries
+ROOMS = ("src", "papers", "shared")  # folders with sources of libraries
 CXX_SUFFIXES = {".h", ".cc", ".inc"}
 ASSEMBLY_SUFFIXES = {".S"}
 

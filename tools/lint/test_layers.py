@@ -52,6 +52,12 @@ def test_papers_use_neither_each_other_nor_the_malloc(tree: Tree, include: str, 
     assert complaint in message
 
 
+def test_a_room_without_folders_uses_itself_and_the_layers_up_to_its_highest(tree: Tree) -> None:
+    tree.source("shared/heap.h", '#include "shared/words.h"\n#include "cache/slab.h"\n#include "abi/entry.h"\n')
+    (message,) = messages(tree)
+    assert "shared may only use what is below cache, and abi is above" in message
+
+
 def test_nothing_in_src_uses_a_paper(tree: Tree) -> None:
     tree.source("src/abi/malloc.cc", '#include "papers/one/heap.h"\n')
     (message,) = messages(tree)

@@ -41,6 +41,7 @@ class FreewayTest(ConanFile):
         cmake.build()
 
     def test(self) -> None:
-        """The program checks itself."""
+        """The programs check themselves."""
         if can_run(self):
-            self.run(str(Path(self.build_folder, self.cpp.build.bindir, "consumer")), env="conanrun")
+            for program in ("consumer", "shared_heap"):
+                self.run(str(Path(self.build_folder, self.cpp.build.bindir, program)), env="conanrun")
