@@ -42,10 +42,7 @@ class Core(Looking):
                     cwd=folder,
                     stdout=subprocess.PIPE,
                 )
-                assert process.stdout is not None
-                text = b""
-                while not text.endswith(b"]}\n"):
-                    text += process.stdout.readline()
+                text = self.account_of(process)
                 process.send_signal(signal.SIGABRT)
                 process.send_signal(signal.SIGCONT)
                 process.communicate(timeout=60)

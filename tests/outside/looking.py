@@ -58,12 +58,18 @@ class Looking(unittest.TestCase):
     def known(self, *arguments: str, program: str = KNOWN, **variables: str) -> tuple[int, dict[str, Any]]:
         """The number of a process, and what it said of itself."""
         process = self.start(program, *arguments, stops="busy" not in arguments, **variables)
+        self.process = process
+        return process.pid, json.loads(self.account_of(process))
+
+    def account_of(self, process: subprocess.Popen[bytes]) -> bytes:
+        """What the program has written about itself: JSON, up to a line that ends it."""
         assert process.stdout is not None
         text = b""
         while not text.endswith(b"]}\n"):
-            text += process.stdout.readline()
-        self.process = process
-        return process.pid, json.loads(text)
+            line = process.stdout.readline()
+            self.assertNotEqual(line, b"", f"{process.args} ended early")
+            text += line
+        return text
 
     def core(self, pid: int) -> Path:
         """A core file of the process, which goes on as it was."""
