@@ -91,7 +91,8 @@ numa: packages-build packages-test packages-cross $(VENV)/.stamp | build ## 32 C
 lint: packages-lint $(VENV)/.stamp ## check layers, memory-order labels, last touches, hygiene, references, the scripts
 	@$(FREEWAY_PYTHON) -m tools.lint
 	@$(FREEWAY_PYTHON) -m tools.proof check
-	@$(FREEWAY_PYTHON) -m pytest -q tools/lint tools/proof tools/website tests/matrix tests/programs
+	@$(FREEWAY_PYTHON) -m tools.house
+	@$(FREEWAY_PYTHON) -m pytest -q tools/lint tools/house tools/proof tools/website tests/matrix tests/programs
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/ruff format --check .
 	@$(FREEWAY_PYTHON) -m tools.lint --list-shell-scripts | xargs -r -d '\n' shellcheck

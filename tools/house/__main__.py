@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""`python3 -m tools.house`: measures the house and prints its figures beside their limits; exit status 1 if one is above.
+"""`python3 -m tools.house`: measures the house and prints its figures beside their limits; status 1 if one is above.
 
-What needs a build (the way of malloc, compile steps, the text of the library) is measured in build/release, and left out
-where there is none.
+What needs a build (the way of malloc, compile steps, the text of the library) is measured in build/release, and left
+out where there is none.
 """
 
 from __future__ import annotations
@@ -80,7 +80,9 @@ def way() -> dict[str, list[str]]:
 
 def compile_steps(*targets: str) -> int:
     """Compilations that a build of these targets takes from nothing."""
-    done = subprocess.run(["ninja", "-C", BUILD, "-t", "commands", *targets], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["ninja", "-C", BUILD, "-t", "commands", *targets], capture_output=True, text=True, check=True
+    )
     return sum(" -c " in line for line in done.stdout.splitlines())
 
 

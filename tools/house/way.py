@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Runs inside gdb: which source files a malloc(32) executes, one instruction after the other, inlined functions included.
+"""Runs inside gdb: which source files a malloc(32) executes, instruction by instruction, inlined functions included.
 
-Three calls of one process that loops over malloc(32), without rseq (a section that is single-stepped begins anew for ever):
-a hit in the magazine, one that finds it empty, one that asks the kernel for memory. Prints a line of JSON: {"hit": [files], "empty": [files], "mmap": [files]}.
+Three calls of one process that loops over malloc(32), without rseq (a section that is single-stepped begins anew for
+ever): a hit in the magazine, one that finds it empty, one that asks the kernel for memory. Prints a line of JSON:
+{"hit": [files], "empty": [files], "mmap": [files]}.
 """
 
 from __future__ import annotations

@@ -135,10 +135,8 @@ def test_what_is_run_again_replaces_what_failed() -> None:
     assert run.failed == []
     assert [(step.passed, step.skipped, step.seconds) for step in run.steps] == [(8, ["s"], 100.0)]
     assert [(f.test, f.value) for f in run.figures] == [("good", 5), ("bad", 2)]
-    assert (
-        "Failed at first in *tests*, and run again (reasons inferred from what mended them: no log was kept):\n\n- bad: not explained yet"
-        in page.render(run)
-    )
+    assert "Failed at first in *tests*, and run again (reasons" in page.render(run)
+    assert "no log was kept):\n\n- bad: not explained yet" in page.render(run)
 
 
 def test_nothing_run_is_said(tmp_path: Path) -> None:
