@@ -43,7 +43,7 @@ installed := --target freeway_installed
 # $(call test,preset): everything but what is labelled `long`; the last lines are ctest's own summary.
 test = ctest --preset $(1) -j $(JOBS) $(CTEST_ARGS)
 
-.PHONY: all run test test-programs prove matrix matrix-roots numa lint debug asan tsan fuzz aarch64 docs bench bench-quick peers attacks attack-costs profilers shared-cache install dist packages-debian clean help
+.PHONY: all run test papers test-papers test-programs prove matrix matrix-roots numa lint debug asan tsan fuzz aarch64 docs bench bench-quick peers attacks attack-costs profilers shared-cache install dist packages-debian clean help
 # Installing packages is a queue anyway; the parallel work is in the commands.
 .NOTPARALLEL:
 
@@ -54,9 +54,16 @@ run: packages-build packages-test packages-run $(VENV)/.stamp | build ## run rea
 	@$(call build,release,$(products) measured_run)
 	@scripts/run-demo "$(CMD)"
 
-test: packages-build packages-test packages-programs build/tools/pprof $(VENV)/.stamp | build ## build and run every test except the long ones
+test: packages-build packages-test packages-programs build/tools/pprof $(VENV)/.stamp | build ## build and run the tests of Freeway, except the long ones
 	@$(call build,release)
-	@$(call test,release)
+	@$(call test,release) -LE '^papers$$'
+
+papers: packages-build packages-test | build ## build the systems of the five papers
+	@$(call build,release,--target freeway_papers)
+
+test-papers: packages-build packages-test packages-programs $(VENV)/.stamp | build ## build and run the tests of the five papers' systems, except the long ones
+	@$(call build,release)
+	@$(call test,release) -L '^papers$$'
 
 test-programs: packages-build packages-test packages-programs packages-suites $(VENV)/.stamp | build ## real programs, and their own test suites, under Freeway, at full length; hours
 	@$(call build,release)

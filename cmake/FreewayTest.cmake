@@ -24,7 +24,8 @@
 #
 # Every test finds in its environment FREEWAY_TEST_NAME (its name), FREEWAY_LIB (libfreeway.so, or the engine's library), FREEWAY_COMMAND (the command),
 # FREEWAY_BUILD_DIR, FREEWAY_SOURCE_DIR and, under a paper engine, FREEWAY_TEST_ENGINE and FREEWAY_TEST_VARIANT. A test
-# without LABELS is `quick`; tests labelled `long` are left to `make prove`.
+# without LABELS is `quick`; tests labelled `long` are left to `make prove`, those of the papers' libraries, which are labelled
+# `papers`, to `make test-papers`.
 # Sanitizer builds have INTERNAL and PREFIXED tests only; cross builds have no script tests (the emulator would not be
 # applied to what a script starts) and no .rseq tests (it offers no rseq).
 
@@ -69,7 +70,7 @@ function(freeway_guard_library library)
   endif()
   set_property(GLOBAL APPEND PROPERTY freeway_guarded_libraries ${library})
   add_test(NAME ${library}.in_place COMMAND engines_in_place libfreeway-${library}.so)
-  set_tests_properties(${library}.in_place PROPERTIES FIXTURES_SETUP ${library}_in_place LABELS "quick;engines"
+  set_tests_properties(${library}.in_place PROPERTIES FIXTURES_SETUP ${library}_in_place LABELS "quick;papers"
     ENVIRONMENT "LD_LIBRARY_PATH=${PROJECT_BINARY_DIR}/engines/${library}")
 endfunction()
 
@@ -111,9 +112,13 @@ function(freeway_register_one name mode engine)
     list(APPEND environment FREEWAY_RSEQ=1 GLIBC_TUNABLES=glibc.pthread.rseq=0)
   endif()
   list(APPEND environment "FREEWAY_TEST_NAME=${name}")
+  set(labels ${T_LABELS})
+  if(NOT engine STREQUAL "freeway")
+    list(APPEND labels papers)
+  endif()
   add_test(NAME ${name} COMMAND ${T_COMMAND})
   set_tests_properties(${name} PROPERTIES
-    LABELS "${T_LABELS}" TIMEOUT ${T_TIMEOUT} ENVIRONMENT "${environment}" RUN_SERIAL ${T_RUN_SERIAL})
+    LABELS "${labels}" TIMEOUT ${T_TIMEOUT} ENVIRONMENT "${environment}" RUN_SERIAL ${T_RUN_SERIAL})
   if(NOT engine STREQUAL "freeway")
     freeway_guard_library(${library})
     set_tests_properties(${name} PROPERTIES FIXTURES_REQUIRED ${library}_in_place)
@@ -152,7 +157,6 @@ function(freeway_register_test name)
   if(name IN_LIST freeway_own_tests AND NOT CMAKE_CROSSCOMPILING AND NOT FREEWAY_SANITIZE)
     freeway_register_one(${name} own freeway)
   endif()
-  list(APPEND T_LABELS engines)
   foreach(engine ${T_ENGINES})
     if(NOT TARGET freeway_${engine} OR CMAKE_CROSSCOMPILING)
       continue()
