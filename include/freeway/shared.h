@@ -3,6 +3,7 @@
  * shared.h: a heap in a file descriptor (a memfd, POSIX shared memory, a file on tmpfs or on a disk) that any number of
  * processes use at once, each at an address of its own. It stays when all of them are gone, and whoever is killed, wherever,
  * loses no byte of it: freeway_shared_recover, and each attach, finishes or undoes what a process had begun that is gone.
+ * In libfreeway-shared (-lfreeway-shared), which goes with any malloc; not in libfreeway.
  *
  *     int fd = open("/dev/shm/cache", O_RDWR | O_CREAT | O_EXCL, 0600);
  *     freeway_shared_options_t options = {.capacity = (size_t)1 << 30};

@@ -71,8 +71,8 @@ class FreewayConan(ConanFile):
     def generate(self) -> None:
         """The libraries alone."""
         toolchain = CMakeToolchain(self)
-        for part in ("TESTS", "COMMAND", "ENGINES"):
-            toolchain.cache_variables[f"FREEWAY_BUILD_{part}"] = False
+        for part in ("BUILD_TESTS", "BUILD_COMMAND", "BUILD_ENGINES", "JEMALLOC"):
+            toolchain.cache_variables[f"FREEWAY_{part}"] = False
         toolchain.generate()
 
     def build(self) -> None:
