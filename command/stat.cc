@@ -26,35 +26,11 @@ struct Figure {
   uint64_t value;
 };
 
-// In the order of freeway_stats_t.
 std::vector<Figure> own_figures(const freeway_stats_t& s) {
   using enum Kind;
   return {
-      {"live", kBytes, "Blocks in the program's hands.", s.live},
-      {"cached", kBytes, "Free blocks in magazines, ready for malloc.", s.cached},
-      {"free_in_superblocks", kBytes, "Other free blocks of superblocks in use.", s.free_in_superblocks},
-      {"mapped", kBytes, "Superblocks, large and huge blocks, and free memory that is kept.", s.mapped},
-      {"dirty", kBytes, "Free memory that the kernel still backs, at most.", s.dirty},
-      {"metadata", kBytes, "Descriptors, slabs and maps.", s.metadata},
-      {"huge", kBytes, "Blocks with a mapping of their own.", s.huge},
-      {"superblocks", kCount, "Superblocks in use.", s.superblocks},
-      {"live_blocks", kCount, "Blocks in the program's hands.", s.live_blocks},
-      {"slow_mallocs", kTotal, "Calls of malloc that left the fast path.", s.slow_mallocs},
-      {"slow_frees", kTotal, "Calls of free that left the fast path.", s.slow_frees},
-      {"refills", kTotal, "Batches moved from superblocks to a magazine.", s.refills},
-      {"flushes", kTotal, "Batches moved from a magazine to superblocks.", s.flushes},
-      {"purges", kTotal, "Runs of frames or pages given back to the kernel.", s.purges},
-      {"purged", kTotalBytes, "Memory given back to the kernel.", s.purged},
-      {"large", kBytes, "Live blocks that are runs of frames.", s.large},
-      {"large_blocks", kCount, "These, and the huge ones.", s.large_blocks},
-      {"guarded", kBytes, "Live blocks on pages of their own.", s.guarded},
-      {"guarded_blocks", kCount, "Live blocks on pages of their own.", s.guarded_blocks},
-      {"guard_faults", kTotal, "Faults at or beside guarded blocks.", s.guard_faults},
-      {"held", kBytes, "What limits limit: what the kernel backs or may back.", s.held},
-      {"soft_limit", kBytes, "Above this nothing free is kept; 0: no limit.", s.soft_limit},
-      {"hard_limit", kBytes, "Beyond this nothing is asked for; 0: no limit.", s.hard_limit},
-      {"limit_refusals", kTotal, "What the hard limit refused.", s.limit_refusals},
-      {"limit_pressures", kTotal, "Times that caches were taken apart for the soft limit.", s.limit_pressures},
+#define FREEWAY_FIGURE(name, kind, help, ...) {#name, kind, help, s.name},
+#include "look/figures.def"
   };
 }
 

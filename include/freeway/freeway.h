@@ -94,34 +94,34 @@ void freeway_free_batch(size_t count, void** blocks) FREEWAY_NOEXCEPT;
 
 /* --- What the heap holds. ---------------------------------------------------------------------------------------- */
 
-/* All in bytes unless the name says otherwise. Read without stopping anybody: exact when nobody else allocates,
+/* All in bytes unless a comment says otherwise. Read without stopping anybody: exact when nobody else allocates,
  * otherwise each figure was true at some moment of the call. */
 typedef struct freeway_stats_t {
-  size_t live;             /* blocks in the program's hands, by block size */
-  size_t cached;           /* blocks in magazines: free, ready for malloc */
-  size_t free_in_superblocks; /* other free blocks in superblocks that are in use */
-  size_t mapped;           /* address space made usable: superblocks, large and huge blocks, free frames */
-  size_t dirty;            /* free frames that the kernel still backs with memory, at most */
-  size_t metadata;         /* descriptors, slabs and maps in use */
-  size_t huge;             /* blocks with a mapping of their own */
-  size_t superblocks;      /* count: superblocks in use */
-  size_t live_blocks;      /* count: blocks in the program's hands */
-  uint64_t slow_mallocs;   /* count: mallocs that left the fast path */
-  uint64_t slow_frees;     /* count: frees that left the fast path */
-  uint64_t refills;        /* count: batches moved from superblocks to a magazine */
-  uint64_t flushes;        /* count: batches moved from a magazine to superblocks */
-  uint64_t purges;         /* count: runs of frames or pages given back to the kernel */
-  uint64_t purged;         /* bytes given back to the kernel so far */
-  size_t large;            /* live blocks over 32 KiB that are runs of frames */
-  size_t large_blocks;     /* count: these, and the huge ones */
-  size_t guarded;          /* of live: blocks on pages of their own (FREEWAY_GUARD) */
-  size_t guarded_blocks;   /* count: these */
-  uint64_t guard_faults;   /* count: faults at or beside guarded blocks, so far */
-  size_t held;             /* what the kernel backs or may back: what freeway_set_limit limits */
-  size_t soft_limit;       /* 0: none */
-  size_t hard_limit;       /* 0: none */
-  uint64_t limit_refusals; /* count: runs of frames, huge blocks and tables that the hard limit refused, so far */
-  uint64_t limit_pressures; /* count: times that caches were taken apart for the soft limit, so far */
+  size_t live;                /* blocks in the program's hands, by block size */
+  size_t cached;              /* free blocks in magazines, ready for malloc */
+  size_t free_in_superblocks; /* other free blocks of superblocks in use */
+  size_t mapped;              /* superblocks, large and huge blocks, and free memory that is kept; address space */
+  size_t dirty;               /* free memory that the kernel still backs, at most */
+  size_t metadata;            /* descriptors, slabs and maps */
+  size_t huge;                /* blocks with a mapping of their own */
+  size_t superblocks;         /* count: superblocks in use */
+  size_t live_blocks;         /* count: blocks in the program's hands */
+  uint64_t slow_mallocs;      /* count so far: calls of malloc that left the fast path */
+  uint64_t slow_frees;        /* count so far: calls of free that left the fast path */
+  uint64_t refills;           /* count so far: batches moved from superblocks to a magazine */
+  uint64_t flushes;           /* count so far: batches moved from a magazine to superblocks */
+  uint64_t purges;            /* count so far: runs of frames or pages given back to the kernel */
+  uint64_t purged;            /* bytes so far: memory given back to the kernel */
+  size_t large;               /* live blocks that are runs of frames, over 32 KiB */
+  size_t large_blocks;        /* count: these, and the huge ones */
+  size_t guarded;             /* live blocks on pages of their own (FREEWAY_GUARD); part of live */
+  size_t guarded_blocks;      /* count: live blocks on pages of their own */
+  uint64_t guard_faults;      /* count so far: faults at or beside guarded blocks */
+  size_t held;                /* what limits limit: what the kernel backs or may back (freeway_set_limit) */
+  size_t soft_limit;          /* above this nothing free is kept; 0: no limit */
+  size_t hard_limit;          /* beyond this nothing is asked for; 0: no limit */
+  uint64_t limit_refusals;    /* count so far: what the hard limit refused: runs of frames, huge blocks and tables */
+  uint64_t limit_pressures;   /* count so far: times that caches were taken apart for the soft limit */
 } freeway_stats_t;
 
 /* What FREEWAY_STATS=json:PATH writes has all of these under their names, "schema" (1; more when a name goes or changes its

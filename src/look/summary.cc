@@ -16,34 +16,11 @@
 namespace freeway {
 namespace {
 
-// Calls f(name, value) for every figure of the whole heap, in the order of freeway_stats_t.
+// Calls f(name, value) for every figure of the whole heap.
 template <class F>
 void each_figure(const freeway_stats_t& s, F&& f) {
-  f("live", s.live);
-  f("cached", s.cached);
-  f("free_in_superblocks", s.free_in_superblocks);
-  f("mapped", s.mapped);
-  f("dirty", s.dirty);
-  f("metadata", s.metadata);
-  f("huge", s.huge);
-  f("superblocks", s.superblocks);
-  f("live_blocks", s.live_blocks);
-  f("slow_mallocs", s.slow_mallocs);
-  f("slow_frees", s.slow_frees);
-  f("refills", s.refills);
-  f("flushes", s.flushes);
-  f("purges", s.purges);
-  f("purged", s.purged);
-  f("large", s.large);
-  f("large_blocks", s.large_blocks);
-  f("guarded", s.guarded);
-  f("guarded_blocks", s.guarded_blocks);
-  f("guard_faults", s.guard_faults);
-  f("held", s.held);
-  f("soft_limit", s.soft_limit);
-  f("hard_limit", s.hard_limit);
-  f("limit_refusals", s.limit_refusals);
-  f("limit_pressures", s.limit_pressures);
+#define FREEWAY_FIGURE(name, ...) f(#name, s.name);
+#include "look/figures.def"
 }
 
 }  // namespace

@@ -65,20 +65,10 @@ static void* churn(void* seed) {
 }
 
 static void say(const freeway_stats_t* s) {
-  printf(
-      "{\"live\": %zu, \"cached\": %zu, \"free_in_superblocks\": %zu, \"mapped\": %zu, \"dirty\": %zu, \"metadata\": "
-      "%zu,\n",
-      s->live, s->cached, s->free_in_superblocks, s->mapped, s->dirty, s->metadata);
-  printf(" \"huge\": %zu, \"superblocks\": %zu, \"live_blocks\": %zu, \"slow_mallocs\": %zu, \"slow_frees\": %zu,\n",
-         s->huge, s->superblocks, s->live_blocks, (size_t)s->slow_mallocs, (size_t)s->slow_frees);
-  printf(
-      " \"refills\": %zu, \"flushes\": %zu, \"purges\": %zu, \"purged\": %zu, \"large\": %zu, \"large_blocks\": %zu,\n",
-      (size_t)s->refills, (size_t)s->flushes, (size_t)s->purges, (size_t)s->purged, s->large, s->large_blocks);
-  printf(" \"guarded\": %zu, \"guarded_blocks\": %zu, \"guard_faults\": %zu, \"held\": %zu, \"soft_limit\": %zu,\n",
-         s->guarded, s->guarded_blocks, (size_t)s->guard_faults, s->held, s->soft_limit);
-  printf(" \"hard_limit\": %zu, \"limit_refusals\": %zu, \"limit_pressures\": %zu,\n", s->hard_limit,
-         (size_t)s->limit_refusals, (size_t)s->limit_pressures);
-  printf(" \"hands\": [%zu], \"addresses\": [", (size_t)hands);
+  putchar('{');
+#define FREEWAY_FIGURE(name, ...) printf("\"" #name "\": %zu,\n ", (size_t)s->name);
+#include "look/figures.def"
+  printf("\"hands\": [%zu], \"addresses\": [", (size_t)hands);
   for (size_t i = 0; i < told; ++i) printf("%s%zu", i == 0 ? "" : ", ", (size_t)addresses[i]);
   puts("]}");
   fflush(stdout);

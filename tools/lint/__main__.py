@@ -7,7 +7,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from tools.lint import claims, hygiene, last_touch, layers, manual, optimistic, orders, references
+from tools.lint import claims, figures, hygiene, last_touch, layers, manual, optimistic, orders, references
 
 LINTS = {
     "layers": layers.check,
@@ -18,6 +18,7 @@ LINTS = {
     "references": references.check,
     "claims": claims.check,
     "manual": manual.check,
+    "figures": figures.check,
 }
 
 

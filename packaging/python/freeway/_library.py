@@ -12,7 +12,7 @@ FOLDER = pathlib.Path(__file__).resolve().parent
 LIBRARY = FOLDER / "libfreeway.so.0"
 COMMAND = FOLDER / "freeway"
 
-# The fields of freeway_stats_t (freeway/freeway.h), in its order. Each is a word of 64 bits.
+# The fields of freeway_stats_t, in its order, written by tools/lint/figures.py. Each is a word of 64 bits.
 _FIGURES = (
     "live",
     "cached",

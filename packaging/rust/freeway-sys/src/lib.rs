@@ -49,15 +49,15 @@ structure! {
     freeway_stats_t {
         /// Blocks in the program's hands, by block size.
         live: usize,
-        /// Blocks in magazines: free, ready for malloc.
+        /// Free blocks in magazines, ready for malloc.
         cached: usize,
-        /// Other free blocks in superblocks that are in use.
+        /// Other free blocks of superblocks in use.
         free_in_superblocks: usize,
-        /// Address space made usable: superblocks, large and huge blocks, free frames.
+        /// Superblocks, large and huge blocks, and free memory that is kept; address space.
         mapped: usize,
-        /// Free frames that the kernel still backs with memory, at most.
+        /// Free memory that the kernel still backs, at most.
         dirty: usize,
-        /// Descriptors, slabs and maps in use.
+        /// Descriptors, slabs and maps.
         metadata: usize,
         /// Blocks with a mapping of their own.
         huge: usize,
@@ -65,37 +65,37 @@ structure! {
         superblocks: usize,
         /// Count: blocks in the program's hands.
         live_blocks: usize,
-        /// Count: mallocs that left the fast path.
+        /// Count so far: calls of malloc that left the fast path.
         slow_mallocs: u64,
-        /// Count: frees that left the fast path.
+        /// Count so far: calls of free that left the fast path.
         slow_frees: u64,
-        /// Count: batches moved from superblocks to a magazine.
+        /// Count so far: batches moved from superblocks to a magazine.
         refills: u64,
-        /// Count: batches moved from a magazine to superblocks.
+        /// Count so far: batches moved from a magazine to superblocks.
         flushes: u64,
-        /// Count: runs of frames or pages given back to the kernel.
+        /// Count so far: runs of frames or pages given back to the kernel.
         purges: u64,
-        /// Bytes given back to the kernel so far.
+        /// Bytes so far: memory given back to the kernel.
         purged: u64,
-        /// Live blocks over 32 KiB that are runs of frames.
+        /// Live blocks that are runs of frames, over 32 KiB.
         large: usize,
         /// Count: these, and the huge ones.
         large_blocks: usize,
-        /// Of `live`: blocks on pages of their own (`FREEWAY_GUARD`).
+        /// Live blocks on pages of their own (FREEWAY_GUARD); part of live.
         guarded: usize,
-        /// Count: these.
+        /// Count: live blocks on pages of their own.
         guarded_blocks: usize,
-        /// Count: faults at or beside guarded blocks, so far.
+        /// Count so far: faults at or beside guarded blocks.
         guard_faults: u64,
-        /// What the kernel backs or may back: what limits limit.
+        /// What limits limit: what the kernel backs or may back (freeway_set_limit).
         held: usize,
-        /// 0: none.
+        /// Above this nothing free is kept; 0: no limit.
         soft_limit: usize,
-        /// 0: none.
+        /// Beyond this nothing is asked for; 0: no limit.
         hard_limit: usize,
-        /// Count: runs of frames, huge blocks and tables that the hard limit refused, so far.
+        /// Count so far: what the hard limit refused: runs of frames, huge blocks and tables.
         limit_refusals: u64,
-        /// Count: times that caches were taken apart for the soft limit, so far.
+        /// Count so far: times that caches were taken apart for the soft limit.
         limit_pressures: u64,
     }
 }
