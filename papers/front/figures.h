@@ -12,16 +12,8 @@ void Front<E>::fill_stats(freeway_stats_t& stats) {
   if (!start()) return;
   Account small;
   if (ready()) engine_.account(small);
-  substrate_.fill_stats(stats, substrate_.span_bytes(), small.live_bytes);
-  stats.live_blocks = small.live_blocks + stats.large_blocks;
-  stats.cached = small.cached_bytes;
-  stats.free_in_superblocks = small.free_bytes;
+  substrate_.fill_stats(stats, small);
   stats.metadata += small.metadata_bytes;
-  stats.superblocks = small.superblocks;
-  stats.slow_mallocs = small.slow_mallocs;
-  stats.slow_frees = small.slow_frees;
-  stats.refills = small.refills;
-  stats.flushes = small.flushes;
 }
 
 template <Engine E>

@@ -16,18 +16,8 @@ namespace freeway::family {
 void fill_stats(freeway_stats_t& stats) {
   memset(&stats, 0, sizeof(stats));
   if (!process_malloc.start()) return;
-  Substrate& substrate = process_malloc.substrate();
-  const ClassAccount small = process_malloc.heap().account_of(0);
-  substrate.fill_stats(stats, substrate.span_bytes(), small.live_bytes);
-  stats.live_blocks = small.live_blocks + stats.large_blocks;
-  stats.cached = small.cached_bytes;
-  stats.free_in_superblocks = small.free_bytes;
+  process_malloc.substrate().fill_stats(stats, process_malloc.heap().account_of(0));
   stats.metadata += process_malloc.heap().metadata_bytes();
-  stats.superblocks = small.superblocks;
-  stats.slow_mallocs = small.slow_mallocs;
-  stats.slow_frees = small.slow_frees;
-  stats.refills = small.refills;
-  stats.flushes = small.flushes;
   if (!guard::is_on()) return;
   const guard::Figures guarded = guard::figures();
   stats.guarded = guarded.live_bytes;

@@ -64,13 +64,12 @@ u64 Substrate::retained_bytes() {
   return accessible > in_use ? (accessible - in_use) * kFrameSize : 0;
 }
 
-void Substrate::fill_stats(freeway_stats_t& stats, u64 small_bytes, u64 small_live) {
+void Substrate::fill_page_stats(freeway_stats_t& stats) {
   const PurgePolicy<Machine>& policy = frames_.policy();
-  const u64 live_bytes = policy.live() * kFrameSize;
+  const u64 live_bytes = policy.live() * kFrameSize, small_bytes = span_frames_.load_relaxed() * kFrameSize;
   stats.large = live_bytes > small_bytes ? live_bytes - small_bytes : 0;
   stats.huge = large_.huge_bytes();
   stats.large_blocks = large_blocks();
-  stats.live = small_live + stats.large + stats.huge;
   stats.dirty = policy.dirty() * kFrameSize;
   stats.mapped = (policy.live() + policy.dirty()) * kFrameSize + stats.huge;
   stats.metadata = metadata_.committed() + map_.leaf_bytes();

@@ -54,19 +54,31 @@ class Substrate {  // all zero until start()
   // --- Accounts. -----------------------------------------------------------------------------------------------------
   u64 large_blocks() const { return large_count_.load_relaxed(); }
   void count_large(i64 change) { large_count_.fetch_add_relaxed(static_cast<u64>(change)); }
-  // Fills in what the substrate knows: frames in superblocks are `small_bytes`, `small_live` of them in the program's
-  // hands. The rest of `stats` is left alone.
-  void fill_stats(freeway_stats_t& stats, u64 small_bytes, u64 small_live);
+  // Fills in what the substrate knows, and `small`, the account of the blocks in superblocks. The rest of `stats` is left
+  // alone.
+  template <class Account>
+  void fill_stats(freeway_stats_t& stats, const Account& small) {
+    fill_page_stats(stats);
+    stats.live = small.live_bytes + stats.large + stats.huge;
+    stats.live_blocks = small.live_blocks + stats.large_blocks;
+    stats.cached = small.cached_bytes;
+    stats.free_in_superblocks = small.free_bytes;
+    stats.superblocks = small.superblocks;
+    stats.slow_mallocs = small.slow_mallocs;
+    stats.slow_frees = small.slow_frees;
+    stats.refills = small.refills;
+    stats.flushes = small.flushes;
+  }
   // Counts each frame of every arena; owns(value, address) says whether a small frame's owner knows of it. What `audit`
   // holds already is the engine's own account.
   template <class Owns>
   void audit_frames(freeway_audit_t& audit, Owns&& owns);
   // Address space that was made accessible and holds no memory now: free frames that are not dirty.
   u64 retained_bytes();
-  std::size_t span_bytes() const { return span_frames_.load_relaxed() * kFrameSize; }
 
  private:
   friend struct Describe;  // malloc/describe.cc
+  void fill_page_stats(freeway_stats_t& stats);
   // In the order in which a small program touches the fewest pages: what all use lies between large tables.
   PageMap<Machine> map_;
   Frames<Machine> frames_;
