@@ -109,7 +109,6 @@ inline bool belongs_to_another_form(const Site& site) {
     const bool of_magazines = name.starts_with("magazine.") && name != "magazine.freeing" && name != "magazine.emptying";
     const bool of_owned_slabs = name.starts_with("owned.") || name == "heap.owned";
     const bool of_cpus = name.starts_with("drain.") || name == "heap.seized" || name == "heap.installed";
-    if (name == "handlers.adding") return true;  // calls of sigaction: tests/model/handler_table_model.cc stops there
     if (name == "superblock.stealing") return true;  // several NUMA nodes: the models have two
     if (name.starts_with("roots.") || name.starts_with("seats.")) return true;  // of heaps that processes share: their models
     if (of_guards) return std::getenv("FREEWAY_GUARD") == nullptr;
