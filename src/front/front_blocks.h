@@ -92,7 +92,7 @@ void* Front<E>::obtain(std::size_t bytes) {
 template <Engine E>
 void Front<E>::release(void* block, const void* caller) {
   if constexpr (kOwnEntry)
-    if (substrate_.options().harden < 2 && !guard::owns(reinterpret_cast<uptr>(block))) return freeway_free(block);
+    if (!guard::owns(reinterpret_cast<uptr>(block))) return freeway_free(block);
   free(block, caller);
 }
 

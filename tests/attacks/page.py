@@ -20,7 +20,6 @@ BASE = "glibc"
 ABOUT = {
     "freeway": "as it is by default",
     "freeway-harden": "`FREEWAY_HARDEN=1`",
-    "freeway-harden-2": "`FREEWAY_HARDEN=2`",
     "freeway-guard-large": "`FREEWAY_HARDEN=1`, `FREEWAY_GUARD_LARGE=1`, and `FREEWAY_GUARD` for its reports",
     "glibc": "as programs have it by themselves",
     "scudo": "LLVM's, default options, without GWP-ASan",
