@@ -56,7 +56,6 @@ constexpr RunOption kRunOptions[] = {
     {"--on-error=", "FREEWAY_ON_ERROR", nullptr, "--on-error=report", "name a bad free and go on instead of aborting"},
     {"--background", "FREEWAY_BACKGROUND", "1", "--background", "a thread gives memory back while the program does nothing"},
     {"--pressure", "FREEWAY_BACKGROUND", "1", "--pressure", "the same, and whenever memory is short (systemd's protocol, or PSI)"},
-    {"--verbose", "FREEWAY_VERBOSE", "1", "--verbose", "at start, say which paths are used"},
 };
 
 // The program may change its directory before the file is written.

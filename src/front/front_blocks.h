@@ -27,15 +27,6 @@ bool Front<E>::start() {
   if constexpr (kOwnEntry) profile_as_asked();
   if constexpr (requires { engine_.prefault(u64{}); }) engine_.prefault(substrate_.options().prefault);
   if (substrate_.options().stats) prepare_summary();
-  if (substrate_.options().verbose) {
-    Line line;
-    line.text("freeway: ");
-    if constexpr (requires { engine_.describe(line); })
-      engine_.describe(line);
-    else
-      line.text(E::kName).text(": ").text(mode());
-    line.write();
-  }
   return true;
 }
 

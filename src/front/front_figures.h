@@ -62,6 +62,8 @@ void Front<E>::write_summary(int fd) {
   freeway_stats_t stats;
   fill_stats(stats);
   write_figures(fd, mode(), stats);
+  if constexpr (requires(Line& line) { engine_.describe(line); })
+    if (Line line; has_engine()) engine_.describe(line.text("  path       ")), line.write(fd);
   if constexpr (requires { engine_.write_classes(fd); })
     if (has_engine()) engine_.write_classes(fd);
   write_heaps(fd);

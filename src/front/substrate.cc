@@ -35,7 +35,6 @@ void Substrate::read_environment(bool speak) {
   frames_.policy().never(options_.never_purge);
   frames_.huge_pages().set(static_cast<HugeWish>(options_.huge));
   check_engine_options(engine_, speak);
-  if (speak && options_.help) write_engine_option_help(engine_, 2);
 }
 
 void Substrate::give_span(uptr address, std::size_t frames) {

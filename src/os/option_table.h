@@ -32,8 +32,6 @@ inline constexpr OptionDescription kOptionTable[] = {
      "heap profile: one sample in BYTES; dump=exit|signal:USR1|every:1g|hold:PATH (0)"},
     {"STATS", "0|1|json:PATH|text:PATH", "at exit, what each layer did, on fd 2 or in PATH; %p there: process id (0)"},
     {"DEEPBIND", "0|1", "0: libraries that are loaded with RTLD_DEEPBIND take malloc from Freeway like others (0)"},
-    {"VERBOSE", "0|1", "at start, which paths this process uses, on fd 2 (0)"},
-    {"HELP", "0|1", "at start, this list on fd 2 (0)"},
 };
 
 }  // namespace freeway

@@ -144,28 +144,13 @@ Options read_options(bool speak) {
   options.huge = static_cast<u32>(reader.index("HUGE"));
   options.guard_large = reader.choice("GUARD_LARGE", "0", "1", false);
   options.background = reader.choice("BACKGROUND", "0", "1", false);
-  options.verbose = reader.choice("VERBOSE", "0", "1", false);
   if (const char* stats = value_of("STATS"); stats != nullptr && names_file(stats)) {
     options.stats_path = stats + 5;
     options.stats_json = *stats == 'j';
   } else {
     options.stats = reader.choice("STATS", "0", "1", false);
   }
-  options.help = reader.choice("HELP", "0", "1", false);
-  if (speak && options.help) write_option_help(2);
   return options;
-}
-
-void write_option_help(int fd) {
-  Line().text("Freeway's options, set in the environment (default in parentheses):").write(fd);
-  for (const OptionDescription& d : kOptionTable) write_option_line(d.name, d.values, d.meaning, fd);
-}
-
-void write_option_line(const char* name, const char* values, const char* meaning, int fd) {
-  Line line;
-  line.text("  FREEWAY_").text(name).text("=").text(values);
-  while (line.size() < 30) line.text(" ");
-  line.text(" ").text(meaning).write(fd);
 }
 
 const char* option_text(const char* name) {

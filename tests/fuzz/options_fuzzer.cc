@@ -28,7 +28,7 @@ const char* const kFuzzerSubject = "environment";
 
 namespace {
 
-constexpr const char* kNames[] = {"RSEQ", "ON_ERROR", "HARDEN", "STATS", "VERBOSE", "HELP", "DEEPBIND", "QUARANTINE", "FILL",
+constexpr const char* kNames[] = {"RSEQ", "ON_ERROR", "HARDEN", "STATS", "DEEPBIND", "QUARANTINE", "FILL",
                                   "GUARD", "GUARD_LARGE", "LIMIT", "PREFAULT", "PURGE", "HUGE", "BACKGROUND"};
 
 // fd 2 as a file in memory, while one of these lives.
@@ -160,11 +160,7 @@ void try_library_options(const std::vector<std::string>& variables) {
     expect(options.use_rseq == choice("RSEQ", "0", "1", true) && !options.libc_rseq_only && !options.force_rseq, "RSEQ");
   }
   expect(options.report_only == choice("ON_ERROR", "abort", "report", false), "ON_ERROR");
-  const std::string harden = value_of(variables, "HARDEN");
-  if (harden == "2")
-    expect(options.harden == 2, "HARDEN=2");
-  else
-    expect(options.harden == choice("HARDEN", "0", "1", false), "HARDEN");
+  expect(options.harden == choice("HARDEN", "0", "1", false), "HARDEN");
   expect(options.quarantine == number("QUARANTINE", "0..1048576", 65536), "QUARANTINE");
   expect(options.guard == number("GUARD", "0..1000000000", 0), "GUARD");
   expect(options.guard_large == choice("GUARD_LARGE", "0", "1", false), "GUARD_LARGE");
@@ -187,8 +183,6 @@ void try_library_options(const std::vector<std::string>& variables) {
   const bool fill = choice("FILL", "0", "1", false);
   expect(options.fill == (fill && options.harden != 0), "FILL");
   expect(options.keep_deepbind == choice("DEEPBIND", "0", "1", false), "DEEPBIND");
-  expect(options.verbose == choice("VERBOSE", "0", "1", false), "VERBOSE");
-  expect(options.help == choice("HELP", "0", "1", false), "HELP");
   const std::string stats = value_of(variables, "STATS");
   if ((stats.starts_with("json:") || stats.starts_with("text:")) && stats.size() > 5) {
     expect(!options.stats && options.stats_path != nullptr && options.stats_path == stats.substr(5), "STATS=…:");
@@ -196,8 +190,7 @@ void try_library_options(const std::vector<std::string>& variables) {
   } else {
     expect(options.stats == choice("STATS", "0", "1", false) && options.stats_path == nullptr, "STATS");
   }
-  const size_t help = options.help ? 1 + std::size(kNames) : 0;
-  expect(count_lines(text) == wrong + help, "another number of lines than wrong values");
+  expect(count_lines(text) == wrong, "another number of lines than wrong values");
   expect(complaints_of(text) == wrong, "a complaint of another form");
 }
 

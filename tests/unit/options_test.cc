@@ -34,7 +34,7 @@ struct Reading {
   }
   bool is_default() const {
     return options.use_rseq && !options.libc_rseq_only && !options.force_rseq && !options.report_only &&
-           !options.harden && !options.keep_deepbind && !options.background && !options.verbose &&
+           !options.harden && !options.keep_deepbind && !options.background &&
            !options.stats && options.stats_path == nullptr;
   }
   std::ptrdiff_t lines() const { return std::count(said.begin(), said.end(), '\n'); }
@@ -55,7 +55,6 @@ TEST(Options, EachOptionHasItsTwoValues) {
   EXPECT_TRUE(Reading({"FREEWAY_ON_ERROR=report"}).options.report_only);
   EXPECT_FALSE(Reading({"FREEWAY_ON_ERROR=abort"}).options.report_only);
   EXPECT_EQ(Reading({"FREEWAY_HARDEN=1"}).options.harden, 1u);
-  EXPECT_EQ(Reading({"FREEWAY_HARDEN=2"}).options.harden, 2u);
   EXPECT_FALSE(Reading({"FREEWAY_HARDEN=0"}).options.harden);
   EXPECT_EQ(Reading({"FREEWAY_GUARD=1000"}).options.guard, 1000u);
   EXPECT_EQ(Reading({"FREEWAY_GUARD=0"}).options.guard, 0u);
@@ -71,14 +70,12 @@ TEST(Options, EachOptionHasItsTwoValues) {
   EXPECT_EQ(Reading({"FREEWAY_LIMIT=1g,900m"}).options.soft_limit, 0u);
   EXPECT_EQ(Reading({"FREEWAY_LIMIT=1g,900m"}).lines(), 1);
   EXPECT_EQ(Reading({}).options.hard_limit, 0u);
-  EXPECT_TRUE(Reading({"FREEWAY_HARDEN=2", "FREEWAY_FILL=1"}).options.fill);
+  EXPECT_TRUE(Reading({"FREEWAY_HARDEN=1", "FREEWAY_FILL=1"}).options.fill);
   EXPECT_FALSE(Reading({"FREEWAY_FILL=1"}).options.fill) << "without FREEWAY_HARDEN";
   EXPECT_TRUE(Reading({"FREEWAY_DEEPBIND=1"}).options.keep_deepbind);
   EXPECT_FALSE(Reading({"FREEWAY_DEEPBIND=0"}).options.keep_deepbind);
   EXPECT_TRUE(Reading({"FREEWAY_BACKGROUND=1"}).options.background);
   EXPECT_FALSE(Reading({"FREEWAY_BACKGROUND=0"}).options.background);
-  EXPECT_TRUE(Reading({"FREEWAY_VERBOSE=1"}).options.verbose);
-  EXPECT_FALSE(Reading({"FREEWAY_VERBOSE=0"}).options.verbose);
   EXPECT_TRUE(Reading({"FREEWAY_STATS=1"}).options.stats);
   EXPECT_FALSE(Reading({"FREEWAY_STATS=0"}).options.stats);
   for (const char* entry : {"FREEWAY_RSEQ=0", "FREEWAY_ON_ERROR=report", "FREEWAY_HARDEN=1", "FREEWAY_STATS=1"})
@@ -115,9 +112,9 @@ TEST(Options, AllOfThemTogetherAreRead) {
 
 TEST(Options, AValueThatMeansNothingIsNamedInOneLineAndTheDefaultUsed) {
   const std::pair<const char*, const char*> wrong[] = {{"RSEQ", "yes"},    {"RSEQ", "01"},    {"ON_ERROR", "Abort"},
-                                                      {"HARDEN", "3"},    {"VERBOSE", "on"}, {"STATS", "jsonx"},
+                                                      {"HARDEN", "2"},    {"STATS", "jsonx"},
                                                       {"QUARANTINE", "1048577"}, {"QUARANTINE", "-1"}, {"FILL", "2"},
-                                                      {"STATS", "11"},    {"HELP", "-1"},    {"ON_ERROR", "report "}};
+                                                      {"STATS", "11"},    {"ON_ERROR", "report "}};
   for (const auto& [name, value] : wrong) {
     const std::string entry = std::string("FREEWAY_") + name + "=" + value;
     const Reading reading({entry});
@@ -165,28 +162,7 @@ TEST(Options, BeforeTheEnvironmentIsThereTheDefaultsAreUsed) {
   environ = real;
   EXPECT_FALSE(available);
   EXPECT_TRUE(options.use_rseq);
-  EXPECT_FALSE(options.harden || options.stats || options.report_only || options.verbose);
-}
-
-TEST(Options, HelpNamesEveryOptionOnce) {
-  const std::string help = captured(1, [] { write_option_help(1); });
-  for (const char* name : {"RSEQ", "ON_ERROR", "HARDEN", "QUARANTINE", "FILL", "GUARD", "GUARD_LARGE", "STATS", "VERBOSE",
-                           "HELP"}) {
-    const std::string entry = std::string("FREEWAY_") + name + "=";
-    const std::size_t at = help.find(entry);
-    ASSERT_NE(at, std::string::npos) << name;
-    EXPECT_EQ(help.find(entry, at + 1), std::string::npos) << name;
-  }
-  EXPECT_NE(help.find("json:PATH"), std::string::npos);
-  EXPECT_EQ(Reading({"FREEWAY_HELP=1"}).said, help);
-  EXPECT_EQ(Reading({"FREEWAY_HELP=0"}).said, "");
-  EXPECT_EQ(Reading({"FREEWAY_HELP=1"}, false).said, "");
-  std::size_t start = 0;
-  while (start < help.size()) {
-    const std::size_t end = help.find('\n', start);
-    EXPECT_LT(end - start, 130u) << "a line that fits a terminal";
-    start = end + 1;
-  }
+  EXPECT_FALSE(options.harden || options.stats || options.report_only);
 }
 
 // The options of a program that says this itself.
@@ -208,10 +184,10 @@ TEST(ProgramOptions, AreHeardWhereTheEnvironmentSaysNothing) {
 }
 
 TEST(ProgramOptions, TheEnvironmentWinsOptionByOption) {
-  const std::string text = "HARDEN=1;ON_ERROR=report;VERBOSE=1";
-  const Reading reading = reading_of(text, {"FREEWAY_HARDEN=2", "FREEWAY_VERBOSE=0", "FREEWAY_ON_ERROR="});
-  EXPECT_EQ(reading.options.harden, 2u);
-  EXPECT_FALSE(reading.options.verbose);
+  const std::string text = "HARDEN=1;ON_ERROR=report;GUARD=5";
+  const Reading reading = reading_of(text, {"FREEWAY_HARDEN=0", "FREEWAY_GUARD=7", "FREEWAY_ON_ERROR="});
+  EXPECT_EQ(reading.options.harden, 0u);
+  EXPECT_EQ(reading.options.guard, 7u);
   EXPECT_TRUE(reading.options.report_only) << "an empty value in the environment is none";
 }
 
@@ -225,7 +201,7 @@ TEST(ProgramOptions, EveryValueCanBeWritten) {
 }
 
 TEST(ProgramOptions, OfWhatIsThereTwiceTheFirstCounts) {
-  EXPECT_EQ(reading_of("HARDEN=2;HARDEN=1").options.harden, 2u);
+  EXPECT_EQ(reading_of("HARDEN=1;HARDEN=0").options.harden, 1u);
 }
 
 TEST(ProgramOptions, NamesAreWholeAndHaveNoPrefix) {

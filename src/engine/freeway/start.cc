@@ -161,7 +161,7 @@ void Heap::describe(Line& line) const {
     line.text("per-CPU slabs in restartable sections, indexed by ").text(process::rseq().has_mm_cid ? "mm_cid" : "cpu_id");
     if (mode_.peek() == kOwnRseq) line.text(", registered by Freeway");
   } else {
-    line.text("claimed slabs: ").text(why_claimed_);
+    line.text("claimed slabs: ").text(why_claimed());
   }
 }
 
