@@ -19,16 +19,16 @@ struct Options {  // all zero until it is read: it lies in the heap
   bool libc_rseq_only = false;  // FREEWAY_RSEQ=libc
   bool force_rseq = false;      // FREEWAY_RSEQ=force
   bool report_only = false;   // FREEWAY_ON_ERROR=report
-  u32 harden = 0;             // FREEWAY_HARDEN
-  u64 quarantine = 0;         // FREEWAY_QUARANTINE (read_options: 64 KiB where nothing is said)
-  bool fill = false;          // FREEWAY_FILL
+  u32 harden = 0;             // FREEWAY_HARDEN=1
+  u64 quarantine = 0;         // FREEWAY_HARDEN=1,quarantine=BYTES (64 KiB where nothing is said)
+  bool fill = false;          // FREEWAY_HARDEN=1,fill
   bool keep_deepbind = false; // FREEWAY_DEEPBIND
-  u64 guard = 0;              // FREEWAY_GUARD
+  u64 guard = 0;              // FREEWAY_GUARD=N
+  bool guard_large = false;   // FREEWAY_GUARD=N,large
   u64 soft_limit = 0, hard_limit = 0;  // FREEWAY_LIMIT, bytes; 0: none
   u64 prefault = 0;           // FREEWAY_PREFAULT, bytes
   bool never_purge = false;   // FREEWAY_PURGE=never
   u32 huge = 0;               // FREEWAY_HUGE: 0 default, 1 never, 2 always
-  bool guard_large = false;   // FREEWAY_GUARD_LARGE
   bool background = false;    // FREEWAY_BACKGROUND
   bool stats = false;         // FREEWAY_STATS=1
   const char* stats_path = nullptr;  // FREEWAY_STATS=json:PATH or text:PATH (points to where it was read)

@@ -39,7 +39,7 @@ struct Option {
 std::vector<Option> options() {
   std::vector<Option> all;
   if (on_flagship())
-    all = {{"ON_ERROR", "abort|report"}, {"HARDEN", "0|1"}, {"QUARANTINE", "0..1048576"}, {"FILL", "0|1"},
+    all = {{"ON_ERROR", "abort|report"}, {"HARDEN", "0|1[,quarantine=BYTES][,fill]"}, {"GUARD", "N[,large]"},
            {"STATS", "0|1|json:PATH|text:PATH"}, {"DEEPBIND", "0|1"},
            {"RSEQ", "1|0|libc|force"}};
   for (const EngineOption& option : kEngineOptions)

@@ -57,7 +57,7 @@ LEVELS = {
     "freeway": {},
     "freeway-harden": {"FREEWAY_HARDEN": "1"},
     # Large blocks with guards, and the handler that explains the fault.
-    "freeway-guard-large": {"FREEWAY_HARDEN": "1", "FREEWAY_GUARD_LARGE": "1", "FREEWAY_GUARD": "1000000000"},
+    "freeway-guard-large": {"FREEWAY_HARDEN": "1", "FREEWAY_GUARD": "1000000000,large"},
 }
 # Which CPU's cache has the block, and who asks it next, is up to the scheduler.
 ANYTHING_BUT_A_CRASH = (AT_ONCE, UNHARMED, LATE, EXPLOITABLE)

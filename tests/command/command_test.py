@@ -204,6 +204,11 @@ class Run(InAFolder):
             "1000000000",
             "1000000001",
             "9" * 30,
+            "1,fill",
+            "0,fill",
+            "1,quarantine=64k",
+            "1,large",
+            "0,large",
         ]
         values += [
             "abort",
@@ -243,7 +248,7 @@ class Run(InAFolder):
 
     def test_variable_that_is_no_option_is_named(self) -> None:
         meant = {"HARDENED": "HARDEN", "GAURD": "GUARD", "STAT": "STATS", "LIMITS": "LIMIT", "LEVEL": "LEVELS", "": ""}
-        meant |= {"LOG_LEVEL": "", "harden": "", "PROFIL": "PROFILE", "QUARANTAINE": "QUARANTINE"}
+        meant |= {"LOG_LEVEL": "", "harden": "", "PROFIL": "PROFILE"}
         for name, option in meant.items():
             with self.subTest(name):
                 outcome = freeway("run", "--", "echo", "ran", env=ENVIRONMENT | {f"FREEWAY_{name}": "1"})

@@ -21,7 +21,7 @@ MODES = (
     {"FREEWAY_RSEQ": "0"},
     {"FREEWAY_HARDEN": "1"},
     {"FREEWAY_GUARD": "1"},
-    {"FREEWAY_GUARD_LARGE": "1"},
+    {"FREEWAY_GUARD": "0,large"},
     {"FREEWAY_PROFILE": "1"},  # each small block lies among those that are sampled
 )
 

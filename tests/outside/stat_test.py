@@ -25,7 +25,7 @@ class Stat(Looking):
             {"FREEWAY_HARDEN": "1"},
             {"FREEWAY_GUARD": "1"},
             {"FREEWAY_LIMIT": "400m,500m"},
-            {"FREEWAY_GUARD_LARGE": "1"},
+            {"FREEWAY_GUARD": "0,large"},
             {"FREEWAY_PROFILE": "4k"},
         ):
             with self.subTest(variables):

@@ -59,19 +59,11 @@ TEST(Options, EachOptionHasItsTwoValues) {
   EXPECT_EQ(Reading({"FREEWAY_GUARD=1000"}).options.guard, 1000u);
   EXPECT_EQ(Reading({"FREEWAY_GUARD=0"}).options.guard, 0u);
   EXPECT_EQ(Reading({"FREEWAY_GUARD=1001x"}).options.guard, 0u);
-  EXPECT_TRUE(Reading({"FREEWAY_GUARD_LARGE=1"}).options.guard_large);
-  EXPECT_FALSE(Reading({"FREEWAY_GUARD_LARGE=0"}).options.guard_large || Reading({}).options.guard_large);
-  EXPECT_EQ(Reading({"FREEWAY_GUARD_LARGE=1"}).options.guard, 0u);
-  EXPECT_EQ(Reading({}).options.quarantine, 65536u);
-  EXPECT_EQ(Reading({"FREEWAY_QUARANTINE=0"}).options.quarantine, 0u);
-  EXPECT_EQ(Reading({"FREEWAY_QUARANTINE=1048576"}).options.quarantine, 1048576u);
   EXPECT_EQ(Reading({"FREEWAY_LIMIT=900m,1g"}).options.soft_limit, 900 * kMiB);
   EXPECT_EQ(Reading({"FREEWAY_LIMIT=900m,1g"}).options.hard_limit, kGiB);
   EXPECT_EQ(Reading({"FREEWAY_LIMIT=1g,900m"}).options.soft_limit, 0u);
   EXPECT_EQ(Reading({"FREEWAY_LIMIT=1g,900m"}).lines(), 1);
   EXPECT_EQ(Reading({}).options.hard_limit, 0u);
-  EXPECT_TRUE(Reading({"FREEWAY_HARDEN=1", "FREEWAY_FILL=1"}).options.fill);
-  EXPECT_FALSE(Reading({"FREEWAY_FILL=1"}).options.fill) << "without FREEWAY_HARDEN";
   EXPECT_TRUE(Reading({"FREEWAY_DEEPBIND=1"}).options.keep_deepbind);
   EXPECT_FALSE(Reading({"FREEWAY_DEEPBIND=0"}).options.keep_deepbind);
   EXPECT_TRUE(Reading({"FREEWAY_BACKGROUND=1"}).options.background);
@@ -80,6 +72,26 @@ TEST(Options, EachOptionHasItsTwoValues) {
   EXPECT_FALSE(Reading({"FREEWAY_STATS=0"}).options.stats);
   for (const char* entry : {"FREEWAY_RSEQ=0", "FREEWAY_ON_ERROR=report", "FREEWAY_HARDEN=1", "FREEWAY_STATS=1"})
     EXPECT_EQ(Reading({entry}).said, "");
+}
+
+TEST(Options, HardenAndGuardTakeMoreBehindTheirNumber) {
+  const Options plain = Reading({"FREEWAY_HARDEN=1"}).options, all = Reading({"FREEWAY_HARDEN=1,quarantine=1m,fill"}).options;
+  EXPECT_EQ(plain.quarantine, 65536u);
+  EXPECT_FALSE(plain.fill);
+  EXPECT_EQ(all.quarantine, 1048576u);
+  EXPECT_TRUE(all.fill && all.harden);
+  EXPECT_EQ(Reading({"FREEWAY_HARDEN=1,fill,quarantine=0"}).options.quarantine, 0u);
+  const Options both = Reading({"FREEWAY_GUARD=1000,large"}).options, large = Reading({"FREEWAY_GUARD=0,large"}).options;
+  EXPECT_TRUE(both.guard_large && large.guard_large && !Reading({"FREEWAY_GUARD=1000"}).options.guard_large);
+  EXPECT_TRUE(both.guard == 1000 && large.guard == 0);
+  for (const char* wrong : {"HARDEN=0,fill", "HARDEN=1,", "HARDEN=1,fil", "HARDEN=1,fill2", "HARDEN=1fill", "HARDEN=fill",
+                            "HARDEN=1,quarantine=", "HARDEN=1,quarantine=1048577", "HARDEN=1,quarantine=-1", "HARDEN=10",
+                            "GUARD=large", "GUARD=,large", "GUARD=1,larger", "GUARD=1,", "GUARD=1000000001,large"}) {
+    const Reading reading({std::string("FREEWAY_") + wrong});
+    EXPECT_TRUE(reading.is_default() && reading.options.guard == 0 && !reading.options.guard_large) << wrong;
+    EXPECT_FALSE(reading.options.fill) << wrong;
+    EXPECT_EQ(reading.lines(), 1) << wrong;
+  }
 }
 
 TEST(Options, RseqMayBeLibcsOnlyOrForced) {
@@ -113,7 +125,7 @@ TEST(Options, AllOfThemTogetherAreRead) {
 TEST(Options, AValueThatMeansNothingIsNamedInOneLineAndTheDefaultUsed) {
   const std::pair<const char*, const char*> wrong[] = {{"RSEQ", "yes"},    {"RSEQ", "01"},    {"ON_ERROR", "Abort"},
                                                       {"HARDEN", "2"},    {"STATS", "jsonx"},
-                                                      {"QUARANTINE", "1048577"}, {"QUARANTINE", "-1"}, {"FILL", "2"},
+                                                      {"GUARD", "x"}, {"GUARD", "-1"}, {"PURGE", "2"},
                                                       {"STATS", "11"},    {"ON_ERROR", "report "}};
   for (const auto& [name, value] : wrong) {
     const std::string entry = std::string("FREEWAY_") + name + "=" + value;
@@ -174,7 +186,7 @@ Reading reading_of(const std::string& text, std::vector<std::string> variables =
 }
 
 TEST(ProgramOptions, AreHeardWhereTheEnvironmentSaysNothing) {
-  const Reading reading = reading_of("HARDEN=1;FILL=1; GUARD=1000;\n\tLIMIT=900m,1g ;RSEQ=0");
+  const Reading reading = reading_of("HARDEN=1,fill; GUARD=1000;\n\tLIMIT=900m,1g ;RSEQ=0");
   EXPECT_EQ(reading.options.harden, 1u);
   EXPECT_TRUE(reading.options.fill);
   EXPECT_EQ(reading.options.guard, 1000u);
