@@ -15,7 +15,7 @@ inline constexpr OptionDescription kOptionTable[] = {
      "per-CPU caches in restartable sections; 0: claimed; libc: by its rseq only; force: any kernel (1)"},
     {"ON_ERROR", "abort|report", "after a bad free was named on fd 2: abort, or go on and leak the block (abort)"},
     {"HARDEN", "0|1[,quarantine=BYTES][,fill]",
-     "1: every bad free is named; random order; BYTES (64k) rest; fill: writes there named (0)"},
+     "1: bad frees named; random order; BYTES (64k) rest; fill: writes there named (0)"},
     {"GUARD", "N[,large]",
      "one in N slow mallocs has pages of its own, where bad accesses fault; large: large ones have one (0)"},
     {"LIMIT", "SOFT[,HARD]",
