@@ -17,7 +17,7 @@ inline constexpr OptionDescription kOptionTable[] = {
     {"HARDEN", "0|1[,quarantine=BYTES][,fill]",
      "1: bad frees named; random order; BYTES (64k) rest; fill: writes there named (0)"},
     {"GUARD", "N[,large]",
-     "one in N slow mallocs has pages of its own, where bad accesses fault; large: large ones have one (0)"},
+     "one in N slow mallocs has pages of its own, where bad accesses fault; large: large ones, too (0)"},
     {"LIMIT", "SOFT[,HARD]",
      "how much memory the heap may hold: 900m, 2g, 90% (of the cgroup's); beyond HARD: ENOMEM (none)"},
     {"PREFAULT", "BYTES", "so much memory is made resident at start and stays, free or not: 64m, 1g (0)"},
