@@ -3,7 +3,7 @@
 // that the structures agree.
 #pragma once
 
-#include "arch/slab_layout.h"
+#include "arch/rseq_layout.h"
 
 // A superblock's header.
 #define LFMALLOC_LOCAL 0  // its local word

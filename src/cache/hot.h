@@ -17,7 +17,7 @@
 #include <cstddef>
 
 #include "arch/atomic.h"
-#include "arch/slab_layout.h"
+#include "arch/rseq_layout.h"
 #include "pages/frames.h"
 #include "size/size_classes.h"
 
@@ -55,7 +55,7 @@ struct Hot {
   u64 factor_limit[kHotClasses];
   u8 byte_table[kByteTableMax + 1];
   u8 step_table[kStepTableSize];
-  alignas(64) Atomic<Slab*> slab_of[HOT_IDS];
+  alignas(64) Atomic<Slab*> slab_of[RSEQ_IDS];
   u8 frame_class[kPrimaryFrames];  // an Atomic<u8> each (clang counts constructors against a limit)
   u8 home[kPrimaryFrames];         // the same
 };

@@ -17,7 +17,7 @@
 #include <cstddef>
 
 #include "arch/atomic.h"
-#include "arch/slab_layout.h"
+#include "arch/rseq_layout.h"
 #include "base/compiler.h"
 #include "size/size_classes.h"
 

@@ -14,7 +14,7 @@
 // Checked   tests/model/profile_wanted_model.cc, tests/golden
 #pragma once
 
-#include "arch/slab_layout.h"
+#include "arch/rseq_layout.h"
 #include "size/size_classes.h"
 
 namespace freeway {

@@ -49,7 +49,7 @@ void enter_by(u64 by_mm_cid, u64 by_cpu, u64 bytes) {
 process::Rseq find_rseq(const Options& options, u32 id_bound) {
   process::Rseq none;
   none.why_not = !options.use_rseq ? "FREEWAY_RSEQ=0" : "more CPUs than there is room for";
-  if (!options.use_rseq || id_bound > HOT_IDS) return none;
+  if (!options.use_rseq || id_bound > RSEQ_IDS) return none;
   return process::choose_rseq({.own = !options.libc_rseq_only, .any_kernel = options.force_rseq});
 }
 
@@ -137,7 +137,7 @@ void Heap::fill_tables() {
   }
   freeway_hot.null_slab = reinterpret_cast<u64>(null_slab);
   if (freeway_hot.any_rseq == 0) enter_by(0, 0, 0);
-  ids_ = static_cast<u32>(clamp(substrate_->id_bound(), kLeastIds, HOT_IDS));
+  ids_ = static_cast<u32>(clamp(substrate_->id_bound(), kLeastIds, RSEQ_IDS));
   cpu_slabs_.init(freeway_hot.slab_of, ids_, null_slab);
 }
 

@@ -20,7 +20,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "arch/slab_layout.h"
+#include "arch/rseq_layout.h"
 #include "cache/slab.h"
 #include "signal/support/failure.h"
 #include "signal/support/library_text.h"
@@ -42,7 +42,7 @@ class State {
 
   // `hot`: where freeway_hot is.
   void add_slabs(uintptr_t hot) {
-    for (size_t id = 0; id < HOT_IDS; id++) {
+    for (size_t id = 0; id < RSEQ_IDS; id++) {
       const uint64_t slab = word_at(hot + HOT_SLAB_OF + 8 * id);
       if (slab != 0 && slab != word_at(hot + HOT_NULL_SLAB)) add_slab(hot, *reinterpret_cast<const freeway::Slab*>(slab));
     }

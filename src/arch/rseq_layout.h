@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// slab_layout.h: where the assembly finds what it reads. For the preprocessor, so that .S files can use it; cache/hot.h
+// rseq_layout.h: where the assembly finds what it reads. For the preprocessor, so that .S files can use it; cache/hot.h
 // and cache/slab.h assert that the structures agree. All values are bytes from the start of `freeway_hot`, or of a slab.
 #pragma once
 
@@ -34,8 +34,8 @@
 #define HOT_BYTE_SIZES 1025
 #define HOT_STEP_SIZES 32769
 #define HOT_SLAB_OF 4096
-#define HOT_IDS 8192        // entries of slab_of: as many CPUs as Linux can have
-#define HOT_FRAME_CLASS (HOT_SLAB_OF + 8 * HOT_IDS)
+#define RSEQ_IDS 8192        // entries of slab_of: as many CPUs as Linux can have
+#define HOT_FRAME_CLASS (HOT_SLAB_OF + 8 * RSEQ_IDS)
 #define HOT_HOME (HOT_FRAME_CLASS + 1048576)
 
 // A slab, from its start: the words `top` of 64 classes, then:
