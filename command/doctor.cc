@@ -21,21 +21,19 @@
 namespace freeway_command {
 namespace {
 
-// What follows "freeway: " in the last line of `text` that starts so.
-std::string last_said(const std::string& text) {
-  constexpr std::string_view kPrefix = "freeway: ";
-  std::string found;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);)
-    if (line.starts_with(kPrefix)) found = line.substr(kPrefix.size());
-  return found;
-}
-
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
   std::istringstream rest(text);
   for (std::string line; std::getline(rest, line);) lines.push_back(line);
   return lines;
+}
+
+// The path that the library says at its end that it took.
+std::string path_in(const std::string& summary) {
+  constexpr std::string_view kPrefix = "  path       ";
+  for (const std::string& line : lines_of(summary))
+    if (line.starts_with(kPrefix)) return line.substr(kPrefix.size());
+  return {};
 }
 
 // What a child of this process finds. A kernel that checks what it does (rseq/debug) ends a process whose section it should
@@ -79,7 +77,7 @@ int examine_restarts(const std::string& path) {
 // Loads the library into a child; prints what came of it.
 int examine_library(const Library& library) {
   // Of the library's options only FREEWAY_RSEQ matters to the path; the others would add text of their own.
-  const Said said = run_probe(library, {"FREEWAY_VERBOSE=1", "FREEWAY_HARDEN", "FREEWAY_STATS", "FREEWAY_HELP"});
+  const Said said = run_probe(library, {"FREEWAY_STATS=1", "FREEWAY_HARDEN"});
   if (said.status != kOk) {
     print({"library", library.path.native(),
            "does not work here (status " + std::to_string(said.status) + "): " + said.complaint()});
@@ -89,7 +87,7 @@ int examine_library(const Library& library) {
   const std::string version = lines.empty() ? "" : lines[0], vfork = lines.size() < 2 ? "" : lines[1];
   print({"library", library.path.native() + ", version " + version,
          version == command_version() ? "" : "this command is version " + command_version()});
-  const std::string path = last_said(said.errors);
+  const std::string path = path_in(said.errors);
   print({"path", path, {}});
   print({"vfork", vfork,
          vfork == kVforkIsReal ? "" : "the kernel refused to unregister rseq: slower, and what the child writes stays its own"});

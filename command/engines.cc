@@ -29,7 +29,7 @@ std::string shown_name(std::string name) {
 std::string mode_here(const char* engine) {
   const Library library = find_library(engine);
   if (library.path.empty()) return "not installed";
-  const Said said = run_probe(library, {"FREEWAY_STATS=1", "FREEWAY_HARDEN", "FREEWAY_VERBOSE", "FREEWAY_HELP"});
+  const Said said = run_probe(library, {"FREEWAY_STATS=1", "FREEWAY_HARDEN"});
   if (said.status != kOk) return "does not work here (see `freeway doctor`)";
   const std::size_t begin = said.errors.find("what the heap did (");
   const std::size_t end = said.errors.find(')', begin);

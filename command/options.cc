@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: MIT
+// options.cc: the list of options is the library's own table (os/option_table.h).
 #include "options.h"
 
 #include <cstdio>
+#include <string>
 
-#include "child.h"
-#include "library.h"
+#include "os/option_table.h"
 #include "report.h"
 
 namespace freeway_command {
 
 int options() {
-  const Library library = find_library();
-  if (library.path.empty()) return fail(kOwnFailure, library.fault);
-  const Said said = run_probe(library, {"FREEWAY_HELP=1", "FREEWAY_VERBOSE", "FREEWAY_STATS"});
-  if (said.status != kOk)
-    return fail(kOwnFailure, "the library does not work here; see `freeway doctor`\n" + said.complaint());
-  std::fputs(said.errors.c_str(), stdout);
+  std::puts("Freeway's options, set in the environment (default in parentheses):");
+  for (const freeway::OptionDescription& option : freeway::kOptionTable)
+    std::printf("  %-27s %s\n", ("FREEWAY_" + std::string(option.name) + "=" + option.values).c_str(), option.meaning);
   return kOk;
 }
 

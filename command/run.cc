@@ -50,13 +50,12 @@ constexpr RunOption kRunOptions[] = {
     {"--stats=", "FREEWAY_STATS", nullptr, "--stats=json:PATH", "as JSON in PATH, or text:PATH; %p in it: process id"},
     {"--no-rseq", "FREEWAY_RSEQ", "0", "--no-rseq", "claimed caches instead of per-CPU ones"},
     {"--harden", "FREEWAY_HARDEN", "1", "--harden", "catch every bad free where it happens; random order, blocks rest"},
-    {"--harden=", "FREEWAY_HARDEN", nullptr, "--harden=LEVEL", "the same (1), or without caches (2)"},
-    {"--guard=", "FREEWAY_GUARD", nullptr, "--guard=N", "explain overflows and uses after free of one in N slow mallocs"},
-    {"--guard-large", "FREEWAY_GUARD_LARGE", "1", "--guard-large", "an inaccessible page at the end of each large block"},
+    {"--harden=", "FREEWAY_HARDEN", nullptr, "--harden=1,fill", "also name writes to freed blocks; quarantine=BYTES: how many rest"},
+    {"--guard=", "FREEWAY_GUARD", nullptr, "--guard=N[,large]",
+     "explain overflows and uses after free of one in N slow mallocs; large: of all large blocks"},
     {"--on-error=", "FREEWAY_ON_ERROR", nullptr, "--on-error=report", "name a bad free and go on instead of aborting"},
     {"--background", "FREEWAY_BACKGROUND", "1", "--background", "a thread gives memory back while the program does nothing"},
     {"--pressure", "FREEWAY_BACKGROUND", "1", "--pressure", "the same, and whenever memory is short (systemd's protocol, or PSI)"},
-    {"--verbose", "FREEWAY_VERBOSE", "1", "--verbose", "at start, say which paths are used"},
 };
 
 // The program may change its directory before the file is written.

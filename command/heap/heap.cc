@@ -45,7 +45,7 @@ uint64_t ArenaView::accessible(std::size_t chunk) const {
 
 Heap::Heap(const Memory& memory) : memory_(memory), description_(memory) {
   if (word(layout().heap_map_primary) == 0) return;  // nothing was ever allocated
-  has_beds_ = word(layout().heap_harden) == 1;
+  has_beds_ = word(layout().heap_harden) != 0;
   read_segments();
   read_slabs();
   read_arenas();

@@ -61,7 +61,7 @@ uint64_t slab_bytes(const Heap& heap) {
   for (unsigned c = 1; c < d.class_count; ++c) {
     const freeway_debug_class_t& k = d.classes[c];
     bytes = std::max({bytes, (uint64_t{k.small} + k.small_slots) * 8, (uint64_t{k.big} + k.big_slots) * 8});
-    if (heap.word(d.heap_harden) == 1)
+    if (heap.word(d.heap_harden) != 0)
       bytes = std::max(bytes, (k.beds + (uint64_t{d.beds} + 1) * (k.bed_slots + 1)) * 8);
   }
   return freeway::align_up(bytes, heap.description().frame_bytes());

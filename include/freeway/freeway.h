@@ -240,7 +240,7 @@ uint64_t freeway_tag(uint64_t tag) FREEWAY_NOEXCEPT;
 typedef enum freeway_kind_t {
   FREEWAY_NOT_OURS = 0,      /* nothing of Freeway's */
   FREEWAY_SMALL_BLOCK = 1,   /* up to 32 KiB, among others of its size */
-  FREEWAY_LARGE_BLOCK = 2,   /* over 32 KiB, or on the inaccessible page that ends it (FREEWAY_GUARD_LARGE) */
+  FREEWAY_LARGE_BLOCK = 2,   /* over 32 KiB, or on the inaccessible page that ends it (FREEWAY_GUARD=0,large) */
   FREEWAY_GUARDED_BLOCK = 3, /* with pages of its own (FREEWAY_GUARD), or on the inaccessible page beside it */
   FREEWAY_FREE_MEMORY = 4,   /* ready for blocks: none is there */
   FREEWAY_METADATA = 5       /* what Freeway needs itself */

@@ -38,10 +38,4 @@ void check_engine_options(const char* engine, bool speak) {
   });
 }
 
-void write_engine_option_help(const char* engine, int fd) {
-  each_option(engine, [&](const EngineOption& option) {
-    write_option_line(option.name, option.values, option.meaning, fd);
-  });
-}
-
 }  // namespace freeway

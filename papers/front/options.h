@@ -58,7 +58,5 @@ inline constexpr EngineDescription kEngines[] = {
 u64 engine_option(const char* engine, const char* name);
 // Complains of wrong values (with `speak`).
 void check_engine_options(const char* engine, bool speak);
-// The engine's part of FREEWAY_HELP.
-void write_engine_option_help(const char* engine, int fd);
 
 }  // namespace freeway

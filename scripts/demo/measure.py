@@ -71,7 +71,7 @@ def command_line(malloc: Malloc, argv: Sequence[str], result: Path) -> list[str]
 
 def environment(extra: Mapping[str, str]) -> dict[str, str]:
     """Ours, without a preload or options of Freeway's that happen to be set, and `extra`."""
-    kept = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD" and k not in ("FREEWAY_STATS", "FREEWAY_HELP")}
+    kept = {k: v for k, v in os.environ.items() if k not in ("LD_PRELOAD", "FREEWAY_STATS")}
     return {**kept, **extra}
 
 

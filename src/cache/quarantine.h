@@ -11,7 +11,7 @@
 //           turn[c]: which bed is next: a hint
 // Hints     a thread that is moved to another CPU in between may find a bed full that should be empty: then what it has in
 //           hand goes to the superblocks at once
-// Verified  by FREEWAY_FILL: what leaves a bed is looked at (Heap::leaves_rest)
+// Verified  by FREEWAY_HARDEN=1,fill: what leaves a bed is looked at (Heap::leaves_rest)
 // Lost if killed: the batch in hand
 // Checked   tests/unit/quarantine_test.cc, tests/abi/hardened_test.cc, tests/signal
 //
@@ -26,7 +26,7 @@ namespace freeway {
 
 namespace quarantine {
 
-constexpr u64 kMostBytes = kMiB, kUsualBytes = 64 * kKiB;  // of FREEWAY_QUARANTINE
+constexpr u64 kMostBytes = kMiB, kUsualBytes = 64 * kKiB;  // of FREEWAY_HARDEN=1,quarantine=
 constexpr u32 kMostBeds = 64;                              // beside the first one
 constexpr u64 kBedBytes = 16 * kKiB;                       // blocks in a bed
 

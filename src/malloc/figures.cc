@@ -63,7 +63,12 @@ void write_summary(int fd) {
   freeway_stats_t stats;
   fill_stats(stats);
   write_figures(fd, process_malloc.start() ? process_malloc.heap().mode() : "freeway", stats);
-  if (process_malloc.start()) process_malloc.heap().write_classes(fd);
+  if (process_malloc.start()) {
+    Line line;
+    process_malloc.heap().describe(line.text("  path       "));
+    line.write(fd);
+    process_malloc.heap().write_classes(fd);
+  }
   heaps::write(fd);
 }
 

@@ -190,9 +190,9 @@ class Heap {  // all zero until start(): it takes no room in the file
   // The slab that `home` is, or was a moment ago, holds superblock `d` of class `c` from now on.
   void settle_home(const Slab& home, unsigned c, u32 d);
   // Whether freed blocks rest, and are handed out in random order: FREEWAY_HARDEN=1.
-  bool is_careful() const { return substrate_->options().harden == 1; }
+  bool is_careful() const { return substrate_->options().harden != 0; }
   random::Stream random() { return random_.stream(process::claimant().survivor); }
-  // Blocks that rested go back to their superblocks: with FREEWAY_FILL, names those that were written to.
+  // Blocks that rested go back to their superblocks: with FREEWAY_HARDEN=1,fill names those that were written to.
   void leaves_rest(unsigned c, void* const* slots, unsigned count);
   // Whether the block's superblock is worth leaving (superblock/occupancy.h); how many free blocks a superblock has.
   bool is_left(unsigned c, const void* block);
@@ -223,7 +223,6 @@ class Heap {  // all zero until start(): it takes no room in the file
   // small.cc
   void* small_slow(unsigned c);
   void* small_direct(unsigned c);
-  void* small_random(unsigned c);
   bool clear_way(unsigned c);
   Slab* own_slab();
   // The slab is used where the thread is.

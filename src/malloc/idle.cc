@@ -44,7 +44,7 @@ void Heap::start_background() {
     const std::size_t least = frames.policy().kept(), wanted = keep / kFrameSize;
     frames.purge_to(wanted > least ? wanted : least);
   };
-  background::start(work, substrate_->options().verbose);
+  background::start(work, substrate_->options().stats);
   substrate_->frames().on_tick(background::tick);
 }
 

@@ -95,7 +95,7 @@ bool Heap::is_left(unsigned c, const void* block) {
 bool Heap::should_move(uptr block, u32 descriptor) {
   const unsigned c = backing_.descriptor(descriptor).size_class.load_relaxed();
   const u32 index = kSizeClasses[c].block_at(block);
-  if (substrate_->options().harden != 0 || index == SizeClass::kNoBlock || superblocks_.is_free(descriptor, index))
+  if (is_careful() || index == SizeClass::kNoBlock || superblocks_.is_free(descriptor, index))
     return false;
   u32 taken;
   if (!is_candidate(backing_.descriptor(descriptor), c, taken)) return false;

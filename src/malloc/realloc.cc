@@ -13,7 +13,7 @@ namespace freeway {
 namespace {
 
 void release(void* block, const void* caller) {
-  if (process_malloc.options().harden < 2 && !guard::owns(reinterpret_cast<uptr>(block))) return freeway_free(block);
+  if (!guard::owns(reinterpret_cast<uptr>(block))) return freeway_free(block);
   family::free(block, caller);
 }
 

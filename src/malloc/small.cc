@@ -133,7 +133,6 @@ void* Heap::allocate(std::size_t bytes) {
 }
 
 void* Heap::small_slow(unsigned c) {
-  if (substrate_->options().harden == 2) return small_random(c);
   void* block = nullptr;
   const auto refill = [&](const auto& access, Slab& home) {
     follow(home);
@@ -159,16 +158,6 @@ void* Heap::small_direct(unsigned c) {
     Machine::step("heap.direct");
     superblocks_.let_go(d);
     if (got == 1) return block;
-  }
-  return nullptr;
-}
-
-// One block at a random place (FREEWAY_HARDEN=2).
-void* Heap::small_random(unsigned c) {
-  while (const u32 d = superblocks_.hold(c)) {
-    void* block = superblocks_.take_random(d, random().next());
-    superblocks_.let_go(d);
-    if (block != nullptr) return block;
   }
   return nullptr;
 }
@@ -257,7 +246,6 @@ Verdict Heap::free(uptr address, u32 descriptor) {
 
 void Heap::put_back(unsigned c, void* block) {
   bool done = false, foreign = false;
-  if (substrate_->options().harden == 2) return magazines_.flush(c, &block, 1);
   const auto stash = [&](const auto& access, Slab& home) {
     ++home.counters[c].slow_frees;
     done = is_careful() ? quarantine_.lay_down(access, home, c, block) : magazines_.stash(access, home, c, block);

@@ -70,12 +70,6 @@ bool Malloc::start_slow() {
   if (const u64 interval = profile::read_setting()) family::begin_profile(interval);
   heap_.prefault(options().prefault);
   if (options().stats) prepare_summary();
-  if (options().verbose) {
-    Line line;
-    line.text("freeway: ");
-    heap_.describe(line);
-    line.write();
-  }
   return true;
 }
 
@@ -172,7 +166,7 @@ void Heap::decide_mode() {
   const process::Rseq found = find_rseq(options, substrate_->id_bound());
   const Mode wanted = !found.registered ? kClaimed : found.is_own ? kOwnRseq : kRseq;
   // Before the mode: no far block is marked in a CPU's slab then that an unchecked path will pop (cache/slots.h).
-  no_births_.store_relaxed(options.harden != 1);
+  no_births_.store_relaxed(options.harden == 0);
   const u64 mode = mode_.get([wanted] { return wanted; }, [](u64) {});
   const process::Rseq rseq = mode == kOwnRseq ? process::own_rseq() : process::rseq();  // the same for all who start
   const bool on = mode != kClaimed;
@@ -189,7 +183,7 @@ void Heap::decide_mode() {
   quarantine_.init(this, &magazines_, options.quarantine);
   substrate_->large().empty_freed(options.fill);
   const std::size_t frames = substrate_->frames().primary().bytes() / kFrameSize;
-  if (options.harden == 1 && on && !options.fill) {
+  if (options.harden != 0 && on && !options.fill) {
     freeway_hot.checked = frames;
     freeway_hot.malloc_form.store_relaxed(MALLOC_CHECKED);
   }
@@ -201,21 +195,17 @@ void Heap::decide_mode() {
 
 void Heap::describe(Line& line) const {
   const bool on = uses_rseq();
-  if (substrate_->options().harden == 2) {
-    line.text("hardened: no caches");
-    return;
-  }
-  if (substrate_->options().harden == 1) line.text("hardened: ");
+  if (is_careful()) line.text("hardened: ");
   if (on) {
     line.text("per-CPU slabs in restartable sections, indexed by ").text(process::rseq().has_mm_cid ? "mm_cid" : "cpu_id");
     if (mode_.peek() == kOwnRseq) line.text(", registered by Freeway");
   } else {
-    line.text("claimed slabs: ").text(why_claimed_);
+    line.text("claimed slabs: ").text(why_claimed());
   }
 }
 
 const char* Heap::mode() const {
-  if (substrate_->options().harden != 0) return "hardened";
+  if (is_careful()) return "hardened";
   return uses_rseq() ? "rseq" : "claimed";
 }
 

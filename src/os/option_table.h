@@ -1,40 +1,34 @@
 // SPDX-License-Identifier: MIT
-// option_table.h: the names of the options, and their values as people read them: for the library and the `freeway` command.
+// option_table.h: the options and their values as people read them: for the library and the `freeway` command.
 #pragma once
 
 namespace freeway {
 
 struct OptionDescription {
-  const char* name;    // after FREEWAY_
-  const char* values;  // "lo..hi" or "a|b|c": see parse_option; of LIMIT, PREFAULT, PROFILE and STATS a form
-  const char* meaning;
+  const char* name;     // after FREEWAY_
+  const char* values;   // "a|b|c" (parse_option), or a form
+  const char* meaning;  // the default in parentheses
 };
 
 inline constexpr OptionDescription kOptionTable[] = {
     {"RSEQ", "1|0|libc|force",
      "per-CPU caches in restartable sections; 0: claimed; libc: by its rseq only; force: any kernel (1)"},
     {"ON_ERROR", "abort|report", "after a bad free was named on fd 2: abort, or go on and leak the block (abort)"},
-    {"HARDEN", "0|1|2",
-     "1: every bad free is named at once, blocks in random order, after a rest; 2: no caches either (0)"},
-    {"QUARANTINE", "0..1048576",
-     "with HARDEN=1, bytes of freed blocks that rest, for each size class and CPU (65536)"},
-    {"FILL", "0|1", "with HARDEN, freed blocks are filled; with 1, what is written to them as they rest is named (0)"},
-    {"GUARD", "0..1000000000",
-     "N: one in N slow mallocs has pages of its own, where bad accesses fault and are explained (0)"},
+    {"HARDEN", "0|1[,quarantine=BYTES][,fill]",
+     "1: bad frees named; random order; BYTES (64k) rest; fill: writes there named (0)"},
+    {"GUARD", "N[,large]",
+     "one in N slow mallocs has pages of its own, where bad accesses fault; large: large ones, too (0)"},
     {"LIMIT", "SOFT[,HARD]",
      "how much memory the heap may hold: 900m, 2g, 90% (of the cgroup's); beyond HARD: ENOMEM (none)"},
     {"PREFAULT", "BYTES", "so much memory is made resident at start and stays, free or not: 64m, 1g (0)"},
     {"PURGE", "default|never", "never: nothing is given back to the kernel but by malloc_trim (default)"},
     {"HUGE", "default|never|always",
      "huge pages for blocks; default: the system's choice, or where they come fast (default)"},
-    {"GUARD_LARGE", "0|1", "1: large blocks (over 32 KiB) end with an inaccessible page, where overflows fault (0)"},
     {"BACKGROUND", "0|1", "1: a thread of its own gives memory back while the program does nothing (0)"},
     {"PROFILE", "BYTES[,prefix=PATH][,dump=...]",
      "heap profile: one sample in BYTES; dump=exit|signal:USR1|every:1g|hold:PATH (0)"},
     {"STATS", "0|1|json:PATH|text:PATH", "at exit, what each layer did, on fd 2 or in PATH; %p there: process id (0)"},
     {"DEEPBIND", "0|1", "0: libraries that are loaded with RTLD_DEEPBIND take malloc from Freeway like others (0)"},
-    {"VERBOSE", "0|1", "at start, which paths this process uses, on fd 2 (0)"},
-    {"HELP", "0|1", "at start, this list on fd 2 (0)"},
 };
 
 }  // namespace freeway

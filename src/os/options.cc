@@ -65,11 +65,48 @@ const char* value_of(const char* name) {
   return value != nullptr && *value != 0 ? value : value_in_program(name);
 }
 
+// What follows `word`, if the text begins so.
+const char* behind(const char* word, const char* text) {
+  const std::size_t length = strlen(word);
+  return strncmp(text, word, length) == 0 ? text + length : nullptr;
+}
+
 bool equal(const char* a, const char* b) { return strcmp(a, b) == 0; }
 
 // Whether FREEWAY_STATS is of the form json:PATH or text:PATH.
 bool names_file(const char* stats) {
   return (strncmp(stats, "json:", 5) == 0 || strncmp(stats, "text:", 5) == 0) && stats[5] != 0;
+}
+
+// Reads the value of FREEWAY_HARDEN into its fields. False: it is none, and nothing is changed.
+bool parse_harden(const char* text, Options* options) {
+  bool fill = false;
+  u64 quarantine = 64 * kKiB;
+  if (*text != '1') return equal(text, "0");
+  for (++text; *text != 0;) {
+    if (const char* bytes = behind(",quarantine=", text)) {
+      text = parse_memory_size(bytes, process_memory, &quarantine);
+    } else {
+      text = behind(",fill", text);
+      fill = true;
+    }
+    if (text == nullptr || quarantine > kMiB) return false;
+  }
+  options->harden = 1;
+  options->quarantine = quarantine;
+  options->fill = fill;
+  return true;
+}
+
+// The same of FREEWAY_GUARD.
+bool parse_guard(const char* text, Options* options) {
+  constexpr u64 kMost = 1'000'000'000;
+  u64 guard = 0;
+  const char* end = parse_decimal(text, &guard);
+  if (end == nullptr || guard > kMost || (*end != 0 && !equal(end, ",large"))) return false;
+  options->guard = guard;
+  options->guard_large = *end != 0;
+  return true;
 }
 
 class Reader {
@@ -86,17 +123,20 @@ class Reader {
     return fallback;
   }
 
-  // The number that the option has, or which of its values, by their number; 0 if it is absent or none of them.
-  u64 index(const char* name) const { return number(name, 0); }
-  // The same, or the number that an option with a range has; `fallback` if it is absent or none of them.
-  u64 number(const char* name, u64 fallback) const {
+  // Which of its values the option has, by their number; 0 if it is absent or none of them.
+  u64 index(const char* name) const {
     const char* value = value_of(name);
     u64 found = 0;
-    if (value == nullptr || *value == 0) return fallback;
+    if (value == nullptr || *value == 0) return 0;
     for (const OptionDescription& d : kOptionTable)
       if (equal(d.name, name) && parse_option(d.values, value, &found)) return found;
     complain(name, value);
-    return fallback;
+    return 0;
+  }
+
+  void form(const char* name, bool parse(const char*, Options*), Options* options) const {
+    const char* value = value_of(name);
+    if (value != nullptr && *value != 0 && !parse(value, options)) complain(name, value);
   }
 
   void complain(const char* name, const char* value) const {
@@ -122,11 +162,9 @@ Options read_options(bool speak) {
   options.libc_rseq_only = rseq == 2;
   options.force_rseq = rseq == 3;
   options.report_only = reader.choice("ON_ERROR", "abort", "report", false);
-  options.harden = static_cast<u32>(reader.index("HARDEN"));
-  options.quarantine = reader.number("QUARANTINE", 64 * kKiB);
-  options.fill = reader.choice("FILL", "0", "1", false) && options.harden != 0;
+  reader.form("HARDEN", parse_harden, &options);
   options.keep_deepbind = reader.choice("DEEPBIND", "0", "1", false);
-  options.guard = reader.index("GUARD");
+  reader.form("GUARD", parse_guard, &options);
   if (const char* limit = value_of("LIMIT"); limit != nullptr && *limit != 0) {
     MemoryLimits limits;
     if (!parse_memory_limits(limit, process_memory, &limits)) reader.complain("LIMIT", limit);
@@ -142,30 +180,14 @@ Options read_options(bool speak) {
   }
   options.never_purge = reader.choice("PURGE", "default", "never", false);
   options.huge = static_cast<u32>(reader.index("HUGE"));
-  options.guard_large = reader.choice("GUARD_LARGE", "0", "1", false);
   options.background = reader.choice("BACKGROUND", "0", "1", false);
-  options.verbose = reader.choice("VERBOSE", "0", "1", false);
   if (const char* stats = value_of("STATS"); stats != nullptr && names_file(stats)) {
     options.stats_path = stats + 5;
     options.stats_json = *stats == 'j';
   } else {
     options.stats = reader.choice("STATS", "0", "1", false);
   }
-  options.help = reader.choice("HELP", "0", "1", false);
-  if (speak && options.help) write_option_help(2);
   return options;
-}
-
-void write_option_help(int fd) {
-  Line().text("Freeway's options, set in the environment (default in parentheses):").write(fd);
-  for (const OptionDescription& d : kOptionTable) write_option_line(d.name, d.values, d.meaning, fd);
-}
-
-void write_option_line(const char* name, const char* values, const char* meaning, int fd) {
-  Line line;
-  line.text("  FREEWAY_").text(name).text("=").text(values);
-  while (line.size() < 30) line.text(" ");
-  line.text(" ").text(meaning).write(fd);
 }
 
 const char* option_text(const char* name) {
@@ -180,6 +202,9 @@ void complain_of_option(const char* name, const char* text, const char* values) 
 }
 
 bool takes_value(const char* name, const char* text) {
+  Options options;
+  if (equal(name, "HARDEN")) return parse_harden(text, &options);
+  if (equal(name, "GUARD")) return parse_guard(text, &options);
   if (equal(name, "STATS") && names_file(text)) return true;
   u64 value;
   for (const OptionDescription& d : kOptionTable)

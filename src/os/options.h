@@ -19,20 +19,18 @@ struct Options {  // all zero until it is read: it lies in the heap
   bool libc_rseq_only = false;  // FREEWAY_RSEQ=libc
   bool force_rseq = false;      // FREEWAY_RSEQ=force
   bool report_only = false;   // FREEWAY_ON_ERROR=report
-  u32 harden = 0;             // FREEWAY_HARDEN
-  u64 quarantine = 0;         // FREEWAY_QUARANTINE (read_options: 64 KiB where nothing is said)
-  bool fill = false;          // FREEWAY_FILL
+  u32 harden = 0;             // FREEWAY_HARDEN=1
+  u64 quarantine = 0;         // FREEWAY_HARDEN=1,quarantine=BYTES (64 KiB where nothing is said)
+  bool fill = false;          // FREEWAY_HARDEN=1,fill
   bool keep_deepbind = false; // FREEWAY_DEEPBIND
-  u64 guard = 0;              // FREEWAY_GUARD
+  u64 guard = 0;              // FREEWAY_GUARD=N
+  bool guard_large = false;   // FREEWAY_GUARD=N,large
   u64 soft_limit = 0, hard_limit = 0;  // FREEWAY_LIMIT, bytes; 0: none
   u64 prefault = 0;           // FREEWAY_PREFAULT, bytes
   bool never_purge = false;   // FREEWAY_PURGE=never
   u32 huge = 0;               // FREEWAY_HUGE: 0 default, 1 never, 2 always
-  bool guard_large = false;   // FREEWAY_GUARD_LARGE
   bool background = false;    // FREEWAY_BACKGROUND
-  bool verbose = false;       // FREEWAY_VERBOSE
   bool stats = false;         // FREEWAY_STATS=1
-  bool help = false;          // FREEWAY_HELP
   const char* stats_path = nullptr;  // FREEWAY_STATS=json:PATH or text:PATH (points to where it was read)
   bool stats_json = false;           // which of the two
 };
@@ -42,12 +40,8 @@ constexpr std::size_t kLongestOptions = 1024;
 
 // Whether the environment can be read yet.
 bool options_available();
-// Reads it. With `speak`, complaints and FREEWAY_HELP are written to fd 2.
+// Reads it. With `speak`, complaints are written to fd 2.
 Options read_options(bool speak);
-// The list of all options, to `fd`.
-void write_option_help(int fd);
-// One line of such a list.
-void write_option_line(const char* name, const char* values, const char* meaning, int fd);
 
 // The text of FREEWAY_<name>, or what the program says of it; null if there is none.
 const char* option_text(const char* name);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // signal_action.h: the kernel's calls about signals, and what a fault's context tells, without the C library's
-// functions (some of which the library itself stands in front of). errno is kept.
+// functions, which others may stand in front of. errno is kept.
 #pragma once
 
 #include <signal.h>

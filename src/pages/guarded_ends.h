@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// GuardedEnds: FREEWAY_GUARD_LARGE: the last page of a large block, made inaccessible while the block is live.
+// GuardedEnds: FREEWAY_GUARD=N,large: the last page of a large block, made inaccessible while the block is live.
 //
 // The page lies inside the block's own frames: it has the block's owner, goes where the block goes, and is nobody else's to
 // account for. A block whose entry says "guarded" is one page shorter for the program, whether the kernel made the page

@@ -26,7 +26,7 @@ class Substrate {  // all zero until start()
   // Finds a place for the primary arena (a smaller one where addresses are short) and tells the layers about it. `classes`:
   // a byte a primary frame for the page map, or null. `huge_from`: see LargeBlocks. False: there is no memory at all.
   bool start(ClassByte* classes, std::size_t huge_from);
-  // Reads the environment; for when it can be read. `speak`: complaints and FREEWAY_HELP go to fd 2.
+  // Reads the environment; for when it can be read. `speak`: complaints go to fd 2.
   void read_environment(bool speak);
 
   Frames<Machine>& frames() { return frames_; }

@@ -146,24 +146,6 @@ class Superblocks {
     return bitmap::addresses_of(low_bits(got.count), got.run, backing_->size_class(desc.size_class.load_relaxed()).size, out);
   }
 
-  // Takes one free block of the held superblock `d` at a place that `random` chooses; null if nothing is free.
-  void* take_random(u32 d, u64 random) {
-    Descriptor<Env>& desc = backing_->descriptor(d);
-    const SizeClass& k = backing_->size_class(desc.size_class.load_relaxed());
-    unsigned word = static_cast<unsigned>((random >> 32) % k.words);
-    const unsigned rotate = static_cast<unsigned>(random & 63);
-    for (unsigned scanned = 0; scanned < k.words; ++scanned) {
-      if (u64 bits = desc.words[word].load_relaxed()) {
-        u64 above = bits & ~low_bits(rotate);
-        u64 chosen = u64{1} << lowest_bit(above != 0 ? above : bits);
-        if (take_bits(desc, k, word, chosen) != 0)
-          return reinterpret_cast<void*>(desc.span.load_relaxed() + (u64{word} * 64 + lowest_bit(chosen)) * k.size);
-      }
-      word = word + 1 == k.words ? 0 : word + 1;
-    }
-    return nullptr;
-  }
-
   // take(), but from a word of the bitmap on that `random` chooses, and of the last word any blocks. Words are taken whole,
   // since blocks that are handed out one after the other are used together: they should lie in few pages.
   template <class Random>

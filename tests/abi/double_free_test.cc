@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // double_free_test.cc: the second free of a block. Of a large block it is seen at once; of a small one exactly at the
-// second free under FREEWAY_HARDEN=1 and 2, and where nothing of its size was freed on this CPU in between; else at latest
-// when the block's batch goes back to its superblock.
+// second free under FREEWAY_HARDEN=1, and where nothing of its size was freed on this CPU in between; else at latest when
+// the block's batch goes back to its superblock.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -15,7 +15,6 @@
 namespace freeway::test {
 namespace {
 
-constexpr const char* kHardened[] = {"FREEWAY_HARDEN=1", "FREEWAY_HARDEN=2"};
 constexpr int kOthers = 20000;  // more than any magazine of the class holds
 void* others[kOthers];
 
@@ -62,14 +61,12 @@ FREEWAY_SCENARIO(SmallTwice) {
 }
 
 TEST(DoubleFree, OfASmallBlockIsSeenExactlyAtTheSecondFreeWhenHardened) {
-  for (const char* level : kHardened) {
-    for (const long size : {1, 16, 32, 100, 1000, 1024, 2048, 4096, 10000, 32768}) {
-      const Outcome outcome = run_scenario("SmallTwice", size, {level});
-      EXPECT_TRUE(outcome.aborted()) << size << "\n" << outcome.err;
-      EXPECT_NE(outcome.out.find("first"), std::string::npos);
-      EXPECT_EQ(outcome.out.find("survived"), std::string::npos);
-      expect_report(outcome, {"double free"});
-    }
+  for (const long size : {1, 16, 32, 100, 1000, 1024, 2048, 4096, 10000, 32768}) {
+    const Outcome outcome = run_scenario("SmallTwice", size, {"FREEWAY_HARDEN=1"});
+    EXPECT_TRUE(outcome.aborted()) << size << "\n" << outcome.err;
+    EXPECT_NE(outcome.out.find("first"), std::string::npos);
+    EXPECT_EQ(outcome.out.find("survived"), std::string::npos);
+    expect_report(outcome, {"double free"});
   }
 }
 
@@ -159,14 +156,12 @@ FREEWAY_SCENARIO(EveryCallAfterFree) {
 }
 
 TEST(DoubleFree, ThroughEveryCallThatFreesIsSeenWhenHardened) {
-  for (const char* level : kHardened) {
-    for (long call = 0; call <= 6; ++call) {
-      const Outcome outcome = run_scenario("EveryCallAfterFree", call, {level});
-      EXPECT_TRUE(outcome.aborted()) << call << "\n" << outcome.err;
-      EXPECT_EQ(outcome.out.find("survived"), std::string::npos);
-      const char* kind = call < 4 ? "double free" : call == 6 ? "malloc_usable_size of a freed pointer" : "realloc of a freed pointer";
-      expect_report(outcome, {kind});
-    }
+  for (long call = 0; call <= 6; ++call) {
+    const Outcome outcome = run_scenario("EveryCallAfterFree", call, {"FREEWAY_HARDEN=1"});
+    EXPECT_TRUE(outcome.aborted()) << call << "\n" << outcome.err;
+    EXPECT_EQ(outcome.out.find("survived"), std::string::npos);
+    const char* kind = call < 4 ? "double free" : call == 6 ? "malloc_usable_size of a freed pointer" : "realloc of a freed pointer";
+    expect_report(outcome, {kind});
   }
 }
 
@@ -281,7 +276,7 @@ FREEWAY_SCENARIO(PrintsOrderOfBlocks) {
 
 TEST(Harden, HandsBlocksOutInRandomOrder) {
   if (!on_flagship()) GTEST_SKIP() << "FREEWAY_HARDEN is the flagship's";
-  const int hardened = atoi(run_scenario("PrintsOrderOfBlocks", 0, {"FREEWAY_HARDEN=2"}).out.c_str());
+  const int hardened = atoi(run_scenario("PrintsOrderOfBlocks", 0, {"FREEWAY_HARDEN=1"}).out.c_str());
   EXPECT_LE(hardened, 100) << "of 500 blocks so many lay right behind the one before";
 }
 

@@ -39,9 +39,9 @@ struct Option {
 std::vector<Option> options() {
   std::vector<Option> all;
   if (on_flagship())
-    all = {{"ON_ERROR", "abort|report"}, {"HARDEN", "0|1|2"}, {"QUARANTINE", "0..1048576"}, {"FILL", "0|1"},
+    all = {{"ON_ERROR", "abort|report"}, {"HARDEN", "0|1[,quarantine=BYTES][,fill]"}, {"GUARD", "N[,large]"},
            {"STATS", "0|1|json:PATH|text:PATH"}, {"DEEPBIND", "0|1"},
-           {"VERBOSE", "0|1"},           {"HELP", "0|1"},   {"RSEQ", "1|0|libc|force"}};
+           {"RSEQ", "1|0|libc|force"}};
   for (const EngineOption& option : kEngineOptions)
     if (strcmp(option.engine, engine_name()) == 0) all.push_back({option.name, option.values});
   return all;
@@ -175,7 +175,7 @@ TEST(Environment, NamesThatAreOnlyAlikeAreNoOptions) {
 TEST(Environment, DamagedOrHugeIsNoTrouble) {
   std::vector<std::string> variables = {"", "FREEWAY_HARDEN", "FREEWAY_", "FREEWAY_ON_ERROR", std::string(90000, 'A')};
   for (int i = 0; i < 5000; ++i) variables.push_back("VARIABLE_" + std::to_string(i) + "=" + std::string(20, 'v'));
-  variables.push_back("FREEWAY_VERBOSE=1");
+  variables.push_back("FREEWAY_RSEQ=x");
   std::vector<const char*> pointers;
   for (const std::string& variable : variables) pointers.push_back(variable.c_str());
   const Outcome outcome = run_scenario("UsesTheHeapABit", 0, pointers);

@@ -292,8 +292,7 @@ TEST(Trim, GivesBackTheFreePagesBetweenLiveBlocks) {
 
 // Taking caches apart leaves them to be used: in every mode of the heap, as often as one likes.
 TEST(Trim, CachesAreUsedAfterIt) {
-  const char* level = getenv("FREEWAY_HARDEN");
-  if (!on_flagship() || (level != nullptr && strcmp(level, "2") == 0)) GTEST_SKIP() << "no caches";
+  if (!on_flagship()) GTEST_SKIP() << "no caches";
   for (int round = 0; round < 100; ++round) {  // more than there are slabs
     freeway_trim(0);
     free(hide(malloc(64)));

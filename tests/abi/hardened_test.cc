@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// hardened_test.cc: what FREEWAY_HARDEN=1 and the options beside it promise: freed blocks rest, blocks come in an order
+// hardened_test.cc: what FREEWAY_HARDEN=1 and what may stand behind it promise: freed blocks rest, blocks come in an order
 // that nobody knows, each process in its own, and a write to a resting block is named.
 #include <freeway/freeway.h>
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ TEST(Hardened, AFreedBlockRests) {
 TEST(Hardened, ALongerRestIsLonger) {
   if (!on_flagship()) GTEST_SKIP() << "FREEWAY_HARDEN is the flagship's";
   const Outcome outcome =
-      run_scenario("PrintsHowLongABlockRests", 1024, {"FREEWAY_HARDEN=1", "FREEWAY_QUARANTINE=1048576"});
+      run_scenario("PrintsHowLongABlockRests", 1024, {"FREEWAY_HARDEN=1,quarantine=1048576"});
   EXPECT_GE(atoi(outcome.out.c_str()), 400);
 }
 
@@ -129,21 +129,21 @@ FREEWAY_SCENARIO(WritesToAFreedBlock) {
 TEST(Hardened, AWriteToARestingBlockIsNamed) {
   if (!on_flagship()) GTEST_SKIP() << "FREEWAY_HARDEN is the flagship's";
   for (const long at : {0, 9, 63}) {
-    const Outcome outcome = run_scenario("WritesToAFreedBlock", at, {"FREEWAY_HARDEN=1", "FREEWAY_FILL=1"});
+    const Outcome outcome = run_scenario("WritesToAFreedBlock", at, {"FREEWAY_HARDEN=1,fill"});
     EXPECT_TRUE(outcome.aborted()) << at;
     ASSERT_EQ(outcome.reports().size(), 1u) << outcome.err;
     EXPECT_NE(outcome.err.find("written to after it was freed, at byte " + std::to_string(at / 8 * 8)), std::string::npos)
         << outcome.err;
   }
   const Outcome going_on =
-      run_scenario("WritesToAFreedBlock", 1, {"FREEWAY_HARDEN=1", "FREEWAY_FILL=1", "FREEWAY_ON_ERROR=report"});
+      run_scenario("WritesToAFreedBlock", 1, {"FREEWAY_HARDEN=1,fill", "FREEWAY_ON_ERROR=report"});
   EXPECT_EQ(going_on.reports().size(), 1u) << going_on.err;
   EXPECT_EQ(going_on.out, "end");
 }
 
 TEST(Hardened, WhoDoesNotWriteHearsNothing) {
   if (!on_flagship()) GTEST_SKIP() << "FREEWAY_HARDEN is the flagship's";
-  const Outcome outcome = run_scenario("WritesToAFreedBlock", -1, {"FREEWAY_HARDEN=1", "FREEWAY_FILL=1"});
+  const Outcome outcome = run_scenario("WritesToAFreedBlock", -1, {"FREEWAY_HARDEN=1,fill"});
   EXPECT_EQ(outcome.err, "");
   EXPECT_EQ(outcome.out, "end");
 }
@@ -186,8 +186,8 @@ FREEWAY_SCENARIO(AuditsAndTrims) {
 
 TEST(Hardened, RestingBlocksAreAccountedForAndTrimmed) {
   if (!on_flagship()) GTEST_SKIP() << "FREEWAY_HARDEN is the flagship's";
-  for (const char* more : {"FREEWAY_FILL=0", "FREEWAY_FILL=1", "FREEWAY_QUARANTINE=0", "FREEWAY_QUARANTINE=1048576"}) {
-    const Outcome outcome = run_scenario("AuditsAndTrims", 0, {"FREEWAY_HARDEN=1", more});
+  for (const char* more : {"", ",fill", ",quarantine=0", ",fill,quarantine=1m"}) {
+    const Outcome outcome = run_scenario("AuditsAndTrims", 0, {(std::string("FREEWAY_HARDEN=1") + more).c_str()});
     EXPECT_TRUE(outcome.succeeded()) << more << "\n" << outcome.err;
   }
 }

@@ -20,8 +20,7 @@ BASE = "glibc"
 ABOUT = {
     "freeway": "as it is by default",
     "freeway-harden": "`FREEWAY_HARDEN=1`",
-    "freeway-harden-2": "`FREEWAY_HARDEN=2`",
-    "freeway-guard-large": "`FREEWAY_HARDEN=1`, `FREEWAY_GUARD_LARGE=1`, and `FREEWAY_GUARD` for its reports",
+    "freeway-guard-large": "`FREEWAY_HARDEN=1`, `FREEWAY_GUARD=1000000000,large`",
     "glibc": "as programs have it by themselves",
     "scudo": "LLVM's, default options, without GWP-ASan",
     "scudo-quarantine": "the same with a quarantine of 256 KiB, 64 KiB a thread",

@@ -179,7 +179,7 @@ FREEWAY_SCENARIO(NoFilters) {
   require(comes_true([] { return threads_of(getpid()).size() == 1; }), "no helper");
 }
 TEST(Lifetimes, NoHelperWhereItCannotBeConfined) {
-  const Outcome outcome = run_scenario("NoFilters", 0, {"FREEWAY_BACKGROUND=1", "FREEWAY_VERBOSE=1"});
+  const Outcome outcome = run_scenario("NoFilters", 0, {"FREEWAY_BACKGROUND=1", "FREEWAY_STATS=1"});
   EXPECT_TRUE(outcome.succeeded()) << outcome.err;
   const std::string said = "no background thread";
   const size_t first = outcome.err.find(said);

@@ -114,7 +114,7 @@ class Printing(unittest.TestCase):
 
     def test_of_guarded_blocks(self) -> None:
         said = gdb(
-            "set environment FREEWAY_GUARD_LARGE 1",
+            "set environment FREEWAY_GUARD 0,large",
             *AT_CHECKPOINT,
             "freeway block (char*)large + 9",
             "freeway block (char*)large + 327679",

@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <malloc.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -37,7 +36,6 @@ struct mallinfo freeway_test_mallinfo() __asm__("mallinfo");  // whose declarati
 void cfree(void*) noexcept FREEWAY_WEAK;
 void free_sized(void*, size_t) noexcept FREEWAY_WEAK;
 void free_aligned_sized(void*, size_t, size_t) noexcept FREEWAY_WEAK;
-sighandler_t __sysv_signal(int, sighandler_t) noexcept FREEWAY_WEAK;
 
 // The forms of operator new and delete by their names in the library. `tag` is std::nothrow, of which nothing is read.
 struct Tag {};
@@ -121,27 +119,6 @@ inline bool child_ends(pid_t child) {
   if (child == 0) _exit(3);
   int status = 0;
   return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 3;
-}
-
-inline int signals_seen = 0;
-inline void see_signal(int) { ++signals_seen; }
-
-// Whether a function that sets handlers set this one: a signal reaches it, and the one before it is known.
-template <class Set>
-bool sets_handler(Set&& set) {
-  signals_seen = 0;
-  return set(SIGUSR1, see_signal) == SIG_DFL && kill(getpid(), SIGUSR1) == 0 && signals_seen == 1 &&
-         set(SIGUSR2, SIG_IGN) == SIG_DFL && set(SIGUSR2, SIG_DFL) == SIG_IGN;
-}
-template <class Set>
-bool sets_action(Set* set) {
-  return sets_handler([set](int number, sighandler_t handler) {
-    struct sigaction change, old;  // not `= {}`, which may call what is not there yet
-    change.sa_handler = handler;
-    change.sa_flags = 0;
-    sigemptyset(&change.sa_mask);
-    return set(number, &change, &old) == 0 ? old.sa_handler : SIG_ERR;
-  });
 }
 
 template <class Align>
@@ -258,9 +235,6 @@ constexpr Function kFunctions[] = {
            freeway_audit_t audit;
            return hidden(&freeway_audit)(&audit, sizeof audit) == 0;
          }},
-    {.name = "sigaction", .other = [] { return sets_action(hidden<decltype(sigaction)>(&sigaction)); }},
-    {.name = "signal", .other = [] { return sets_handler(hidden(&signal)); }},
-    {.name = "__sysv_signal", .other = [] { return sets_handler(hidden(&__sysv_signal)); }},
     {.name = "vfork", .other = [] { return child_ends(vfork()); }},
     {.name = "fork", .other = [] { return child_ends(fork()); }},  // the C library's: nothing of ours hooks into it
     NEW(_Znwm, freeway_test_new, true, (n)),

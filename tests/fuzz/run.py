@@ -50,8 +50,7 @@ def jobs(build: Path) -> list[Job]:
     found = [
         Job("malloc, rseq", "malloc", "malloc family", 4, 4096, {"FREEWAY_RSEQ": "1"}),
         Job("malloc, without rseq", "malloc", "malloc family", 3, 4096, {"FREEWAY_RSEQ": "0"}),
-        Job("malloc, hardened", "malloc", "malloc family", 2, 4096, {"FREEWAY_HARDEN": "1"}),
-        Job("malloc, hardened, no caches", "malloc", "malloc family", 2, 4096, {"FREEWAY_HARDEN": "2"}),
+        Job("malloc, hardened", "malloc", "malloc family", 3, 4096, {"FREEWAY_HARDEN": "1"}),
     ]
     for engine in ENGINES:
         place = build / "engines" / engine

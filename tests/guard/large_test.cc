@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// large_test.cc: FREEWAY_GUARD_LARGE: what a program sees of the inaccessible page that ends each large block. (Each way
+// large_test.cc: FREEWAY_GUARD=0,large: what a program sees of the inaccessible page that ends each large block. (Each way
 // that blocks are resized, moved and refused: tests/unit/large_guarded_test.cc.)
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -19,7 +19,7 @@ namespace {
 constexpr size_t kFrame = 64 * kKiB;
 
 Outcome run_with_ends(const std::string& name, long argument = 0) {
-  return run_scenario(name, argument, {"FREEWAY_GUARD_LARGE=1"});
+  return run_scenario(name, argument, {"FREEWAY_GUARD=0,large"});
 }
 
 char* large_block(size_t size) {
@@ -89,7 +89,7 @@ FREEWAY_SCENARIO(BlocksEndWhereTheirFramesDo) {
 TEST(GuardLarge, WithGuardedSamplesTheFaultIsExplained) {
   if (!on_flagship()) GTEST_SKIP() << "FREEWAY_GUARD is the flagship's";
   const Outcome outcome =
-      run_scenario("WritesBehindALargeBlock", 5, {"FREEWAY_GUARD_LARGE=1", "FREEWAY_GUARD=1000000000"});
+      run_scenario("WritesBehindALargeBlock", 5, {"FREEWAY_GUARD=1000000000,large"});
   unsigned long block = 0;
   ASSERT_EQ(sscanf(outcome.out.c_str(), "pointer %lx", &block), 1);
   char where[64];

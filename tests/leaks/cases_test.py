@@ -75,8 +75,7 @@ MODES = (
     {},
     {"FREEWAY_RSEQ": "0"},
     {"FREEWAY_HARDEN": "1"},
-    {"FREEWAY_HARDEN": "2"},
-    {"FREEWAY_GUARD": "1", "FREEWAY_GUARD_LARGE": "1"},
+    {"FREEWAY_GUARD": "1,large"},
 )
 
 

@@ -193,7 +193,7 @@ def boot(machine: Machine, kind: Kind, image: Path, work: Path, settings: str, t
     """
     for _ in range(BOOT_TRIES):
         said = console_of(machine, kind, kernel_of(machine, kind, work), image, work, settings, timeout_s)
-        has_begun = "freeway: " in said or "kill init" in said  # the program: FREEWAY_VERBOSE's line, or its end
+        has_begun = "\nFREEWAY_TEST_SEED=" in said or "kill init" in said  # the program: what it says first, or its end
         if has_begun or "Kernel panic" not in said:
             break
     return said if re.search(r"^PASSED\r?$", said, re.MULTILINE) is not None and machine.says in said else None
@@ -205,7 +205,7 @@ def console_of(
     """Boots the machine and waits for its end; what its console said."""
     command = [kind.emulator, *kind.options, *machine.options, "-nographic", "-no-reboot", "-nic", "none"]
     command += ["-kernel", str(kernel), "-initrd", str(image)]
-    command += ["-append", f"console={kind.console} quiet panic=-1 FREEWAY_VERBOSE=1 {settings}"]
+    command += ["-append", f"console={kind.console} quiet panic=-1 FREEWAY_STATS=1 {settings}"]
     print(f"== {machine.name}", flush=True)
     console = work / f"{machine.name}.console"
     timed_out = False

@@ -74,7 +74,7 @@ def said_by(root: Path, program: str, *, preload: bool) -> tuple[int, str]:
     """The exit status of a program in a root, and what it says."""
     variables = {"PATH": "/usr/bin:/bin", "HOME": "/tmp", "LC_ALL": "C"}
     if preload:
-        variables |= {"LD_PRELOAD": "/tmp/libfreeway.so.0", "FREEWAY_VERBOSE": "1"}
+        variables |= {"LD_PRELOAD": "/tmp/libfreeway.so.0", "FREEWAY_STATS": "1"}
     command = ["chroot", str(root), "/usr/bin/env", *(f"{name}={value}" for name, value in variables.items())]
     done = subprocess.run(
         [*command, "/bin/sh", "-c", COMMANDS[program]], capture_output=True, text=True, check=False, timeout=1200
@@ -91,9 +91,9 @@ def faults_of(release: str, root: Path) -> list[str]:
         (root / "tmp" / program).write_text(text)
         expected, without = said_by(root, program, preload=False)
         status, under = said_by(root, program, preload=True)
-        path = next((line for line in under.splitlines() if line.startswith("freeway: ")), "freeway was not there")
+        path = next((line for line in under.splitlines() if line.startswith("  path ")), "freeway was not there")
         good = expected == status == 0 and under.startswith(without) and "slabs" in path
-        print(f"{release} {program}: {'ok' if good else 'FAILED'} ({path})", flush=True)
+        print(f"{release} {program}: {'ok' if good else 'FAILED'} ({path.strip()})", flush=True)
         if not good:
             faults.append(f"{release} {program}: {expected}, {status}\n{without[-500:]}\n{under[-1500:]}")
     return faults

@@ -122,7 +122,7 @@ class Row:
 
     def path(self) -> str:
         """Which path the heap says it takes."""
-        found = re.search(r"freeway: (per-CPU slabs[^\r\n]*|claimed slabs)", self.said.get("threads", ""))
+        found = re.search(r"  path +(per-CPU slabs[^\r\n]*|claimed slabs)", self.said.get("threads", ""))
         if found is None:
             return "?"
         return found.group(1).replace("per-CPU slabs in restartable sections, indexed", "per-CPU,")
@@ -173,7 +173,7 @@ def plan(architecture: Architecture, glibc: Sequence[str], musl: str, seed: str)
             yield line(root, "doctor", "", "/programs/freeway", "doctor")
         yield line(root, "first calls", "", f"/programs/first_call{suffix}")
         yield line(root, "functions", "", f"/programs/every_function{suffix}")
-        yield line(root, "threads", "FREEWAY_VERBOSE=1", f"/programs/heap_program{suffix}", "40000")
+        yield line(root, "threads", "FREEWAY_STATS=1", f"/programs/heap_program{suffix}", "40000")
         yield line(root, "hardened", "FREEWAY_HARDEN=1,FREEWAY_GUARD=100", f"/programs/heap_program{suffix}", "40000")
         if root != musl:
             yield line(root, "vfork", seeded, "/programs/vfork_test", "--seconds", "0.5", "--limit", "60")
@@ -183,7 +183,7 @@ def plan(architecture: Architecture, glibc: Sequence[str], musl: str, seed: str)
         yield line(glibc[-1], "sections", variables, "/programs/every_section", *arguments, limit=SECTIONS_LIMIT_S + 20)
     static = f"{musl}-static"
     yield line(static, "first calls", "", "/programs/first_call.static")
-    yield line(static, "threads", "FREEWAY_VERBOSE=1", "/programs/heap_program.static", "40000")
+    yield line(static, "threads", "FREEWAY_STATS=1", "/programs/heap_program.static", "40000")
 
 
 def build_image(image: Path, architecture: Architecture, work: Path, seed: str) -> None:

@@ -33,7 +33,7 @@ def build(folder: Path, name: str, *how: str | Path) -> Path:
 
 def said_by(command: list[str | Path], **variables: str) -> str:
     """What a program says that must succeed; it must be under Freeway and say so."""
-    environment = os.environ | {"FREEWAY_VERBOSE": "1"} | variables
+    environment = os.environ | {"FREEWAY_STATS": "1"} | variables
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     text = done.stdout + done.stderr
     if done.returncode != 0 or "freeway: " not in text or "Error" in text:

@@ -48,7 +48,16 @@ void SuperblockProgram::follow(const char* moves, Hands& mine) {
   for (; *moves != 0; ++moves) act(*moves, mine, c);
 }
 
+namespace {
+// Places "at random": from the beginning.
+struct FirstOnes {
+  u32 below(u64) const { return 0; }
+  u64 some_of(u64 bits, unsigned n) const { return lowest_set_bits(bits, n); }
+};
+}  // namespace
+
 void SuperblockProgram::act(char move, Hands& mine, unsigned& c) {
+  FirstOnes first_ones;
   void* blocks[kMostBlocks];
   switch (move) {
     case 'c': c = 3 - c; break;
@@ -76,8 +85,7 @@ void SuperblockProgram::act(char move, Hands& mine, unsigned& c) {
       break;
     case 'y':
       if (mine.held == 0) break;
-      blocks[0] = heap.take_random(mine.held, 1);
-      received(mine, mine.held, blocks, blocks[0] != nullptr);
+      received(mine, mine.held, blocks, heap.take_scattered(mine.held, 1, blocks, first_ones));
       break;
     case 'f':
       if (mine.any()) release(mine.remove());

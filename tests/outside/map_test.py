@@ -52,7 +52,6 @@ class Map(Looking):
         for what, variables in (
             ("stop", {"FREEWAY_RSEQ": "1"}),
             ("stop", {"FREEWAY_RSEQ": "0"}),
-            ("stop", {"FREEWAY_HARDEN": "2"}),
             ("arenas", {}),
             ("arenas", {"FREEWAY_HARDEN": "1"}),  # and with far blocks
         ):

@@ -5,7 +5,7 @@
 #include <string.h>
 
 extern const char* freeway_options;
-const char* freeway_options = "HARDEN=1; VERBOSE=1;\n QUARANTINE=much;STATS=0";
+const char* freeway_options = "HARDEN=1; STATS=1;\n ON_ERROR=much;PURGE=default";
 
 int main(void) {
   for (size_t i = 1; i < 1000; ++i) {

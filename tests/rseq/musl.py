@@ -31,7 +31,7 @@ def run(name: str, flags: list[str | Path], preloaded: bool, path: str, folder: 
     program = folder / "program"
     compiler = ["musl-gcc", "-O2", "-fno-builtin", "-I", HERE.parent.parent / "src", SOURCE, *flags, "-o", program]
     subprocess.run(compiler, check=True)
-    environment = os.environ | {"FREEWAY_VERBOSE": "1"}
+    environment = os.environ | {"FREEWAY_STATS": "1"}
     if preloaded:
         environment["LD_PRELOAD"] = os.environ["FREEWAY_LIB"]
     expected = "1" if path == OWN else "0"

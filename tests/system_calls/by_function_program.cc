@@ -315,9 +315,6 @@ constexpr Function kFunctions[] = {
            ::freeway_shared_stats(shared_heap(), &stats, sizeof stats);
          }},
     {.name = "freeway_shared_audit", .other = [] { ::freeway_shared_audit(shared_heap(), nullptr, 0); }},
-    {.name = "sigaction", .other = [] { ::sigaction(SIGSEGV, nullptr, nullptr); }},
-    {.name = "signal", .other = [] { ::signal(SIGUSR2, SIG_DFL); }},
-    {.name = "__sysv_signal", .other = [] { ::__sysv_signal(SIGUSR2, SIG_DFL); }},
     {.name = "mallinfo2", .other = [] { (void)::mallinfo2(); }},
     {.name = "mallinfo", .other = [] { (void)::freeway_mallinfo(); }},
     {.name = "mallopt", .other = [] { ::mallopt(M_MXFAST, 64); }},

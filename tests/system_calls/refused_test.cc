@@ -173,8 +173,7 @@ class Sweep {
     for (uint64_t budget = 64 << 10; budget <= 1 << 30; budget += budget / 4) attempt({.plan = {.budget = budget}});
   }
   void at_exit() {
-    constexpr const char* kEnvironments[] = {"FREEWAY_STATS=1", "FREEWAY_STATS=json:/dev/null", "FREEWAY_VERBOSE=1",
-                                             "FREEWAY_HELP=1"};
+    constexpr const char* kEnvironments[] = {"FREEWAY_STATS=1", "FREEWAY_STATS=json:/dev/null"};
     for (const char* environment : kEnvironments)
       for (const int64_t number : {SYS_write, SYS_openat, SYS_close, SYS_fstat, SYS_fcntl, SYS_mmap, SYS_mprotect})
         for (uint64_t k = 1; k <= 3; k++)

@@ -34,7 +34,7 @@ struct Reading {
   }
   bool is_default() const {
     return options.use_rseq && !options.libc_rseq_only && !options.force_rseq && !options.report_only &&
-           !options.harden && !options.keep_deepbind && !options.background && !options.verbose &&
+           !options.harden && !options.keep_deepbind && !options.background &&
            !options.stats && options.stats_path == nullptr;
   }
   std::ptrdiff_t lines() const { return std::count(said.begin(), said.end(), '\n'); }
@@ -55,34 +55,43 @@ TEST(Options, EachOptionHasItsTwoValues) {
   EXPECT_TRUE(Reading({"FREEWAY_ON_ERROR=report"}).options.report_only);
   EXPECT_FALSE(Reading({"FREEWAY_ON_ERROR=abort"}).options.report_only);
   EXPECT_EQ(Reading({"FREEWAY_HARDEN=1"}).options.harden, 1u);
-  EXPECT_EQ(Reading({"FREEWAY_HARDEN=2"}).options.harden, 2u);
   EXPECT_FALSE(Reading({"FREEWAY_HARDEN=0"}).options.harden);
   EXPECT_EQ(Reading({"FREEWAY_GUARD=1000"}).options.guard, 1000u);
   EXPECT_EQ(Reading({"FREEWAY_GUARD=0"}).options.guard, 0u);
   EXPECT_EQ(Reading({"FREEWAY_GUARD=1001x"}).options.guard, 0u);
-  EXPECT_TRUE(Reading({"FREEWAY_GUARD_LARGE=1"}).options.guard_large);
-  EXPECT_FALSE(Reading({"FREEWAY_GUARD_LARGE=0"}).options.guard_large || Reading({}).options.guard_large);
-  EXPECT_EQ(Reading({"FREEWAY_GUARD_LARGE=1"}).options.guard, 0u);
-  EXPECT_EQ(Reading({}).options.quarantine, 65536u);
-  EXPECT_EQ(Reading({"FREEWAY_QUARANTINE=0"}).options.quarantine, 0u);
-  EXPECT_EQ(Reading({"FREEWAY_QUARANTINE=1048576"}).options.quarantine, 1048576u);
   EXPECT_EQ(Reading({"FREEWAY_LIMIT=900m,1g"}).options.soft_limit, 900 * kMiB);
   EXPECT_EQ(Reading({"FREEWAY_LIMIT=900m,1g"}).options.hard_limit, kGiB);
   EXPECT_EQ(Reading({"FREEWAY_LIMIT=1g,900m"}).options.soft_limit, 0u);
   EXPECT_EQ(Reading({"FREEWAY_LIMIT=1g,900m"}).lines(), 1);
   EXPECT_EQ(Reading({}).options.hard_limit, 0u);
-  EXPECT_TRUE(Reading({"FREEWAY_HARDEN=2", "FREEWAY_FILL=1"}).options.fill);
-  EXPECT_FALSE(Reading({"FREEWAY_FILL=1"}).options.fill) << "without FREEWAY_HARDEN";
   EXPECT_TRUE(Reading({"FREEWAY_DEEPBIND=1"}).options.keep_deepbind);
   EXPECT_FALSE(Reading({"FREEWAY_DEEPBIND=0"}).options.keep_deepbind);
   EXPECT_TRUE(Reading({"FREEWAY_BACKGROUND=1"}).options.background);
   EXPECT_FALSE(Reading({"FREEWAY_BACKGROUND=0"}).options.background);
-  EXPECT_TRUE(Reading({"FREEWAY_VERBOSE=1"}).options.verbose);
-  EXPECT_FALSE(Reading({"FREEWAY_VERBOSE=0"}).options.verbose);
   EXPECT_TRUE(Reading({"FREEWAY_STATS=1"}).options.stats);
   EXPECT_FALSE(Reading({"FREEWAY_STATS=0"}).options.stats);
   for (const char* entry : {"FREEWAY_RSEQ=0", "FREEWAY_ON_ERROR=report", "FREEWAY_HARDEN=1", "FREEWAY_STATS=1"})
     EXPECT_EQ(Reading({entry}).said, "");
+}
+
+TEST(Options, HardenAndGuardTakeMoreBehindTheirNumber) {
+  const Options plain = Reading({"FREEWAY_HARDEN=1"}).options, all = Reading({"FREEWAY_HARDEN=1,quarantine=1m,fill"}).options;
+  EXPECT_EQ(plain.quarantine, 65536u);
+  EXPECT_FALSE(plain.fill);
+  EXPECT_EQ(all.quarantine, 1048576u);
+  EXPECT_TRUE(all.fill && all.harden);
+  EXPECT_EQ(Reading({"FREEWAY_HARDEN=1,fill,quarantine=0"}).options.quarantine, 0u);
+  const Options both = Reading({"FREEWAY_GUARD=1000,large"}).options, large = Reading({"FREEWAY_GUARD=0,large"}).options;
+  EXPECT_TRUE(both.guard_large && large.guard_large && !Reading({"FREEWAY_GUARD=1000"}).options.guard_large);
+  EXPECT_TRUE(both.guard == 1000 && large.guard == 0);
+  for (const char* wrong : {"HARDEN=0,fill", "HARDEN=1,", "HARDEN=1,fil", "HARDEN=1,fill2", "HARDEN=1fill", "HARDEN=fill",
+                            "HARDEN=1,quarantine=", "HARDEN=1,quarantine=1048577", "HARDEN=1,quarantine=-1", "HARDEN=10",
+                            "GUARD=large", "GUARD=,large", "GUARD=1,larger", "GUARD=1,", "GUARD=1000000001,large"}) {
+    const Reading reading({std::string("FREEWAY_") + wrong});
+    EXPECT_TRUE(reading.is_default() && reading.options.guard == 0 && !reading.options.guard_large) << wrong;
+    EXPECT_FALSE(reading.options.fill) << wrong;
+    EXPECT_EQ(reading.lines(), 1) << wrong;
+  }
 }
 
 TEST(Options, RseqMayBeLibcsOnlyOrForced) {
@@ -115,9 +124,9 @@ TEST(Options, AllOfThemTogetherAreRead) {
 
 TEST(Options, AValueThatMeansNothingIsNamedInOneLineAndTheDefaultUsed) {
   const std::pair<const char*, const char*> wrong[] = {{"RSEQ", "yes"},    {"RSEQ", "01"},    {"ON_ERROR", "Abort"},
-                                                      {"HARDEN", "3"},    {"VERBOSE", "on"}, {"STATS", "jsonx"},
-                                                      {"QUARANTINE", "1048577"}, {"QUARANTINE", "-1"}, {"FILL", "2"},
-                                                      {"STATS", "11"},    {"HELP", "-1"},    {"ON_ERROR", "report "}};
+                                                      {"HARDEN", "2"},    {"STATS", "jsonx"},
+                                                      {"GUARD", "x"}, {"GUARD", "-1"}, {"PURGE", "2"},
+                                                      {"STATS", "11"},    {"ON_ERROR", "report "}};
   for (const auto& [name, value] : wrong) {
     const std::string entry = std::string("FREEWAY_") + name + "=" + value;
     const Reading reading({entry});
@@ -165,28 +174,7 @@ TEST(Options, BeforeTheEnvironmentIsThereTheDefaultsAreUsed) {
   environ = real;
   EXPECT_FALSE(available);
   EXPECT_TRUE(options.use_rseq);
-  EXPECT_FALSE(options.harden || options.stats || options.report_only || options.verbose);
-}
-
-TEST(Options, HelpNamesEveryOptionOnce) {
-  const std::string help = captured(1, [] { write_option_help(1); });
-  for (const char* name : {"RSEQ", "ON_ERROR", "HARDEN", "QUARANTINE", "FILL", "GUARD", "GUARD_LARGE", "STATS", "VERBOSE",
-                           "HELP"}) {
-    const std::string entry = std::string("FREEWAY_") + name + "=";
-    const std::size_t at = help.find(entry);
-    ASSERT_NE(at, std::string::npos) << name;
-    EXPECT_EQ(help.find(entry, at + 1), std::string::npos) << name;
-  }
-  EXPECT_NE(help.find("json:PATH"), std::string::npos);
-  EXPECT_EQ(Reading({"FREEWAY_HELP=1"}).said, help);
-  EXPECT_EQ(Reading({"FREEWAY_HELP=0"}).said, "");
-  EXPECT_EQ(Reading({"FREEWAY_HELP=1"}, false).said, "");
-  std::size_t start = 0;
-  while (start < help.size()) {
-    const std::size_t end = help.find('\n', start);
-    EXPECT_LT(end - start, 130u) << "a line that fits a terminal";
-    start = end + 1;
-  }
+  EXPECT_FALSE(options.harden || options.stats || options.report_only);
 }
 
 // The options of a program that says this itself.
@@ -198,7 +186,7 @@ Reading reading_of(const std::string& text, std::vector<std::string> variables =
 }
 
 TEST(ProgramOptions, AreHeardWhereTheEnvironmentSaysNothing) {
-  const Reading reading = reading_of("HARDEN=1;FILL=1; GUARD=1000;\n\tLIMIT=900m,1g ;RSEQ=0");
+  const Reading reading = reading_of("HARDEN=1,fill; GUARD=1000;\n\tLIMIT=900m,1g ;RSEQ=0");
   EXPECT_EQ(reading.options.harden, 1u);
   EXPECT_TRUE(reading.options.fill);
   EXPECT_EQ(reading.options.guard, 1000u);
@@ -208,10 +196,10 @@ TEST(ProgramOptions, AreHeardWhereTheEnvironmentSaysNothing) {
 }
 
 TEST(ProgramOptions, TheEnvironmentWinsOptionByOption) {
-  const std::string text = "HARDEN=1;ON_ERROR=report;VERBOSE=1";
-  const Reading reading = reading_of(text, {"FREEWAY_HARDEN=2", "FREEWAY_VERBOSE=0", "FREEWAY_ON_ERROR="});
-  EXPECT_EQ(reading.options.harden, 2u);
-  EXPECT_FALSE(reading.options.verbose);
+  const std::string text = "HARDEN=1;ON_ERROR=report;GUARD=5";
+  const Reading reading = reading_of(text, {"FREEWAY_HARDEN=0", "FREEWAY_GUARD=7", "FREEWAY_ON_ERROR="});
+  EXPECT_EQ(reading.options.harden, 0u);
+  EXPECT_EQ(reading.options.guard, 7u);
   EXPECT_TRUE(reading.options.report_only) << "an empty value in the environment is none";
 }
 
@@ -225,7 +213,7 @@ TEST(ProgramOptions, EveryValueCanBeWritten) {
 }
 
 TEST(ProgramOptions, OfWhatIsThereTwiceTheFirstCounts) {
-  EXPECT_EQ(reading_of("HARDEN=2;HARDEN=1").options.harden, 2u);
+  EXPECT_EQ(reading_of("HARDEN=1;HARDEN=0").options.harden, 1u);
 }
 
 TEST(ProgramOptions, NamesAreWholeAndHaveNoPrefix) {

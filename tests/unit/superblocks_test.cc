@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "differential/random.h"
+#include "os/random.h"
 #include "unit/superblocks_fixture.h"
 
 namespace freeway::test {
@@ -395,22 +396,23 @@ TEST_F(SuperblocksTest, WithoutADescriptorOrASpanThereIsNothingAndNothingIsLost)
 TEST_F(SuperblocksTest, ARandomBlockIsAFreeOneAndEachHasItsTurn) {
   for (unsigned c = 1; c < Backing::kClasses; ++c) {
     const SizeClass& k = Backing::size_class(c);
-    Random random(test_seed() + c);
+    random::Stream random(test_seed() + c);
     std::set<void*> firsts;
     for (u32 round = 0; round < 40 * k.blocks; ++round) {
       const u32 d = superblocks().hold(c);
       std::set<void*> blocks;
       const u32 most = round < 20 ? k.blocks : 1;
       for (u32 i = 0; i < most; ++i) {
-        void* block = superblocks().take_random(d, random.next());
-        ASSERT_NE(block, nullptr);
+        void* block = nullptr;
+        ASSERT_EQ(superblocks().take_scattered(d, 1, &block, random), 1u);
         ASSERT_TRUE(blocks.insert(block).second) << "a block that was taken";
         const u64 offset = reinterpret_cast<uptr>(block) - backing().descriptor(d).span.load_relaxed();
         ASSERT_TRUE(offset % k.size == 0 && offset / k.size < k.blocks);
         if (i == 0) firsts.insert(reinterpret_cast<void*>(offset));
       }
       if (most == k.blocks) {
-        ASSERT_EQ(superblocks().take_random(d, random.next()), nullptr);
+        void* none = nullptr;
+        ASSERT_EQ(superblocks().take_scattered(d, 1, &none, random), 0u);
       }
       superblocks().let_go(d);
       free(c, {blocks.begin(), blocks.end()});

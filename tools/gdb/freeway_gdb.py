@@ -186,7 +186,7 @@ class Heap:
 
     def resting(self, slab: Slab, size_class: int) -> list[int]:
         """The blocks of a slab that rest (cache/quarantine.h)."""
-        if int(self.substrate["options_"]["harden"]) != 1:
+        if int(self.substrate["options_"]["harden"]) == 0:
             return []
         _, address, memory = slab
         first = offset_in("freeway::Slab", "rest") + 8 * size_class

@@ -99,7 +99,7 @@ def figures() -> list[Figure]:
         Figure("lines of src", lines_below(Path("src")), 22600, 16500),
         Figure("lines of papers", lines_below(Path("papers")), 9500, 9500),
         Figure("files below tests", len(test_files), 1700, 500),
-        Figure("options of the environment", options(), 17, 12),
+        Figure("options of the environment", options(), 12, 12),
     ]
     if shutil.which("ctags"):
         count, name = classes()[0]

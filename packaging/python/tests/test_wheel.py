@@ -198,7 +198,7 @@ def test_run_hands_arguments_and_exit_status_on(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout.strip()) == (7, "True ['--stats', '--', 'a b']")
 
 
-@pytest.mark.parametrize("options", [["--verbose"], ["--verbose", "--"], ["--set", "heaps=1"]])
+@pytest.mark.parametrize("options", [["--stats"], ["--stats", "--"], ["--set", "heaps=1"]])
 def test_options_of_run_come_before_the_program(options: list[str]) -> None:
     done = run(PYTHON, "-m", "freeway", "run", *options, "-c", "import freeway; print(freeway.loaded())")
     if "--set" in options:  # the flagship has none: its value was not taken for the program
@@ -224,7 +224,7 @@ def test_children_have_it_too() -> None:
 
 
 def test_run_without_a_program_says_what_is_missing() -> None:
-    done = run(PYTHON, "-m", "freeway", "run", "--verbose")
+    done = run(PYTHON, "-m", "freeway", "run", "--stats")
     assert done.returncode != 0
     assert "which program?" in done.stderr
 

@@ -102,7 +102,6 @@ inline bool is_outside_of_calls(const std::string& name) {
                            "single_threaded_flag",
                            "wipe_on_fork",
                            "prefer_huge",
-                           "small_random",
                            "begins_block",
                            "place_random",
                            "freeway_finish"})

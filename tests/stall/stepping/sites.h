@@ -88,10 +88,11 @@ inline bool belongs_to_another_form(const Site& site) {
   const char* const order = std::getenv("FREEWAY_PARTIAL_LIST");
   const bool lifo = order != nullptr && std::strcmp(order, "lifo") == 0;
   const char* const harden = std::getenv("FREEWAY_HARDEN");
+  const char* const guard = std::getenv("FREEWAY_GUARD");
   const bool is_careful = harden != nullptr && std::strcmp(harden, "1") == 0;
   if (freeway::test::on_flagship()) {
     // With guards at the ends of large blocks it is about those alone.
-    if (name.starts_with("ends.") != (std::getenv("FREEWAY_GUARD_LARGE") != nullptr)) return true;
+    if (name.starts_with("ends.") != (guard != nullptr && std::strchr(guard, ',') != nullptr)) return true;
     // While a profile is made it is about what that brings.
     const bool of_profiles = name.starts_with("sites.") || name.starts_with("live.") || name.starts_with("profile.") ||
                              name.starts_with("wanted.") || name.starts_with("gap.") || name == "heap.sampling";
@@ -109,10 +110,9 @@ inline bool belongs_to_another_form(const Site& site) {
     const bool of_magazines = name.starts_with("magazine.") && name != "magazine.freeing" && name != "magazine.emptying";
     const bool of_owned_slabs = name.starts_with("owned.") || name == "heap.owned";
     const bool of_cpus = name.starts_with("drain.") || name == "heap.seized" || name == "heap.installed";
-    if (name == "handlers.adding") return true;  // calls of sigaction: tests/model/handler_table_model.cc stops there
     if (name == "superblock.stealing") return true;  // several NUMA nodes: the models have two
     if (name.starts_with("roots.") || name.starts_with("seats.")) return true;  // of heaps that processes share: their models
-    if (of_guards) return std::getenv("FREEWAY_GUARD") == nullptr;
+    if (of_guards) return guard == nullptr;
     if (of_rest) return !is_careful;
     if (name.starts_with("way.") || name.starts_with("usage.")) return is_careful;  // blocks are where they are at random
     if (of_magazines || name == "heap.direct") return is_careful;
