@@ -3,6 +3,7 @@
 // that the structures agree.
 #pragma once
 
+#include "arch/offsets.h"
 #include "arch/rseq_layout.h"
 
 // A superblock's header.

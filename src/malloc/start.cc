@@ -15,6 +15,7 @@
 #include "look/summary.h"
 #include "malloc/family.h"
 #include "malloc/malloc.h"
+#include "malloc/malloc_form.h"
 #include "profile/dumps.h"
 #include "os/report.h"
 #include "os/rseq_area.h"
@@ -127,7 +128,7 @@ void Heap::fill_tables() {
   auto* null_slab = reinterpret_cast<Slab*>(&null_slab_);
   for (unsigned c = 0; c < Slab::kClasses; ++c) {
     null_slab_[c].store_relaxed(closed());
-    null_slab_[SLAB_REST / 8 + c].store_relaxed(closed());
+    null_slab_[offsetof(Slab, rest) / 8 + c].store_relaxed(closed());
   }
   freeway_hot.null_slab = reinterpret_cast<u64>(null_slab);
   if (freeway_hot.any_rseq == 0) enter_by(0, 0, 0);
@@ -185,7 +186,7 @@ void Heap::decide_mode() {
   const std::size_t frames = substrate_->frames().primary().bytes() / kFrameSize;
   if (options.harden != 0 && on && !options.fill) {
     freeway_hot.checked = frames;
-    freeway_hot.malloc_form.store_relaxed(MALLOC_CHECKED);
+    freeway_hot.malloc_form.store_relaxed(MallocForm::kChecked);
   }
   if (options.harden != 0 || !on) return;  // the limits stay 0
   freeway_hot.frames.store_relaxed(frames);

@@ -5,6 +5,7 @@
 // In all of them: x0-x4 = arguments, unchanged up to the commit (a restart reads them again; a result waits in x11, and
 // the ways out that change x0 lie behind it); x9 = slab, x10-x15 scratch.
 
+#include "arch/offsets.h"
 #include "arch/rseq_layout.h"
 #include "section.inc"
 
