@@ -10,7 +10,6 @@
 #include <cstddef>
 
 #include "arch/offsets.h"
-#include "arch/rseq_layout.h"
 #include "base/compiler.h"
 #include "base/integers.h"
 

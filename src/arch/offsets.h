@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// offsets.h: where the assembly finds what it reads, in bytes: in `freeway_hot` (HOT_), in a slab (SLAB_), in what a heap
-// of one's own has (OWN_). Written by tests/golden/offsets.py from malloc/offsets.cc, which says why it is kept. Both
-// processors have the same numbers.
+// offsets.h: where the assembly finds what it reads, in bytes: in `freeway_hot` (HOT_), in a slab (SLAB_), in what a
+// heap of one's own has (OWN_). Written by tests/golden/offsets.py from malloc/offsets.cc, which says why it is kept.
+// Both processors have the same numbers.
 #pragma once
 
 #define HOT_FREE_SECTION 32

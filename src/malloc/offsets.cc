@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // offsets.cc: where the assembly finds what it reads, by the structures. arch/offsets.h has the numbers: it is written
-// from this list by tests/golden/offsets.py, and kept. Every build compares it here, by its own compiler and for its own
-// processor; none has to make it first: CMake's, a crate's (packaging/rust), a cross compiler's.
+// from this list by tests/golden/offsets.py, and kept. Every build compares it here, by its own compiler and for its
+// own processor; none has to make it first: CMake's, a crate's (packaging/rust), a cross compiler's.
 #include "cache/hot.h"
 #include "cache/slab.h"
 #include "malloc/malloc.h"

@@ -20,9 +20,9 @@ ROOT = Path(__file__).resolve().parents[2]
 HEADER = ROOT / "src/arch/offsets.h"
 CROSS = ("x86_64-linux-gnu-g++", "aarch64-linux-gnu-g++")
 BEGIN = """// SPDX-License-Identifier: MIT
-// offsets.h: where the assembly finds what it reads, in bytes: in `freeway_hot` (HOT_), in a slab (SLAB_), in what a heap
-// of one's own has (OWN_). Written by tests/golden/offsets.py from malloc/offsets.cc, which says why it is kept. Both
-// processors have the same numbers.
+// offsets.h: where the assembly finds what it reads, in bytes: in `freeway_hot` (HOT_), in a slab (SLAB_), in what a
+// heap of one's own has (OWN_). Written by tests/golden/offsets.py from malloc/offsets.cc, which says why it is kept.
+// Both processors have the same numbers.
 #pragma once
 
 """

@@ -21,7 +21,6 @@
 // Length  23 instructions malloc, 44 free; every field of freeway_hot is within reach of an immediate but the frames' bytes.
 
 #include "arch/offsets.h"
-#include "arch/rseq_layout.h"
 #include "section.inc"
 
     .text

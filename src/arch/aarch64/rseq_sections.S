@@ -6,7 +6,6 @@
 // the ways out that change x0 lie behind it); x9 = slab, x10-x15 scratch.
 
 #include "arch/offsets.h"
-#include "arch/rseq_layout.h"
 #include "section.inc"
 
     .text

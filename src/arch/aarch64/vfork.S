@@ -8,7 +8,6 @@
 // x9 = freeway_hot, x10 = struct rseq, x11 = the child's pid, x12 = the flags to register with
 
 #include "arch/offsets.h"
-#include "arch/rseq_layout.h"
 #include "section.inc"
 
     .text

@@ -39,7 +39,6 @@
 // Counted by tests/golden: 16 instructions malloc, 29 free. Checked by tests/rseq.
 
 #include "arch/offsets.h"
-#include "arch/rseq_layout.h"
 #include "section.inc"
 
     .intel_syntax noprefix

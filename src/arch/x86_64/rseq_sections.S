@@ -4,7 +4,6 @@
 // In all of them: arguments stay in their registers (a restart reads them again); r9 = slab, rax, r10, r11 are scratch.
 
 #include "arch/offsets.h"
-#include "arch/rseq_layout.h"
 #include "section.inc"
 
     .intel_syntax noprefix
