@@ -81,7 +81,10 @@ bool Front<E>::explain_large(uptr address, freeway_explanation_t& found) {
     if (info.kind() == FrameInfo::kSmall || info.frames() <= distance) return false;
     const uptr begin = frame + E::kLargePrefix;
     explanation::block(found, FREEWAY_LARGE_BLOCK, FREEWAY_LIVE, begin, large_bytes(begin, info), address);
-    if (info.kind() == FrameInfo::kHuge) found.what = "a mapping of its own";
+    if (address >= begin + found.size)
+      found.what = "on the guard page behind it";
+    else if (info.kind() == FrameInfo::kHuge)
+      found.what = "a mapping of its own";
     return true;
   }
   return false;

@@ -35,8 +35,11 @@ int catcher(const std::vector<Scenario>& scenarios, const std::function<void(Opt
   return -1;
 }
 
+// A compiler cache may have made the file's path relative to the build folder.
 std::string source_line(const Site& site) {
-  std::ifstream file(site.file);
+  const char* build = std::getenv("FREEWAY_BUILD_DIR");
+  const bool is_relative = site.file[0] != '/' && build != nullptr;
+  std::ifstream file(is_relative ? std::string(build) + "/" + site.file : std::string(site.file));
   std::string line;
   for (int i = 0; i < site.line && std::getline(file, line); ++i) continue;
   return line.substr(std::min(line.find_first_not_of(' '), line.size()));

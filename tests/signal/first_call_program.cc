@@ -35,7 +35,7 @@ using namespace freeway_test;
 
 constexpr unsigned char kInt3 = 0xcc;
 constexpr int kNotReached = 3;
-constexpr size_t kMostAddresses = 50'000;
+constexpr size_t kMostAddresses = 100'000;
 
 uint64_t addresses[kMostAddresses];
 unsigned char original[kMostAddresses];
@@ -117,6 +117,7 @@ void survey() {
   size_t bytes = 0;
   for (ssize_t n; (n = ::read(0, reinterpret_cast<char*>(addresses) + bytes, sizeof addresses - bytes)) > 0;)
     bytes += static_cast<size_t>(n);
+  require(bytes < sizeof addresses, "more instructions than there is room for");
   address_count = bytes / sizeof addresses[0];
   plant_all();
   ::free(::malloc(100));
