@@ -17,7 +17,7 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "arch/slab_layout.h"
+#include "arch/rseq_layout.h"
 
 extern char** environ;
 

@@ -5,7 +5,7 @@
 
 extern "C" {
 constinit freeway::u64 freeway_lfmalloc_restarts = 0;
-constinit void* freeway_lfmalloc_heaps[HOT_IDS] = {};
+constinit void* freeway_lfmalloc_heaps[RSEQ_IDS] = {};
 }
 
 namespace freeway::lfmalloc {

@@ -21,7 +21,7 @@ namespace lfmalloc {
 bool Engine::start(Substrate& substrate) {
   assert_layout<Product>();
   const Options& options = substrate.options();
-  find_rseq(options.use_rseq && substrate.id_bound() <= HOT_IDS, options.force_rseq);
+  find_rseq(options.use_rseq && substrate.id_bound() <= RSEQ_IDS, options.force_rseq);
   memory_.init(&substrate);
   const u32 hashed = static_cast<u32>(engine_option(kName, "HEAPS"));
   heaps_.init(&memory_, hashed != 0 ? hashed : 2 * substrate.cpus());

@@ -3,7 +3,8 @@
 // that the structures agree.
 #pragma once
 
-#include "arch/slab_layout.h"
+#include "arch/offsets.h"
+#include "arch/rseq_layout.h"
 
 // A superblock's header.
 #define LFMALLOC_LOCAL 0  // its local word

@@ -29,7 +29,7 @@ using Block = Superblock<Product>;
 
 // For cpu_table.h: where sections find the heap of their CPU.
 struct CpuSlots {
-  static constexpr u32 kCpus = HOT_IDS;
+  static constexpr u32 kCpus = RSEQ_IDS;
   static Atomic<LocalHeap<Product>*>& slot(u32 cpu) {
     return reinterpret_cast<Atomic<LocalHeap<Product>*>&>(freeway_lfmalloc_heaps[cpu]);
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // rseq_place.h: where the sections, and vfork.S, find libc's struct rseq: `freeway_hot`, in the flagship's layout
-// (arch/slab_layout.h) as far as these two read it.
+// (arch/offsets.h) as far as these two read it.
 //
 // Words     any_rseq: 0 -> the decoy's offset, or struct rseq's, from the thread pointer; stored with one value by all who
 //           start. in_use: whether it is struct rseq's
@@ -9,7 +9,7 @@
 
 #include <cstddef>
 
-#include "arch/slab_layout.h"
+#include "arch/offsets.h"
 #include "base/compiler.h"
 #include "base/integers.h"
 

@@ -37,5 +37,5 @@ FREEWAY_HIDDEN freeway::uptr freeway_lfmalloc_install(freeway::u64 c, const void
 // How many sections were interrupted and started again, in this process (a handler's count, too).
 FREEWAY_HIDDEN extern freeway::u64 freeway_lfmalloc_restarts;
 // The local heap of each CPU, null until a thread was there.
-FREEWAY_HIDDEN extern void* freeway_lfmalloc_heaps[HOT_IDS];
+FREEWAY_HIDDEN extern void* freeway_lfmalloc_heaps[RSEQ_IDS];
 }

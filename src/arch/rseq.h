@@ -11,7 +11,7 @@
 // Checked by tests/rseq, which interrupts every instruction of every section.
 #pragma once
 
-#include "arch/slab_layout.h"
+#include "arch/rseq_layout.h"
 #include "base/compiler.h"
 #include "base/integers.h"
 

@@ -3,7 +3,7 @@
 // it interrupts. For `freeway doctor` and tests, not for the library.
 #pragma once
 
-#include "arch/slab_layout.h"
+#include "arch/rseq_layout.h"
 #include "base/compiler.h"
 #include "base/integers.h"
 

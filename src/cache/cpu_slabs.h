@@ -17,7 +17,7 @@
 // Checked   tests/model/cpu_slabs_model.cc, tests/fork, tests/stress/trim_test.cc
 #pragma once
 
-#include "arch/slab_layout.h"
+#include "arch/rseq_layout.h"
 #include "cache/slab.h"
 #include "os/process.h"
 
@@ -91,8 +91,8 @@ class CpuSlabs {
 
   Entry* entries_ = nullptr;
   Slab* none_ = nullptr;
-  typename Env::template Atomic<u64> exclusive_[HOT_IDS];
-  typename Env::template Atomic<Slab*> made_[HOT_IDS];
+  typename Env::template Atomic<u64> exclusive_[RSEQ_IDS];
+  typename Env::template Atomic<Slab*> made_[RSEQ_IDS];
 };
 
 }  // namespace freeway

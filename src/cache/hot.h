@@ -14,10 +14,8 @@
 //           and offsets under them have one value only.)
 #pragma once
 
-#include <cstddef>
-
 #include "arch/atomic.h"
-#include "arch/slab_layout.h"
+#include "arch/rseq_layout.h"
 #include "pages/frames.h"
 #include "size/size_classes.h"
 
@@ -32,62 +30,34 @@ struct SectionDescriptor {
 
 constexpr unsigned kHotClasses = 64;  // a round number above kClassCount
 
+// The assembly's offsets: malloc/offsets.cc.
 struct Hot {
   SectionDescriptor malloc_section;
   SectionDescriptor free_section;
-  u64 rseq;
-  u64 cpu_rseq;
-  Atomic<u64> arena;
-  Atomic<u64> frames;
-  Atomic<u64> byte_limit;
-  Atomic<u64> step_limit;
-  u64 any_rseq;
-  u64 any_id;
-  u64 null_slab;
-  u64 rseq_bytes;
-  Atomic<const char*> alone;
-  u64 checked;
-  Atomic<u64> malloc_form;
-  alignas(64) u64 birth_scale[kHotClasses];
-  u64 birth_base[kHotClasses];
-  u64 span_mask[kHotClasses];
-  u64 factor[kHotClasses];
+  u64 rseq;                // struct rseq - thread pointer, where mm_cid is the index; else the decoy
+  u64 cpu_rseq;            // the same, where cpu_id is the index; else the decoy
+  Atomic<u64> arena;       // address of the primary arena
+  Atomic<u64> frames;      // frames it has; 0 sends every free to the slow path
+  Atomic<u64> byte_limit;  // malloc sizes below this use the byte table (1025); 0 sends every malloc to the slow path
+  Atomic<u64> step_limit;  // sizes below this use the step table (32769); 0 likewise
+  u64 any_rseq;            // struct rseq - thread pointer in either mode; else the decoy
+  u64 any_id;              // the index field - thread pointer in either mode
+  u64 null_slab;           // its address
+  u64 rseq_bytes;          // length with which libc registered its struct rseq
+  Atomic<const char*> alone;  // address of libc's __libc_single_threaded, or of a 0
+  u64 checked;                // frames of the primary arena where free's checked path is used, else 0
+  Atomic<u64> malloc_form;    // where malloc goes while its limits are 0: MallocForm
+  alignas(64) u64 birth_scale[kHotClasses];  // 2^(8 - shift)
+  u64 birth_base[kHotClasses];               // what to add to (address >> shift)
+  u64 span_mask[kHotClasses];                // bytes of the class's span, less 1
+  u64 factor[kHotClasses];                   // which offsets in the span are blocks': SizeClass::begin_factor
   u64 factor_limit[kHotClasses];
   u8 byte_table[kByteTableMax + 1];
   u8 step_table[kStepTableSize];
-  alignas(64) Atomic<Slab*> slab_of[HOT_IDS];
+  alignas(64) Atomic<Slab*> slab_of[RSEQ_IDS];
   u8 frame_class[kPrimaryFrames];  // an Atomic<u8> each (clang counts constructors against a limit)
   u8 home[kPrimaryFrames];         // the same
 };
-
-#define FREEWAY_AT(field, offset) static_assert(offsetof(Hot, field) == (offset))
-FREEWAY_AT(malloc_section, HOT_MALLOC_SECTION);
-FREEWAY_AT(free_section, HOT_FREE_SECTION);
-FREEWAY_AT(rseq, HOT_RSEQ);
-FREEWAY_AT(cpu_rseq, HOT_CPU_RSEQ);
-FREEWAY_AT(arena, HOT_ARENA);
-FREEWAY_AT(frames, HOT_FRAMES);
-FREEWAY_AT(byte_limit, HOT_BYTE_LIMIT);
-FREEWAY_AT(step_limit, HOT_STEP_LIMIT);
-FREEWAY_AT(any_rseq, HOT_ANY_RSEQ);
-FREEWAY_AT(any_id, HOT_ANY_ID);
-FREEWAY_AT(null_slab, HOT_NULL_SLAB);
-FREEWAY_AT(rseq_bytes, HOT_RSEQ_BYTES);
-FREEWAY_AT(alone, HOT_ALONE);
-FREEWAY_AT(checked, HOT_CHECKED);
-FREEWAY_AT(malloc_form, HOT_MALLOC_FORM);
-FREEWAY_AT(birth_scale, HOT_BIRTH_SCALE);
-FREEWAY_AT(birth_base, HOT_BIRTH_BASE);
-FREEWAY_AT(span_mask, HOT_SPAN_MASK);
-FREEWAY_AT(factor, HOT_FACTOR);
-FREEWAY_AT(factor_limit, HOT_FACTOR_LIMIT);
-FREEWAY_AT(byte_table, HOT_BYTE_TABLE);
-FREEWAY_AT(step_table, HOT_STEP_TABLE);
-FREEWAY_AT(slab_of, HOT_SLAB_OF);
-FREEWAY_AT(frame_class, HOT_FRAME_CLASS);
-FREEWAY_AT(home, HOT_HOME);
-static_assert(HOT_BYTE_SIZES == kByteTableMax + 1 && HOT_STEP_SIZES == kMaxSmall + 1);
-#undef FREEWAY_AT
 
 }  // namespace freeway
 

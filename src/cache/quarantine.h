@@ -56,7 +56,7 @@ constexpr std::size_t kSlabBytes = kFirstSlot[kClassCount] * 8;
 
 // Bed 0 is the first one, where blocks come in.
 constexpr unsigned row(unsigned c, u32 bed) {
-  return static_cast<unsigned>(bed == 0 ? SLAB_REST / 8 + c : kTops + u64{c} * kMostBeds + bed - 1);
+  return static_cast<unsigned>(bed == 0 ? offsetof(Slab, rest) / 8 + c : kTops + u64{c} * kMostBeds + bed - 1);
 }
 constexpr u64 area(unsigned c, u32 bed) { return (kFirstSlot[c] + u64{bed} * (slots_of(c) + 1)) * 8; }
 constexpr u64 offset_of_turn(unsigned c) { return (kTurns + c) * 8; }

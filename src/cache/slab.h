@@ -17,7 +17,6 @@
 #include <cstddef>
 
 #include "arch/atomic.h"
-#include "arch/slab_layout.h"
 #include "base/compiler.h"
 #include "size/size_classes.h"
 
@@ -97,8 +96,6 @@ struct Slab {
   Atomic<u64> small[kMagazines[0].small_at];
   Atomic<u64> big[kMagazines[0].big_at];
 };
-static_assert(offsetof(Slab, top) == 0 && offsetof(Slab, home) == SLAB_HOME && offsetof(Slab, patience) == SLAB_PATIENCE &&
-              offsetof(Slab, rest) == SLAB_REST && offsetof(Slab, gap) == SLAB_GAP);
 // The part of a slab that the fast path reads, in words: so much there is of the null slab.
 inline constexpr std::size_t kSlabHeadWords = offsetof(Slab, current) / 8;
 

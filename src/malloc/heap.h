@@ -84,7 +84,12 @@ class OwnFrames {
     return static_cast<heap::Laid>(freeway_rseq_lay_own(&heap, entry(c), address, slice, block));
   }
   inline u32 region_at(uptr block) const;
-  static constexpr u64 entry(unsigned c) { return OWN_ENTRIES + OWN_ENTRY_BYTES * u64{c}; }
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Winvalid-offsetof"  // see offsets.cc
+  static constexpr u64 entry(unsigned c) {
+    return offsetof(heap::Cache<Machine>, entries) + sizeof(heap::Entry<Machine>) * u64{c};
+  }
+#pragma GCC diagnostic pop
 
  private:
   static u32 register_cpu();

@@ -14,20 +14,23 @@
 // Checked   tests/model/profile_wanted_model.cc, tests/golden
 #pragma once
 
-#include "arch/slab_layout.h"
 #include "size/size_classes.h"
 
 namespace freeway {
 
 struct MallocForm {
+  static constexpr u64 kPlain = 0;
+  static constexpr u64 kCounted = 1;  // a profile is made, and bytes are counted
+  static constexpr u64 kChecked = 2;
+  static constexpr u64 kDrawn = 3;  // a profile is made, and all is left to freeway_malloc_drawn
+
   u64 form, step_limit, byte_limit;
 };
 
 // `counts`: there are slabs in which a section can count; `checks`: there are births that it can check.
 constexpr MallocForm malloc_form(bool profiles, bool counts, bool checks) {
-  constexpr u64 kPlain = MALLOC_SLOW, kChecked = MALLOC_CHECKED, kCounted = MALLOC_COUNTED, kDrawn = MALLOC_DRAWN;
-  if (profiles) return {counts ? kCounted : kDrawn, 0, 0};
-  const u64 form = checks ? kChecked : kPlain;
+  if (profiles) return {counts ? MallocForm::kCounted : MallocForm::kDrawn, 0, 0};
+  const u64 form = checks ? MallocForm::kChecked : MallocForm::kPlain;
   return counts ? MallocForm{form, kMaxSmall + 1, kByteTableMax + 1} : MallocForm{form, 0, 0};
 }
 

@@ -5,21 +5,6 @@
 
 namespace freeway {
 
-// The layout that the sections know. (The records begin with a base class, of which the language does not say where it lies; both
-// compilers put it first.)
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Winvalid-offsetof"
-static_assert(offsetof(heap::Record<Machine>, ids) == OWN_IDS);
-static_assert(offsetof(heap::Record<Machine>, cache_of) == OWN_CACHE_OF);
-static_assert(offsetof(heap::Cache<Machine>, strip) + OWN_BASE == OWN_STRIP_BASE && OWN_STRIP_NEXT - OWN_STRIP_BASE == OWN_FREE);
-static_assert(offsetof(heap::Cache<Machine>, entries) == OWN_ENTRIES && sizeof(heap::Entry<Machine>) == OWN_ENTRY_BYTES);
-static_assert(offsetof(heap::Entry<Machine>, base) == OWN_BASE && offsetof(heap::Entry<Machine>, free) == OWN_FREE);
-static_assert(offsetof(heap::Entry<Machine>, top) == OWN_TOP && offsetof(heap::Entry<Machine>, size) == OWN_SIZE);
-static_assert(offsetof(heap::Entry<Machine>, size_class) == OWN_CLASS);
-static_assert(offsetof(heap::Slice<Machine>, end) == OWN_SLICE_END && offsetof(heap::Slice<Machine>, kinds) == OWN_SLICE_KINDS);
-static_assert(offsetof(heap::Slice<Machine>, address) == OWN_SLICE_ADDRESS);
-static_assert(offsetof(heap::Slice<Machine>, size) == OWN_SLICE_SIZE);
-#pragma GCC diagnostic pop
 static_assert(sizeof(heap::Slice<Machine>) == 64 && sizeof(heap::Region<Machine>) == (2 + heap::kUnits + 64) * 64);
 
 uptr OwnFrames::take_frames(std::size_t frames, std::size_t alignment, u32 index, bool& zero) {

@@ -20,7 +20,7 @@ namespace freeway {
 
 namespace {
 
-constexpr std::size_t kUnknown = HOT_IDS;  // CPUs: there are more than the kernel was asked for
+constexpr std::size_t kUnknown = RSEQ_IDS;  // CPUs: there are more than the kernel was asked for
 constexpr std::size_t kSpareFrames = 64;  // beside twice what is reserved: what lies between, and before
 
 // What is written into frames that are held: the one before, and how many frames belong to this one.

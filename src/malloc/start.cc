@@ -15,6 +15,7 @@
 #include "look/summary.h"
 #include "malloc/family.h"
 #include "malloc/malloc.h"
+#include "malloc/malloc_form.h"
 #include "profile/dumps.h"
 #include "os/report.h"
 #include "os/rseq_area.h"
@@ -49,7 +50,7 @@ void enter_by(u64 by_mm_cid, u64 by_cpu, u64 bytes) {
 process::Rseq find_rseq(const Options& options, u32 id_bound) {
   process::Rseq none;
   none.why_not = !options.use_rseq ? "FREEWAY_RSEQ=0" : "more CPUs than there is room for";
-  if (!options.use_rseq || id_bound > HOT_IDS) return none;
+  if (!options.use_rseq || id_bound > RSEQ_IDS) return none;
   return process::choose_rseq({.own = !options.libc_rseq_only, .any_kernel = options.force_rseq});
 }
 
@@ -127,11 +128,11 @@ void Heap::fill_tables() {
   auto* null_slab = reinterpret_cast<Slab*>(&null_slab_);
   for (unsigned c = 0; c < Slab::kClasses; ++c) {
     null_slab_[c].store_relaxed(closed());
-    null_slab_[SLAB_REST / 8 + c].store_relaxed(closed());
+    null_slab_[offsetof(Slab, rest) / 8 + c].store_relaxed(closed());
   }
   freeway_hot.null_slab = reinterpret_cast<u64>(null_slab);
   if (freeway_hot.any_rseq == 0) enter_by(0, 0, 0);
-  ids_ = static_cast<u32>(clamp(substrate_->id_bound(), kLeastIds, HOT_IDS));
+  ids_ = static_cast<u32>(clamp(substrate_->id_bound(), kLeastIds, RSEQ_IDS));
   cpu_slabs_.init(freeway_hot.slab_of, ids_, null_slab);
 }
 
@@ -185,7 +186,7 @@ void Heap::decide_mode() {
   const std::size_t frames = substrate_->frames().primary().bytes() / kFrameSize;
   if (options.harden != 0 && on && !options.fill) {
     freeway_hot.checked = frames;
-    freeway_hot.malloc_form.store_relaxed(MALLOC_CHECKED);
+    freeway_hot.malloc_form.store_relaxed(MallocForm::kChecked);
   }
   if (options.harden != 0 || !on) return;  // the limits stay 0
   freeway_hot.frames.store_relaxed(frames);

@@ -9,7 +9,7 @@
 #include <sys/utsname.h>
 #include <time.h>
 
-#include "arch/slab_layout.h"
+#include "arch/rseq_layout.h"
 #include "arch/tsan.h"
 #include "os/kernel_release.h"
 #include "os/lives.h"
@@ -64,10 +64,10 @@ unsigned cpu_mask(u64 (&mask)[kMaskWords]) {
 
 Cpus cpus() {
   // The kernel answers with the bytes of its CPU mask, whose bits are all the numbers it can have.
-  u64 mask[HOT_IDS / 64];
+  u64 mask[RSEQ_IDS / 64];
   const long bytes = raw_syscall(SYS_sched_getaffinity, 0, sizeof(mask), reinterpret_cast<u64>(mask));
-  if (bytes == -EINVAL) return {2 * HOT_IDS, HOT_IDS};  // its mask is longer
-  if (bytes <= 0) return {HOT_IDS, 1};                  // it does not say (a filter)
+  if (bytes == -EINVAL) return {2 * RSEQ_IDS, RSEQ_IDS};  // its mask is longer
+  if (bytes <= 0) return {RSEQ_IDS, 1};                  // it does not say (a filter)
   unsigned usable = 0;
   for (long i = 0; i < bytes / 8; ++i) usable += popcount(mask[i]);
   return {static_cast<unsigned>(bytes) * 8, usable == 0 ? 1 : usable};

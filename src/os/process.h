@@ -2,7 +2,7 @@
 // process.h: what the library must know of the process and its threads. All signal-safe.
 #pragma once
 
-#include "arch/slab_layout.h"
+#include "arch/rseq_layout.h"
 #include "base/integers.h"
 
 namespace freeway::process {
@@ -28,12 +28,12 @@ bool kernel_restarts_sections();
 bool is_registered(u64 offset);
 
 // The kernel's CPU mask of this process, in words; how many there are, 0 where it does not say, or there are more.
-constexpr unsigned kMaskWords = HOT_IDS / 64;
+constexpr unsigned kMaskWords = RSEQ_IDS / 64;
 unsigned cpu_mask(u64 (&mask)[kMaskWords]);
 
 // What the kernel tells of the CPUs.
 struct Cpus {
-  unsigned id_bound;  // its CPU numbers and concurrency ids are below this; over HOT_IDS: more than there is room for
+  unsigned id_bound;  // its CPU numbers and concurrency ids are below this; over RSEQ_IDS: more than there is room for
   unsigned usable;    // CPUs this process may run on now, at least 1
 };
 Cpus cpus();

@@ -5,7 +5,7 @@
 
 #include <initializer_list>
 
-#include "arch/slab_layout.h"
+#include "arch/rseq_layout.h"
 #include "os/syscall.h"
 #include "os/thread_exit.h"
 

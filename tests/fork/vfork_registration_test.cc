@@ -15,7 +15,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "arch/slab_layout.h"
+#include "arch/rseq_layout.h"
 #include "rseq/registration.h"
 #include "signal/support/case_runner.h"
 #include "signal/support/heap_account.h"

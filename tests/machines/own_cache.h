@@ -4,11 +4,11 @@
 #ifndef FREEWAY_TESTS_MACHINES_OWN_CACHE_H
 #define FREEWAY_TESTS_MACHINES_OWN_CACHE_H
 
-#include "arch/slab_layout.h"
+#include "arch/rseq_layout.h"
 #include "cache/hot.h"
 
 #if defined(FREEWAY_TEST_LFMALLOC)
-extern "C" void* freeway_lfmalloc_heaps[HOT_IDS];
+extern "C" void* freeway_lfmalloc_heaps[RSEQ_IDS];
 #endif
 
 namespace freeway::test {

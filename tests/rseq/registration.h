@@ -10,7 +10,7 @@
 
 #include <cstring>
 
-#include "arch/slab_layout.h"
+#include "arch/rseq_layout.h"
 
 namespace freeway_test {
 

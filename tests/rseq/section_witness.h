@@ -20,7 +20,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "arch/slab_layout.h"
+#include "cache/hot.h"
 #include "cache/slab.h"
 #include "signal/support/failure.h"
 #include "signal/support/library_text.h"
@@ -40,11 +40,10 @@ class State {
     return count_ == other.count_ && std::memcmp(words_, other.words_, 8 * count_) == 0;
   }
 
-  // `hot`: where freeway_hot is.
-  void add_slabs(uintptr_t hot) {
-    for (size_t id = 0; id < HOT_IDS; id++) {
-      const uint64_t slab = word_at(hot + HOT_SLAB_OF + 8 * id);
-      if (slab != 0 && slab != word_at(hot + HOT_NULL_SLAB)) add_slab(hot, *reinterpret_cast<const freeway::Slab*>(slab));
+  void add_slabs(const freeway::Hot& hot) {
+    for (const auto& entry : hot.slab_of) {
+      const freeway::Slab* slab = entry.load_relaxed();
+      if (slab != nullptr && reinterpret_cast<uint64_t>(slab) != hot.null_slab) add_slab(hot, *slab);
     }
   }
 
@@ -52,8 +51,8 @@ class State {
   static constexpr size_t kMost = 1 << 16;
   static uint64_t word_at(uint64_t address) { return *reinterpret_cast<const volatile uint64_t*>(address); }
 
-  void add_slab(uintptr_t hot, const freeway::Slab& slab) {
-    const bool checked = word_at(hot + HOT_CHECKED) != 0;
+  void add_slab(const freeway::Hot& hot, const freeway::Slab& slab) {
+    const bool checked = hot.checked != 0;
     for (unsigned c = 0; c < freeway::Slab::kClasses; c++) {
       add(slab.current[c].load_relaxed());
       add(slab.capacity[c].load_relaxed());
@@ -71,9 +70,9 @@ class State {
   }
 
   // The byte that says whether a block is live; see src/birth/births.h.
-  static uint64_t birth_of(uintptr_t hot, unsigned c, uint64_t block) {
-    const uint64_t scaled = block * word_at(hot + HOT_BIRTH_SCALE + 8 * c) >> 8;
-    return *reinterpret_cast<const volatile unsigned char*>(word_at(hot + HOT_BIRTH_BASE + 8 * c) + scaled);
+  static uint64_t birth_of(const freeway::Hot& hot, unsigned c, uint64_t block) {
+    const uint64_t scaled = block * hot.birth_scale[c] >> 8;
+    return *reinterpret_cast<const volatile unsigned char*>(hot.birth_base[c] + scaled);
   }
 
   size_t count_ = 0;
@@ -86,8 +85,8 @@ class SectionWitness {
   void start(const LibraryText& text, const RestartableSection& section, uintptr_t function, uintptr_t instruction,
              void (*fill)()) {
     active_ = this;
-    hot_ = text.variable("freeway_hot");
-    require(hot_ != 0, "the library has no symbol table");
+    hot_ = reinterpret_cast<const freeway::Hot*>(text.variable("freeway_hot"));
+    require(hot_ != nullptr, "the library has no symbol table");
     section_ = &section;
     restart_ = target_of_jump(section.abort);
     entry_.set(function);
@@ -148,7 +147,7 @@ class SectionWitness {
 
   void write_down(State& state) const {
     state.clear();
-    state.add_slabs(hot_);
+    state.add_slabs(*hot_);
     for (size_t i = 0; i < words_; i++) state.add(*word_[i]);
   }
 
@@ -227,7 +226,8 @@ class SectionWitness {
   }
 
   static inline SectionWitness* active_ = nullptr;
-  uintptr_t hot_ = 0, restart_ = 0;
+  const freeway::Hot* hot_ = nullptr;  // the library's
+  uintptr_t restart_ = 0;
   const RestartableSection* section_ = nullptr;
   Int3 entry_, abort_, instruction_;
   void (*fill_)() = nullptr;

@@ -20,7 +20,7 @@
 #include <string>
 #include <thread>
 
-#include "arch/slab_layout.h"
+#include "arch/rseq_layout.h"
 #include "os/lives.h"
 #include "os/machine.h"
 

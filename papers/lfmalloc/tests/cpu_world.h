@@ -68,8 +68,8 @@ class CpuWorld : public ::testing::Test {
   void SetUp() override {
     if (!find_rseq_or_say_so()) GTEST_SKIP() << "no rseq here";
     cpus = freeway_test::usable_cpus();
-    heaps.resize(HOT_IDS);
-    superblocks.resize(HOT_IDS);
+    heaps.resize(RSEQ_IDS);
+    superblocks.resize(RSEQ_IDS);
     for (const int cpu : cpus) {
       heaps[static_cast<std::size_t>(cpu)] = std::make_unique<LocalHeap<Product>>();
       superblocks[static_cast<std::size_t>(cpu)] = std::make_unique<OneSuperblock>();

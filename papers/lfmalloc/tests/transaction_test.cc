@@ -164,7 +164,7 @@ TEST_F(Transactions, EveryInstructionOfLoadAndStoreInterrupted) {
 // of each, are exact.
 TEST_F(Transactions, CountersOfACpuAreExact) {
   constexpr u64 kCounts = 50000;
-  std::vector<u64> counters(HOT_IDS * 8);
+  std::vector<u64> counters(RSEQ_IDS * 8);
   std::atomic<u64> annulled{0};
   std::vector<std::thread> threads;
   for (int id = 0; id < 4; ++id)

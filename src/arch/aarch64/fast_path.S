@@ -20,7 +20,7 @@
 //         A block's birth goes the way of the block (birth/births.h, Orders).
 // Length  23 instructions malloc, 44 free; every field of freeway_hot is within reach of an immediate but the frames' bytes.
 
-#include "arch/slab_layout.h"
+#include "arch/offsets.h"
 #include "section.inc"
 
     .text

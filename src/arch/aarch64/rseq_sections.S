@@ -5,7 +5,7 @@
 // In all of them: x0-x4 = arguments, unchanged up to the commit (a restart reads them again; a result waits in x11, and
 // the ways out that change x0 lie behind it); x9 = slab, x10-x15 scratch.
 
-#include "arch/slab_layout.h"
+#include "arch/offsets.h"
 #include "section.inc"
 
     .text

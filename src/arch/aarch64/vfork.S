@@ -7,7 +7,7 @@
 //
 // x9 = freeway_hot, x10 = struct rseq, x11 = the child's pid, x12 = the flags to register with
 
-#include "arch/slab_layout.h"
+#include "arch/offsets.h"
 #include "section.inc"
 
     .text

@@ -38,7 +38,7 @@
 //
 // Counted by tests/golden: 16 instructions malloc, 29 free. Checked by tests/rseq.
 
-#include "arch/slab_layout.h"
+#include "arch/offsets.h"
 #include "section.inc"
 
     .intel_syntax noprefix

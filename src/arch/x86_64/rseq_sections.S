@@ -3,7 +3,7 @@
 //
 // In all of them: arguments stay in their registers (a restart reads them again); r9 = slab, rax, r10, r11 are scratch.
 
-#include "arch/slab_layout.h"
+#include "arch/offsets.h"
 #include "section.inc"
 
     .intel_syntax noprefix

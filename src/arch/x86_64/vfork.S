@@ -10,7 +10,8 @@
 // r8 = struct rseq - thread pointer, then the flags to register with; r9 = return address, then the child's pid. The
 // kernel keeps all registers but rax, rcx and r11: what the first call of rseq was told, the second one still finds.
 
-#include "arch/slab_layout.h"
+#include "arch/offsets.h"
+#include "arch/rseq_layout.h"
 
     .intel_syntax noprefix
     .text

@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "arch/slab_layout.h"
+#include "arch/rseq_layout.h"
 
 enum { kThreads = 20000, kAtOnce = 16, kBlocks = 50 };
 static int alive, wrong;
