@@ -13,7 +13,7 @@ KERNELS = ["6.1.0-50", "6.12.107+deb13", "6.19.14+deb13", "7.0.13+deb13"]
 SAID = """\
 == kernel {kernel}, rseq debug off
 == begin glibc-2.41 threads
-freeway: per-CPU slabs in restartable sections, indexed by {index}
+  path       per-CPU slabs in restartable sections, indexed by {index}
 == end glibc-2.41 threads 0
 == done
 """
