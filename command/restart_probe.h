@@ -16,7 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "arch/waiting_section.h"
+#include "command/waiting_section.h"
 
 extern "C" {
 extern const unsigned int __rseq_size __attribute__((weak));
