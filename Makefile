@@ -56,14 +56,14 @@ run: packages-build packages-test packages-run $(VENV)/.stamp | build ## run rea
 
 test: packages-build packages-test packages-programs build/tools/pprof $(VENV)/.stamp | build ## build and run the tests of Freeway, except the long ones
 	@$(call build,release)
-	@$(call test,release) -LE '^(long|papers)$$'
+	@$(call test,release)
 
 papers: packages-build packages-test | build ## build the systems of the five papers
 	@$(call build,release,--target freeway_papers)
 
 test-papers: packages-build packages-test packages-programs $(VENV)/.stamp | build ## build and run the tests of the five papers' systems, except the long ones
 	@$(call build,release)
-	@$(call test,release) -L '^papers$$' -LE '^long$$'
+	@$(call test,papers)
 
 test-programs: packages-build packages-test packages-programs packages-suites $(VENV)/.stamp | build ## real programs, and their own test suites, under Freeway, at full length; hours
 	@$(call build,release)
