@@ -82,8 +82,8 @@ def need(program: str, package: str) -> str:
     path = shutil.which(program, path=SEARCH_PATH)
     if path:
         return path
-    listed = {line.split()[1] for line in (ROOT / "scripts/packages.txt").read_text().splitlines() if " " in line}
-    if package in listed:
+    lines = [line.split() for line in (ROOT / "scripts/packages.txt").read_text().splitlines()]
+    if any(line[:1] in (["build"], ["test"], ["programs"]) and line[1] == package for line in lines):
         raise Failed(f"{program} is not installed, though scripts/packages.txt lists its package {package}")
     raise Skipped(f"{program} (Debian package {package}) is not installed")
 
