@@ -11,7 +11,7 @@
 
 # What the papers stand on: files of src that were compiled for Freeway, and the table of the papers' options. A static
 # library: each takes the files that it needs; so does the command.
-set(freeway_substrate_files "src/(os|pages|guard|look)/|src/profile/settings[.]cc")
+set(freeway_substrate_files "src/(os|pages|guard|look|profile)/")
 add_library(freeway_substrate STATIC "${PROJECT_SOURCE_DIR}/papers/front/options.cc"
   "$<FILTER:${freeway_core_objects},INCLUDE,${freeway_substrate_files}>")
 set_target_properties(freeway_substrate PROPERTIES POSITION_INDEPENDENT_CODE ON)

@@ -37,6 +37,9 @@ void idle() {
 std::size_t reserve(std::size_t, std::size_t) { return 0; }
 int set_limit(std::size_t soft, std::size_t hard) { return process_heap.set_limit(soft, hard); }
 
+int begin_profile(u64) { return ENOTSUP; }
+void end_profile() {}
+
 void fill_stats(freeway_stats_t& stats) { process_heap.fill_stats(stats); }
 void fill_audit(freeway_audit_t& audit) { process_heap.fill_audit(audit); }
 u64 huge_blocks() { return process_heap.substrate().large().huge_count(); }
@@ -57,7 +60,7 @@ FREEWAY_EXPORT void* malloc(std::size_t) noexcept __attribute__((alias("freeway_
 FREEWAY_EXPORT void free(void*) noexcept __attribute__((alias("freeway_free")));
 #endif
 
-// What the papers' libraries do not have: heaps and profiles. Programs that were linked with libfreeway.so still load.
+// What the papers' libraries do not have: heaps. Programs that were linked with libfreeway.so still load.
 FREEWAY_EXPORT freeway_heap_t freeway_heap_new(const freeway_heap_options_t*, std::size_t) noexcept {
   return errno = ENOTSUP, nullptr;
 }
@@ -72,8 +75,4 @@ FREEWAY_EXPORT void* freeway_heap_aligned_alloc(freeway_heap_t, std::size_t, std
 FREEWAY_EXPORT void* freeway_heap_realloc(freeway_heap_t, void*, std::size_t) noexcept { return errno = ENOTSUP, nullptr; }
 FREEWAY_EXPORT std::size_t freeway_heap_trim(freeway_heap_t) noexcept { return 0; }
 FREEWAY_EXPORT int freeway_heap_stats(freeway_heap_t, freeway_heap_stats_t*, std::size_t) noexcept { return ENOTSUP; }
-FREEWAY_EXPORT int freeway_profile_start(std::size_t) noexcept { return ENOTSUP; }
-FREEWAY_EXPORT void freeway_profile_stop() noexcept {}
-FREEWAY_EXPORT int freeway_profile_dump(int) noexcept { return ENOTSUP; }
-FREEWAY_EXPORT std::uint64_t freeway_tag(std::uint64_t) noexcept { return 0; }
 }

@@ -9,6 +9,8 @@
 #include "freeway/freeway.h"
 #include "look/explanation.h"
 #include "malloc/family.h"
+#include "profile/dump.h"
+#include "profile/profiler.h"
 
 namespace family = freeway::family;
 
@@ -74,6 +76,14 @@ FREEWAY_EXPORT std::size_t freeway_block_info(const void* block, freeway_block_i
 FREEWAY_EXPORT int freeway_should_move(const void* block) noexcept {
   return family::should_move(reinterpret_cast<freeway::uptr>(block)) ? 1 : 0;
 }
+
+FREEWAY_EXPORT int freeway_profile_start(std::size_t interval) noexcept { return family::begin_profile(interval); }
+
+FREEWAY_EXPORT void freeway_profile_stop() noexcept { family::end_profile(); }
+
+FREEWAY_EXPORT int freeway_profile_dump(int fd) noexcept { return freeway::profile::dump(fd); }
+
+FREEWAY_EXPORT std::uint64_t freeway_tag(std::uint64_t tag) noexcept { return freeway::profile::tag(tag); }
 
 // 1 if memory was given back. Signal-safe; makes system calls.
 FREEWAY_EXPORT int freeway_malloc_trim(std::size_t pad) noexcept { return family::trim(pad) != 0 ? 1 : 0; }
