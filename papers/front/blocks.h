@@ -187,12 +187,10 @@ void Front<E>::scavenge() {
 template <Engine E>
 std::size_t Front<E>::trim(std::size_t keep) {
   if (!has_engine()) return 0;
-  PurgePolicy<Machine>& policy = substrate_.frames().policy();
+  const PurgePolicy<Machine>& policy = substrate_.frames().policy();
   const u64 before = policy.purged_bytes();
   engine_.trim();
-  substrate_.large().release_kept();
-  const std::size_t least = policy.kept(), wanted = keep / kFrameSize;
-  substrate_.frames().purge_to(wanted > least ? wanted : least);
+  substrate_.purge_beyond(keep);
   return policy.purged_bytes() - before;
 }
 

@@ -105,13 +105,11 @@ namespace family {
 
 std::size_t trim(std::size_t keep) {
   if (!process_malloc.start() || !process_malloc.ready()) return 0;
-  Frames<Machine>& frames = process_malloc.substrate().frames();
-  const u64 before = frames.policy().purged_bytes();
+  const PurgePolicy<Machine>& policy = process_malloc.substrate().frames().policy();
+  const u64 before = policy.purged_bytes();
   process_malloc.heap().trim();
-  process_malloc.substrate().large().release_kept();
-  const std::size_t least = frames.policy().kept(), wanted = keep / kFrameSize;
-  frames.purge_to(wanted > least ? wanted : least);
-  return frames.policy().purged_bytes() - before;
+  process_malloc.substrate().purge_beyond(keep);
+  return policy.purged_bytes() - before;
 }
 
 namespace {

@@ -39,10 +39,7 @@ void Heap::start_background() {
   work.trim = [](void* heap, std::size_t keep) {
     auto& self = *static_cast<Heap*>(heap);
     self.beside_program([&self] { self.trim(); });
-    self.substrate_->large().release_kept();
-    Frames<Machine>& frames = self.substrate_->frames();
-    const std::size_t least = frames.policy().kept(), wanted = keep / kFrameSize;
-    frames.purge_to(wanted > least ? wanted : least);
+    self.substrate_->purge_beyond(keep);
   };
   background::start(work, substrate_->options().stats);
   substrate_->frames().on_tick(background::tick);

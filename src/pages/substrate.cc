@@ -42,6 +42,12 @@ void Substrate::give_span(uptr address, std::size_t frames) {
   frames_.give(address, frames, process::coarse_time_ns());
 }
 
+void Substrate::purge_beyond(std::size_t keep) {
+  large_.release_kept();
+  const std::size_t least = frames_.policy().kept(), wanted = keep / kFrameSize;
+  frames_.purge_to(wanted > least ? wanted : least);
+}
+
 Fault Substrate::classify_outside(uptr address) {
   Arena<Machine>* arena = frames_.arena_of(address);
   if (arena == nullptr) return Fault::kForeign;

@@ -47,6 +47,8 @@ class Substrate {  // all zero until start()
     return take_span(frames, alignment, value, [](uptr) { return 0; });
   }
   void give_span(uptr address, std::size_t frames);
+  // Gives free frames back to the kernel, but for `keep` bytes, or what was asked to be ready if that is more.
+  void purge_beyond(std::size_t keep);
 
   // What a pointer is that belongs to no superblock, large or huge block. Follows nothing: reads only our own maps.
   Fault classify_outside(uptr address);
