@@ -52,6 +52,8 @@ target_compile_options(freeway_library_flags INTERFACE
   $<$<COMPILE_LANGUAGE:C,CXX>:-fno-omit-frame-pointer>
   # Signal handlers and unwinders may look at any instruction.
   $<$<COMPILE_LANGUAGE:C,CXX>:-fasynchronous-unwind-tables>
+  # So that the linker leaves out what nothing calls: members of templates that are compiled once, as a whole.
+  $<$<COMPILE_LANGUAGE:C,CXX>:-ffunction-sections>
   $<$<COMPILE_LANGUAGE:CXX>:-Wconversion -Wno-sign-conversion -Wundef -Wvla>)
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   # Part of a project that chose no build type, which would mean no optimisation.
@@ -76,6 +78,24 @@ else()
     $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:C,CXX>>:-Wframe-larger-than=1280>)
 endif()
 
+# Flags of single sources of src/; for each folder with targets that compile these.
+function(freeway_set_source_flags)
+  # It says where the words of other classes are, private ones, too.
+  set_source_files_properties("${PROJECT_SOURCE_DIR}/src/malloc/describe.cc" PROPERTIES
+    COMPILE_OPTIONS -fno-access-control)
+  # The whole way of malloc and free where there is no rseq, which a frame would make longer.
+  set_source_files_properties("${PROJECT_SOURCE_DIR}/src/malloc/spare_path.cc" PROPERTIES
+    COMPILE_OPTIONS -fomit-frame-pointer)
+  # For size: a call of malloc or free that has memory at hand goes through the others alone
+  # (docs/decisions/051-rooms.md has the figures).
+  if(NOT FREEWAY_SANITIZE)
+    set(cold ${freeway_core_sources} ${freeway_abi_sources})
+    list(FILTER cold INCLUDE REGEX "[.]cc$")
+    list(FILTER cold EXCLUDE REGEX "/malloc/(small|slabs|large|heaps|entry|spare_path|realloc|describe)[.]cc$|/heap/own_heap[.]cc$")
+    set_source_files_properties(${cold} PROPERTIES COMPILE_OPTIONS $<$<NOT:$<CONFIG:Debug>>:-Os>)
+  endif()
+endfunction()
+
 add_library(freeway_link_flags INTERFACE)
 target_link_options(freeway_link_flags INTERFACE
   # Thread-local state and rseq sections may be in use until the last instruction of the process.
@@ -91,6 +111,7 @@ endif()
 add_library(freeway_shared_link_flags INTERFACE)
 target_link_libraries(freeway_shared_link_flags INTERFACE freeway_link_flags)
 target_link_options(freeway_shared_link_flags INTERFACE
+  -Wl,--gc-sections
   "-Wl,--version-script=${PROJECT_SOURCE_DIR}/src/abi/freeway.map")
 
 add_library(freeway_program_flags INTERFACE)

@@ -41,7 +41,7 @@ void print_text(const Heap& heap, const std::vector<ClassFigures>& all) {
     if (f.superblocks == 0) continue;
     Row row;
     for (const uint64_t number :
-         {uint64_t{heap.description().size_class(c).size}, f.superblocks, f.blocks, f.live, f.cached, f.free})
+         {uint64_t{heap.description().size_class(c).size}, f.superblocks, f.blocks, f.live(), f.cached, f.free})
       row.push_back(std::to_string(number));
     row.push_back(in_units(f.waste));
     for (const uint64_t count : f.live_tenths) row.push_back(count == 0 ? "." : std::to_string(count));
@@ -51,39 +51,38 @@ void print_text(const Heap& heap, const std::vector<ClassFigures>& all) {
   std::puts("The last ten columns count superblocks by how many of their blocks are live.");
 }
 
-void print_list(const char* name, const std::array<uint64_t, 10>& counts) {
+void print_list(const char* name, const uint64_t (&counts)[10]) {
   std::printf(", \"%s\": [", name);
-  for (std::size_t i = 0; i < counts.size(); ++i) std::printf("%s%" PRIu64, i == 0 ? "" : ", ", counts[i]);
+  for (std::size_t i = 0; i < std::size(counts); ++i) std::printf("%s%" PRIu64, i == 0 ? "" : ", ", counts[i]);
   std::printf("]");
 }
 
 // By the names, and in the units, of what FREEWAY_STATS=json writes (freeway.h); and what is only known from outside.
 void print_json(const Heap& heap, const std::vector<ClassFigures>& all) {
-  const freeway_debug_t& d = heap.layout();
   std::printf("{\"schema\": 1, \"program\": %s, \"pid\": %d, \"time_ns\": %" PRIu64 ", \"classes\": [",
               json_text(heap.memory().program()).c_str(), heap.memory().pid(), now_ns());
   const char* comma = "\n";
   for (unsigned c = 1; c < all.size(); ++c) {
     const ClassFigures& f = all[c];
-    if (f.superblocks == 0 && heap.counted(d.slab_slow_mallocs, c) == 0) continue;  // it was never used
+    if (f.superblocks == 0 && f.slow_mallocs == 0) continue;  // it was never used
     const uint64_t size = heap.description().size_class(c).size;
     const std::pair<const char*, uint64_t> figures[] = {{"superblocks", f.superblocks},
                                                         {"blocks", f.blocks},
-                                                        {"live", f.live * size},
+                                                        {"live", f.live() * size},
                                                         {"cached", f.cached * size},
                                                         {"free", f.free * size},
                                                         {"waste", f.waste},
                                                         {"bytes", f.bytes},
-                                                        {"live_blocks", f.live},
+                                                        {"live_blocks", f.live()},
                                                         {"cached_blocks", f.cached},
                                                         {"free_blocks", f.free},
-                                                        {"slow_mallocs", heap.counted(d.slab_slow_mallocs, c)},
-                                                        {"slow_frees", heap.counted(d.slab_slow_frees, c)},
-                                                        {"refills", heap.counted(d.slab_refills, c)},
-                                                        {"flushes", heap.counted(d.slab_flushes, c)}};
+                                                        {"slow_mallocs", f.slow_mallocs},
+                                                        {"slow_frees", f.slow_frees},
+                                                        {"refills", f.refills},
+                                                        {"flushes", f.flushes}};
     std::printf("%s {\"size\": %" PRIu64, comma, size);
     for (const auto& [name, value] : figures) std::printf(", \"%s\": %" PRIu64, name, value);
-    print_list("occupancy", f.taken_tenths);
+    print_list("occupancy", f.occupancy);
     print_list("live_occupancy", f.live_tenths);
     std::printf("}");
     comma = ",\n";

@@ -50,20 +50,20 @@ std::string escaped(const std::string& text) {
 Kind kind_of(const ArenaView& arena, uint64_t frame) {
   const std::size_t chunk = frame / freeway::kChunkFrames, bit = frame % freeway::kChunkFrames;
   if ((arena.accessible(chunk) >> bit & 1) == 0) return kHole;
-  if ((arena.used[chunk] >> bit & 1) != 0) return kInHand;
-  return (arena.dirty[chunk] >> bit & 1) != 0 ? kDirty : kClean;
+  if ((arena.used(chunk) >> bit & 1) != 0) return kInHand;
+  return (arena.dirty(chunk) >> bit & 1) != 0 ? kDirty : kClean;
 }
 
 // The arena's frames, in address order, without gaps.
 std::vector<Run> runs_of(const Heap& heap, const ArenaView& arena) {
-  const uint64_t frame_bytes = heap.description().frame_bytes(), count = arena.committed / frame_bytes;
-  const auto entries = heap.entries(arena.base, count);
+  const uint64_t frame_bytes = heap.description().frame_bytes(), count = arena.committed() / frame_bytes;
+  const auto entries = heap.entries(arena.base(), count);
   std::vector<Run> runs;
   for (uint64_t frame = 0; frame < count;) {
     const FrameInfo info{entries[frame]};
     Run run{frame, 1, kClean, nullptr};
     const Superblock* superblock = info.kind() == FrameInfo::kSmall ? heap.superblock_of(info.value()) : nullptr;
-    if (superblock != nullptr && superblock->span == arena.base + frame * frame_bytes) {
+    if (superblock != nullptr && superblock->span == arena.base() + frame * frame_bytes) {
       run = {frame, heap.description().size_class(superblock->size_class).span_frames, kSmall, superblock};
     } else if (info.kind() == FrameInfo::kLarge && info.frames() != 0) {
       run = {frame, info.frames(), kLarge, nullptr};
@@ -85,7 +85,7 @@ void write_data(std::ostream& page, const Heap& heap) {
   for (unsigned c = 1; c < heap.layout().class_count; ++c) page << "," << heap.description().size_class(c).size;
   page << "],\narenas: [";
   for (const ArenaView& arena : heap.arenas()) {
-    page << "{base: \"" << arena.base << "\", frames: " << arena.committed / heap.description().frame_bytes()
+    page << "{base: \"" << arena.base() << "\", frames: " << arena.committed() / heap.description().frame_bytes()
          << ", runs: [";
     for (const Run& run : runs_of(heap, arena)) {
       page << "[" << run.frame << "," << run.frames << "," << run.kind;
@@ -101,12 +101,12 @@ void write_data(std::ostream& page, const Heap& heap) {
 }
 
 void write_figures(std::ostream& page, const Heap& heap) {
-  const freeway_stats_t stats = stats_of(heap);
+  const freeway_stats_t stats = stats_of(heap.walk());
   const std::pair<const char*, std::string> figures[] = {{"live", in_units(stats.live)},
                                                          {"cached", in_units(stats.cached)},
                                                          {"free in superblocks", in_units(stats.free_in_superblocks)},
                                                          {"dirty", in_units(stats.dirty)},
-                                                         {"given back", in_units(retained_bytes(heap))},
+                                                         {"given back", in_units(freeway::look::retained_bytes(heap.walk()))},
                                                          {"huge blocks", in_units(stats.huge)},
                                                          {"metadata", in_units(stats.metadata)},
                                                          {"superblocks", std::to_string(stats.superblocks)}};
@@ -132,11 +132,11 @@ void write_classes(std::ostream& page, const Heap& heap) {
     const uint64_t size = heap.description().size_class(c).size;
     char share[32];
     std::snprintf(share, sizeof(share), "%.0f %%",
-                  100.0 * static_cast<double>(f.live * size) / static_cast<double>(f.bytes));
-    page << "<tr><td>" << size << "<td>" << f.superblocks << "<td>" << in_units(f.bytes) << "<td>" << f.live << "<td>"
+                  100.0 * static_cast<double>(f.live() * size) / static_cast<double>(f.bytes));
+    page << "<tr><td>" << size << "<td>" << f.superblocks << "<td>" << in_units(f.bytes) << "<td>" << f.live() << "<td>"
          << f.cached << "<td>" << f.free << "<td>" << in_units(f.waste) << "<td>" << share
          << "<td><span class=\"tenths\">";
-    const uint64_t most = *std::max_element(f.live_tenths.begin(), f.live_tenths.end());
+    const uint64_t most = *std::max_element(std::begin(f.live_tenths), std::end(f.live_tenths));
     for (const uint64_t count : f.live_tenths)
       page << "<span title=\"" << count << "\" style=\"height:" << (most == 0 ? 0 : count * 100 / most)
            << "%\"></span>";
@@ -166,7 +166,7 @@ std::string page_of(const Heap& heap) {
   const std::string name = escaped(heap.memory().program()) + " (" + std::to_string(heap.memory().pid()) + ")";
   page << "<!DOCTYPE html>\n<html lang=\"en\">\n<title>" << name << ": the heap</title>\n"
        << kMapHead << "<h1>" << name << "</h1>\n"
-       << "<p>Freeway " << escaped(heap.layout().library) << ", " << mode_of(heap) << "; "
+       << "<p>Freeway " << escaped(heap.layout().library) << ", " << mode_of(heap.walk()) << "; "
        << (heap.memory().is_live() ? "of a process" : "of a core file")
        << (heap.memory().warning().empty() ? "" : ", truncated") << "</p>\n";
   write_figures(page, heap);

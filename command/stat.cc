@@ -35,28 +35,28 @@ std::vector<Figure> own_figures(const freeway_stats_t& s) {
 }
 
 // By the names that dashboards know; `mapped` and `metadata` are among the own ones.
-std::vector<Figure> known_figures(const Heap& heap, const freeway_stats_t& s) {
+std::vector<Figure> known_figures(const Walk& walk, const freeway_stats_t& s) {
   using enum Kind;
   std::vector<Figure> all = {
       {"allocated", kBytes, "Blocks in the program's hands: live.", s.live},
       {"active", kBytes, "Superblocks, large, huge and guarded blocks: mapped without what is dirty.",
        s.mapped > s.dirty ? s.mapped - s.dirty : 0},
-      {"retained", kBytes, "Address space of free frames without memory.", retained_bytes(heap)},
+      {"retained", kBytes, "Address space of free frames without memory.", freeway::look::retained_bytes(walk)},
   };
-  if (const auto resident = resident_bytes(heap.memory()))
+  if (const auto resident = resident_bytes(walk.reader().memory()))
     all.push_back({"resident", kBytes, "Memory of the whole process, of other origin too.", *resident});
   return all;
 }
 
-void print_json(const Heap& heap, const freeway_stats_t& stats) {
-  const freeway_debug_t& d = heap.layout();
+void print_json(const Walk& walk, const freeway_stats_t& stats) {
+  const freeway_debug_t& d = walk.reader().layout();
   std::printf("{\"schema\": 1, \"version\": %s, \"engine\": %s, \"mode\": %s,\n", json_text(d.library).c_str(),
-              json_text(d.engine).c_str(), json_text(mode_of(heap)).c_str());
-  std::printf(" \"rseq_reason\": %s,\n", json_text(rseq_reason_of(heap)).c_str());
+              json_text(d.engine).c_str(), json_text(mode_of(walk)).c_str());
+  std::printf(" \"rseq_reason\": %s,\n", json_text(rseq_reason_of(walk)).c_str());
   std::printf(" \"program\": %s, \"pid\": %d, \"time_ns\": %" PRIu64 ", \"page_size\": %zu",
-              json_text(heap.memory().program()).c_str(), heap.memory().pid(), now_ns(), heap.memory().page_size());
-  for (const Figure& each : known_figures(heap, stats)) std::printf(",\n \"%s\": %" PRIu64, each.name, each.value);
-  if (!heap.memory().is_live()) std::printf(",\n \"resident\": null");
+              json_text(walk.reader().memory().program()).c_str(), walk.reader().memory().pid(), now_ns(), walk.reader().memory().page_size());
+  for (const Figure& each : known_figures(walk, stats)) std::printf(",\n \"%s\": %" PRIu64, each.name, each.value);
+  if (!walk.reader().memory().is_live()) std::printf(",\n \"resident\": null");
   for (const Figure& each : own_figures(stats)) std::printf(",\n \"%s\": %" PRIu64, each.name, each.value);
   std::puts("}");
 }
@@ -68,10 +68,10 @@ std::string label(const std::string& text) {
   return safe;
 }
 
-void print_prometheus(const Heap& heap, const freeway_stats_t& stats) {
+void print_prometheus(const Walk& walk, const freeway_stats_t& stats) {
   const std::string labels =
-      "{pid=\"" + std::to_string(heap.memory().pid()) + "\",program=\"" + label(heap.memory().program()) + "\"}";
-  std::vector<Figure> all = known_figures(heap, stats);
+      "{pid=\"" + std::to_string(walk.reader().memory().pid()) + "\",program=\"" + label(walk.reader().memory().program()) + "\"}";
+  std::vector<Figure> all = known_figures(walk, stats);
   for (const Figure& each : own_figures(stats)) all.push_back(each);
   for (const Figure& each : all) {
     const bool total = each.kind == Kind::kTotal || each.kind == Kind::kTotalBytes;
@@ -82,21 +82,21 @@ void print_prometheus(const Heap& heap, const freeway_stats_t& stats) {
   }
 }
 
-void print_text(const Heap& heap, const freeway_stats_t& s) {
+void print_text(const Walk& walk, const freeway_stats_t& s) {
   const auto line = [](const char* name, uint64_t bytes, const std::string& rest) {
     std::printf("  %-10s %10s%s\n", name, in_units(bytes).c_str(), rest.c_str());
   };
   const auto count = [](uint64_t n) { return std::to_string(n); };
-  std::printf("%s (%d): Freeway %s, %s\n", heap.memory().program().c_str(), heap.memory().pid(), heap.layout().library,
-              mode_of(heap).c_str());
-  if (const auto resident = resident_bytes(heap.memory())) line("resident", *resident, " of the whole process");
+  std::printf("%s (%d): Freeway %s, %s\n", walk.reader().memory().program().c_str(), walk.reader().memory().pid(), walk.reader().layout().library,
+              mode_of(walk).c_str());
+  if (const auto resident = resident_bytes(walk.reader().memory())) line("resident", *resident, " of the whole process");
   line("live", s.live, " in " + count(s.live_blocks) + " blocks");
   line("cached", s.cached,
        " in magazines; " + in_units(s.free_in_superblocks) + " free in " + count(s.superblocks) + " superblocks");
-  line("dirty", s.dirty, " in free frames; " + in_units(retained_bytes(heap)) + " of address space without memory");
+  line("dirty", s.dirty, " in free frames; " + in_units(freeway::look::retained_bytes(walk)) + " of address space without memory");
   line("mapped", s.mapped, ", " + in_units(s.huge) + " of it huge; metadata " + in_units(s.metadata));
   line("large", s.large, " in runs of frames; " + count(s.large_blocks) + " blocks, huge ones included");
-  if (s.guarded_blocks != 0 || heap.guard_bytes() != 0)
+  if (s.guarded_blocks != 0 || walk.guard_bytes() != 0)
     line("guarded", s.guarded, " in " + count(s.guarded_blocks) + " blocks, " + count(s.guard_faults) + " faults");
   line("held", s.held,
        s.soft_limit == 0 && s.hard_limit == 0
@@ -121,10 +121,11 @@ int stat(char** argv) {
     if (arguments.size() != 1 || (json && prometheus))
       throw Failure(kOwnFailure, std::string("stat: one process or core file (") + kUsage + ")");
     const auto memory = memory_of(arguments[0]);
-    const Heap heap(*memory);
-    const freeway_stats_t stats = stats_of(heap);
+    const Description description(*memory);
+    const Walk walk(description);
+    const freeway_stats_t stats = stats_of(walk);
     warn_of(*memory);
-    json ? print_json(heap, stats) : prometheus ? print_prometheus(heap, stats) : print_text(heap, stats);
+    json ? print_json(walk, stats) : prometheus ? print_prometheus(walk, stats) : print_text(walk, stats);
     return static_cast<int>(kOk);
   });
 }

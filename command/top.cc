@@ -35,11 +35,11 @@ class Top {
   Top(const Screen& screen, double interval) : screen_(screen), interval_(interval) {}
 
   std::vector<std::string> page(const Heap& heap) {
-    Sample now{static_cast<double>(now_ns()) / 1e9, stats_of(heap), resident_bytes(heap.memory()).value_or(0)};
+    Sample now{static_cast<double>(now_ns()) / 1e9, stats_of(heap.walk()), resident_bytes(heap.memory()).value_or(0)};
     while (!samples_.empty() && samples_.front().at < now.at - kMinute) samples_.pop_front();
     samples_.push_back(now);
     std::vector<std::string> lines{screen_.in(1, heap.memory().program()) + " (" + std::to_string(heap.memory().pid()) +
-                                   "), Freeway " + heap.layout().library + ", " + mode_of(heap)};
+                                   "), Freeway " + heap.layout().library + ", " + mode_of(heap.walk())};
     add_figure(lines, "live", 32, [](const Sample& s) { return s.stats.live; });
     add_figure(lines, "cached", 36, [](const Sample& s) { return s.stats.cached; });
     add_figure(lines, "dirty", 33, [](const Sample& s) { return s.stats.dirty; });
@@ -106,9 +106,9 @@ class Top {
       const ClassFigures& f = all[c];
       const uint64_t size = heap.description().size_class(c).size;
       std::snprintf(text, sizeof(text), "%7lu %12lu %12s %12s %12s   ", size, f.superblocks,
-                    in_units(f.live * size).c_str(), in_units(f.cached * size).c_str(), in_units(f.waste).c_str());
+                    in_units(f.live() * size).c_str(), in_units(f.cached * size).c_str(), in_units(f.waste).c_str());
       lines.push_back(
-          text + screen_.in(32, screen_.bar(static_cast<double>(f.live * size) / static_cast<double>(f.bytes), 20)));
+          text + screen_.in(32, screen_.bar(static_cast<double>(f.live() * size) / static_cast<double>(f.bytes), 20)));
     }
   }
 

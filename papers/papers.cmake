@@ -7,21 +7,30 @@
 #     own, <build>/engines/<engine>[-<variant>], so that LD_LIBRARY_PATH puts it in the flagship's place in programs that
 #     link libfreeway.so.
 #
-# An engine may have a file variants.cmake in its folder, with more calls of this function.
+# An engine may have a file variants.cmake in its folder, with more calls of this function: for forms that differ by a
+# constant in the address arithmetic of malloc and free. Other forms are options of the one library (papers/front/options.h).
 
 # What the papers stand on: files of src that were compiled for Freeway, and the table of the papers' options. A static
-# library: each takes the files that it needs; so does the command.
-set(freeway_substrate_files "src/(os|pages|guard|look|profile)/")
-add_library(freeway_substrate STATIC "${PROJECT_SOURCE_DIR}/papers/front/options.cc"
-  "$<FILTER:${freeway_core_objects},INCLUDE,${freeway_substrate_files}>")
-set_target_properties(freeway_substrate PROPERTIES POSITION_INDEPENDENT_CODE ON)
-target_link_libraries(freeway_substrate PRIVATE freeway_library_flags)
-# The same for libraries that compile them with other flags.
-set(freeway_substrate_sources ${freeway_core_sources} "${PROJECT_SOURCE_DIR}/papers/front/options.cc")
-list(FILTER freeway_substrate_sources INCLUDE REGEX "${freeway_substrate_files}|papers/front/options[.]cc")
+# library: each takes the files that it needs; so does the command. freeway_add_substrate(<target> <form> <flags>...) makes
+# it of what freeway_compile(<form> <flags>...) compiled.
+function(freeway_add_substrate target form)
+  add_library(${target} STATIC "${PROJECT_SOURCE_DIR}/papers/front/options.cc"
+    "$<FILTER:$<TARGET_OBJECTS:freeway_core_${form}>,INCLUDE,src/(arch/|os/|pages/|harden/|look/|profile/)>")
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  target_link_libraries(${target} PRIVATE ${ARGN})
+endfunction()
+freeway_add_substrate(freeway_substrate compiled freeway_library_flags)
 
-# The malloc family of a paper's library, in that of Freeway's place.
-set(freeway_paper_family "${PROJECT_SOURCE_DIR}/papers/front/family.cc")
+# freeway_engine_sources(<variable> <engine>): what an engine is made of above that, the malloc family included;
+# freeway_engine_definitions(<target> <engine>) tells this which engine it is.
+function(freeway_engine_sources variable engine)
+  set(folder "${PROJECT_SOURCE_DIR}/papers/${engine}")
+  file(GLOB sources CONFIGURE_DEPENDS "${folder}/*.cc" "${folder}/${freeway_arch}/*.S")
+  set(${variable} ${sources} "${PROJECT_SOURCE_DIR}/papers/front/family.cc" PARENT_SCOPE)
+endfunction()
+function(freeway_engine_definitions target engine)
+  target_compile_definitions(${target} PRIVATE "FREEWAY_PAPER=\"papers/${engine}/engine.h\"")
+endfunction()
 
 function(freeway_add_engine engine)
   cmake_parse_arguments(PARSE_ARGV 1 E "" "VARIANT" "DEFINES")
@@ -30,13 +39,13 @@ function(freeway_add_engine engine)
     set(name ${engine}-${E_VARIANT})
   endif()
   string(REPLACE "-" "_" target "freeway_${name}")
-  set(folder "${PROJECT_SOURCE_DIR}/papers/${engine}")
-  file(GLOB sources CONFIGURE_DEPENDS "${folder}/*.cc" "${folder}/${freeway_arch}/*.S")
-  add_library(${target} SHARED ${sources} ${freeway_paper_family} ${freeway_common_objects} ${freeway_loader_objects})
+  freeway_engine_sources(sources ${engine})
+  add_library(${target} SHARED ${sources} ${freeway_common_objects} ${freeway_loader_objects})
   if(E_VARIANT)
     set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
   endif()
-  target_compile_definitions(${target} PRIVATE ${E_DEFINES} "FREEWAY_PAPER=\"papers/${engine}/engine.h\"")
+  freeway_engine_definitions(${target} ${engine})
+  target_compile_definitions(${target} PRIVATE ${E_DEFINES})
   target_link_libraries(${target} PRIVATE freeway_library_flags freeway_substrate freeway_shared_link_flags)
   set_target_properties(${target} PROPERTIES
     OUTPUT_NAME freeway-${name}

@@ -25,6 +25,17 @@ GLIBC, FREEWAY, LOCKED = "glibc", "freeway", "locked"
 ENGINES = ("michael", "lfmalloc", "streamflow", "hmalloc", "nbbs")
 LIBRARY_DIRS = ("/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/usr/lib/x86_64-linux-gnu",
                 "/usr/lib/aarch64-linux-gnu", "/lib64", "/usr/lib64", "/usr/lib")  # fmt: skip
+# What the papers compare within one engine, and we: options of its library.
+FORMS: dict[str, dict[str, dict[str, str]]] = {
+    "michael": {"one-heap": {"HEAPS": "1"}},  # section 4.2.4
+    "lfmalloc": {  # Table 3, the paper's locks, and ours
+        **{form: {"PROTECTION": form} for form in ("cas-cpu", "cas-thread", "mutex-cpu", "mutex-thread",
+                                                   "spin-cpu", "spin-thread")},
+        "paper": {"REMOTE": "mutex", "GLOBAL": "mutex"},
+        "remote-mutex": {"REMOTE": "mutex"},
+        "global-mutex": {"GLOBAL": "mutex"},
+    },
+}  # fmt: skip
 # Name, file and package of Debian's allocators.
 DEBIAN = (
     ("mimalloc-2.0", "libmimalloc.so.2", "libmimalloc2.0"),
@@ -100,11 +111,15 @@ def _ours(build: Path) -> list[Allocator]:
     found.append(built(f"{FREEWAY}-no-rseq", "libfreeway.so", {"FREEWAY_RSEQ": "0"}))
     names = [path.name[len("libfreeway-") : -len(".so")] for path in sorted(build.glob("libfreeway-*.so"))]
     for name in dict.fromkeys([*ENGINES, *names]):
+        engine, _, form = name.partition("-")
+        if engine not in ENGINES or form == "counted" or form in FORMS.get(engine, {}):
+            continue
         # libfreeway-hmalloc-local.so is for programs without threads: what a thread is started with is not local.
-        if not name.endswith("counted") and name != "hmalloc-local":
+        if name != "hmalloc-local":
             found.append(built(name, f"libfreeway-{name}.so", {}))
-    # Michael's section 4.2.4: one heap for all threads is an option of the same library.
-    found.append(built("michael-one-heap", "libfreeway-michael.so", {"FREEWAY_HEAPS": "1"}))
+        for form, options in FORMS.get(name, {}).items():
+            variables = {f"FREEWAY_{option}": value for option, value in options.items()}
+            found.append(built(f"{name}-{form}", f"libfreeway-{name}.so", variables))
     # The papers' benchmarks can tell HMalloc's engine which blocks are local (bench/workloads/papers/routes.h).
     found.append(built("hmalloc-local", "libfreeway-hmalloc.so", {"LAB_ROUTE": "explicit"}))
     locked = next(iter(build.glob("bench/peers/liblocked.so*")), None)

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "birth/births.h"
-#include "guard/slot_word.h"
+#include "harden/births.h"
+#include "harden/guard_word.h"
 #include "pages/chunk_word.h"
 #include "pages/page_map.h"
 
@@ -21,7 +21,7 @@ void place(Explained& found, uint64_t begin, uint64_t size, uint64_t address) {
   found.offset = static_cast<std::int64_t>(address - begin);
 }
 
-// Whether the block's birth byte says that it is not live (birth/births.h). Far blocks' bytes are not looked at.
+// Whether the block's birth byte says that it is not live (harden/births.h). Far blocks' bytes are not looked at.
 bool is_dead(const Heap& heap, unsigned c, uint64_t block) {
   namespace birth = freeway::birth;
   const freeway_debug_t& d = heap.layout();
@@ -96,17 +96,17 @@ Explained rest(const Heap& heap, uint64_t address) {
   const freeway_debug_t& d = heap.layout();
   Explained found;
   for (const ArenaView& arena : heap.arenas()) {
-    const uint64_t offset = address - arena.base;
-    if (offset >= arena.bytes) continue;
+    const uint64_t offset = address - arena.base();
+    if (offset >= arena.bytes()) continue;
     const std::size_t chunk = offset / freeway::kChunkSize, frame = offset % freeway::kChunkSize / freeway::kFrameSize;
-    if (offset >= arena.committed || (arena.accessible(chunk) >> frame & 1) == 0) return found;
-    const bool used = (arena.used[chunk] >> frame & 1) != 0;
+    if (offset >= arena.committed() || (arena.accessible(chunk) >> frame & 1) == 0) return found;
+    const bool used = (arena.used(chunk) >> frame & 1) != 0;
     found.kind = FREEWAY_FREE_MEMORY;
     found.what = used ? "a thread inside malloc or free has it in hand" : "a free frame";
     return found;
   }
   bool is_descriptors = false;
-  heap.each_segment([&](uint64_t begin, uint64_t bytes) { is_descriptors |= address - begin < bytes; });
+  heap.walk().each_segment([&](uint32_t, uint64_t begin, uint64_t bytes) { is_descriptors |= address - begin < bytes; });
   if (is_descriptors) return metadata("descriptors");
   if (address - reinterpret_cast<uint64_t>(d.heap) < d.heap_bytes) return metadata("the heap's tables");
   if (address - reinterpret_cast<uint64_t>(d.hot) < d.hot_bytes) return metadata("the fast path's tables");
@@ -133,7 +133,7 @@ Near near_slot(const Heap& heap, uint64_t address, std::size_t i) {
   return {&slot, slot_word::is_live(slot.word), distance};
 }
 
-// On a fence: of the blocks on both sides the live one, else the closer one (guard/guarded.cc).
+// On a fence: of the blocks on both sides the live one, else the closer one (harden/guarded.cc).
 Near near(const Heap& heap, uint64_t address) {
   const std::size_t slots = heap.guard_slots().size();
   const uint64_t page = heap.guard_bytes() / (2 * slots + 1);

@@ -93,16 +93,15 @@ void read_or_throw(const Memory& memory, uint64_t address, void* to, std::size_t
   if (!memory.read(address, to, bytes)) throw Failure(kUnwell, memory.why_unreadable());
 }
 
-uint64_t Object::word(const freeway_debug_field_t& field, std::size_t i) const {
-  const std::size_t at = field.offset + i * field.stride;
+uint64_t Object::word(uint64_t offset, std::uint32_t bytes) const {
   uint64_t value = 0;
-  if (i >= field.count || field.size > sizeof(value) || at > bytes_.size() || field.size > bytes_.size() - at)
+  if (bytes > sizeof(value) || offset > bytes_.size() || bytes > bytes_.size() - offset)
     throw Failure(kUnwell, "the description of the heap is damaged: it leads out of an object");
-  std::memcpy(&value, &bytes_[at], field.size);
+  std::memcpy(&value, &bytes_[offset], bytes);
   return value;
 }
 
-Description::Description(const Memory& memory) {
+Description::Description(const Memory& memory) : memory_(memory) {
   const uint64_t address = find(memory);
   if (address == 0) fail_without(memory);
   read_or_throw(memory, address, &layout_, offsetof(freeway_debug_t, heap));
@@ -114,7 +113,7 @@ Description::Description(const Memory& memory) {
                                ": use the one that came with it");
   }
   read_or_throw(memory, address, &layout_, sizeof(layout_));
-  check(memory);
+  check();
   for (unsigned c = 1; c < layout_.class_count; ++c) {
     const freeway_debug_class_t& from = layout_.classes[c];
     freeway::SizeClass& k = classes_[c];
@@ -140,7 +139,7 @@ static bool good_profile(const freeway_debug_t& d) {
 }
 
 // What the rest divides by, shifts by, or trusts as a bound.
-void Description::check(const Memory& memory) {
+void Description::check() {
   const freeway_debug_t& d = layout_;
   bool good = d.class_count >= 2 && d.class_count <= FREEWAY_DEBUG_CLASSES && d.frame_shift == freeway::kFrameShift &&
               d.chunk_frames == 64 && d.unit_bytes >= 16 && d.unit_bytes <= 4096 && d.segment_shift >= 10 &&
@@ -155,27 +154,13 @@ void Description::check(const Memory& memory) {
            k.span_frames <= 64 && uint64_t{k.blocks} * k.size <= uint64_t{k.span_frames} << d.frame_shift &&
            k.small_slots <= (1 << 20) && k.big_slots <= (1 << 20) && k.bed_slots <= (1 << 20);
   }
-  if (!good) throw Failure(kUnwell, "the description of the heap of " + name_of(memory) + " is damaged");
+  if (!good) throw Failure(kUnwell, "the description of the heap of " + name_of(memory_) + " is damaged");
 }
 
-uint64_t Description::heap_word(const Memory& memory, const freeway_debug_field_t& field) const {
-  uint64_t value = 0;
-  if (field.size > sizeof(value)) throw Failure(kUnwell, "the description of the heap is damaged: a word is too long");
-  read_or_throw(memory, reinterpret_cast<uint64_t>(layout_.heap) + field.offset, &value, field.size);
-  return value;
-}
-
-std::vector<uint64_t> Description::heap_row(const Memory& memory, const freeway_debug_field_t& field) const {
-  constexpr uint64_t kMost = 1 << 24;
-  if (field.stride * uint64_t{field.count} > kMost)
-    throw Failure(kUnwell, "the description of the heap is damaged: a row is too long");
-  const Object row(memory, reinterpret_cast<uint64_t>(layout_.heap) + field.offset,
-                   field.count == 0 ? 0 : std::size_t{field.count - 1} * field.stride + field.size);
-  freeway_debug_field_t inside = field;
-  inside.offset = 0;
-  std::vector<uint64_t> words;
-  for (std::size_t i = 0; i < field.count; ++i) words.push_back(row.word(inside, i));
-  return words;
+void Description::expect(bool holds, const char* what) {
+  if (!holds)
+    throw Failure(kUnwell, std::string("the heap is damaged: ") + what +
+                               " cannot be true (see `freeway_audit`, or a core file of an earlier moment)");
 }
 
 }  // namespace freeway_command

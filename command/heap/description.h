@@ -7,7 +7,7 @@
 
 #include "freeway/debug.h"
 #include "heap/memory.h"
-#include "size/size_classes.h"
+#include "look/walk.h"
 
 namespace freeway_command {
 
@@ -33,32 +33,36 @@ class Object {
   Object(const Memory& memory, std::uint64_t address, std::size_t bytes)
       : address_(address), bytes_(read_row<char>(memory, address, bytes)) {}
   std::uint64_t address() const { return address_; }
-  // Word i of a field; throws where the description does not fit the object.
-  std::uint64_t word(const freeway_debug_field_t& field, std::size_t i = 0) const;
+  // Throws where the description does not fit the object.
+  std::uint64_t word(std::uint64_t offset, std::uint32_t bytes) const;
 
  private:
   std::uint64_t address_;
   std::vector<char> bytes_;
 };
 
-// Of a process that has the flagship in it.
+// Of a process that has the flagship in it: the Reader of look/walk.h, which copies.
 class Description {
  public:
   // Throws Failure where there is none, or one that this command was not made for.
   explicit Description(const Memory& memory);
 
+  const Memory& memory() const { return memory_; }
   const freeway_debug_t& layout() const { return layout_; }
   // By the target's own table.
   const freeway::SizeClass& size_class(unsigned c) const { return classes_[c]; }
   std::uint64_t frame_bytes() const { return std::uint64_t{1} << layout_.frame_shift; }
-  // A word of the heap as it is now, or a row of them.
-  std::uint64_t heap_word(const Memory& memory, const freeway_debug_field_t& field) const;
-  std::vector<std::uint64_t> heap_row(const Memory& memory, const freeway_debug_field_t& field) const;
+  Object view(std::uint64_t address, std::uint64_t bytes) const { return {memory_, address, bytes}; }
+  // Throws unless `holds`.
+  static void expect(bool holds, const char* what);
 
  private:
-  void check(const Memory& memory);
+  void check();
+  const Memory& memory_;
   freeway_debug_t layout_ = {};
   std::array<freeway::SizeClass, FREEWAY_DEBUG_CLASSES> classes_ = {};
 };
+
+using Walk = freeway::look::Walk<Description>;
 
 }  // namespace freeway_command

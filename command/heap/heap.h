@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "heap/description.h"
+#include "look/account.h"
 
 namespace freeway_command {
 
@@ -27,17 +28,11 @@ struct CachedBlock {
 };
 
 struct SlabView {
-  std::string name;  // "CPU 3", "claimed slab 0", "owned slab 2"
+  std::string name;  // "CPU 3", "spare slab 2"
   std::uint64_t address;
 };
 
-struct ArenaView {
-  std::uint64_t base, bytes, committed;
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> holes;  // offsets
-  std::vector<std::uint64_t> used, dirty;                      // a word for each chunk up to `committed`
-  // Frames of a chunk that are accessible, as bits.
-  std::uint64_t accessible(std::size_t chunk) const;
-};
+using ArenaView = Walk::Arena;
 
 struct GuardSlot {
   std::uint64_t word, address, size, allocated_by, allocated_in, freed_by, freed_in;
@@ -46,19 +41,21 @@ struct GuardSlot {
 class Heap {
  public:
   explicit Heap(const Memory& memory);
+  Heap(const Heap&) = delete;
 
-  const Memory& memory() const { return memory_; }
+  const Memory& memory() const { return description_.memory(); }
   const Description& description() const { return description_; }
+  const Walk& walk() const { return walk_; }
   const freeway_debug_t& layout() const { return description_.layout(); }
-  bool is_started() const { return !arenas_.empty(); }
+  bool is_started() const { return walk_.is_started(); }
 
   const std::vector<Superblock>& superblocks() const { return superblocks_; }
   const std::vector<CachedBlock>& cached() const { return cached_; }
   const std::vector<SlabView>& slabs() const { return slabs_; }
   const std::vector<ArenaView>& arenas() const { return arenas_; }
   const std::vector<GuardSlot>& guard_slots() const { return guard_slots_; }  // none while nothing is guarded
-  std::uint64_t guard_begin() const { return guard_begin_; }
-  std::uint64_t guard_bytes() const { return guard_bytes_; }
+  std::uint64_t guard_begin() const { return walk_.guard_begin(); }
+  std::uint64_t guard_bytes() const { return walk_.guard_bytes(); }
 
   bool is_free(const Superblock& superblock, std::uint32_t index) const {
     return (words_[superblock.words + index / 64] >> (index % 64) & 1) != 0;
@@ -70,42 +67,25 @@ class Heap {
   std::vector<std::uint32_t> entries(std::uint64_t address, std::size_t frames) const;
   // Entries that are not 0, of frames outside the primary arena: (address, entry).
   std::vector<std::pair<std::uint64_t, std::uint32_t>> outside() const;
-  // Calls f(begin, bytes) for each segment of descriptors.
-  template <class F>
-  void each_segment(F&& f) const {
-    for (std::size_t i = 0; i < segments_.size(); ++i)
-      if (segments_[i].first != 0 && segments_[i].second != 0) f(segments_[i].first, segments_[i].second);
-  }
-  // The sum of a counter of one class, or of all (0), over all slabs.
-  std::uint64_t counted(const freeway_debug_field_t& counter, unsigned c) const;
-  std::uint64_t word(const freeway_debug_field_t& field) const { return description_.heap_word(memory_, field); }
+  // By class; class 0 is empty.
+  const std::vector<freeway::look::ClassAccount>& accounts() const { return accounts_; }
+  std::uint64_t word(const freeway_debug_field_t& field) const { return walk_.word(field); }
 
  private:
-  void read_arenas();
-  void read_arena(std::uint64_t address);
-  void read_segments();
-  void read_descriptors(const std::vector<char>& segment, std::uint32_t first, std::uint32_t from, std::uint32_t end);
-  void read_slabs();
-  void read_slab(const std::string& name, std::uint64_t address);
-  void read_magazine(const Object& head, std::uint64_t top, unsigned c, std::uint32_t area, std::uint32_t slots,
-                     bool rests);
-  void read_beds(const Object& head, unsigned c);
-  void read_guard();
+  void add_superblock(const Walk::Descriptor& found);
+  void add_slab(const std::string& name, const Object& slab);
   void assign_cached();
 
-  const Memory& memory_;
   Description description_;
+  Walk walk_;
+  std::vector<freeway::look::ClassAccount> accounts_;
   std::vector<ArenaView> arenas_;
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> segments_;  // address, accessible bytes
   std::vector<Superblock> superblocks_;
   std::vector<std::uint64_t> words_;
   std::unordered_map<std::uint64_t, std::size_t> by_span_, by_descriptor_;
   std::vector<SlabView> slabs_;
-  std::vector<Object> slab_heads_;
   std::vector<CachedBlock> cached_;
   std::vector<GuardSlot> guard_slots_;
-  std::uint64_t guard_begin_ = 0, guard_bytes_ = 0;
-  bool has_beds_ = false;
 };
 
 }  // namespace freeway_command

@@ -40,11 +40,7 @@ void Samples::read_blocks() {
   heap_.memory().each_filled(begin, begin + count * d.live_bytes, [&](uint64_t from, uint64_t to) {
     const Object piece(heap_.memory(), from, to - from);
     for (uint64_t at = 0; at + d.live_bytes <= to - from; at += d.live_bytes) {
-      const auto word_of = [&](freeway_debug_field_t field) {
-        field.stride = 1;
-        field.count = ~0u;
-        return piece.word(field, at);
-      };
+      const auto word_of = [&](const freeway_debug_field_t& field) { return piece.word(at + field.offset, field.size); };
       const uint64_t address = word_of(d.live_address);
       if (address == 0 || (address & 1) != 0) continue;
       blocks_.push_back({address, word_of(d.live_site), word_of(d.live_size), word_of(d.live_born)});
@@ -63,7 +59,7 @@ std::optional<Site> Samples::read_site(uint64_t number) const {
   const uint64_t begin = word(d.profile_sites), count = word(d.profile_site_count);
   if (number >= count) return {};
   const Object site(heap_.memory(), begin + number * d.site_bytes, d.site_bytes);
-  const uint64_t facts = site.word(d.site_facts), depth = facts & freeway::low_bits(d.site_depth_bits);
+  const uint64_t facts = freeway::look::word(site, d.site_facts), depth = facts & freeway::low_bits(d.site_depth_bits);
   const uint64_t first = facts >> d.site_depth_bits, words = count * d.site_words;
   if (facts == 0 || depth > freeway::profile::kMostFrames || first >= words || d.site_head + depth > words - first) return {};
   const auto told = read_row<uint64_t>(heap_.memory(), begin + count * d.site_bytes + first * 8, d.site_head + depth);
@@ -71,9 +67,9 @@ std::optional<Site> Samples::read_site(uint64_t number) const {
   found.tag = told[0];
   found.interval = told[1];
   found.frames.assign(told.begin() + d.site_head, told.end());
-  found.allocated = site.word(d.site_allocated);
-  found.allocated_bytes = site.word(d.site_allocated_bytes);
-  found.copy = site.word(d.site_copy);
+  found.allocated = freeway::look::word(site, d.site_allocated);
+  found.allocated_bytes = freeway::look::word(site, d.site_allocated_bytes);
+  found.copy = freeway::look::word(site, d.site_copy);
   return found;
 }
 
@@ -84,8 +80,8 @@ std::optional<StackCopy> Samples::copy(uint64_t number) const {
   const uint64_t begin = word(d.profile_copies) + number * (d.copy_head_bytes + piece);
   const Object head(heap_.memory(), begin, d.copy_head_bytes);
   StackCopy found;
-  for (unsigned i = 0; i < d.copy_registers.count; ++i) found.registers.push_back(head.word(d.copy_registers, i));
-  found.stack = read_row<unsigned char>(heap_.memory(), begin + d.copy_head_bytes, std::min(head.word(d.copy_length), piece));
+  for (unsigned i = 0; i < d.copy_registers.count; ++i) found.registers.push_back(freeway::look::word(head, d.copy_registers, i));
+  found.stack = read_row<unsigned char>(heap_.memory(), begin + d.copy_head_bytes, std::min(freeway::look::word(head, d.copy_length), piece));
   return found;
 }
 

@@ -53,7 +53,7 @@ class Samples {
   }
 
  private:
-  std::uint64_t word(const freeway_debug_field_t& field) const { return profile_.word(field); }
+  std::uint64_t word(const freeway_debug_field_t& field) const { return freeway::look::word(profile_, field); }
   void read_blocks();
   std::optional<Site> read_site(std::uint64_t number) const;
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "birth/births.h"
+#include "harden/births.h"
 #include "heap/registers.h"
 #include "os/window.h"
 #include "pages/page_map.h"
@@ -84,11 +84,11 @@ void add_own(const Heap& heap, const Samples& samples, Ranges& own) {
   const freeway_debug_t& d = heap.layout();
   const auto address_of = [](const void* object) { return reinterpret_cast<uint64_t>(object); };
   add_window(heap, own);
-  for (const ArenaView& each : heap.arenas()) own.add(each.base, each.bytes);
+  for (const ArenaView& each : heap.arenas()) own.add(each.base(), each.bytes());
   for (const auto& [address, entry] : heap.outside())
     if (const FrameInfo info{entry}; info.kind() == FrameInfo::kLarge || info.kind() == FrameInfo::kHuge)
       own.add(address, info.frames() * heap.description().frame_bytes());
-  heap.each_segment([&](uint64_t begin, uint64_t bytes) { own.add(begin, bytes); });
+  heap.walk().each_segment([&](uint32_t, uint64_t begin, uint64_t bytes) { own.add(begin, bytes); });
   for (const SlabView& each : heap.slabs()) own.add(each.address, slab_bytes(heap));
   own.add(heap.guard_begin(), heap.guard_bytes());
   own.add(address_of(d.heap), d.heap_bytes);
@@ -96,8 +96,7 @@ void add_own(const Heap& heap, const Samples& samples, Ranges& own) {
   own.add(address_of(d.guard_slots) + d.guard_address.offset, uint64_t{d.guard_address.stride} * d.guard_slot_count);
   own.add(heap.word(d.heap_map_infos), heap.word(d.heap_map_frames) * 4);
   own.add(heap.word(d.heap_births_place), freeway::birth::place_bytes(heap.word(d.heap_births_bytes)));
-  for (const uint64_t leaf : heap.description().heap_row(heap.memory(), d.heap_map_roots))
-    own.add(leaf, uint64_t{4} << d.leaf_shift);
+  heap.walk().each_word(d.heap_map_roots, [&](uint32_t, uint64_t leaf) { own.add(leaf, uint64_t{4} << d.leaf_shift); });
   samples.each_table([&](uint64_t begin, uint64_t bytes) { own.add(begin, bytes); });
 }
 
@@ -110,8 +109,8 @@ void add_heaps(const Heap& heap, Ranges& heaps) {
   };
   if (!heap.is_started()) return;
   const ArenaView& primary = heap.arenas()[0];
-  const auto entries = heap.entries(primary.base, primary.committed / frame_bytes);
-  for (std::size_t i = 0; i < entries.size(); ++i) add(primary.base + i * frame_bytes, entries[i]);
+  const auto entries = heap.entries(primary.base(), primary.committed() / frame_bytes);
+  for (std::size_t i = 0; i < entries.size(); ++i) add(primary.base() + i * frame_bytes, entries[i]);
   for (const auto& [address, entry] : heap.outside()) add(address, entry);
 }
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "guard/slot_word.h"
+#include "harden/guard_word.h"
 #include "pages/page_map.h"
 
 namespace freeway_command {
@@ -17,9 +17,9 @@ Search::Search(const Heap& heap) : memory_(heap.memory()), frame_shift_(heap.lay
   const uint64_t frame_bytes = heap.description().frame_bytes();
   if (heap.is_started()) {
     const ArenaView& primary = heap.arenas()[0];
-    const auto entries = heap.entries(primary.base, primary.committed >> frame_shift_);
-    for (std::size_t i = 0; i < entries.size(); ++i) add_large(heap, primary.base + i * frame_bytes, entries[i]);
-    arena_ = primary.base;
+    const auto entries = heap.entries(primary.base(), primary.committed() >> frame_shift_);
+    for (std::size_t i = 0; i < entries.size(); ++i) add_large(heap, primary.base() + i * frame_bytes, entries[i]);
+    arena_ = primary.base();
     by_frame_.resize(entries.size());
   }
   for (const auto& [address, entry] : heap.outside())

@@ -25,7 +25,7 @@ extern "C" {
 #endif
 
 #define FREEWAY_DEBUG_MAGIC "Freeway's heap\n" /* with its zero: 16 bytes */
-#define FREEWAY_DEBUG_VERSION 2
+#define FREEWAY_DEBUG_VERSION 3
 #define FREEWAY_DEBUG_CLASSES 64
 
 /* A word of an object, or a row of them: word i is at the object's address + offset + i * stride. */
@@ -83,9 +83,9 @@ typedef struct freeway_debug_t {
   freeway_debug_field_t heap_why_claimed;  /* address of a text: why there is no rseq; or 0 */
   freeway_debug_field_t heap_harden;       /* FREEWAY_HARDEN */
   freeway_debug_field_t heap_quarantine;   /* bytes that rest, by class and slab */
-  freeway_debug_field_t heap_cpu_slabs;    /* addresses of slabs, or 0, in all three */
-  freeway_debug_field_t heap_claimed_slabs;
-  freeway_debug_field_t heap_owned_slabs;
+  freeway_debug_field_t heap_cpu_ids;      /* of `heap_cpu_slabs` the first so many may be other than 0 */
+  freeway_debug_field_t heap_cpu_slabs;    /* addresses of slabs, or 0, in both */
+  freeway_debug_field_t heap_spare_slabs;
   freeway_debug_field_t heap_slabs_bytes;
   freeway_debug_field_t heap_map_roots;    /* addresses of the page map's leaves, or 0 */
   freeway_debug_field_t heap_map_primary;  /* address of the primary arena */
@@ -105,6 +105,7 @@ typedef struct freeway_debug_t {
   freeway_debug_field_t heap_limit_pressures;
   freeway_debug_field_t heap_segments;     /* pages/metadata.h: packed */
   freeway_debug_field_t heap_segment_ends; /* pages/committed_range.h: range_word */
+  freeway_debug_field_t heap_record_ends;  /* range_word: of the segments for the records of the program's heaps */
   freeway_debug_field_t heap_units;        /* the first unit that was never handed out */
   freeway_debug_field_t heap_large_blocks;
   freeway_debug_field_t heap_huge_blocks;
@@ -131,6 +132,7 @@ typedef struct freeway_debug_t {
   freeway_debug_field_t descriptor_span;
   freeway_debug_field_t descriptor_class;
   freeway_debug_field_t descriptor_node;
+  freeway_debug_field_t descriptor_kind;  /* not 0: of blocks that a profile samples */
   freeway_debug_field_t descriptor_words; /* as many as the class says */
 
   freeway_debug_field_t slab_tops;  /* by class */
@@ -144,7 +146,7 @@ typedef struct freeway_debug_t {
 
   freeway_debug_field_t guard_range_begin;
   freeway_debug_field_t guard_range_bytes; /* 0: nothing is guarded */
-  freeway_debug_field_t guard_word;        /* by slot: guard/slot_word.h */
+  freeway_debug_field_t guard_word;        /* by slot: harden/guard_word.h */
   freeway_debug_field_t guard_address;
   freeway_debug_field_t guard_size;
   freeway_debug_field_t guard_allocated_by;

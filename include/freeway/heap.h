@@ -18,12 +18,13 @@
  * is in no cache, or on top of one, as with malloc; FREEWAY_HARDEN=1 names them all. There may be about 64 GiB in heaps, or a million
  * blocks above 32 KiB.
  *
- * Each CPU on which a heap is used has a frame of 64 KiB of it in hand, one more that it fills with new blocks, and blocks of each
- * size in use. A call that the limit would refuse takes all of that back (membarrier), but for frames that are being filled and
- * have live blocks: a limit should leave room for those. What is freed of the first half MiB on a CPU may have to wait until a
- * part of its frame is free, too. Once all blocks are freed the whole limit is there again. In freeway_stats the frames of heaps
- * are large memory; freeway_trim and FREEWAY_BACKGROUND do not look into heaps, but give back the tables of those that are gone.
- * Profiles and FREEWAY_GUARD take no samples of them.
+ * Each CPU on which a heap is used has a frame of 64 KiB that it fills with new blocks, and blocks and a superblock (64 KiB to 1 MiB)
+ * of each size in use. A call that the limit would refuse takes all of that back (membarrier), but for frames that are being filled
+ * and have live blocks: a limit should leave room for those. Of a frame of small blocks up to a quarter may be free and not be used
+ * before more of it is. Once all blocks are freed the whole limit is there again, but for a call beside another refused one, or a
+ * trim, of the heap, which has its memory in hand. Without restartable sequences, and with FREEWAY_HARDEN=1, each size of a heap
+ * above 128 KiB has a superblock of its own, unless its limit is 4 MiB or less. In freeway_stats the frames of heaps are large
+ * memory; freeway_trim and FREEWAY_BACKGROUND do not look into heaps. Profiles and FREEWAY_GUARD take no samples of them.
  *
  * The paper engines' libraries have no heaps: ENOTSUP.
  */
@@ -66,8 +67,9 @@ void* freeway_heap_aligned_alloc(freeway_heap_t heap, size_t alignment, size_t s
 void* freeway_heap_realloc(freeway_heap_t heap, void* block, size_t size) FREEWAY_NOEXCEPT;
 
 /* Gives back what is wholly free, also of what CPUs have in hand (membarrier), but for the frames that they fill with new blocks,
- * unless all of them have come back; bytes. With nothing live, that is all that the heap holds. Where the kernel refuses membarrier,
- * what other CPUs have in hand stays. 0 also where there is no such heap. */
+ * unless all of them have come back; and to the kernel pages under free blocks. Bytes that the heap then holds less. With nothing
+ * live, that is all that the heap holds. Where the kernel refuses membarrier, what other CPUs have in hand stays. 0 also where
+ * there is no such heap. */
 size_t freeway_heap_trim(freeway_heap_t heap) FREEWAY_NOEXCEPT;
 /* Fills in the first `size` bytes. Exact while nobody else uses the heap; takes time in proportion to what the heap has. 0, or
  * EINVAL: no such heap. */

@@ -6,13 +6,53 @@
 
 namespace freeway {
 
+// What frames, large blocks and limits add up to.
+inline void fill_page_stats(Substrate& substrate, freeway_stats_t& stats) {
+  const PurgePolicy<Machine>& policy = substrate.frames().policy();
+  const u64 live = policy.live() * kFrameSize, small = substrate.span_frames() * kFrameSize;
+  stats.large = live > small ? live - small : 0;
+  stats.huge = substrate.large().huge_bytes();
+  stats.large_blocks = substrate.large_blocks();
+  stats.dirty = policy.dirty() * kFrameSize;
+  stats.mapped = live + stats.dirty + stats.huge;
+  stats.metadata = substrate.metadata().committed() + substrate.map().leaf_bytes();
+  stats.purges = policy.purges();
+  stats.purged = policy.purged_bytes();
+  const Limits<Machine>& limits = substrate.frames().limits();
+  stats.held = limits.held() * kFrameSize;
+  stats.soft_limit = limits.soft() * kFrameSize;
+  stats.hard_limit = limits.hard() * kFrameSize;
+  stats.limit_refusals = limits.refusals();
+  stats.limit_pressures = limits.pressures();
+}
+
+// Address space that was made accessible and holds no memory now: free frames that are not dirty.
+inline u64 retained_bytes(Substrate& substrate) {
+  u64 accessible = 0;
+  substrate.frames().each_arena([&](Arena<Machine>& arena) {
+    accessible += arena.committed() / kFrameSize - arena.hole_frames();
+    return true;
+  });
+  const u64 in_use = substrate.frames().policy().live() + substrate.frames().policy().dirty();
+  return accessible > in_use ? (accessible - in_use) * kFrameSize : 0;
+}
+
 template <Engine E>
 void Front<E>::fill_stats(freeway_stats_t& stats) {
   memset(&stats, 0, sizeof(stats));
   if (!start()) return;
   Account small;
   if (ready()) engine_.account(small);
-  substrate_.fill_stats(stats, small);
+  fill_page_stats(substrate_, stats);
+  stats.live = small.live_bytes + stats.large + stats.huge;
+  stats.live_blocks = small.live_blocks + stats.large_blocks;
+  stats.cached = small.cached_bytes;
+  stats.free_in_superblocks = small.free_bytes;
+  stats.superblocks = small.superblocks;
+  stats.slow_mallocs = small.slow_mallocs;
+  stats.slow_frees = small.slow_frees;
+  stats.refills = small.refills;
+  stats.flushes = small.flushes;
   stats.metadata += small.metadata_bytes;
 }
 
@@ -54,7 +94,7 @@ void Front<E>::finish() {
   if (options.stats_json) {
     freeway_stats_t stats;
     fill_stats(stats);
-    write_figures_json(fd, {E::kName, mode(), "", substrate_.retained_bytes()}, stats);
+    write_figures_json(fd, {E::kName, mode(), "", retained_bytes(substrate_)}, stats);
     write_all(fd, " ]}\n", 4);
   } else {
     write_summary(fd);

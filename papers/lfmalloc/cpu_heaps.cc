@@ -11,7 +11,7 @@ constinit void* freeway_lfmalloc_heaps[RSEQ_IDS] = {};
 namespace freeway::lfmalloc {
 
 u32 cpu_now() {
-  const uptr rseq = reinterpret_cast<uptr>(__builtin_thread_pointer()) + freeway_hot.any_rseq;  // it may be before it
+  const uptr rseq = reinterpret_cast<uptr>(__builtin_thread_pointer()) + freeway_rseq.area;  // it may be before it
   const int cpu = *reinterpret_cast<const volatile int*>(rseq + RSEQ_CPU_ID);
   if (cpu >= 0) return static_cast<u32>(cpu);
   u32 asked = 0;

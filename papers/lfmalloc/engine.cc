@@ -22,6 +22,10 @@ bool Engine::start(Substrate& substrate) {
   assert_layout<Product>();
   const Options& options = substrate.options();
   find_rseq(options.use_rseq && substrate.id_bound() <= RSEQ_IDS, options.force_rseq);
+  Form told = make_form(engine_option(kName, "PROTECTION"), engine_option(kName, "REMOTE") != 0,
+                        engine_option(kName, "GLOBAL") != 0);
+  told.sections &= rseq_in_use;
+  form = told;
   memory_.init(&substrate);
   const u32 hashed = static_cast<u32>(engine_option(kName, "HEAPS"));
   heaps_.init(&memory_, hashed != 0 ? hashed : 2 * substrate.cpus());
@@ -31,13 +35,11 @@ bool Engine::start(Substrate& substrate) {
 }
 
 const char* Engine::mode() const {
-  constexpr bool cpu = kSelection == Selection::kCpu;
-  switch (kProtection) {
-    case Protection::kSections:
-      return freeway_hot.in_use != 0 ? "per-CPU heaps in restartable sections" : "hashed heaps under CAS";
-    case Protection::kCas: return cpu ? "per-CPU heaps under CAS" : "hashed heaps under CAS";
-    case Protection::kSpin: return cpu ? "per-CPU heaps under spin locks" : "hashed heaps under spin locks";
-    default: return cpu ? "per-CPU heaps under mutexes" : "hashed heaps under mutexes";
+  if (form.sections) return "per-CPU heaps in restartable sections";
+  switch (form.lock) {
+    case Lock::kMutex: return form.per_cpu ? "per-CPU heaps under mutexes" : "hashed heaps under mutexes";
+    case Lock::kSpin: return form.per_cpu ? "per-CPU heaps under spin locks" : "hashed heaps under spin locks";
+    default: return form.per_cpu ? "per-CPU heaps under CAS" : "hashed heaps under CAS";
   }
 }
 
@@ -79,8 +81,8 @@ std::size_t Engine::usable(uptr address, u32 value) {
 
 // For a thread that is not known to be registered for rseq: whether it is.
 bool freeway_before_vfork() {
-  return freeway::process_heap.start() && freeway_hot.any_rseq != 0 &&
-         freeway::process::is_registered(freeway_hot.any_rseq);
+  return freeway::process_heap.start() && freeway_rseq.area != 0 &&
+         freeway::process::is_registered(freeway_rseq.area);
 }
 
 long freeway_vfork_failed(long error) {

@@ -1,40 +1,17 @@
 // SPDX-License-Identifier: MIT
-// engine.h: LFMalloc (Dice & Garthwaite 2002) as an engine: its parts put together as config.h says, and what the front
+// engine.h: LFMalloc (Dice & Garthwaite 2002) as an engine: its parts put together, and what the front
 // asks of it. papers/lfmalloc/README.md has the paper beside the code.
 #pragma once
 
-#include <type_traits>
-
 #include "papers/lfmalloc/allocator.h"
-#include "papers/lfmalloc/config.h"
 #include "papers/lfmalloc/cpu_heaps.h"
 #include "papers/lfmalloc/memory.h"
-#include "papers/lfmalloc/protection.h"
 #include "papers/front/front.h"
 
 namespace freeway::lfmalloc {
 
-template <bool condition, class A, class B>
-using Either = std::conditional_t<condition, A, B>;
-
-template <class Env>
-using Sleeping = UnderLock<Env, SleepingLock>;
-template <class Env>
-using Spinning = UnderLock<Env, SpinningLock>;
-
-using Protect = Either<kProtection == Protection::kMutex, Sleeping<Product>,
-                       Either<kProtection == Protection::kSpin, Spinning<Product>, ByCas<Product>>>;
-using Unregistered = HashedHeaps<Product, ByCas<Product>>;
-using OfCpus = CpuHeaps<Product, Memory, Protect, HashedHeaps<Product, Protect>>;
-using OfThreads = ThreadHeaps<Product, Memory, Protect>;
-using Heaps = Either<kProtection == Protection::kSections, SectionHeaps<Product, Memory, Unregistered>,
-                     Either<kSelection == Selection::kCpu, OfCpus, OfThreads>>;
-using GlobalWithRemote = Either<
-    kRemote == Remote::kCas,
-    Either<kGlobal == Global::kLockFree, GlobalHeap<Product, Memory, RemoteByCas, LockFreeList>,
-           GlobalHeap<Product, Memory, RemoteByCas, MutexList>>,
-    Either<kGlobal == Global::kLockFree, GlobalHeap<Product, Memory, RemoteUnderMutex, LockFreeList>,
-           GlobalHeap<Product, Memory, RemoteUnderMutex, MutexList>>>;
+using Heaps = LocalHeaps<Product, Memory>;
+using Global = GlobalHeap<Product, Memory, RemoteAsTold, ListAsTold>;
 
 class Engine {  // all zero until start()
  public:
@@ -67,7 +44,7 @@ class Engine {  // all zero until start()
   void write_classes(int fd) const;
 
   Heaps& heaps() { return heaps_; }
-  GlobalWithRemote& global() { return global_; }
+  Global& global() { return global_; }
   Memory& memory() { return memory_; }
 
  private:
@@ -96,8 +73,8 @@ class Engine {  // all zero until start()
 
   Memory memory_;
   Heaps heaps_;
-  GlobalWithRemote global_;
-  Allocator<Product, Heaps, GlobalWithRemote> allocator_;
+  Global global_;
+  Allocator<Product, Heaps, Global> allocator_;
 };
 
 }  // namespace freeway::lfmalloc

@@ -1,27 +1,24 @@
 // SPDX-License-Identifier: MIT
-// hashed_heaps.h: local heaps that a thread finds by a hash of its id (Hoard's way; Table 3, row 3), under a protection
-// that does not ask which CPU it is (protection.h). Also where threads without rseq are at home in the default build.
+// hashed_heaps.h: local heaps that a thread finds by a hash of its id (Hoard's way; Table 3, row 3). Also where threads
+// without rseq are at home in the default form.
 #pragma once
 
 #include "papers/lfmalloc/local_heap.h"
 
 namespace freeway::lfmalloc {
 
-template <class Env, class Protect>
+template <class Env>
 class HashedHeaps {
  public:
-  using Block = Superblock<Env>;
   static constexpr u32 kMost = 64;
 
   // Again with the same does no harm.
   void init(u32 count) { count_.store_relaxed(static_cast<u32>(clamp(count, 1, kMost))); }
 
-  Popped<Env> pop(unsigned c) { return Protect::pop(mine(), c); }
-  bool push(unsigned c, Block* s, uptr block) { return Protect::push(mine(), c, s, block); }
-  bool install(unsigned c, Block* expected, Block* fresh) {
-    return Protect::install(mine(), c, expected, fresh) == expected;
+  LocalHeap<Env>& mine() {
+    const u64 thread = reinterpret_cast<u64>(__builtin_thread_pointer()) >> 6;
+    return heaps_[(thread * 0x9e3779b97f4a7c15 >> 40) % count_.load_relaxed()];
   }
-  Block* online(unsigned c) { return mine().online[c].load_relaxed(); }
 
   template <class F>
   void each(F&& f) {
@@ -29,11 +26,6 @@ class HashedHeaps {
   }
 
  private:
-  LocalHeap<Env>& mine() {
-    const u64 thread = reinterpret_cast<u64>(__builtin_thread_pointer()) >> 6;
-    return heaps_[(thread * 0x9e3779b97f4a7c15 >> 40) % count_.load_relaxed()];
-  }
-
   typename Env::template Atomic<u32> count_;
   LocalHeap<Env> heaps_[kMost];
 };

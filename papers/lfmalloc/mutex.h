@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// mutex.h: the locks of the variants that keep the paper's locks: a mutex that sleeps, a lock that spins.
+// mutex.h: the locks of the forms that keep the paper's locks: a mutex that sleeps, a lock that spins.
 //
 // Word      0 = free, 1 = held, 2 = held and somebody may be asleep (the futex mutex of Drepper's "Futexes are tricky")
 // Orders    [R1] unlocking publishes what was done; [A1] locking sees it
-// Progress  none while the holder is stopped; a handler that interrupted the holder waits for ever. So no default build
-//           has one: section "Variants" in papers/lfmalloc/README.md
+// Progress  none while the holder is stopped; a handler that interrupted the holder waits for ever. So the default form
+//           has none: papers/lfmalloc/README.md, "Forms and options"
 #pragma once
 
 #include <linux/futex.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // protection.h: how threads of one local heap are kept apart where no restartable section does it: by CAS (ours; also
-// what threads without rseq use in the default build), by a mutex (Table 3, rows 2 and 3), by a spin lock (ours).
+// what threads without rseq use in the default form), by a mutex (Table 3, rows 2 and 3), by a spin lock (ours).
 //
 // Each has pop, push and install on a given heap, as local_heap.h has them.
 //
@@ -21,6 +21,7 @@
 // Checked   papers/lfmalloc/tests/superblock_model.cc
 #pragma once
 
+#include "papers/lfmalloc/form.h"
 #include "papers/lfmalloc/local_heap.h"
 #include "papers/lfmalloc/mutex.h"
 
@@ -101,6 +102,36 @@ struct UnderLock {
    private:
     LocalHeap<Env>& heap_;
   };
+};
+
+// The one that form.h says: a switch beside an atomic read-modify-write instruction at least.
+template <class Env>
+struct Protection {
+  using Block = Superblock<Env>;
+  using Sleeping = UnderLock<Env, SleepingLock>;
+  using Spinning = UnderLock<Env, SpinningLock>;
+
+  static Popped<Env> pop(LocalHeap<Env>& heap, unsigned c) {
+    switch (form.lock) {
+      case Lock::kMutex: return Sleeping::pop(heap, c);
+      case Lock::kSpin: return Spinning::pop(heap, c);
+      default: return ByCas<Env>::pop(heap, c);
+    }
+  }
+  static bool push(LocalHeap<Env>& heap, unsigned c, Block* s, uptr block) {
+    switch (form.lock) {
+      case Lock::kMutex: return Sleeping::push(heap, c, s, block);
+      case Lock::kSpin: return Spinning::push(heap, c, s, block);
+      default: return ByCas<Env>::push(heap, c, s, block);
+    }
+  }
+  static Block* install(LocalHeap<Env>& heap, unsigned c, Block* expected, Block* fresh) {
+    switch (form.lock) {
+      case Lock::kMutex: return Sleeping::install(heap, c, expected, fresh);
+      case Lock::kSpin: return Spinning::install(heap, c, expected, fresh);
+      default: return ByCas<Env>::install(heap, c, expected, fresh);
+    }
+  }
 };
 
 }  // namespace freeway::lfmalloc

@@ -8,6 +8,7 @@
 // Last touch  after change() the superblock may be anybody's, unless its duty says otherwise
 #pragma once
 
+#include "papers/lfmalloc/form.h"
 #include "papers/lfmalloc/mutex.h"
 #include "papers/lfmalloc/superblock.h"
 
@@ -36,6 +37,15 @@ struct RemoteByCas {
       Env::step("lfmalloc.remote");
       if (s.remote.cas_acq_rel(seen, moved.word)) return moved;  // [R1] [A1] pairs with [A1] [R1]
     }
+  }
+};
+
+// The one that form.h says.
+template <class Env>
+struct RemoteAsTold {
+  template <class F>
+  static remote::Next change(Superblock<Env>& s, F&& next) {
+    return form.remote_mutex ? RemoteUnderMutex<Env>::change(s, next) : RemoteByCas<Env>::change(s, next);
   }
 };
 

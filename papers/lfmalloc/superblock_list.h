@@ -3,6 +3,7 @@
 // (the paper's). The same three functions.
 #pragma once
 
+#include "papers/lfmalloc/form.h"
 #include "papers/lfmalloc/mutex.h"
 #include "sync/tagged_stack.h"
 
@@ -35,5 +36,24 @@ class MutexList {
 
 template <class Env>
 using LockFreeList = TaggedStack<Env>;
+
+// The one that form.h says; the other one stays empty.
+template <class Env>
+class ListAsTold {
+ public:
+  template <class Links>
+  void push(u32 node, Links&& links) {
+    form.global_mutex ? locked_.push(node, links) : lock_free_.push(node, links);
+  }
+  template <class Links>
+  u32 pop(Links&& links) {
+    return form.global_mutex ? locked_.pop(links) : lock_free_.pop(links);
+  }
+  u32 peek() const { return form.global_mutex ? locked_.peek() : lock_free_.peek(); }
+
+ private:
+  LockFreeList<Env> lock_free_;
+  MutexList<Env> locked_;
+};
 
 }  // namespace freeway::lfmalloc

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Engine: Michael's allocator as a malloc: which heap a thread uses, its options, and the first call.
 //
-// Word      allocator_: the allocator (os/once.h), filled in before; whoever comes too late leaves his unused. Its memory,
+// Word      allocator_: the allocator (sync/once.h), filled in before; whoever comes too late leaves his unused. Its memory,
 //           64 bytes × classes × heaps, is then lost: once for each thread that was in its first call at the same moment
 // Thread    a thread's number, given at its first malloc, chooses its heaps; nothing else is the thread's own. A handler
 //           that interrupts the giving gives another; a forked child goes on with its own
@@ -9,10 +9,10 @@
 // Checked   papers/michael/tests, tests/abi, tests/differential, tests/stress, tests/signal, tests/stall
 #pragma once
 
-#include "papers/michael/allocator.h"
-#include "papers/front/front.h"
 #include "os/machine.h"
-#include "os/once.h"
+#include "papers/front/front.h"
+#include "papers/michael/allocator.h"
+#include "sync/once.h"
 
 namespace freeway::michael {
 

@@ -86,10 +86,10 @@ TEST(SharedSeatsModel, OthersFinishWhenAThreadStopsForEver) {
 }
 
 TEST(SharedSeatsModel, PlantedFaultsAreFound) {
-  expect_mutant_caught(two_threads(), "seats that others took");
+  for (const char* mutant : {"seats that others took", "claimed by a store"}) expect_mutant_caught(two_threads(), mutant);
 }
 
-TEST(SharedSeatsModel, EachMemoryOrderIsNeeded) { expect_orders_needed(two_threads(), "shared/seat_pool.h"); }
+TEST(SharedSeatsModel, EachMemoryOrderIsNeeded) { expect_orders_needed(two_threads(), "sync/claim.h"); }
 
 }  // namespace
 }  // namespace freeway::model

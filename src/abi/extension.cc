@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// extension.cc: what the heap holds: glibc's mallinfo family and Freeway's own calls.
+// extension.cc: the contents of the heap in figures: glibc's mallinfo family and Freeway's own calls.
 #undef _FORTIFY_SOURCE  // its fprintf is glibc's alone, and the library loads with others, too
 #include <errno.h>
 #include <malloc.h>
@@ -98,8 +98,8 @@ FREEWAY_EXPORT int freeway_mallopt(int parameter, int value) noexcept {
   return 1;
 }
 
-// arena: bytes in superblocks, large blocks and dirty frames; hblkhd: huge blocks; uordblks: live but for huge blocks; fordblks: free but
-// kept (magazines, superblocks, dirty frames); keepcost: what malloc_trim can give back for certain (dirty frames).
+// arena: bytes in superblocks, large blocks and dirty frames; hblkhd: huge blocks; uordblks: live but for huge blocks;
+// fordblks: free but kept (magazines, superblocks, dirty frames); keepcost: malloc_trim certainly gives it back (dirty frames).
 FREEWAY_EXPORT struct mallinfo2 freeway_mallinfo2() noexcept {
   freeway_stats_t stats;
   family::fill_stats(stats);
@@ -132,7 +132,8 @@ FREEWAY_EXPORT struct mallinfo freeway_mallinfo() noexcept {
 
 FREEWAY_EXPORT void freeway_malloc_stats() noexcept { family::write_summary(2); }
 
-// XML to `stream`. Takes stdio's lock: not signal-safe. EINVAL for options other than 0 and a null stream, EIO when writing fails.
+// Writes XML to `stream`. Takes stdio's lock: not signal-safe. EINVAL for options other than 0 and a null stream, EIO when
+// writing fails.
 FREEWAY_EXPORT int freeway_malloc_info(int options, FILE* stream) noexcept {
   if (options != 0 || stream == nullptr) return EINVAL;
   freeway_stats_t stats;

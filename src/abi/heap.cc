@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// heap.cc: heaps of one's own (freeway/heap.h).
+// heap.cc: heaps that the program makes (freeway/heap.h).
 #include "freeway/heap.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // malloc.cc: the C family: freeway_… functions, and (unless FREEWAY_PREFIXED) the standard names as aliases of them.
 //
-// malloc, free and vfork themselves are assembly (arch/*/fast_path.S). errno: free leaves it alone; everything else sets
+// malloc, free and vfork themselves are assembly (malloc/*/fast_path.S). errno: free leaves it alone; everything else sets
 // ENOMEM or EINVAL when it fails, posix_memalign, as glibc's, only ENOMEM.
 #include <errno.h>
 #include <stdint.h>
@@ -12,8 +12,9 @@
 
 namespace family = freeway::family;
 
-// The heap's part in the beginning and the end of the process. Here, so that whoever links libfreeway.a has them with malloc.
-// Beginning: in case the process has not allocated before its constructors run, or the environment could not be read until now.
+// The heap's part in the beginning and the end of the process. Here, so that every program that links libfreeway.a has it
+// with malloc. The beginning is for a process that has not allocated before its constructors run, or could not read the
+// environment until now.
 #ifndef FREEWAY_BEGUN_BY_HAND  // tests/machines
 __attribute__((constructor)) static void freeway_start() { family::start(); }
 __attribute__((destructor)) static void freeway_finish() { family::finish(); }
@@ -33,7 +34,7 @@ bool multiply_overflows(std::size_t a, std::size_t b, std::size_t* product) {
   return __builtin_mul_overflow(a, b, product);
 }
 
-// Whether there can be `count` pointers at `blocks`.
+// Whether `blocks` can hold `count` pointers.
 bool is_array(std::size_t count, void** blocks) {
   return count == 0 || (blocks != nullptr && count <= PTRDIFF_MAX / sizeof(void*));
 }
@@ -117,7 +118,7 @@ FREEWAY_EXPORT void freeway_free_batch(std::size_t count, void** blocks) noexcep
 }
 
 #ifndef FREEWAY_PREFIXED
-// Only programs linked before glibc 2.26 ask for it.
+// Only programs linked before glibc 2.26 need it.
 FREEWAY_EXPORT void cfree(void* block) noexcept { freeway_free(block); }
 #endif
 

@@ -5,9 +5,9 @@
 // linker: a program that replaces only `operator new(size_t)` thereby replaces the array and nothrow forms too.
 //
 // Out of memory, the standard has new call the new-handler until there is memory, it throws, or there is none; then
-// bad_alloc is thrown. Handler and exception belong to the C++ library of the program, which is asked for by weak
-// reference, or, where it was loaded later, by name (that takes the loader's lock: the one path here that may wait).
-// Compiled without exceptions but with unwind tables: what a handler throws passes through.
+// bad_alloc is thrown. Handler and exception belong to the program's C++ library. They are found by weak reference, or, if
+// it was loaded later, by name (that takes the loader's lock: the one path here that may wait).
+// Compiled without exceptions but with unwind tables: a handler's exception passes through.
 #ifndef FREEWAY_PREFIXED
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -42,8 +42,8 @@ FREEWAY_HIDDEN void* freeway_own_aligned_new(size_t, align_val_t);
 
 namespace {
 
-// A function of the C++ library that was loaded after us, or null. Before the C library has begun (IRELATIVE relocations)
-// none can have been, and the loader ends the process when it is asked.
+// A function of the C++ library if that was loaded after us, else null. Before the C library has begun (IRELATIVE
+// relocations) nothing was loaded later, and a question to the loader would end the process.
 void* find_late(const char* name) {
   if (!freeway::options_available()) return nullptr;
   void* library = freeway::dynamic_linker::loaded("libstdc++.so.6");
@@ -76,15 +76,15 @@ void* allocate_or_throw(Allocate&& allocate) {
   }
 }
 
-// Whether the program sees our basic form, or has its own. Asked of addresses that the compiler knows nothing about: it
-// takes it for granted that symbols of different names have different ones.
+// Whether the program sees our basic form, or has its own. The asm hides the addresses: the compiler assumes that symbols of
+// different names have different ones.
 template <class Function>
 bool is_ours(Function* visible, Function* own) {
   asm("" : "+r"(visible));
   return visible == own;
 }
 
-// A nothrow form is the throwing form (which may be the program's, or call its handler) with what it throws caught.
+// A nothrow form calls the throwing form (which may be the program's, or call its handler) and catches its exception.
 // Catching takes an exception table and so libstdc++; its own nothrow form, named `name`, does exactly that.
 template <class Standard, class... Arguments>
 void* ask_standard(const char* name, Arguments... arguments) {
@@ -129,7 +129,7 @@ FREEWAY_EXPORT void* operator new(size_t, align_val_t) __attribute__((alias("fre
 FREEWAY_EXPORT void operator delete(void* block) noexcept { freeway_free(block); }
 FREEWAY_EXPORT void operator delete(void* block, align_val_t) noexcept { freeway_free(block); }
 
-// The forms that call them.
+// The forms that call the basic ones.
 FREEWAY_EXPORT void* operator new[](size_t size) { return freeway_visible_new(size); }
 FREEWAY_EXPORT void* operator new[](size_t size, align_val_t alignment) {
   return freeway_visible_aligned_new(size, alignment);

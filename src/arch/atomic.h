@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // atomic.h: an atomic word whose memory order is in the name of the call.
 //
-// A thin dress over the compiler's builtins: no default order, so that each order in Freeway was chosen by somebody and
-// can be found by its name. `cas_a` has success order a and failure order relaxed; `cas_a_b` names both. All are
-// strong; a failed one writes what it saw to `expected`. There is no seq_cst but in one fence.
+// A thin layer over the compiler's builtins. There is no default order, so each order in Freeway was chosen, and is found
+// by its name. `cas_a` has success order a and failure order relaxed; `cas_a_b` names both. All are strong; a failed one
+// writes the value it saw to `expected`. The only seq_cst is in one fence.
 #pragma once
 
 #include "arch/rmw_count.h"
@@ -67,8 +67,8 @@ class Atomic {
   T value_;
 };
 
-// A field that is not atomic because whoever touches it owns what it belongs to. The model checker's Plain reports a
-// race when that is not so; this one costs nothing.
+// A field that need not be atomic: only the owner of its structure touches it. The model checker's Plain reports a race
+// when that is not so; this one costs nothing.
 template <class T>
 class Plain {
  public:
@@ -77,7 +77,7 @@ class Plain {
   T get() const { return value_; }
   // A plain store, too; atomic only because of get_unowned.
   void set(T value) { __atomic_store_n(&value_, value, __ATOMIC_RELAXED); }
-  // For who owns nothing of it and can do with any value that it had: docs/optimistic-reads.md.
+  // For a reader that does not own the field and can use any value that it ever had: docs/optimistic-reads.md.
   T get_unowned() const { return __atomic_load_n(&value_, __ATOMIC_RELAXED); }
 
  private:

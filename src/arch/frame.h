@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// frame.h: what the processor does to return addresses on the stack.
+// frame.h: return addresses on the stack, as the processor leaves them there.
 #pragma once
 
 #include "base/integers.h"

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
-// probe.h: places where tracers can look in (SystemTap's user-space probes, "USDT": gdb, perf, bpftrace, OpenTelemetry's
-// profiler).
+// probe.h: probes for tracers (SystemTap's user-space probes, "USDT": gdb, perf, bpftrace, OpenTelemetry's profiler).
 //
-// A probe is a nop and a note in the file that says where it is and where its arguments are: here, where a function's
-// arguments are (readers of OpenTelemetry count on that). A tracer that listens counts the probe's semaphore up by one, in our
-// memory, and down when it goes; while it is 0 nobody need come by the nop.
+// A probe is a nop, and a note in the file that gives its place and the places of its arguments: those of a function's
+// arguments (readers of OpenTelemetry rely on that). A tracer that attaches adds one to the probe's semaphore, in our
+// memory, and subtracts it when it detaches; while it is 0 the code may skip the nop.
 //
 // Words     semaphore: the tracers'; we only read it
 // Format    sourceware.org/systemtap/wiki/UserSpaceProbeImplementation
@@ -14,7 +13,7 @@
 
 namespace freeway {
 
-// In section .probes, where tracers expect it.
+// In section .probes, where tracers look for it.
 using ProbeSemaphore = volatile unsigned short;
 inline bool is_listened_to(ProbeSemaphore& semaphore) { return __builtin_expect(semaphore != 0, false); }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// registers.h: what an unwinder must know of the place where a stack was copied: the registers that functions keep for their
-// callers.
+// registers.h: the registers that functions keep for their callers. An unwinder needs them as they were when the stack was
+// copied.
 #pragma once
 
 #include "base/integers.h"
@@ -20,7 +20,7 @@ struct Registers {
   u64 values[kCount];  // in the order of the names
 };
 
-// Those of the function that this is a part of.
+// The registers of the enclosing function.
 __attribute__((always_inline)) inline void read_registers(Registers& into) {
 #if defined(__x86_64__)
   asm volatile(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// retained.h: what stays in programs that are linked with this library though nothing refers to it, also where the linker
-// drops unused sections, as far as compiler and assembler know how.
+// retained.h: keeps things in programs that link with this library though nothing refers to them, also when the linker
+// drops unused sections, as far as compiler and assembler allow.
 #pragma once
 
 #if defined(__has_attribute) && __has_attribute(retain)

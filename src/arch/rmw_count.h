@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// rmw_count.h: how many atomic read-modify-write instructions each thread has executed: for the laboratory's counted
-// builds only (bench/peers/CMakeLists.txt). In every other build count_rmw() is nothing at all.
+// rmw_count.h: counts the atomic read-modify-write instructions of each thread: for the laboratory's counted builds only
+// (bench/peers/CMakeLists.txt). In every other build count_rmw() is empty.
 #pragma once
 
 #include "base/compiler.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// tsan.h: what the thread sanitizer is told of orders that it cannot see. Nothing at all in other builds.
+// tsan.h: tells the thread sanitizer about orders that it cannot see. Empty in other builds.
 //
-// It needs no more than this: every word that threads share is an Atomic, and what may be read by somebody who owns
-// nothing is listed, with the reason, in docs/optimistic-reads.md.
+// It needs no more than this: every word that threads share is an Atomic, and docs/optimistic-reads.md lists, with the
+// reason, each word that a thread may read without owning it.
 #pragma once
 
 #include "base/compiler.h"
@@ -25,8 +25,8 @@ void __tsan_release(void* place);
 
 namespace freeway::tsan {
 
-// Address space that one thread unmaps may be mapped by another: between the two lies the kernel's own lock. The system
-// calls are ours, so the sanitizer does not notice them.
+// One thread may map address space that another has unmapped; the kernel's own lock orders the two. We make the system
+// calls ourselves, so the sanitizer does not notice them.
 #ifdef FREEWAY_TSAN
 inline char kernel_lock;
 inline void before_unmap() { __tsan_release(&kernel_lock); }
@@ -39,18 +39,18 @@ FREEWAY_INLINE void after_map() {}
 FREEWAY_INLINE void after_kernel_read(uptr) {}
 #endif
 
-// Whether the program has a sanitizer that says which addresses it may use (also one that this library knows nothing of).
+// Whether the program has a sanitizer that restricts its addresses (even one that this library was not built for).
 extern "C" {
 __attribute__((weak)) void __tsan_init();
 __attribute__((weak)) void __msan_init();
 }
 inline bool fixes_addresses() { return &__tsan_init != nullptr || &__msan_init != nullptr; }
 
-// Reads a word of a free block that may be the program's by now, which writes to it as it likes; then what was read
-// counts for nothing (docs/optimistic-reads.md). The sanitizer is not shown it: the program's writes are not atomic.
+// Reads a word of a free block. The block may be the program's again by now, and the program writes to it; then the value
+// is not used (docs/optimistic-reads.md). Hidden from the sanitizer: the program's writes are not atomic.
 #ifdef FREEWAY_TSAN
 __attribute__((no_sanitize("thread"), noinline)) inline u64 unseen(uptr address) {
-  return *reinterpret_cast<const volatile u64*>(address);  // atomic accesses are shown to it all the same
+  return *reinterpret_cast<const volatile u64*>(address);  // the sanitizer sees atomic accesses even here
 }
 #else
 FREEWAY_INLINE u64 unseen(uptr address) {

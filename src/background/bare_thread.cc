@@ -26,17 +26,17 @@ namespace {
 
 constexpr std::size_t kGuardBytes = 64 * kKiB;
 constexpr std::size_t kStackBytes = 64 * kKiB;
-constexpr std::size_t kLiveBytes = kWordBytes + kGuardBytes;  // from here on the thread lives
+constexpr std::size_t kLiveBytes = kWordBytes + kGuardBytes;  // the thread's part begins here
 constexpr std::size_t kPhase = 4096;                          // more than any thread-local variable's alignment
-// What the C library keeps beside the thread pointer (glibc 2.36: 2304 bytes), and of thread-local variables beside those
-// that are looked at (below).
+// Room for the C library's data beside the thread pointer (glibc 2.36: 2304 bytes), and for thread-local variables beside
+// those that extent() looks at.
 constexpr std::size_t kMargin = 16 * kKiB;
 constexpr u64 kSignalBytes = 8;  // of the kernel's sigset_t
 constexpr std::size_t kMostCpus = 8192;
 
 uptr own_thread_pointer() { return reinterpret_cast<uptr>(__builtin_thread_pointer()); }
 
-// How far the thread-local variables that Freeway touches lie below and above the thread pointer, at most. Its own lie
+// The furthest that the thread-local variables that Freeway touches lie below and above the thread pointer. Its own lie
 // side by side.
 struct Extent {
   std::size_t below = kMargin, above = kMargin;
@@ -65,7 +65,7 @@ uptr thread_pointer_in(uptr block) {
   return align_up(lowest, kPhase) + own_thread_pointer() % kPhase;
 }
 
-// What code of the C library, or the compiler's, reads beside the thread pointer.
+// Fills the fields beside the thread pointer that the C library's and the compiler's code reads.
 void fill_head(uptr thread_pointer) {
   if constexpr (kThisProcessor != Processor::kX86_64) return;
   constexpr std::size_t kSelf[] = {0, 16}, kShared[] = {0x28, 0x30};  // the stack's canary, the key of mangled pointers
@@ -93,7 +93,7 @@ void drop_block(uptr block) {
 
 bool make(uptr block, Atomic<u32>& word, int (*f)()) {
   const uptr live = block + kLiveBytes;
-  if (!vm::purge(live, block_bytes() - kLiveBytes)) return false;  // a thread before this one may have lived here
+  if (!vm::purge(live, block_bytes() - kLiveBytes)) return false;  // an earlier thread may have used it
   const uptr thread_pointer = thread_pointer_in(block);
   fill_head(thread_pointer);
   process::deny_rseq(thread_pointer);
@@ -120,8 +120,8 @@ void introduce(const char* name) {
   raw_syscall(SYS_sched_setscheduler, 0, SCHED_OTHER, reinterpret_cast<u64>(&plain));
 }
 
-// The folder of threads has a link for each, and two. The process's first thread stays among them when it has ended, but
-// has no program any more.
+// The folder of threads has a link for each, and two. The process's first thread stays listed when it has ended, but then
+// has no program.
 int status_if_last() {
   struct stat threads = {};
   char text[1024];
@@ -130,11 +130,11 @@ int status_if_last() {
   if (known != 0 || threads.st_nlink != 4) return -1;
   const long program = raw_syscall(SYS_readlinkat, here, reinterpret_cast<u64>(kProgramLink), reinterpret_cast<u64>(text), 1);
   if (program != -ENOENT) return -1;
-  // Only now a file is opened: in a program that lives its number might be another's that this was to be.
+  // The file is opened only now: in a program that still runs, its descriptor might take a number that the program needs.
   const long file = raw_syscall(SYS_openat, here, reinterpret_cast<u64>(kProcessFile), O_RDONLY | O_CLOEXEC, 0);
   const long bytes = file < 0 ? 0 : raw_syscall(SYS_read, static_cast<u64>(file), reinterpret_cast<u64>(text), sizeof(text));
   u64 status = 0, factor = 1;
-  for (long i = bytes - 1; i >= 0 && text[i] != ' '; --i) {  // the last number in there, as waitpid gives it
+  for (long i = bytes - 1; i >= 0 && text[i] != ' '; --i) {  // the last number in the file, as waitpid gives it
     if (text[i] < '0' || text[i] > '9') continue;
     status += static_cast<u64>(text[i] - '0') * factor;
     factor *= 10;

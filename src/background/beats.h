@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Beats: what the helper does every quarter of a second, as a function of how long no slow path has looked at the clock.
+// Beats: the helper's care at each quarter of a second, as a function of the time since a slow path last looked at the clock.
 //
 //   quiet for        care
-//   less than 3/4 s  kDue    what the purge policy lets go, slabs that rest
-//   3/4 s            kIdle   the memory of all free frames as well
-//   1 s              kDeep   and of free blocks' pages in superblocks, which takes longer: so not again before 256 times as
+//   less than 3/4 s  kDue    gives back what the purge policy lets go; empties slabs that are not used
+//   3/4 s            kIdle   also the memory of all free frames
+//   1 s              kDeep   also free blocks' pages in superblocks, which takes longer: so not again before 256 times as
 //                            long as it took (10 min at most: it may have been stopped), and until then as if it were not yet
 //                            1 s
 //   2 s              kSleep  until the next tick
@@ -19,13 +19,13 @@ namespace freeway::background {
 enum class Care { kDue, kIdle, kDeep, kSleep };
 
 constexpr u64 kBeatNs = 250'000'000;
-constexpr u64 kLongNs = 60'000'000'000;  // of sleep, at most: see helper.cc
+constexpr u64 kLongNs = 60'000'000'000;  // the longest sleep: see helper.cc
 constexpr unsigned kIdleBeats = 3, kDeepBeats = 4, kSleepBeats = 8;
 constexpr u64 kDeepShare = 256, kLongestPauseNs = 600'000'000'000;
 
 class Beats {
  public:
-  // The next beat's care: `ticks` were counted by now, a time in ns.
+  // The next beat's care. `ticks`: the number counted by now; `now`: the time in ns.
   constexpr Care next(u64 ticks, u64 now) {
     if (ticks != seen_) {
       seen_ = ticks;

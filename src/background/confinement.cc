@@ -23,7 +23,7 @@ namespace {
 
 constexpr u32 kArchitecture = kThisProcessor == Processor::kX86_64 ? AUDIT_ARCH_X86_64 : AUDIT_ARCH_AARCH64;
 
-// Giving memory back, waiting, ending, and what a failed check needs for its line and its end.
+// Calls to give memory back, to wait, to end, and for a failed check to write its line and abort.
 constexpr u16 kAllowed[] = {
     SYS_madvise, SYS_membarrier, SYS_mincore, SYS_munmap, SYS_rt_sigtimedwait, SYS_restart_syscall, SYS_clock_gettime,
     SYS_futex, SYS_getpid, SYS_gettid, SYS_getcpu, SYS_write, SYS_read, SYS_exit, SYS_exit_group, SYS_rt_sigprocmask,
@@ -32,20 +32,20 @@ constexpr u16 kAllowed[] = {
 
 constexpr u32 kRefused = SECCOMP_RET_ERRNO | EPERM;
 
-// An instruction after the other.
+// The filter's instructions, one after the other.
 class Filter {
  public:
   void load(std::size_t offset) { add({BPF_LD | BPF_W | BPF_ABS, 0, 0, static_cast<u32>(offset)}); }
-  // Goes on behind the next `skipped` instructions unless what was loaded is `value`.
+  // Skips `skipped` instructions unless the loaded word is `value`.
   void unless(u32 value, u8 skipped) { add({BPF_JMP | BPF_JEQ | BPF_K, 0, skipped, value}); }
-  // Refuses everything unless what was loaded is `value`.
+  // Refuses everything unless the loaded word is `value`.
   void only(u32 value) {
     add({BPF_JMP | BPF_JEQ | BPF_K, 1, 0, value});
     answer(kRefused);
   }
   void answer(u32 what) { add({BPF_RET | BPF_K, 0, 0, what}); }
   void load_number() { load(offsetof(seccomp_data, nr)); }
-  // Allows system call `number` where its argument `n` is `value`.
+  // Allows system call `number` if its argument `n` is `value`.
   void allow_with(u32 number, unsigned n, u64 value) {
     const std::size_t at = offsetof(seccomp_data, args) + n * sizeof(u64);  // the low half first: little-endian
     unless(number, 6);

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT
-// helper.cc: making the helper, waking it, and what it does.
+// helper.cc: makes the helper, wakes it, and does its work.
 //
-// It never sleeps for longer than a minute: then it looks whether it is the last thread of its process (which then ended by
-// the bare system call; the C library's exit takes all threads along), and does not miss for ever that somebody was stopped
-// for good on the way to waking it.
+// It never sleeps for longer than a minute. Then it looks whether it is the last thread of its process (whose others ended
+// by the bare system call; the C library's exit takes all threads along). A wake that never came, because its thread was
+// stopped for good, costs no more than that minute.
 #include "background/helper.h"
 
 #include "arch/tsan.h"
-#include "background/helper_word.h"
 #include "background/confinement.h"
+#include "background/helper_word.h"
 #include "os/machine.h"
-#include "os/once.h"
 #include "os/process.h"
 #include "os/report.h"
+#include "sync/once.h"
 
 namespace freeway::background {
 
@@ -21,7 +21,7 @@ namespace {
 struct Words {
   HelperWord<Machine> helper;
   Atomic<u64> process;    // 0: not known
-  Atomic<u64> not_before;  // a time in ns: a thread was refused
+  Atomic<u64> not_before;  // a time in ns, set when a thread was refused
 };
 static_assert(sizeof(Words) <= bare_thread::kWordBytes);
 
@@ -37,7 +37,7 @@ Words* words() {
   return base == 0 || base == bare_thread::kNoSupport ? nullptr : reinterpret_cast<Words*>(base);
 }
 
-// Whether this is the process that the words are of.
+// Whether the words belong to this process.
 bool is_theirs(Words& mine) {
   const u64 process = process::id();
   u64 known = mine.process.load_relaxed();
@@ -49,7 +49,7 @@ void refuse(const char* why) {
   if (speaks) Line().text("freeway: no background thread: ").text(why).write();
 }
 
-// Waits, and does what it is told. False: it cannot even wait, so there can be no helper.
+// Waits, then does as the request says. False: it cannot even wait, so there can be no helper.
 bool attend(u64 ns) {
   const bare_thread::Request request = bare_thread::wait(ns);
   if (request.failed) words()->not_before.store_relaxed(kNever);
@@ -87,8 +87,8 @@ int begin() {
 FREEWAY_NOINLINE void make(Words& mine) {
   const u64 now = process::coarse_time_ns();
   if (now < mine.not_before.load_relaxed() || !work.is_worth_it(work.heap) || !is_theirs(mine)) return;
-  process::claimant();  // the helper must not be the first who asks in this process (process.h)
-  const bare_thread::SignalsBlocked blocked;  // or a handler could fork, and the child would have two makers
+  process::claimant();  // the helper must not be the first to ask in this process (process.h)
+  const bare_thread::SignalsBlocked blocked;  // else a handler could fork, and the child would have two makers
   if (!mine.helper.begin()) return;
   mine.not_before.store_relaxed(now + kRetryNs);  // a filter may kill it at once
   if (bare_thread::make(block.peek(), mine.helper.thread(), begin)) return;
@@ -114,7 +114,7 @@ void know_process() {
 
 void tick() {
   Words* mine = work.heap == nullptr ? nullptr : words();
-  if (mine == nullptr || process::is_bare()) return;  // what the helper does itself is none of the program's doing
+  if (mine == nullptr || process::is_bare()) return;  // the helper's own slow paths are not the program's
   const Due due = mine->helper.tick();
   if (due == Due::kHelper) make(*mine);
   if (due != Due::kWake) return;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // check.h: assertions at three prices.
 //
-//   FREEWAY_CHECK   always on: what would corrupt the heap if it were false
+//   FREEWAY_CHECK   always on: a false one would mean a corrupt heap
 //   FREEWAY_DCHECK  on in debug builds (FREEWAY_CHECKS >= 1): cheap consistency
 //   FREEWAY_XCHECK  on with FREEWAY_CHECKS >= 2: may walk structures
 //

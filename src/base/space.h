@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// space.h: address space for a range that grows, and what the kernel may say when a piece of it is to be mapped. Layers
-// below and above know them; the functions come from the Env (os/vm.h).
+// space.h: address space for a range that grows, and the kernel's answers when a piece of it is to be mapped. The functions
+// come from the Env (os/vm.h).
 #pragma once
 
 #include "base/integers.h"
@@ -9,7 +9,7 @@ namespace freeway {
 
 struct Space {
   uptr base = 0;          // 0: none
-  bool reserved = false;  // mapped already, but not accessible; else merely chosen: anybody may map something there
+  bool reserved = false;  // mapped already, but not accessible; else merely chosen: others may map something there
   explicit operator bool() const { return base != 0; }
 };
 

@@ -4,22 +4,21 @@
 // Words     entry: the null slab -> slab -> the null slab (while it is drained) -> slab. It lies where the sections
 //           look for it (hot.h's slab_of)
 //           made: null -> the CPU's slab, for good
-//           exclusive: 0, or the word of a thread that is not in this process, -> the own word (CAS: see
-//           process::Claimant) -> 0
+//           exclusive: who may change these two (sync/claim.h)
 // Invariant only the holder of a CPU's exclusive word stores its entry and made. A slab that was taken out is its
 //           drainer's alone, once all sections that may have read the old entry have been interrupted
 // Who       any thread, any signal handler, the child of any fork (where a slab that was taken out is put back: it is
 //           consistent at every instruction, slab.h)
-// Orders    [R1] giving the word up publishes what was done under it; [A1] the next holder sees it
+// Orders    of exclusive: the claim's
 //           [R2] an entry, and made, publish the slab; [A2] whoever finds it there sees that. Sections load the entry
 //           without an order: what they then read depends on the address
-// Progress  wait-free       Lost if killed: the word. That CPU's threads use the claimed slabs until the next fork
+// Progress  wait-free       Lost if killed: the word. That CPU's threads use spare slabs until the next fork
 // Checked   tests/model/cpu_slabs_model.cc, tests/fork, tests/stress/trim_test.cc
 #pragma once
 
 #include "arch/rseq_layout.h"
 #include "cache/slab.h"
-#include "os/process.h"
+#include "sync/claim.h"
 
 namespace freeway {
 
@@ -45,23 +44,23 @@ class CpuSlabs {
   Slab* get(u32 id, Who&& who, Make&& make) {
     Slab* slab = entries_[id].load_acquire();  // [A2] pairs with [R2]
     if (slab != none_) return slab;
-    if (!seize(id, who())) return nullptr;
+    if (!exclusive_[id].take(who())) return nullptr;
     // One that exists but is not installed was being drained by a thread that a fork left behind.
     slab = Env::mutant("always a new slab") ? nullptr : made_[id].load_relaxed();
     Env::step("heap.seized");
     if (slab == nullptr && (slab = make()) != nullptr) made_[id].store_release(slab);  // [R2] pairs with [A2]
     if (slab != nullptr) entries_[id].store_release(slab);                             // [R2] pairs with [A2]
     Env::step("heap.installed");
-    give_up(id);
+    exclusive_[id].release();
     return slab;
   }
 
   // Takes the slab of CPU `id` out, calls f(slab), and puts it back. interrupt(): interrupts all sections; false if the
   // kernel refuses, then f is not called.
   template <class Interrupt, class F>
-  Drained drain(u32 id, const process::Claimant& who, Interrupt&& interrupt, F&& f) {
+  Drained drain(u32 id, const Claimant& who, Interrupt&& interrupt, F&& f) {
     Slab* slab = made(id);
-    if (slab == nullptr || !seize(id, who)) return Drained::kNothing;
+    if (slab == nullptr || !exclusive_[id].take(who)) return Drained::kNothing;
     entries_[id].store_relaxed(none_);  // it publishes nothing
     Env::step("drain.taken_out");
     const bool mine = interrupt();
@@ -69,29 +68,19 @@ class CpuSlabs {
     Env::step("drain.emptied");
     entries_[id].store_release(slab);  // [R2] pairs with [A2]
     Env::step("drain.put_back");
-    give_up(id);
+    exclusive_[id].release();
     return mine ? Drained::kDone : Drained::kRefused;
   }
 
   // The slab that CPU `id` ever got, installed or not; null if none.
   Slab* made(u32 id) const { return made_[id].load_acquire(); }  // [A2] pairs with [R2]
   // Whether somebody has it whom `who` could not replace.
-  bool is_taken(u32 id, const process::Claimant& who) const {
-    return !who.may_replace(exclusive_[id].load_relaxed());
-  }
+  bool is_taken(u32 id, const Claimant& who) const { return exclusive_[id].is_taken(who); }
 
  private:
-  friend struct Describe;  // malloc/describe.cc
-  bool seize(u32 id, const process::Claimant& who) {
-    u64 seen = exclusive_[id].load_relaxed();
-    if (!who.may_replace(seen)) return Env::mutant("nobody's word is heeded");
-    return exclusive_[id].cas_acquire(seen, who.self);  // [A1] pairs with [R1]
-  }
-  void give_up(u32 id) { exclusive_[id].store_release(0); }  // [R1] pairs with [A1]
-
   Entry* entries_ = nullptr;
   Slab* none_ = nullptr;
-  typename Env::template Atomic<u64> exclusive_[RSEQ_IDS];
+  Claim<Env> exclusive_[RSEQ_IDS];
   typename Env::template Atomic<Slab*> made_[RSEQ_IDS];
 };
 

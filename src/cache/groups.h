@@ -61,7 +61,7 @@ struct Place {
 };
 
 // How many blocks from the first on lie side by side in one superblock, each `step` behind the one before; at most `most`.
-inline unsigned run_length(void* const* blocks, unsigned most, u64 step) {
+FREEWAY_INLINE unsigned run_length(void* const* blocks, unsigned most, u64 step) {
   const auto address = [blocks](unsigned i) { return reinterpret_cast<u64>(blocks[i]); };
   unsigned n = 1;
   while (n < most && address(n) - address(n - 1) == step) ++n;

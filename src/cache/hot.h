@@ -7,8 +7,7 @@
 //           values; the limits last. slab_of[id]: null slab -> slab -> null slab (while it is drained) -> slab, stored by
 //           the holder of the CPU's exclusive word (cpu_slabs.h). frame_class: see page_map.h
 //           byte_limit, step_limit, malloc_form: also as profiles are begun and ended (malloc/profile.cc)
-//           birth_scale, birth_base: see birth/births.h. home: see homes.h. alone: null -> libc's flag <-> a 0, by the helper
-//           (malloc/idle.cc)
+//           birth_scale, birth_base: see harden/births.h. home: see homes.h. What other sections read: arch/rseq_place.h
 // Orders    initialisation happens in the process's first allocation, which creating a second thread comes after. (A thread
 //           made by hand before any allocation would need more; there the limits read as zero or as set, and the tables
 //           and offsets under them have one value only.)
@@ -40,13 +39,9 @@ struct Hot {
   Atomic<u64> frames;      // frames it has; 0 sends every free to the slow path
   Atomic<u64> byte_limit;  // malloc sizes below this use the byte table (1025); 0 sends every malloc to the slow path
   Atomic<u64> step_limit;  // sizes below this use the step table (32769); 0 likewise
-  u64 any_rseq;            // struct rseq - thread pointer in either mode; else the decoy
-  u64 any_id;              // the index field - thread pointer in either mode
   u64 null_slab;           // its address
-  u64 rseq_bytes;          // length with which libc registered its struct rseq
-  Atomic<const char*> alone;  // address of libc's __libc_single_threaded, or of a 0
-  u64 checked;                // frames of the primary arena where free's checked path is used, else 0
-  Atomic<u64> malloc_form;    // where malloc goes while its limits are 0: MallocForm
+  u64 checked;             // frames of the primary arena where free's checked path is used, else 0
+  Atomic<u64> malloc_form; // where malloc goes while its limits are 0: MallocForm
   alignas(64) u64 birth_scale[kHotClasses];  // 2^(8 - shift)
   u64 birth_base[kHotClasses];               // what to add to (address >> shift)
   u64 span_mask[kHotClasses];                // bytes of the class's span, less 1

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Magazines: what happens when a magazine is empty or full: batches move between it and the superblocks.
 //
-// Written against an access (RseqSlabs or ClaimedSlab): between two of its calls the thread may move to another CPU or be
+// Written against an access (RseqSlabs or PlainSlab): between two of its calls the thread may move to another CPU or be
 // interrupted by a handler that does the same; what it holds meanwhile (a superblock, a batch) is its own and in no slab.
 //
 //   refill   take the slab's current superblock (else hold one), take a batch of blocks from it, put it back (else let it
@@ -12,13 +12,11 @@
 // Swing     a class that is refilled and flushed by turns has a magazine that is too small for what the program does. It
 //           grows by up to 256 blocks each time, within kGrowthBudget bytes of blocks per slab
 // Lost if killed: the batch and the superblock in hand
-// Checked   tests/model/claimed_slabs_model.cc, tests/model/cpu_slabs_model.cc, tests/unit/magazines_test.cc, tests/stress
+// Checked   tests/model/spare_slabs_model.cc, tests/model/cpu_slabs_model.cc, tests/unit/magazines_test.cc, tests/stress
 //
-// Heap provides: Env, superblocks(), closed(), place_of(c, k, block) -> Place (descriptor 0 and a report if it is no block),
-// free_group(c, k, group, block), is_far(address), is_foreign(slab, c, block), has_nodes(), is_away(slab, c, block),
-// settle_home(slab, c, d), and, where words may be changed without atomic instructions, alone() and
-// group_was_freed(c, k, group, block, old)
 #pragma once
+
+#include <concepts>
 
 #include "arch/alone.h"
 #include "base/compiler.h"
@@ -30,18 +28,42 @@
 
 namespace freeway {
 
-template <class Heap>
+// What magazines ask of their heap. If it may change words without atomic instructions it also has alone() and
+// group_was_freed(c, k, group, block, old).
+template <class H>
+concept MagazineHeap = requires(H heap, unsigned c, const SizeClass& k, void* block, const Group& group, Slab& slab, u32 d) {
+  typename H::Env;
+  heap.superblocks();
+  // The `top` of a class that has no magazine.
+  { heap.closed() } -> std::same_as<u64>;
+  // Where the block lies; descriptor 0, and a report, if it is no block.
+  { heap.place_of(c, k, block) } -> std::same_as<Place>;
+  // Frees the group, of which `block` is one.
+  { heap.free_group(c, k, group, block) } -> std::same_as<void>;
+  // Whether the fast path must not see the block; whether it is another slab's; whether it is of another NUMA node.
+  { heap.is_far(uptr{}) } -> std::same_as<bool>;
+  { heap.is_foreign(slab, c, block) } -> std::same_as<bool>;
+  { heap.has_nodes() } -> std::same_as<bool>;
+  { heap.is_away(slab, c, block) } -> std::same_as<bool>;
+  // From now on the superblock `d` is the slab's (homes.h).
+  { heap.settle_home(slab, c, d) } -> std::same_as<void>;
+};
+
+template <class Heap, class Shapes = SlabShapes>
 class Magazines {
  public:
   static constexpr u64 kGrowthBudget = 4 * kMiB;
   static constexpr u32 kGrowthStep = 256;
 
   // Once (or again with the same), before anything else.
-  void init(Heap* owner) { heap_ = owner; }
+  void init(Heap* owner) {
+    static_assert(MagazineHeap<Heap>);  // a heap has its magazines: as a template's argument it is not complete
+    heap_ = owner;
+  }
 
   // A block of class `c`, and a batch more for the magazine; null without memory. `home` is the slab of some CPU the
   // thread was just on: for hints and counters.
-  template <class Access>
+  template <SlabAccess Access>
   void* refill(const Access& access, Slab& home, unsigned c) {
     if (const u64 slot = access.pop(c)) return slots::block_of(slot);
     ++home.counters[c].refills;
@@ -59,7 +81,7 @@ class Magazines {
   }
 
   // Puts a freed block of class `c` into the magazine, making room; false if there is no slab to put it in.
-  template <class Access>
+  template <SlabAccess Access>
   bool stash(const Access& access, Slab& home, unsigned c, void* block) {
     const u64 word = slots::of(block, heap_->is_far(reinterpret_cast<uptr>(block)));
     for (unsigned tries = 0; tries < 4; ++tries) {
@@ -71,7 +93,7 @@ class Magazines {
   }
 
   // Frees the foreign ones of the topmost blocks to their superblocks (homes.h).
-  template <class Access>
+  template <SlabAccess Access>
   void send_home(const Access& access, Slab& home, unsigned c) {
     if (heap_->has_nodes())
       send_topmost<homes::kNodeSentAtOnce>(access, home, c);
@@ -91,7 +113,7 @@ class Magazines {
   }
 
   // The slab's current superblock, now the caller's; 0: it has none, or none of this node.
-  template <class Access>
+  template <SlabAccess Access>
   u32 take_current(const Access& access, unsigned c) {
     const u32 d = access.take_current(c);
     if (d == 0 || !heap_->superblocks().is_away(d)) return d;
@@ -100,14 +122,14 @@ class Magazines {
   }
 
   // Pushes blocks of one superblock so that the first is popped first; what does not fit is freed.
-  template <class Access>
+  template <SlabAccess Access>
   void load(const Access& access, unsigned c, void** blocks, unsigned count) {
     Heap::Env::step("magazine.loading");
     if (count > 0 && heap_->is_far(reinterpret_cast<uptr>(blocks[0]))) slots::to_far(blocks, count);
     load_slots(access, c, blocks, count);
   }
   // The same for slots of any superblocks.
-  template <class Access>
+  template <SlabAccess Access>
   void load_slots(const Access& access, unsigned c, void** blocks, unsigned count) {
     unsigned left = count - access.push_batch(c, blocks, count);
     if (left > 0 && open(access, c)) left -= access.push_batch(c, blocks, left);
@@ -121,23 +143,24 @@ class Magazines {
     slab.grown_bytes.store_relaxed(0);
   }
   void empty_class(Slab& slab, unsigned c) {
+    const PlainSlab access(slab);
     void* blocks[kBatchMax];
     if (Heap::Env::mutant("closed before it is empty")) slab.top[c].store_relaxed(heap_->closed());
-    while (const unsigned n = slab_ops::pop_batch(slab, c, blocks, kBatchMax)) {
+    while (const unsigned n = access.pop_batch(c, blocks, kBatchMax)) {
       slots::to_blocks(blocks, n);
       Heap::Env::step("magazine.emptying");
       flush(c, blocks, n);
     }
     slab.top[c].store_relaxed(heap_->closed());
-    slab.capacity[c].store_relaxed(kMagazines[c].small);
-    if (u64 d = slab_ops::exchange(slab, offset_of_current(c), 0)) heap_->superblocks().let_go(static_cast<u32>(d));
+    slab.capacity[c].store_relaxed(Shapes::small(c));
+    if (const u32 d = access.take_current(c)) heap_->superblocks().let_go(d);
   }
 
  private:
   static constexpr u8 kLast = 0x80;
 
   // send_home, looking at so many blocks.
-  template <unsigned kLooked, class Access>
+  template <unsigned kLooked, SlabAccess Access>
   FREEWAY_NOINLINE void send_topmost(const Access& access, Slab& home, unsigned c) {
     static_assert(kLooked <= kBatchMax);
     home.patience.store_relaxed(kLooked == homes::kSentAtOnce ? homes::kPatience : homes::kNodePatience);
@@ -179,7 +202,7 @@ class Magazines {
       const u8 number = numbers[i];
       const u64 full = k.full_mask((number & kLast) != 0 ? k.words - 1 : 0);
       // Nothing is left to do: the superblock may be gone since the change, a handler may have freed its other blocks.
-      if ((stopped.at & 1) == 0 && superblocks.is_over(changes[i].mask, stopped.old, full)) continue;
+      if ((stopped.at & 1) == 0 && anchor::is_over(stopped.old, changes[i].mask, full)) continue;
       finish(c, blocks[number & ~kLast], changes[i], stopped);
     }
   }
@@ -218,7 +241,7 @@ class Magazines {
   }
 
   // Up to `wanted` blocks from the slab's current superblock, or another; none without memory.
-  template <class Access>
+  template <SlabAccess Access>
   Cut cut(const Access& access, const Slab& home, unsigned c, unsigned wanted, void** blocks) {
     auto& superblocks = heap_->superblocks();
     u32 d = take_current(access, c);
@@ -240,7 +263,7 @@ class Magazines {
   }
 
   // As load, for blocks side by side, the first at `lowest`. `room`: for the addresses of those that do not fit.
-  template <class Access>
+  template <SlabAccess Access>
   void load_run(const Access& access, unsigned c, uptr lowest, unsigned count, void** room) {
     Heap::Env::step("magazine.loading");
     const u64 size = kSizeClasses[c].size, slot = slots::of(reinterpret_cast<void*>(lowest), heap_->is_far(lowest));
@@ -251,7 +274,7 @@ class Magazines {
     flush(c, room, left);
   }
 
-  template <class Access>
+  template <SlabAccess Access>
   bool unload(const Access& access, Slab& home, unsigned c) {
     ++home.counters[c].flushes;
     home.refills_seen[c].store_relaxed(static_cast<u32>(home.counters[c].refills));
@@ -270,27 +293,27 @@ class Magazines {
     return any;
   }
 
-  template <class Access>
+  template <SlabAccess Access>
   bool open(const Access& access, unsigned c) {
-    return access.open(c, offset_of_small(c), u64{kMagazines[c].small} * 8, heap_->closed());
+    return access.open(c, Shapes::offset_of_small(c), u64{Shapes::small(c)} * 8, heap_->closed());
   }
 
   // Gives a swinging class a larger magazine; true if it has one more room than before.
-  template <class Access>
+  template <SlabAccess Access>
   bool grow(const Access& access, Slab& home, unsigned c) {
-    const MagazineShape& shape = kMagazines[c];
+    const u32 largest = Shapes::big(c);
     const u64 capacity = home.capacity[c].load_relaxed();
-    const u64 step = clamp(shape.big - capacity, 0, kGrowthStep);
+    const u64 step = clamp(largest - capacity, 0, kGrowthStep);
     const u64 bytes = step * kSizeClasses[c].size;
-    if (capacity >= shape.big || home.refills_seen[c].load_relaxed() == static_cast<u32>(home.counters[c].refills) ||
+    if (capacity >= largest || home.refills_seen[c].load_relaxed() == static_cast<u32>(home.counters[c].refills) ||
         home.grown_bytes.load_relaxed() + bytes > kGrowthBudget)
       return false;
     home.refills_seen[c].store_relaxed(static_cast<u32>(home.counters[c].refills));
     // The capacity is only what a slab is thought to have: where the thread changed its CPU on the last lines, another
     // slab's was raised. So the magazine is looked for in its first place, then the lowest sentinel of its second.
-    const u64 first = offset_of_small(c), big = offset_of_big(c);
-    bool grown = access.move(c, first, u64{shape.small} * 8, big - first, (capacity + step) * 8);
-    for (u64 at = shape.small + kGrowthStep; !grown; at += kGrowthStep) {
+    const u64 first = Shapes::offset_of_small(c), big = Shapes::offset_of_big(c);
+    bool grown = access.move(c, first, u64{Shapes::small(c)} * 8, big - first, (capacity + step) * 8);
+    for (u64 at = Shapes::small(c) + kGrowthStep; !grown; at += kGrowthStep) {
       if (at > capacity) at = capacity;
       const u64 answer = access.grow(offset_of_capacity(c), capacity, big + at * 8, (capacity + step - at) * 8);
       if (answer == 0) return false;

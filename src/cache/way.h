@@ -8,30 +8,36 @@
 // is given a superblock to refill it from, of those that wait: that refill would take one behind the last, or make one.
 //
 // Words     none of its own: top and current of the slab, as Magazines moves them. What it has popped or adopted is in its hands
-// Who       as Magazines: any thread, any handler, in sections or with a claimed slab; between two calls of the access
+// Who       as Magazines: any thread, any handler, in sections or with a spare slab; between two calls of the access
 //           the thread may move to another CPU: then another magazine is cleared, and the hint was a hint
 // Progress  lock-free: no more blocks than a magazine holds        Lost if killed: a batch, or a superblock
 // Checked   tests/model/way_model.cc, tests/unit/way_test.cc, tests/abi/move_test.cc
-//
-// Heap provides what Magazines asks for, is_left(c, block): whether the superblock of the block is worth leaving, and
-// free_in(d): how many blocks a superblock has free.
 #pragma once
 
 #include "cache/magazines.h"
 
 namespace freeway {
 
+// What it asks of its heap, beside what magazines do.
+template <class H>
+concept WayHeap = MagazineHeap<H> && requires(H heap, unsigned c, const void* block, u32 d) {
+  // Whether the superblock of the block is worth leaving; how many blocks a superblock has free.
+  { heap.is_left(c, block) } -> std::same_as<bool>;
+  { heap.free_in(d) } -> std::same_as<u32>;
+};
+
 template <class Heap>
 class Way {
  public:
   // Once (or again with the same), before anything else.
   void init(Heap* owner, Magazines<Heap>* magazines) {
+    static_assert(WayHeap<Heap>);
     heap_ = owner;
     magazines_ = magazines;
   }
 
   // Whether malloc will give a block of class `c` from a superblock that is not worth leaving, as far as can be known.
-  template <class Access>
+  template <SlabAccess Access>
   bool clear(const Access& access, Slab& home, unsigned c) {
     // OPTIMISTIC: capacity
     return drop(access, c, home.capacity[c].load_relaxed()) || refresh(access, home, c);
@@ -39,7 +45,7 @@ class Way {
 
  private:
   // Takes blocks of sparse superblocks off the magazine, `most` at most; whether another is on top.
-  template <class Access>
+  template <SlabAccess Access>
   FREEWAY_NOINLINE bool drop(const Access& access, unsigned c, u64 most) {
     void* blocks[kBatchMax];
     unsigned got = 0;
@@ -61,7 +67,7 @@ class Way {
   }
 
   // The magazine is empty: lets the slab have a superblock with free blocks, if it has none.
-  template <class Access>
+  template <SlabAccess Access>
   bool refresh(const Access& access, Slab& home, unsigned c) {
     auto& superblocks = heap_->superblocks();
     // OPTIMISTIC: move

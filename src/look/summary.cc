@@ -5,7 +5,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include "guard/guarded.h"
+#include "harden/guarded.h"
 #include "os/memory_size.h"
 #include "os/output_file.h"
 #include "os/process.h"

@@ -9,9 +9,9 @@
 
 namespace freeway {
 
-using namespace walk;
-
 namespace {
+
+using Described = OwnWalk::Descriptor;
 
 // What is noted of a descriptor during the walk. It lies at the descriptor's offset in a mapping as large as the
 // metadata that is in use, and so do the bits of the blocks that slabs have.
@@ -25,10 +25,8 @@ struct Mark {
 class Notes {
  public:
   explicit Notes(Heap& heap) {
-    u32 end = 0;
-    each_descriptor(heap, [&](u32 index, const Desc&, unsigned c) { end = index + units_of(c); });
-    bytes_ = align_up(std::size_t{end} * Metadata<Machine>::kUnit, kFrameSize);
-    base_ = end == 0 ? 0 : vm::map(bytes_, kFrameSize);
+    bytes_ = align_up(std::size_t{heap.substrate().metadata().end()} * Metadata<Machine>::kUnit, kFrameSize);
+    base_ = bytes_ == 0 ? 0 : vm::map(bytes_, kFrameSize);
   }
   ~Notes() {
     if (base_ != 0) vm::release(base_, bytes_);
@@ -52,24 +50,24 @@ class Auditor {
   Auditor(Heap& owner, freeway_audit_t& audit) : heap_(owner), audit_(audit), notes_(owner) {}
 
   void run() {
-    heap_.each_slab([&](Slab& each, auto is_taken) { slab(each, is_taken()); });
+    heap_.slabs.each([&](Slab& each, auto is_taken) { slab(each, is_taken()); });
     for (auto* superblocks : {&heap_.superblocks(), &heap_.sampled_superblocks()})
       for (unsigned c = 1; c < kClassCount; ++c)
         superblocks->each_in_lists(c, [&](u32 index, bool pooled) { return listed(index, c, pooled); });
-    each_descriptor(heap_, [&](u32 index, const Desc& d, unsigned c) { descriptor(index, d, c); });
+    walk_.each_descriptor([&](const Described& each) { descriptor(each); });
     audit_.blocks_live = audit_.blocks_live > audit_.blocks_cached ? audit_.blocks_live - audit_.blocks_cached : 0;
   }
 
  private:
   void error(const char* what, u64 value) { audit_error(audit_, what, value); }
-  Desc& at(u32 index) { return *static_cast<Desc*>(heap_.metadata().at(index)); }
+  const Descriptor<Machine>& at(u32 index) { return heap_.descriptor(index); }
 
   void slab(Slab& each, bool taken) {
     ++audit_.slabs;
     audit_.slabs_held += taken;
     for (unsigned c = 1; c < kClassCount; ++c) {
       if (const u64 word = each.current[c].load_relaxed()) current(static_cast<u32>(word), c, taken);
-      each_cached(heap_, each, c, [&](u64 slot) {
+      walk_.each_cached(OwnMemory::View(reinterpret_cast<u64>(&each)), c, [&](u64 slot, bool) {
         ++audit_.blocks_cached;
         if (taken) audit_.bytes_held += kSizeClasses[c].size;
         cached(c, reinterpret_cast<u64>(slots::block_of(slot)));
@@ -79,7 +77,7 @@ class Auditor {
 
   void current(u32 index, unsigned c, bool taken) {
     ++audit_.superblocks_held_by_slabs;
-    const Desc& d = at(index);
+    const Descriptor<Machine>& d = at(index);
     if (!anchor::is_held(d.anchor.load_relaxed())) error("slab's superblock is not held, descriptor", index);
     if (d.size_class.load_relaxed() != c) error("slab's superblock is of another class, descriptor", index);
     if (!notes_) return;
@@ -92,13 +90,13 @@ class Auditor {
     const SizeClass& k = kSizeClasses[c];
     const FrameInfo info = heap_.substrate().map().get(block);
     if (info.kind() != FrameInfo::kSmall) return error("cached block that is none", block);
-    const Desc& d = at(info.value());
+    const Descriptor<Machine>& d = at(info.value());
     const u32 index = k.block_at(block);
     if (d.size_class.load_relaxed() != c || index == SizeClass::kNoBlock)
       return error("cached block of another class, or inside a block", block);
     const u64 bit = u64{1} << (index % 64);
     if ((d.words[index / 64].load_relaxed() & bit) != 0) error("cached block that is free as well", block);
-    if (heap_.has_births() && heap_.birth_of(block, c).load_relaxed() != 0) error("cached block that is marked live", block);
+    if (heap_.births.are_kept() && heap_.birth_of(block, c).load_relaxed() != 0) error("cached block that is marked live", block);
     if (!notes_) return;
     ++notes_.of(info.value()).cached;
     u64& word = notes_.cached_word(info.value(), index / 64);
@@ -108,10 +106,10 @@ class Auditor {
 
   // False: the list leads in a circle.
   bool listed(u32 index, unsigned c, bool pooled) {
-    const Desc& d = at(index);
+    const Descriptor<Machine>& d = at(index);
     const u64 a = d.anchor.load_relaxed();
     if (d.size_class.load_relaxed() != c) error("descriptor in another class's list", index);
-    if (!is_in_use(d, c)) {
+    if (!anchor::is_in_use(a, c, kSizeClasses[c].words)) {
       ++audit_.descriptors_free;  // ready, or a tombstone
     } else if (pooled) {
       error("superblock in use in a pool, descriptor", index);
@@ -126,58 +124,58 @@ class Auditor {
     return false;
   }
 
-  void descriptor(u32 index, const Desc& d, unsigned c) {
+  void descriptor(const Described& d) {
     ++audit_.descriptors;
-    if (!is_in_use(d, c)) return;
+    if (!d.is_in_use()) return;
     ++audit_.superblocks;
-    const SizeClass& k = kSizeClasses[c];
-    const u64 a = d.anchor.load_relaxed();
-    if (anchor::class_of(a) != c) error("anchor of another class, descriptor", index);
+    const SizeClass& k = d.shape();
+    const u64 a = d.anchor();
+    if (anchor::class_of(a) != d.size_class()) error("anchor of another class, descriptor", d.index());
     int non_zero = 0;
     for (unsigned w = 0; w < k.words; ++w) {
-      const u64 bits = d.words[w].load_relaxed();
+      const u64 bits = d.bits(w);
       non_zero += bits != 0;
-      if ((bits & ~k.full_mask(w)) != 0) error("free bits of blocks that do not exist, descriptor", index);
-      if (heap_.has_births()) births(d, c, w, bits & k.full_mask(w));
+      if ((bits & ~k.full_mask(w)) != 0) error("free bits of blocks that do not exist, descriptor", d.index());
+      if (heap_.births.are_kept()) births(d, w, bits & k.full_mask(w));
     }
     // A killed freer leaves the count too low; too high would be a lie.
     if (!anchor::is_held(a) && anchor::non_zero_words(a) > non_zero)
-      error("more words counted than free, descriptor", index);
-    frames(index, d, c);
-    const u32 taken = k.blocks - free_blocks(d, k);
+      error("more words counted than free, descriptor", d.index());
+    frames(d);
+    const u32 taken = k.blocks - d.free_blocks();
     audit_.blocks_live += taken;
     audit_.superblocks_held += anchor::is_held(a);
     audit_.superblocks_full += !anchor::is_held(a) && anchor::is_unlisted(a);
-    if (notes_) reach(index, d, c, taken);
+    if (notes_) reach(d, taken);
   }
 
-  void births(const Desc& d, unsigned c, unsigned word, u64 free) {
+  void births(const Described& d, unsigned word, u64 free) {
     for (; free != 0; free &= free - 1) {
-      const uptr block = d.span.load_relaxed() + (word * u64{64} + lowest_bit(free)) * kSizeClasses[c].size;
-      if (heap_.birth_of(block, c).load_relaxed() != 0) error("free block that is marked live", block);
+      const uptr block = d.span() + (word * u64{64} + lowest_bit(free)) * d.shape().size;
+      if (heap_.birth_of(block, d.size_class()).load_relaxed() != 0) error("free block that is marked live", block);
     }
   }
 
-  void frames(u32 index, const Desc& d, unsigned c) {
-    const SizeClass& k = kSizeClasses[c];
-    const uptr span = d.span.load_relaxed();
+  void frames(const Described& d) {
+    const SizeClass& k = d.shape();
+    const uptr span = d.span();
     const PageMap<Machine>& map = heap_.substrate().map();
     const unsigned known = map.class_byte(span);  // 0: the fast path must not see it: sampled, or its births are far
-    if (span % k.span_bytes() != 0) error("span out of place, descriptor", index);
+    if (span % k.span_bytes() != 0) error("span out of place, descriptor", d.index());
     for (uptr frame = span; frame < span + k.span_bytes(); frame += kFrameSize) {
-      if (map.get(frame).bits != FrameInfo::small(index).bits)
+      if (map.get(frame).bits != FrameInfo::small(d.index()).bits)
         error("frame that its superblock does not own, address", frame);
       if (!heap_.substrate().frames().primary().contains(frame)) continue;
-      if (map.class_byte(frame) != known || (known != c && known != 0))
+      if (map.class_byte(frame) != known || (known != d.size_class() && known != 0))
         error("frame whose size class is not its superblock's, address", frame);
     }
   }
 
   // Who can find the superblock, and what is lost if nobody can.
-  void reach(u32 index, const Desc& d, unsigned c, u32 taken) {
-    const SizeClass& k = kSizeClasses[c];
-    const u64 a = d.anchor.load_relaxed();
-    const Mark& mark = notes_.of(index);
+  void reach(const Described& d, u32 taken) {
+    const SizeClass& k = d.shape();
+    const u64 a = d.anchor();
+    const Mark& mark = notes_.of(d.index());
     const bool free = taken < k.blocks;
     bool found = true;
     if (anchor::is_held(a)) {
@@ -188,7 +186,7 @@ class Auditor {
       audit_.superblocks_adrift += !full;
       found = full && !free;
     }
-    if (mark.cached > taken) error("more blocks are cached than were taken, descriptor", index);
+    if (mark.cached > taken) error("more blocks are cached than were taken, descriptor", d.index());
     if (!found) audit_.bytes_held += u64{k.blocks - taken} * k.size;
     if (taken > mark.cached)
       audit_.frames_live += k.span_frames;
@@ -199,15 +197,23 @@ class Auditor {
   }
 
   Heap& heap_;
+  const OwnWalk walk_ = own_walk();
   freeway_audit_t& audit_;
   Notes notes_;
 };
 
 }  // namespace
 
-void Heap::audit(freeway_audit_t& audit) {
-  Auditor(*this, audit).run();
-  audit.frames_tables += slabs_bytes_.load_relaxed() / kFrameSize;
+void audit_small(Heap& heap, freeway_audit_t& audit) {
+  Auditor(heap, audit).run();
+  audit.frames_tables += heap.slabs.bytes() / kFrameSize;
+}
+
+bool owns(Heap& heap, u32 descriptor, uptr address) {
+  const Descriptor<Machine>& d = heap.descriptor(descriptor);
+  const unsigned c = d.size_class.load_relaxed();
+  return anchor::is_in_use(d.anchor.load_relaxed(), c, kSizeClasses[c].words) &&
+         address - d.span.load_relaxed() < kSizeClasses[c].span_bytes();
 }
 
 }  // namespace freeway

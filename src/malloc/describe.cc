@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT
 // describe.cc: the heap itself, and `freeway_debug`, which says where its words are (freeway/debug.h). The compiler
-// computes it from the structures, so it cannot differ from them. It is constant, and nothing here reads it.
+// computes it from the structures, so it cannot differ from them. It is constant; this process's own walk reads by it, too.
+// Compiled without access control, since most of these words are private.
 //
 // Both lie in this file so that whoever links libfreeway.a has the description with the heap.
 #include <cstddef>
 
 #include "arch/retained.h"
-#include "malloc/malloc.h"
 #include "freeway/debug.h"
-#include "guard/guarded.h"
+#include "harden/guarded.h"
+#include "malloc/malloc.h"
+#include "malloc/walk.h"
 #include "os/vm.h"
 #include "profile/profiler.h"
 
@@ -23,7 +25,6 @@ namespace freeway {
 
 constinit Malloc process_malloc;
 
-// A friend of what it describes.
 struct Describe {
   using Field = freeway_debug_field_t;
   using Process = Malloc;
@@ -78,23 +79,25 @@ struct Describe {
 
   static constexpr void describe_engine(freeway_debug_t& d) {
     d.heap_ready = FREEWAY_WORD(Process, ready_);
-    d.heap_mode = FREEWAY_WORD(Process, heap_.mode_.word_);
-    d.heap_why_claimed = FREEWAY_WORD(Process, heap_.why_claimed_);
+    d.heap_mode = FREEWAY_WORD(Process, heap_.slabs.mode_.word_);
+    d.heap_why_claimed = FREEWAY_WORD(Process, heap_.slabs.why_spare_);
     d.heap_harden = FREEWAY_WORD(Process, substrate_.options_.harden);
     d.heap_quarantine = FREEWAY_WORD(Process, heap_.quarantine_.bytes_);
-    d.heap_cpu_slabs = FREEWAY_ROW(Process, heap_.cpu_slabs_.made_, );
-    d.heap_claimed_slabs = FREEWAY_ROW(Process, heap_.claimed_.holders_, .slab);
-    d.heap_owned_slabs = FREEWAY_ROW(Process, heap_.owned_.seats_, .slab);
-    d.heap_slabs_bytes = FREEWAY_WORD(Process, heap_.slabs_bytes_);
-    d.heap_births_off = FREEWAY_WORD(Process, heap_.no_births_);
-    d.heap_births_place = FREEWAY_WORD(Process, heap_.births_.place_);
-    d.heap_births_arena = FREEWAY_WORD(Process, heap_.births_.arena_);
-    d.heap_births_bytes = FREEWAY_WORD(Process, heap_.births_.bytes_);
+    d.heap_cpu_ids = FREEWAY_WORD(Process, heap_.slabs.ids_);
+    d.heap_cpu_slabs = FREEWAY_ROW(Process, heap_.slabs.cpu_slabs_.made_, );
+    d.heap_spare_slabs = FREEWAY_ROW(Process, heap_.slabs.spare_.seats_, .slab);
+    d.heap_slabs_bytes = FREEWAY_WORD(Process, heap_.slabs.bytes_);
+    d.heap_record_ends = FREEWAY_ROW(Process, heap_.own_heaps.frames_.records_.segments_, .extent.word_);
+    d.heap_births_off = FREEWAY_WORD(Process, heap_.births.are_dropped_);
+    d.heap_births_place = FREEWAY_WORD(Process, heap_.births.place_);
+    d.heap_births_arena = FREEWAY_WORD(Process, heap_.births.arena_);
+    d.heap_births_bytes = FREEWAY_WORD(Process, heap_.births.bytes_);
     d.descriptor_bytes = offsetof(OneDescriptor, words);
     d.descriptor_anchor = FREEWAY_WORD(OneDescriptor, anchor);
     d.descriptor_span = FREEWAY_WORD(OneDescriptor, span);
     d.descriptor_class = FREEWAY_WORD(OneDescriptor, size_class);
     d.descriptor_node = FREEWAY_WORD(OneDescriptor, node);
+    d.descriptor_kind = FREEWAY_WORD(OneDescriptor, kind);
     d.descriptor_words = FREEWAY_ROW(OneDescriptor, words, );
     d.slab_tops = FREEWAY_ROW(Slab, top, );
     d.slab_rests = FREEWAY_ROW(Slab, rest, );
@@ -216,9 +219,13 @@ struct Describe {
 };
 
 // Whoever changes it, or what one of its words means, counts FREEWAY_DEBUG_VERSION up.
-static_assert(sizeof(freeway_debug_t) == 4168 && FREEWAY_DEBUG_VERSION == 2);
+static_assert(sizeof(freeway_debug_t) == 4200 && FREEWAY_DEBUG_VERSION == 3);
 
 }  // namespace freeway
 
 extern "C" alignas(64) FREEWAY_EXPORT FREEWAY_RETAINED
     constinit const freeway_debug_t freeway_debug = freeway::Describe::all(&freeway_debug);
+// By a name of its own, since another library of the process may have the description of another heap.
+extern "C" FREEWAY_HIDDEN const freeway_debug_t freeway_own_debug __attribute__((alias("freeway_debug")));
+
+constinit const freeway::OwnMemory freeway::own_memory{freeway_own_debug};

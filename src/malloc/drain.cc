@@ -3,45 +3,21 @@
 //
 // Another CPU's slab is taken out (its slab_of entry leads to the null slab), all restartable sections that may have
 // read the old entry are interrupted (membarrier), then it is this thread's alone, is emptied, and put back. Meanwhile
-// that CPU's threads use the claimed slabs. Where the kernel refuses membarrier the slabs stay as they are, but for the
+// that CPU's threads use spare slabs. Where the kernel refuses membarrier the slabs stay as they are, but for the
 // current CPU's, which is emptied batch by batch in sections.
+#include "malloc/drain.h"
 #include "malloc/family.h"
 #include "malloc/malloc.h"
 #include "os/process.h"
 
 namespace freeway {
 
-// Empties a slab that the caller has to himself.
 void Heap::empty(Slab& slab) {
   magazines_.empty(slab);
   if (is_careful()) quarantine_.empty(slab);
 }
 
-// Empties what caches can be had. False if other CPUs' slabs could not be.
-bool Heap::drain() {
-  const process::Claimant who = process::claimant();
-  bool complete = true;
-  if (uses_rseq()) {
-    // One slab at a time: a thread that stops here strands one.
-    for (u32 id = 0; id < ids_; ++id) {
-      const auto end = cpu_slabs_.drain(id, who, process::interrupt_sections, [this](Slab& slab) { empty(slab); });
-      complete = end != CpuSlabs<Machine>::Drained::kRefused;
-      if (!complete) break;
-    }
-    if (!complete) drain_own();
-  }
-  drain_owned(who);
-  for (unsigned n = 0; n < claimed_.kSlabs; ++n) {
-    Slab* slab = claimed_.slab(n);
-    if (slab == nullptr || !claimed_.take(n, who)) continue;
-    empty(*slab);
-    claimed_.release(n);
-  }
-  return complete;
-}
-
-// Empties the slab of the CPU that each section happens to run on.
-void Heap::drain_own() {
+void Heap::empty_in_sections() {
   const RseqSlabs access;
   for (unsigned c = 1; c < kClassCount; ++c) {
     void* blocks[kBatchMax];
@@ -57,16 +33,19 @@ void Heap::drain_own() {
   }
 }
 
-// Gives back pages under free blocks of the class's superblocks that were listed when lists were flipped last, until that is
-// all or the effort is spent: what is given back, and something for each look. False if the effort ended it.
-// Where memory was made ready nothing is: it lies in superblocks, too.
-bool Heap::purge_class(unsigned c, std::size_t& effort) {
-  return purge_class_of(superblocks_, c, effort) && purge_class_of(sampled_, c, effort);
+bool drain(Heap& heap) {
+  const auto empty = [](void* of, Slab& slab) { static_cast<Heap*>(of)->empty(slab); };
+  const bool complete = heap.slabs.drain(Slabs::any, 0, empty, &heap);
+  if (!complete) heap.empty_in_sections();
+  return complete;
 }
-bool Heap::purge_class_of(Superblocks<Machine, Backing>& superblocks, unsigned c, std::size_t& effort) {
+
+namespace {
+
+bool purge_listed(Heap& heap, Superblocks<Machine, Backing>& superblocks, unsigned c, std::size_t& effort) {
   constexpr std::size_t kLook = kFrameSize / 2;  // bytes that are given back in about the same time
-  PurgePolicy<Machine>& policy = substrate_->frames().policy();
-  if (policy.kept() != 0) return true;
+  PurgePolicy<Machine>& policy = heap.substrate().frames().policy();
+  if (policy.kept() != 0) return true;  // memory was made ready: it lies in superblocks, too
   const std::size_t page = vm::page_size();
   bool more = true;
   for (std::size_t left = policy.live(); more && left > 0 && effort > 0; --left) {  // no class has more superblocks
@@ -81,23 +60,28 @@ bool Heap::purge_class_of(Superblocks<Machine, Backing>& superblocks, unsigned c
   return !more || effort > 0;
 }
 
-void Heap::purge_superblocks() {
-  superblocks_.flip_lists();
-  sampled_.flip_lists();
-  for (unsigned c = 1; c < kClassCount; ++c) {
-    std::size_t effort = ~std::size_t{0};
-    purge_class(c, effort);
-  }
-  if (substrate_->frames().policy().kept() == 0) own_heaps_.purge_records(vm::page_size());
+}  // namespace
+
+bool purge_class(Heap& heap, unsigned c, std::size_t& effort) {
+  return purge_listed(heap, heap.superblocks(), c, effort) && purge_listed(heap, heap.sampled_superblocks(), c, effort);
 }
 
-void Heap::trim() {
-  drain();
-  purge_superblocks();
+void purge_superblocks(Heap& heap) {
+  heap.superblocks().flip_lists();
+  heap.sampled_superblocks().flip_lists();
+  for (unsigned c = 1; c < kClassCount; ++c) {
+    std::size_t effort = ~std::size_t{0};
+    purge_class(heap, c, effort);
+  }
+}
+
+void trim(Heap& heap) {
+  drain(heap);
+  purge_superblocks(heap);
 }
 
 void scavenge() {
-  process_malloc.heap().drain();
+  drain(process_malloc.heap());
   process_malloc.substrate().frames().purge_to(0);
 }
 
@@ -107,7 +91,7 @@ std::size_t trim(std::size_t keep) {
   if (!process_malloc.start() || !process_malloc.ready()) return 0;
   const PurgePolicy<Machine>& policy = process_malloc.substrate().frames().policy();
   const u64 before = policy.purged_bytes();
-  process_malloc.heap().trim();
+  freeway::trim(process_malloc.heap());
   process_malloc.substrate().purge_beyond(keep);
   return policy.purged_bytes() - before;
 }
@@ -134,12 +118,12 @@ std::size_t trim_step(std::size_t most) {
   if (effort > 0) process_malloc.substrate().large().release_kept();
   while (effort > 0) {
     const u64 before = policy.purged_bytes();
-    const bool done = heap.trim_part(effort);
+    const bool done = trim_part(heap, effort);
     purge();
     const std::size_t bytes = policy.purged_bytes() - before;
     given += bytes;
     const u32 barren = bytes != 0 ? 0 : barren_parts.load_relaxed() + (done ? 1 : 0);
-    const bool is_all = barren > heap.trim_parts();
+    const bool is_all = barren > trim_parts(heap);
     barren_parts.store_relaxed(is_all ? 0 : barren);
     if (is_all) return given;
   }

@@ -3,16 +3,18 @@
 // block.
 //
 //   small blocks   heap.h, small.cc          large blocks   large.h
-//   realloc        realloc.cc                heaps          heaps.h, own_heaps.cc
-//   bad pointers   errors.h                  memory refused drain.cc: scavenge
+//   realloc        realloc.cc                heaps          heaps.h
+//   bad pointers   errors.h                  memory refused drain.h: scavenge
 #include <string.h>
 
-#include "guard/guarded.h"
+#include "harden/guarded.h"
+#include "malloc/drain.h"
 #include "malloc/errors.h"
 #include "malloc/family.h"
 #include "malloc/heaps.h"
 #include "malloc/large.h"
-#include "malloc/owned.h"
+#include "malloc/profile.h"
+#include "malloc/spare_path.h"
 
 namespace freeway {
 
@@ -42,7 +44,7 @@ void* aligned(std::size_t bytes, std::size_t alignment) {
   if (alignment <= kMinBlock) return freeway_malloc(bytes);
   if (bytes > Malloc::kMaxSize || !process_malloc.start()) return refused();
   if (bytes <= kMaxSmall)
-    if (void* block = process_malloc.heap().allocate_aligned(bytes, alignment)) return block;
+    if (void* block = allocate_small_aligned(bytes, alignment)) return block;
   void* block = allocate_large(bytes, alignment, nullptr);
   return block != nullptr ? block : refused();
 }
@@ -61,7 +63,7 @@ void* zeroed(std::size_t bytes) {
 
 }  // namespace
 
-// --- From the assembly, by way of owned.cc -----------------------------------------------------------------------------
+// --- From the assembly, by way of spare_path.cc ------------------------------------------------------------------------
 
 void* allocate_otherwise(std::size_t size, const void* caller) {
   void* guarded = guard::is_on() ? guard::sample(size, caller) : nullptr;
@@ -129,12 +131,6 @@ std::size_t usable_size(const void* block, const void* caller) {
   }
   bad(classify(address, info), "malloc_usable_size", block, caller);
   return 0;
-}
-
-bool should_move(uptr address) {
-  if (!process_malloc.start() || !process_malloc.ready()) return false;
-  const FrameInfo frame = process_malloc.map().get_unowned(address);  // OPTIMISTIC: explain
-  return frame.kind() == FrameInfo::kSmall && process_malloc.heap().should_move(address, frame.value());
 }
 
 }  // namespace family

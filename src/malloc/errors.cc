@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "malloc/errors.h"
 
-#include "guard/guarded.h"
+#include "harden/guarded.h"
 #include "os/report.h"
 
 namespace freeway {

@@ -10,7 +10,7 @@ namespace freeway {
 void bad(Fault fault, const char* function, const void* pointer, const void* caller);
 // What an address, where no live block begins, is. Reads only our own maps.
 Fault classify(uptr address, FrameInfo info);
-// Frees a guarded block (guard/guarded.h), or reports it with its history.
+// Frees a guarded block (harden/guarded.h), or reports it with its history.
 void free_guarded(uptr address, const void* caller);
 
 }  // namespace freeway

@@ -3,9 +3,11 @@
 //
 // Reads Freeway's own maps and nothing at the address; takes nothing, stops nobody. What is read of others' blocks may
 // change meanwhile; descriptors and slabs stay what they are (type-stable), so there is nothing to fall through.
+#include "malloc/explain.h"
+
 #include <string.h>
 
-#include "guard/guarded.h"
+#include "harden/guarded.h"
 #include "look/explanation.h"
 #include "malloc/family.h"
 #include "malloc/heaps.h"
@@ -14,40 +16,39 @@
 
 namespace freeway {
 
-using namespace walk;
+namespace {
 
 // Where the block lies in a slab; null: in none. Others push and pop meanwhile: of a block that nobody has in hand it is
 // exact.
-const char* Heap::cache_of(unsigned c, uptr block) {
+const char* cache_of(unsigned c, uptr block) {
   const char* found = nullptr;
-  each_slab([&](Slab& slab, auto) {
-    const char* here = "in a magazine";
-    each_magazine(slab, c, [&](u64 top) {
-      for (u64 at = top - 8; found == nullptr; at -= 8) {
-        const u64 slot = slab_ops::slot(at)->load_relaxed();
-        if (slot == 0) break;
-        if (slots::block_of(slot) == reinterpret_cast<void*>(block)) found = here;
-      }
-      here = "at rest since its free";
+  const OwnWalk walk = own_walk();
+  walk.each_slab([&](const char*, u32, const auto& slab) {
+    walk.each_cached(slab, c, [&](u64 slot, bool rests) {
+      if (slots::block_of(slot) == reinterpret_cast<void*>(block)) found = rests ? "at rest since its free" : "in a magazine";
     });
   });
   return found;
 }
 
-// The one place that says whether a small block is live.
-freeway_state_t Heap::state_of(unsigned c, u32 descriptor, u32 index, uptr block, const char*& what) {
-  if (superblocks_.is_free(descriptor, index)) return FREEWAY_FREE;
+}  // namespace
+
+freeway_state_t state_of(Heap& heap, unsigned c, u32 descriptor, u32 index, uptr block, const char*& what) {
+  if (heap.superblocks().is_free(descriptor, index)) return FREEWAY_FREE;
   // Its frame may become another's meanwhile. While the fast path's byte says this class, or since, its births are there.
-  const bool is_near = has_births() && substrate_->map().class_byte(block) == c;
-  const bool is_dead = is_near && births_.near(block, kSizeClasses[c].size).load_relaxed() != birth::tag_of(block);
+  const bool is_near = heap.births.are_kept() && heap.substrate().map().class_byte(block) == c;
+  const bool is_dead = is_near && heap.births.near(block, kSizeClasses[c].size).load_relaxed() != birth::tag_of(block);
   const char* place = cache_of(c, block);
   if (!is_dead && place == nullptr) return FREEWAY_LIVE;
   what = place != nullptr ? place : "in the hand of a thread inside malloc or free";
   return FREEWAY_FREE;
 }
 
-void Heap::explain(uptr address, u32 descriptor, freeway_explanation_t& found) {
-  const unsigned c = backing_.descriptor(descriptor).size_class.load_relaxed();
+namespace {
+
+void explain_small(uptr address, u32 descriptor, freeway_explanation_t& found) {
+  Heap& heap = process_malloc.heap();
+  const unsigned c = heap.descriptor(descriptor).size_class.load_relaxed();
   const SizeClass& k = kSizeClasses[c];
   const uptr span = k.span_of(address);
   const u32 index = k.index_of(address - span);
@@ -58,22 +59,20 @@ void Heap::explain(uptr address, u32 descriptor, freeway_explanation_t& found) {
     return;
   }
   const uptr begin = span + u64{index} * k.size;
-  found.state = state_of(c, descriptor, index, begin, found.what);
+  found.state = state_of(heap, c, descriptor, index, begin, found.what);
   found.begin = reinterpret_cast<void*>(begin);
   found.size = k.size;
   found.offset = static_cast<ptrdiff_t>(address - begin);
 }
 
-const char* Heap::explain_metadata(uptr address) {
+const char* explain_metadata(uptr address) {
   if (address - reinterpret_cast<uptr>(&freeway_hot) < sizeof(freeway_hot)) return "the fast path's tables";
   const char* what = nullptr;
-  each_slab([&](Slab& slab, auto) {
+  process_malloc.heap().slabs.each([&](Slab& slab, auto) {
     if (address - reinterpret_cast<uptr>(&slab) < sizeof(Slab)) what = "a slab of magazines";
   });
   return what;
 }
-
-namespace {
 
 void explain_guarded(uptr address, freeway_explanation_t& found) {
   const guard::Near near = guard::near(address);
@@ -120,7 +119,7 @@ void explain_rest(uptr address, freeway_explanation_t& found) {
   }
   if (substrate.metadata().contains(address)) return other(found, FREEWAY_METADATA, "descriptors");
   if (process_malloc.owns(address)) return other(found, FREEWAY_METADATA, "the heap's tables");
-  if (const char* what = process_malloc.heap().explain_metadata(address)) other(found, FREEWAY_METADATA, what);
+  if (const char* what = explain_metadata(address)) other(found, FREEWAY_METADATA, what);
 }
 
 }  // namespace
@@ -132,29 +131,11 @@ void family::explain(uptr address, freeway_explanation_t& found) {
   if (guard::owns(address)) return explain_guarded(address, found);
   const FrameInfo info = process_malloc.map().get_unowned(address);  // OPTIMISTIC: explain
   if (info.kind() == FrameInfo::kSmall)
-    process_malloc.heap().explain(address, info.value(), found);
+    explain_small(address, info.value(), found);
   else if (info.is_of_heap())
     heaps::explain(address, info, found);
   else if (!explain_large(address, found))
     explain_rest(address, found);
-}
-
-void family::block_info(uptr address, freeway_block_info_t& info) {
-  memset(&info, 0, sizeof(info));
-  if (!process_malloc.start()) return;
-  const FrameInfo frame = process_malloc.map().get_unowned(address);  // OPTIMISTIC: explain
-  if (frame.kind() == FrameInfo::kSmall) return process_malloc.heap().block_info(address, frame.value(), info);
-  if (frame.is_of_heap()) return heaps::fill_block_info(address, frame, info);
-  const bool is_large = frame.kind() != FrameInfo::kNothing && begins_large(address);
-  if (is_large)
-    info.size = large_bytes(frame);
-  else if (guard::owns(address))
-    info.size = guard::usable(address);
-  if (info.size == 0) return;
-  info.kind = is_large ? FREEWAY_LARGE_BLOCK : FREEWAY_GUARDED_BLOCK;
-  info.superblock_size = is_large ? frame.frames() * kFrameSize : vm::page_size();
-  info.superblock_blocks = info.superblock_live = 1;
-  info.class_permille = 1000;
 }
 
 }  // namespace freeway

@@ -4,36 +4,36 @@
 // Everything is read without stopping anybody: exact when nobody else allocates.
 #include <string.h>
 
-#include "guard/guarded.h"
 #include "look/summary.h"
 #include "malloc/family.h"
 #include "malloc/heaps.h"
+#include "malloc/walk.h"
 #include "os/report.h"
 #include "profile/dumps.h"
 
 namespace freeway::family {
 
+namespace {
+
+const char* mode(const Heap& heap) {
+  if (heap.is_careful()) return "hardened";
+  return heap.slabs.uses_rseq() ? "rseq" : "claimed";
+}
+
+}  // namespace
+
 void fill_stats(freeway_stats_t& stats) {
   memset(&stats, 0, sizeof(stats));
   if (!process_malloc.start()) return;
-  process_malloc.substrate().fill_stats(stats, process_malloc.heap().account_of(0));
-  stats.metadata += process_malloc.heap().metadata_bytes();
-  if (!guard::is_on()) return;
-  const guard::Figures guarded = guard::figures();
-  stats.guarded = guarded.live_bytes;
-  stats.guarded_blocks = guarded.live;
-  stats.guard_faults = guarded.faults;
-  stats.live += guarded.live_bytes;
-  stats.live_blocks += guarded.live;
-  stats.mapped += guarded.mapped_bytes;
+  look::add_up(own_walk(), stats);
 }
 
 void fill_audit(freeway_audit_t& audit) {
   memset(&audit, 0, sizeof(audit));
   if (!process_malloc.start()) return;
   Heap& heap = process_malloc.heap();
-  heap.audit(audit);
-  process_malloc.substrate().audit_frames(audit, [&heap](u32 value, uptr address) { return heap.owns(value, address); });
+  audit_small(heap, audit);
+  process_malloc.substrate().audit_frames(audit, [&heap](u32 value, uptr address) { return owns(heap, value, address); });
   if (audit.frames_live + audit.frames_cached + audit.frames_held == 0) audit.frames_live = audit.frames_small;
 }
 
@@ -41,23 +41,24 @@ u64 huge_blocks() { return process_malloc.substrate().large().huge_count(); }
 
 void each_class(void (*take)(void* to, const ClassRow& row), void* to) {
   if (!process_malloc.start()) return;
-  for (unsigned c = 1; c < kClassCount; ++c) {
-    const ClassAccount a = process_malloc.heap().account_of(c);
-    if (a.superblocks == 0) continue;
-    take(to, {c == 1 ? 0 : kSizeClasses[c - 1].size + std::size_t{1}, kSizeClasses[c].size, a.mapped_bytes, a.superblocks,
-              a.live_bytes, a.cached_bytes});
-  }
+  each_account([&](unsigned c, const look::ClassAccount& a) {
+    if (a.superblocks == 0) return;
+    const SizeClass& k = kSizeClasses[c];
+    take(to, {c == 1 ? 0 : kSizeClasses[c - 1].size + std::size_t{1}, k.size, a.superblocks * k.span_bytes(), a.superblocks,
+              a.live() * k.size, a.cached * k.size});
+  });
 }
 
 void write_summary(int fd) {
   freeway_stats_t stats;
   fill_stats(stats);
-  write_figures(fd, process_malloc.start() ? process_malloc.heap().mode() : "freeway", stats);
+  write_figures(fd, process_malloc.start() ? mode(process_malloc.heap()) : "freeway", stats);
   if (process_malloc.start()) {
     Line line;
-    process_malloc.heap().describe(line.text("  path       "));
+    line.text(process_malloc.heap().is_careful() ? "  path       hardened: " : "  path       ");
+    process_malloc.heap().slabs.describe(line);
     line.write(fd);
-    process_malloc.heap().write_classes(fd);
+    write_classes(fd);
   }
   heaps::write(fd);
 }
@@ -68,8 +69,8 @@ void write_summary_json(int fd) {
   freeway_stats_t stats;
   fill_stats(stats);
   Heap& heap = process_malloc.heap();
-  write_figures_json(fd, {"freeway", heap.mode(), heap.why_claimed(), process_malloc.substrate().retained_bytes()}, stats);
-  heap.write_classes_json(fd);
+  write_figures_json(fd, {"freeway", mode(heap), heap.slabs.why_spare(), look::retained_bytes(own_walk())}, stats);
+  write_classes_json(fd);
   heaps::write_json(fd);
   write_all(fd, " ]}\n", 4);
 }

@@ -4,21 +4,23 @@
 #include <string.h>
 
 #include "look/explanation.h"
+#include "malloc/drain.h"
 #include "malloc/errors.h"
+#include "malloc/spare_path.h"
 #include "os/report.h"
 
 namespace freeway::heaps {
 
 namespace {
 
-using Record = heap::Record<Machine>;
+using heap::OwnHeap;
 
-void* allocate_of_once(Record& heap, std::size_t bytes, std::size_t alignment, bool zeroed) {
+void* allocate_of_once(OwnHeap& heap, std::size_t bytes, std::size_t alignment, bool zeroed) {
   if (const unsigned c = class_of_aligned(bytes, alignment)) {
     void* block = all().allocate_aligned(heap, c, alignment);
     if (block != nullptr && zeroed) memset(block, 0, bytes);
-    return block;
-  }
+    if (block != nullptr || kSizeClasses[c].span_frames == 1) return block;
+  }  // there may be room for a frame
   bool zero = false;
   const std::size_t frames = ceil_div(clamp(bytes, 1, bytes), kFrameSize);
   if (frames > kMaxFrames || alignment > (std::size_t{1} << 46)) return nullptr;
@@ -29,12 +31,12 @@ void* allocate_of_once(Record& heap, std::size_t bytes, std::size_t alignment, b
   return block;
 }
 
-FREEWAY_NOINLINE void* allocate_of(Record& heap, std::size_t bytes, std::size_t alignment, bool zeroed) {
+FREEWAY_NOINLINE void* allocate_of(OwnHeap& heap, std::size_t bytes, std::size_t alignment, bool zeroed) {
   if (bytes > Malloc::kMaxSize) return refused();
   const u64 denials = heap.denials.load_relaxed();
   void* block = allocate_of_once(heap, bytes, alignment, zeroed);
   if (block == nullptr) {  // what CPUs have in hand, or free memory of others, if it was not the heap's own limit
-    all().trim(heap);
+    heap.collect();
     if (heap.denials.load_relaxed() == denials) scavenge();
     block = allocate_of_once(heap, bytes, alignment, zeroed);
   }
@@ -43,7 +45,7 @@ FREEWAY_NOINLINE void* allocate_of(Record& heap, std::size_t bytes, std::size_t 
   return refused();
 }
 
-void copy_stats(const Record& heap, freeway_heap_stats_t& stats) {
+void copy_stats(const OwnHeap& heap, freeway_heap_stats_t& stats) {
   const auto figures = all().figures(heap);
   memset(&stats, 0, sizeof(stats));
   stats.live = figures.live_bytes;
@@ -66,8 +68,8 @@ u64 make(std::size_t limit, const char* name) {
 }
 
 int destroy(u64 handle) {
-  const bool done = process_malloc.ready() && all().destroy(handle, [](auto& region) {
-    if (region.is_whole.load_relaxed() != 0) process_malloc.substrate().count_large(-1);
+  const bool done = process_malloc.ready() && all().destroy(handle, [](const auto& run) {
+    if (run.is_whole.load_relaxed() != 0) process_malloc.substrate().count_large(-1);
   });
   return done ? 0 : EINVAL;
 }
@@ -93,10 +95,33 @@ void* reallocate(u64 handle, void* block, std::size_t bytes, const void* caller)
 std::size_t trim(u64 handle) {
   auto* heap = process_malloc.ready() ? all().find(handle) : nullptr;
   if (heap == nullptr) return 0;
-  const std::size_t bytes = all().trim(*heap);
-  process_malloc.substrate().frames().purge_some(bytes / kFrameSize, process_malloc.substrate().frames().policy().kept());
+  const u64 before = limit_word::held(heap->held.load_relaxed());
+  heap->collect();
+  const u64 after = limit_word::held(heap->held.load_relaxed());
+  const std::size_t frames = before - clamp(after, 0, before), bytes = frames * kFrameSize;
+  heap->purge();
+  process_malloc.substrate().frames().purge_some(frames, process_malloc.substrate().frames().policy().kept());
   return bytes;
 }
+
+}  // namespace freeway::heaps
+
+namespace freeway {
+
+// A block that begins in such a frame of the primary arena goes into a magazine at once.
+void free_own(void* block, uptr frame) {
+  const auto address = reinterpret_cast<uptr>(block);
+  const FrameInfo info = process_malloc.map().get_primary(frame);
+  if (FREEWAY_LIKELY(info.is_of_heap())) {
+    const auto found = process_malloc.heap().own_heaps.small_at(info.value(), address);
+    if (FREEWAY_LIKELY(found.size_class != 0)) return freeway_rseq_free_own(block, found.size_class, found.heap);
+  }
+  free_otherwise(block, __builtin_return_address(0));
+}
+
+}  // namespace freeway
+
+namespace freeway::heaps {
 
 // --- Blocks ------------------------------------------------------------------------------------------------------------
 
@@ -136,7 +161,7 @@ void* resize(uptr address, FrameInfo info, std::size_t bytes, const void* caller
 void explain(uptr address, FrameInfo info, freeway_explanation_t& found) {
   const auto block = all().block_around(info.value(), address);
   if (block.address == 0) return explanation::other(found, FREEWAY_FREE_MEMORY, "in a heap of the program's own");
-  const bool is_free = block.is_free || all().seems_in_hand(info.value(), block.address);
+  const bool is_free = block.is_free || all().seems_in_hand(block);
   explanation::block(found, block.is_whole ? FREEWAY_LARGE_BLOCK : FREEWAY_SMALL_BLOCK, is_free ? FREEWAY_FREE : FREEWAY_LIVE,
                      block.address, block.bytes, address);
   found.what = "of a heap of the program's own";
@@ -189,9 +214,9 @@ void write_json(int fd) {
 }  // namespace freeway::heaps
 
 // The sections have found no block for it.
-extern "C" FREEWAY_HIDDEN void* freeway_malloc_own_slow(void* record, freeway::u64, std::size_t bytes) {
+extern "C" FREEWAY_HIDDEN void* freeway_malloc_own_slow(void* record, freeway::u64 c, std::size_t bytes) {
   using namespace freeway;
-  auto& heap = *static_cast<heaps::Record*>(record);
-  void* block = heaps::all().allocate(heap, Heap::class_of_request(bytes));
+  auto& heap = *static_cast<heap::OwnHeap*>(record);
+  void* block = heaps::all().allocate(heap, static_cast<unsigned>(c));
   return FREEWAY_LIKELY(block != nullptr) ? block : heaps::allocate_of(heap, bytes, kMinBlock, /*zeroed=*/false);
 }

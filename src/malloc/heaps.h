@@ -17,7 +17,7 @@ constexpr bool keeps(std::size_t bytes, std::size_t old_bytes) {
 
 namespace heaps {
 
-inline OwnHeaps& all() { return process_malloc.heap().own_heaps(); }
+inline heap::Heaps& all() { return process_malloc.heap().own_heaps; }
 
 u64 make(std::size_t limit, const char* name);
 int destroy(u64 handle);
@@ -41,8 +41,8 @@ void write_json(int fd);
 FREEWAY_INLINE void* allocate(u64 handle, std::size_t bytes) {
   auto* heap = all().find(handle);
   if (FREEWAY_LIKELY(heap != nullptr))
-    if (const unsigned c = Heap::class_of_request(bytes); FREEWAY_LIKELY(c != 0))
-      return all().allocate_at_once(*heap, c, bytes);
+    if (const unsigned c = class_of_request(bytes); FREEWAY_LIKELY(c != 0))
+      return freeway_rseq_malloc_own(heap, c, bytes);
   return allocate(handle, bytes, kMinBlock, /*zeroed=*/false);
 }
 

@@ -2,15 +2,16 @@
 // idle.cc: giving memory back while little happens: what the helper does (background/helper.h), what a thread does that is
 // about to sleep (freeway_idle), and trimming piece by piece (freeway_trim_step).
 //
-// Word      freeway_hot.alone: libc's flag -> a 0 -> libc's flag, by the helper alone. libc does not know of the helper, so
+// Word      freeway_rseq.alone: libc's flag -> a 0 -> libc's flag, by the helper alone. libc does not know of the helper, so
 //           its flag says that the process has one thread, whose sections change bitmap words without atomic instructions
 //           (arch/alone.h). Before the helper touches such a word it has them look at a 0, and interrupts all sections:
 //           those that begin later see the 0, since what the interruption does is a barrier, too
 // Lost if killed: between the two: atomic instructions where none would be needed, until the next helper has done its work
+#include "background/helper.h"
 #include "cache/slab_age.h"
+#include "malloc/drain.h"
 #include "malloc/family.h"
 #include "malloc/malloc.h"
-#include "malloc/owned.h"
 
 namespace freeway {
 
@@ -26,132 +27,100 @@ bool is_used(Slab& slab, u64) { return !slab_age::was_emptied(slab); }
 
 // --- The helper ------------------------------------------------------------------------------------------------------
 
-void Heap::start_background() {
-  background::Work work;
-  work.heap = this;
-  // The child of a vfork is not registered, and must not make a thread.
-  work.is_worth_it = [](void* heap) {
-    auto& self = *static_cast<Heap*>(heap);
-    const PurgePolicy<Machine>& policy = self.substrate_->frames().policy();
-    return policy.live() + policy.dirty() >= kWorthFrames && (!self.uses_rseq() || can_enter_sections());
-  };
-  work.care = [](void* heap, background::Care care) { static_cast<Heap*>(heap)->care(care); };
-  work.trim = [](void* heap, std::size_t keep) {
-    auto& self = *static_cast<Heap*>(heap);
-    self.beside_program([&self] { self.trim(); });
-    self.substrate_->purge_beyond(keep);
-  };
-  background::start(work, substrate_->options().stats);
-  substrate_->frames().on_tick(background::tick);
-}
+namespace {
 
 // In the helper: calls f(), which may touch bitmap words.
 template <class F>
-void Heap::beside_program(F&& f) {
-  if (!uses_rseq()) return f();  // nobody's sections
-  freeway_hot.alone.store_relaxed(&not_alone);
+void beside_program(Heap& heap, F&& f) {
+  if (!heap.slabs.uses_rseq()) return f();  // nobody's sections
+  freeway_rseq.alone.store_relaxed(&not_alone);
   if (process::interrupt_sections()) f();
   // What f did to the words comes first: on x86-64, which alone has such sections, stores stay in order.
   fence_signal();
-  freeway_hot.alone.store_relaxed(process::single_threaded_flag());
+  freeway_rseq.alone.store_relaxed(process::single_threaded_flag());
 }
 
-void Heap::care(background::Care care) {
-  using background::Care;
-  const u64 now = process::coarse_time_ns();
-  const PurgePolicy<Machine>& policy = substrate_->frames().policy();
-  const bool gives = !policy.is_never();
-  const bool deep = gives && care == Care::kDeep && policy.kept() == 0;  // see purge_class
-  if (gives && (has_resting(now) || deep))
-    beside_program([&] {
-      drain_resting(now);
-      if (deep) purge_superblocks();
-    });
-  substrate_->frames().tick(now);
-  if (gives && care != Care::kDue) substrate_->frames().purge_to(policy.kept());
-}
-
-// --- Slabs that rest --------------------------------------------------------------------------------------------------
-
-// Empties a slab that the caller has to himself, but for freed blocks that are to rest (FREEWAY_HARDEN=1).
-void Heap::rest(Slab& slab) {
-  magazines_.empty(slab);
+// Empties a slab but for freed blocks that are to rest (FREEWAY_HARDEN=1).
+void rest(void* heap, Slab& slab) {
+  static_cast<Heap*>(heap)->empty_magazines(slab);
   slab_age::note_emptied(slab);
 }
 
 // Notes what has changed in all slabs; whether some have not for a while.
-bool Heap::has_resting(u64 now) {
+bool has_resting(Heap& heap, u64 now) {
   bool found = false;
-  each_slab([&](Slab& slab, auto) { found = slab_age::rests(slab, now) || found; });
+  heap.slabs.each([&](Slab& slab, auto) { found = slab_age::rests(slab, now) || found; });
   return found;
 }
 
-template <class F>
-void Heap::drain_claimed_if(bool (*wanted)(Slab&, u64 now), u64 now, F&& f) {
-  const process::Claimant who = process::claimant();
-  for (unsigned n = 0; n < claimed_.kSlabs; ++n) {
-    Slab* slab = claimed_.slab(n);
-    if (slab == nullptr || !wanted(*slab, now) || !claimed_.take(n, who)) continue;
-    f(*slab);
-    claimed_.release(n);
-  }
+void care_for(Heap& heap, background::Care care) {
+  using background::Care;
+  const u64 now = process::coarse_time_ns();
+  Frames<Machine>& frames = heap.substrate().frames();
+  const PurgePolicy<Machine>& policy = frames.policy();
+  const bool gives = !policy.is_never();
+  const bool deep = gives && care == Care::kDeep && policy.kept() == 0;  // else there is nothing to purge: purge_class
+  if (gives && (has_resting(heap, now) || deep))
+    beside_program(heap, [&] {
+      heap.slabs.drain(slab_age::rests, now, rest, &heap);
+      if (deep) purge_superblocks(heap);
+    });
+  frames.tick(now);
+  if (gives && care != Care::kDue) frames.purge_to(policy.kept());
 }
 
-void Heap::drain_resting(u64 now) {
-  const process::Claimant who = process::claimant();
-  for (u32 id = 0; uses_rseq() && id < ids_; ++id) {
-    Slab* slab = cpu_slabs_.made(id);
-    if (slab == nullptr || !slab_age::rests(*slab, now)) continue;
-    cpu_slabs_.drain(id, who, process::interrupt_sections, [this](Slab& mine) { rest(mine); });
-  }
-  const auto wanted = [now](Slab& slab) { return slab_age::rests(slab, now); };
-  owned_.drain_if(own, who, Revoker(), wanted, [this](Slab& slab) { rest(slab); });
-  drain_claimed_if(slab_age::rests, now, [this](Slab& slab) { rest(slab); });
-}
+}  // namespace
 
-void Heap::idle(u64 now) {
-  const process::Claimant who = process::claimant();
-  if (Slab* slab = own_slab()) {
-    const u32 id = *reinterpret_cast<const volatile u32*>(reinterpret_cast<uptr>(__builtin_thread_pointer()) + freeway_hot.any_id);
-    if (id < ids_ && cpu_slabs_.made(id) == slab && slab_age::rests(*slab, now))
-      cpu_slabs_.drain(id, who, process::interrupt_sections, [this](Slab& mine) { rest(mine); });
-  } else if (const Slab* mine = owned_slab()) {
-    const auto wanted = [now, mine](Slab& other) { return &other == mine && slab_age::rests(other, now); };
-    owned_.drain_if(own, who, Revoker(), wanted, [this](Slab& emptied) { rest(emptied); });
-  } else {
-    drain_claimed_if(slab_age::rests, now, [this](Slab& unused) { rest(unused); });
-  }
+void start_background(Heap& heap) {
+  background::Work work;
+  work.heap = &heap;
+  // The child of a vfork is not registered, and must not make a thread.
+  work.is_worth_it = [](void* of) {
+    auto& self = *static_cast<Heap*>(of);
+    const PurgePolicy<Machine>& policy = self.substrate().frames().policy();
+    return policy.live() + policy.dirty() >= kWorthFrames && (!self.slabs.uses_rseq() || Slabs::can_enter_sections());
+  };
+  work.care = [](void* of, background::Care care) { care_for(*static_cast<Heap*>(of), care); };
+  work.trim = [](void* of, std::size_t keep) {
+    auto& self = *static_cast<Heap*>(of);
+    beside_program(self, [&self] { trim(self); });
+    self.substrate().purge_beyond(keep);
+  };
+  background::start(work, heap.substrate().options().stats);
+  heap.substrate().frames().on_tick(background::tick);
 }
 
 // --- Trimming piece by piece ------------------------------------------------------------------------------------------
 
 // First the slabs (those of CPUs one by one, then all others), then the classes. The number of the next part is a hint: who
 // works beside others may do what they do, or leave a part to the next round.
-unsigned Heap::trim_parts() const { return (uses_rseq() ? ids_ : 0) + kClassCount; }
+unsigned trim_parts(const Heap& heap) { return heap.slabs.cpus() + kClassCount; }
 
-bool Heap::trim_part(std::size_t& effort) {
+bool trim_part(Heap& heap, std::size_t& effort) {
   constexpr std::size_t kSlab = 4 * kFrameSize;  // bytes that are given back while a slab is emptied, about
-  const u32 slabs = uses_rseq() ? ids_ : 0;
-  const u32 part = next_part_.load_relaxed();
-  const process::Claimant who = process::claimant();
-  const auto take_apart = [this, &effort](Slab& slab) {
-    empty(slab);
+  static constinit Atomic<u32> next_part;
+  struct Emptied {
+    Heap& heap;
+    std::size_t& effort;
+  } emptied{heap, effort};
+  const auto empty = [](void* to, Slab& slab) {
+    auto& [of, left] = *static_cast<Emptied*>(to);
+    of.empty(slab);
     slab_age::note_emptied(slab);
-    effort -= clamp(kSlab, 0, effort);
+    left -= clamp(kSlab, 0, left);
   };
+  const u32 slabs = heap.slabs.cpus(), part = next_part.load_relaxed();
   bool done = true;
   if (part < slabs) {
-    Slab* slab = cpu_slabs_.made(part);
-    if (slab != nullptr && is_used(*slab, 0)) cpu_slabs_.drain(part, who, process::interrupt_sections, take_apart);
+    heap.slabs.drain_cpu(part, is_used, 0, empty, &emptied);
   } else if (part == slabs) {
-    owned_.drain_if(own, who, Revoker(), [](Slab& slab) { return is_used(slab, 0); }, take_apart);
-    drain_claimed_if(is_used, 0, take_apart);
-    superblocks_.flip_lists();
-    sampled_.flip_lists();
+    heap.slabs.drain_spare(is_used, 0, empty, &emptied);
+    heap.superblocks().flip_lists();
+    heap.sampled_superblocks().flip_lists();
   } else {
-    done = purge_class(part - slabs, effort);
+    done = purge_class(heap, part - slabs, effort);
   }
-  if (done) next_part_.store_relaxed(part + 1 < trim_parts() ? part + 1 : 0);
+  if (done) next_part.store_relaxed(part + 1 < trim_parts(heap) ? part + 1 : 0);
   return done;
 }
 
@@ -159,7 +128,8 @@ void family::idle() {
   if (!process_malloc.start() || !process_malloc.ready()) return;
   const u64 now = process::coarse_time_ns();
   Frames<Machine>& frames = process_malloc.substrate().frames();
-  if (!frames.policy().is_never()) process_malloc.heap().idle(now);
+  Heap& heap = process_malloc.heap();
+  if (!frames.policy().is_never()) heap.slabs.drain_at_hand(slab_age::rests, now, rest, &heap);
   frames.tick(now);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "malloc/large.h"
 
+#include "malloc/drain.h"
 #include "malloc/errors.h"
 #include "profile/profiler.h"
 

@@ -31,7 +31,6 @@ class Malloc {  // all zero until start()
   bool owns(uptr address) const { return address - reinterpret_cast<uptr>(this) < sizeof(*this); }
 
  private:
-  friend struct Describe;  // describe.cc
   FREEWAY_NOINLINE bool start_slow();
   void guard_large();
 
@@ -46,8 +45,5 @@ inline void* refused() {
   errno = ENOMEM;
   return nullptr;
 }
-
-// Memory was refused: gives back all that can be (drain.cc).
-void scavenge();
 
 }  // namespace freeway

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// malloc_form.h: which form malloc's fast path has (arch/*/fast_path.S): plain, checked, counted for a profile, or none.
+// malloc_form.h: which form malloc's fast path has (malloc/*/fast_path.S): plain, checked, counted for a profile, or none.
 //
 // Words     malloc_form, step_limit, byte_limit of freeway_hot: stored by initialisation (start.cc), and by whoever has begun or
 //           ended a profile, until they are what the profile's interval says (profile/wanted.h: followers)

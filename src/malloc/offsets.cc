@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// offsets.cc: where the assembly finds what it reads, by the structures. arch/offsets.h has the numbers: it is written
-// from this list by tests/golden/offsets.py, and kept. Every build compares it here, by its own compiler and for its
+// offsets.cc: where the assembly finds what it reads, by the structures. The numbers are in offsets.h of the room that has
+// the structure: tests/golden/offsets.py writes it from this list, and it is kept. Every build compares it here, by its own compiler and for its
 // own processor; none has to make it first: CMake's, a crate's (packaging/rust), a cross compiler's.
+#include "arch/rseq_place.h"
 #include "cache/hot.h"
 #include "cache/slab.h"
 #include "malloc/malloc.h"
@@ -12,25 +13,29 @@
 #define FREEWAY_OFFSET(name, value) asm volatile("\n.ascii \"" #name " %c0\"" : : "i"(value))
 #else
 #include "arch/offsets.h"
+#include "cache/offsets.h"
+#include "malloc/offsets.h"
 #define FREEWAY_OFFSETS [[maybe_unused]] static void offsets()
 #define FREEWAY_OFFSET(name, value) static_assert(name == (value), "run tests/golden/offsets.py --update")
 #endif
 
-// The heaps' records begin with a base class, of which the language does not say where it lies; compilers put it first.
+// A heap has a base class and private members, of which the language does not say where they lie; compilers do.
 #pragma GCC diagnostic ignored "-Winvalid-offsetof"
 
 namespace freeway {
 
-using Record = heap::Record<Machine>;
-using Cache = heap::Cache<Machine>;
-using Entry = heap::Entry<Machine>;
-using Slice = heap::Slice<Machine>;
-
 static_assert(offsetof(Hot, malloc_section) == 0);  // one register is both the base and what rseq_cs is set to
 static_assert(offsetof(Hot, frames) == offsetof(Hot, arena) + 8);  // aarch64 loads both at once
 static_assert(offsetof(Slab, top) == 0);
+static_assert(offsetof(heap::Run<Machine>, size_class) == offsetof(Descriptor<Machine>, size_class));
+static_assert(offsetof(heap::Run<Machine>, heap) == offsetof(Descriptor<Machine>, heap));
 
 FREEWAY_OFFSETS {
+  FREEWAY_OFFSET(RSEQ_PLACE_AREA, offsetof(RseqPlace, area));
+  FREEWAY_OFFSET(RSEQ_PLACE_ID, offsetof(RseqPlace, id));
+  FREEWAY_OFFSET(RSEQ_PLACE_BYTES, offsetof(RseqPlace, bytes));
+  FREEWAY_OFFSET(RSEQ_PLACE_ALONE, offsetof(RseqPlace, alone));
+
   FREEWAY_OFFSET(HOT_FREE_SECTION, offsetof(Hot, free_section));
   FREEWAY_OFFSET(HOT_RSEQ, offsetof(Hot, rseq));
   FREEWAY_OFFSET(HOT_CPU_RSEQ, offsetof(Hot, cpu_rseq));
@@ -38,11 +43,7 @@ FREEWAY_OFFSETS {
   FREEWAY_OFFSET(HOT_FRAMES, offsetof(Hot, frames));
   FREEWAY_OFFSET(HOT_BYTE_LIMIT, offsetof(Hot, byte_limit));
   FREEWAY_OFFSET(HOT_STEP_LIMIT, offsetof(Hot, step_limit));
-  FREEWAY_OFFSET(HOT_ANY_RSEQ, offsetof(Hot, any_rseq));
-  FREEWAY_OFFSET(HOT_ANY_ID, offsetof(Hot, any_id));
   FREEWAY_OFFSET(HOT_NULL_SLAB, offsetof(Hot, null_slab));
-  FREEWAY_OFFSET(HOT_RSEQ_BYTES, offsetof(Hot, rseq_bytes));
-  FREEWAY_OFFSET(HOT_ALONE, offsetof(Hot, alone));
   FREEWAY_OFFSET(HOT_CHECKED, offsetof(Hot, checked));
   FREEWAY_OFFSET(HOT_MALLOC_FORM, offsetof(Hot, malloc_form));
   FREEWAY_OFFSET(HOT_BIRTH_SCALE, offsetof(Hot, birth_scale));
@@ -65,19 +66,12 @@ FREEWAY_OFFSETS {
   FREEWAY_OFFSET(SLAB_REST, offsetof(Slab, rest));
   FREEWAY_OFFSET(SLAB_GAP, offsetof(Slab, gap));
 
-  FREEWAY_OFFSET(OWN_IDS, offsetof(Record, ids));
-  FREEWAY_OFFSET(OWN_CACHE_OF, offsetof(Record, cache_of));
-  FREEWAY_OFFSET(OWN_STRIP_BASE, offsetof(Cache, strip) + offsetof(heap::Hand<Machine>, base));
-  FREEWAY_OFFSET(OWN_STRIP_NEXT, offsetof(Cache, strip) + offsetof(heap::Hand<Machine>, free));
-  FREEWAY_OFFSET(OWN_BASE, offsetof(Entry, base));
-  FREEWAY_OFFSET(OWN_FREE, offsetof(Entry, free));
-  FREEWAY_OFFSET(OWN_TOP, offsetof(Entry, top));
-  FREEWAY_OFFSET(OWN_SIZE, offsetof(Entry, size));
-  FREEWAY_OFFSET(OWN_CLASS, offsetof(Entry, size_class));
-  FREEWAY_OFFSET(OWN_SLICE_ADDRESS, offsetof(Slice, address));
-  FREEWAY_OFFSET(OWN_SLICE_SIZE, offsetof(Slice, size));
-  FREEWAY_OFFSET(OWN_SLICE_END, offsetof(Slice, end));
-  FREEWAY_OFFSET(OWN_SLICE_KINDS, offsetof(Slice, kinds));
+  FREEWAY_OFFSET(OWN_IDS, offsetof(heap::OwnHeap, ids));
+  FREEWAY_OFFSET(OWN_SLAB_OF, offsetof(heap::OwnHeap, slab_of));
+  FREEWAY_OFFSET(OWN_STRIP_BASE, heap::kStripBase);
+  FREEWAY_OFFSET(OWN_STRIP_NEXT, heap::kStripNext);
+  FREEWAY_OFFSET(OWN_STRIP_END, offsetof(heap::Run<Machine>, end));
+  FREEWAY_OFFSET(OWN_STRIP_KINDS, offsetof(heap::Run<Machine>, kinds));
 }
 
 }  // namespace freeway

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: MIT
 // profile.cc: which blocks a profile samples (profile/README.md), and where they lie.
 //
-// While a profile is made malloc counts bytes, in the slab of its CPU (arch/*/fast_path.S, *counted*). What it cannot count
+// While a profile is made malloc counts bytes, in the slab of its CPU (malloc/*/fast_path.S, *counted*). What it cannot count
 // there draws a gap of its own: gaps may be begun anywhere (profile/gap.h).
 //
 // Words     gap of a slab: profile/gap_word.h. byte_limit, step_limit, malloc_form of freeway_hot: malloc_form.h
 // Places    sampled blocks have superblocks of their own, in frames of class 0 for the fast path of free: so their frees come
 //           here, and all others know of nothing. They are never in magazines
+#include "malloc/profile.h"
+
 #include <errno.h>
 
+#include "malloc/errors.h"
 #include "malloc/family.h"
 #include "malloc/malloc.h"
 #include "malloc/malloc_form.h"
@@ -22,46 +25,20 @@ extern "C" FREEWAY_HIDDEN void* freeway_malloc_slow(std::size_t size);
 
 namespace freeway {
 
-using namespace walk;
-
 namespace {
 
-// What some size classes have. Not all at once, since handlers' stacks are small; not one by one, since each walk goes through
-// the whole heap.
-constexpr unsigned kAtATime = 16;
-struct ClassSum {
-  u32 superblocks, sampled;
-  u64 taken, cached;  // blocks
-};
+using Desc = Descriptor<Machine>;
+using bitmap::free_blocks;
 
-FREEWAY_NOINLINE void add_up(unsigned first, ClassSum (&sums)[kAtATime]) {
-  Heap& heap = process_malloc.heap();
-  each_descriptor(heap, [&](u32, const Desc& d, unsigned c) {
-    if (c - first >= kAtATime || !is_in_use(d, c)) return;
-    ClassSum& sum = sums[c - first];
-    ++sum.superblocks;
-    if (d.kind.load_relaxed() == kSampled) ++sum.sampled;
-    sum.taken += kSizeClasses[c].blocks - free_blocks(d, kSizeClasses[c]);
-  });
-  heap.each_slab([&](Slab& slab, auto) {
-    for (unsigned i = 0; i < kAtATime && first + i < kClassCount; ++i) sums[i].cached += cached_blocks(heap, slab, first + i);
-  });
-}
+const Desc& descriptor(u32 index) { return process_malloc.heap().descriptor(index); }
 
 void each_class(void (*take)(void* to, const profile::ClassFigures& figures), void* to) {
-  for (unsigned first = 1; first < kClassCount; first += kAtATime) {
-    ClassSum sums[kAtATime] = {};
-    add_up(first, sums);
-    for (unsigned c = first; c < kClassCount && c - first < kAtATime; ++c) {
-      const ClassSum& sum = sums[c - first];
-      if (sum.superblocks == 0) continue;
-      const SizeClass& k = kSizeClasses[c];
-      // While others allocate, a block may be counted as cached and, a moment later, as free.
-      const u64 live = sum.taken > sum.cached ? sum.taken - sum.cached : 0;
-      take(to, {c == 1 ? 0 : kSizeClasses[c - 1].size + 1, k.size, sum.superblocks, sum.sampled,
-                sum.superblocks * k.span_bytes(), live * k.size, sum.cached * k.size});
-    }
-  }
+  each_account([&](unsigned c, const look::ClassAccount& a) {
+    if (a.superblocks == 0) return;
+    const SizeClass& k = kSizeClasses[c];
+    take(to, {c == 1 ? 0 : kSizeClasses[c - 1].size + 1, k.size, a.superblocks, a.sampled, a.superblocks * k.span_bytes(),
+              a.live() * k.size, a.cached * k.size});
+  });
 }
 
 u32 frame_number(uptr address) { return static_cast<u32>(address >> kFrameShift); }
@@ -74,25 +51,22 @@ u32 place_of(uptr block, std::size_t bytes, uptr instead) {
 
 // The class of a sampled block of so many bytes. Of an aligned one it is a longer one than theirs, and its superblock says
 // which; unless it has gone meanwhile.
-unsigned class_of_sampled(Heap& heap, uptr block, u64 bytes) {
-  const FrameInfo info = heap.substrate().map().get_unowned(block);  // OPTIMISTIC: pins
-  const unsigned c = info.kind() != FrameInfo::kSmall
-                         ? 0
-                         : static_cast<const Desc*>(heap.metadata().at(info.value()))->size_class.load_relaxed();
+unsigned class_of_sampled(uptr block, u64 bytes) {
+  const FrameInfo info = process_malloc.map().get_unowned(block);  // OPTIMISTIC: pins
+  const unsigned c = info.kind() != FrameInfo::kSmall ? 0 : descriptor(info.value()).size_class.load_relaxed();
   return c != 0 ? c : class_of_size(clamp(bytes, 0, kMaxSmall));
 }
 
 // All live blocks of a superblock have the same share of what it wastes. The sampled one counts as one of those that were
 // its neighbours; if they are gone, it would be the last.
 profile::Pin pinned(uptr block, u32 place, u64 bytes) {
-  Heap& heap = process_malloc.heap();
-  const unsigned c = class_of_sampled(heap, block, bytes);
+  const unsigned c = class_of_sampled(block, bytes);
   const SizeClass& k = kSizeClasses[c];
-  const FrameInfo info = heap.substrate().map().get_unowned(uptr{place} << kFrameShift);  // OPTIMISTIC: pins
+  const FrameInfo info = process_malloc.map().get_unowned(uptr{place} << kFrameShift);  // OPTIMISTIC: pins
   u64 live = 1;
   if (info.kind() == FrameInfo::kSmall) {
-    const auto& d = *static_cast<const Desc*>(heap.metadata().at(info.value()));
-    if (d.size_class.load_relaxed() == c && is_in_use(d, c))
+    const Desc& d = descriptor(info.value());
+    if (d.size_class.load_relaxed() == c && anchor::is_in_use(d.anchor.load_relaxed(), c, k.words))
       live = clamp(k.blocks - free_blocks(d, k) + (place != frame_number(block)), 1, k.blocks);
   }
   return {(k.span_bytes() - live * k.size) / live, k.size};
@@ -106,53 +80,58 @@ bool checks() { return freeway_hot.checked != 0; }
 
 }  // namespace
 
-void Heap::follow_profile() {
+void follow_profile(Heap& heap) {
   profile::know_superblocks(&kSuperblocks);
   struct Followed {
     Heap& heap;
     static u64 interval() { return profile::interval(); }
     static u64 confirm() { return profile::confirm_interval(); }
     void begin() {
-      heap.each_slab([](Slab& slab, auto) { profile::begin_gap(slab.gap); });
+      heap.slabs.each([](Slab& slab, auto) { profile::begin_gap(slab.gap); });
     }
   };
-  follow_interval<Machine>(freeway_hot, counts(), checks(), Followed{*this});
+  follow_interval<Machine>(freeway_hot, counts(), checks(), Followed{heap});
 }
 
-void Heap::tick_profile() {
+void tick_profile(Heap& heap) {
   if (profile::follow_listeners() || !has_form(freeway_hot, malloc_form(profile::is_on(), counts(), checks())))
-    follow_profile();
-}
-
-void* Heap::allocate_sampled(std::size_t bytes) {
-  const unsigned c = class_of_size(bytes);
-  void* block = nullptr;
-  while (const u32 d = sampled_.hold(c)) {
-    const unsigned got = sampled_.take(d, 1, &block);
-    Machine::step("heap.sampling");
-    sampled_.let_go(d);
-    if (got == 1) break;
-  }
-  const auto address = reinterpret_cast<uptr>(block);
-  if (block != nullptr && has_births()) birth::begin(birth_of(address, c), address);
-  return block;
+    follow_profile(heap);
 }
 
 // The block is the caller's, and its birth has ended.
-void Heap::free_sampled(unsigned c, uptr block, u32 descriptor) {
+void free_sampled(Heap& heap, unsigned c, uptr block, u32 descriptor) {
   profile::freed(block);
   const SizeClass& k = kSizeClasses[c];
   const u32 index = k.block_at(block);
-  const u64 twice = sampled_.free_group(c, descriptor, k.span_of(block), index / 64, u64{1} << (index % 64));
-  if (FREEWAY_UNLIKELY(twice != 0)) report_twice(k, k.span_of(block), index / 64, twice);
+  const u64 bit = u64{1} << (index % 64);
+  const uptr span = k.span_of(block);
+  const u64 twice = heap.sampled_superblocks().free_group(c, descriptor, span, index / 64, bit);
+  if (FREEWAY_UNLIKELY(twice != 0)) report_twice(span, k.size, index / 64, twice, process_malloc.options().report_only);
 }
 
 namespace {
 
+// A block that is sampled; null: it cannot be, or there is no memory.
+void* allocate_sampled(Heap& heap, unsigned c) {
+  auto& superblocks = heap.sampled_superblocks();
+  void* block = nullptr;
+  while (const u32 d = superblocks.hold(c)) {
+    const unsigned got = superblocks.take(d, 1, &block);
+    Machine::step("heap.sampling");
+    superblocks.let_go(d);
+    if (got == 1) break;
+  }
+  const auto address = reinterpret_cast<uptr>(block);
+  if (block != nullptr && heap.births.are_kept()) birth::begin(heap.birth_of(address, c), address);
+  return block;
+}
+
 // A sampled block of `size` bytes, of which the program has asked for `asked`; where there is none to be had, another.
 FREEWAY_NOINLINE void* allocate_chosen(std::size_t size, std::size_t asked) {
-  const uptr instead = process_malloc.heap().next_block(class_of_size(size));
-  void* block = process_malloc.heap().allocate_sampled(size);
+  Heap& heap = process_malloc.heap();
+  const unsigned c = class_of_size(size);
+  const uptr instead = heap.slabs.on_top(c);
+  void* block = allocate_sampled(heap, c);
   if (block == nullptr) return freeway_malloc_slow(size);
   const auto address = reinterpret_cast<uptr>(block);
   profile::sampled(address, asked, place_of(address, asked, instead));
@@ -161,14 +140,14 @@ FREEWAY_NOINLINE void* allocate_chosen(std::size_t size, std::size_t asked) {
 
 // A block whose bytes nobody counted.
 void* allocate_drawn(std::size_t size, std::size_t asked) {
-  if (FREEWAY_UNLIKELY(freeway_hot.byte_limit.load_relaxed() != 0)) process_malloc.heap().follow_profile();
+  if (FREEWAY_UNLIKELY(freeway_hot.byte_limit.load_relaxed() != 0)) follow_profile(process_malloc.heap());
   return profile::draws(asked) ? allocate_chosen(size, asked) : freeway_malloc_slow(size);
 }
 
 }  // namespace
 
 // A block of the class is what malloc of the class's size gives; but a profile counts what was asked for.
-void* Heap::allocate_aligned(std::size_t bytes, std::size_t alignment) {
+void* allocate_small_aligned(std::size_t bytes, std::size_t alignment) {
   const unsigned c = class_of_aligned(bytes, alignment);
   if (c == 0) return nullptr;
   const std::size_t size = kSizeClasses[c].size;
@@ -178,14 +157,14 @@ void* Heap::allocate_aligned(std::size_t bytes, std::size_t alignment) {
 int family::begin_profile(u64 interval) {
   if (!process_malloc.start() || !process_malloc.ready()) return ENOMEM;
   const int error = profile::start(interval);
-  process_malloc.heap().follow_profile();
+  follow_profile(process_malloc.heap());
   return error;
 }
 
 void family::end_profile() {
   if (!process_malloc.ready()) return;
   profile::stop();
-  process_malloc.heap().follow_profile();
+  follow_profile(process_malloc.heap());
 }
 
 }  // namespace freeway

@@ -2,7 +2,7 @@
 // realloc.cc: resizing a block, in place where it can be.
 #include <string.h>
 
-#include "guard/guarded.h"
+#include "harden/guarded.h"
 #include "malloc/errors.h"
 #include "malloc/family.h"
 #include "malloc/heaps.h"

@@ -2,10 +2,11 @@
 // small.cc: small blocks off the fast path.
 #include <string.h>
 
+#include <type_traits>
+
 #include "malloc/heap.h"
-#include "malloc/owned.h"
+#include "malloc/profile.h"
 #include "os/process.h"
-#include "os/rseq_area.h"
 
 namespace freeway {
 
@@ -13,7 +14,7 @@ namespace freeway {
 
 u32 Backing::make_descriptor(unsigned c) {
   const std::size_t bytes = Descriptor<Machine>::bytes(kSizeClasses[c].words);
-  const u32 index = heap_->metadata().take(static_cast<u32>(bytes / Metadata<Machine>::kUnit));
+  const u32 index = heap_->substrate().metadata().take(static_cast<u32>(bytes / Metadata<Machine>::kUnit));
   Machine::step("heap.descriptor");
   if (index == 0) return 0;
   descriptor(index).kind.store_relaxed(kind_);
@@ -26,8 +27,8 @@ uptr Backing::take_span(unsigned c, u32 descriptor) {
   return heap_->substrate().take_span(k.span_frames, k.span_frames, descriptor, [&](uptr span) {
     using Kind = Births<Machine>::Kind;
     const bool sampled = kind_ == kSampled;
-    if (!heap_->has_births()) return sampled ? 0 : static_cast<int>(c);
-    const Kind kind = heap_->births().provide(span, k.span_bytes(), k.size, /*far=*/sampled);
+    if (!heap_->births.are_kept()) return sampled ? 0 : static_cast<int>(c);
+    const Kind kind = heap_->births.provide(span, k.span_bytes(), k.size, /*far=*/sampled);
     return kind == Kind::kNear ? static_cast<int>(c) : kind == Kind::kFar ? 0 : -1;
   });
 }
@@ -45,113 +46,54 @@ void Backing::give_span(uptr span, unsigned c) { heap_->substrate().give_span(sp
 
 // The kernel that fills in mm_cid fills in node_id, too.
 unsigned Backing::node() {
-  const bool is_told = freeway_hot.any_id == freeway_hot.any_rseq + RSEQ_MM_CID;
-  return process::node(is_told ? freeway_hot.any_rseq : 0);
-}
-
-// --- Slabs -------------------------------------------------------------------------------------------------------------
-
-// A slab that is made before it is known whether blocks will rest has room for them.
-std::size_t Heap::slab_bytes() const {
-  return align_up(has_births() ? quarantine::kSlabBytes : sizeof(Slab), kFrameSize);
-}
-
-Slab* Heap::make_slab() {
-  const std::size_t bytes = slab_bytes();
-  Limits<Machine>& limits = substrate_->frames().limits();
-  if (!limits.charge_table(bytes / kFrameSize)) return nullptr;
-  const uptr memory = vm::map(bytes, kFrameSize);
-  if (memory == 0) return limits.uncharge(bytes / kFrameSize), nullptr;
-  vm::prefer_small(memory, bytes);
-  if (is_prepared_.load_relaxed()) vm::populate(memory, bytes);
-  Machine::step("heap.slab");
-  auto* slab = reinterpret_cast<Slab*>(memory);
-  for (auto& top : slab->top) top.store_relaxed(closed());
-  for (auto& top : slab->rest) top.store_relaxed(closed());
-  if (has_births()) quarantine::close(*slab, closed());
-  const u32 number = slabs_made_.fetch_add_relaxed(1);
-  slabs_bytes_.fetch_add_relaxed(bytes);
-  for (unsigned c = 0; c < kClassCount; ++c) {
-    slab->capacity[c].store_relaxed(kMagazines[c].small);
-    slab->home[c].store_relaxed(homes::of_slab(number, c));
-  }
-  return slab;
-}
-
-bool Heap::can_enter_sections() {
-  return process::is_registered(freeway_hot.any_rseq) || process::enter_own_rseq(freeway_hot.any_rseq);
-}
-
-// The slab of the CPU that this thread was on a moment ago, made if there is none. Null: not in this mode, the thread is
-// not registered and cannot be, no memory, or the slab is being drained.
-Slab* Heap::own_slab() {
-  if (!uses_rseq()) return nullptr;
-  const auto thread = reinterpret_cast<uptr>(__builtin_thread_pointer());
-  if (!can_enter_sections()) return nullptr;
-  const u32 id = *reinterpret_cast<const volatile u32*>(thread + freeway_hot.any_id);
-  if (id >= ids_) return nullptr;
-  return cpu_slabs_.get(id, process::claimant, [this] { return make_slab(); });
-}
-
-namespace {
-constinit thread_local u32 last_claimed = 0;  // see ClaimedSlabs::claim_again
-}
-
-// Calls f(access, slab) with a slab that is this thread's until f returns: its own one, or one claimed for this call;
-// false if none could be had.
-template <class F>
-bool Heap::with_claimed_slab(F&& f) {
-  if (Slab* slab = settle()) {
-    Machine::step("heap.owned");
-    f(ClaimedSlab(*slab), *slab);
-    owned_.leave(own);
-    return true;
-  }
-  const unsigned n = claimed_.claim_again(last_claimed, process::thread_hash(), process::claimant());
-  if (n == claimed_.kSlabs) return false;
-  Slab* slab = claimed_.slab(n);
-  if (slab == nullptr && (slab = make_slab()) != nullptr) claimed_.set_slab(n, slab);
-  Machine::step("heap.claimed");
-  if (slab != nullptr) f(ClaimedSlab(*slab), *slab);
-  claimed_.release(n);
-  return slab != nullptr;
+  return process::node(rseq_has_mm_cid() ? freeway_rseq.area : 0);
 }
 
 // --- malloc ------------------------------------------------------------------------------------------------------------
 
 namespace {
+
 constexpr u64 kTickMask = 63;  // every 64th slow malloc of a class looks at the clock
+
+FREEWAY_NOINLINE void move_to_node(Slab& home, unsigned node) {
+  if (home.node.load_relaxed() == node) return;
+  home.node.store_relaxed(node);
+  for (unsigned c = 1; c < kClassCount; ++c)
+    if (!homes::shares_lines(c)) home.home[c].store_relaxed(static_cast<u8>(node));
 }
+
+// The slab is used where the thread is.
+void follow_node(const Superblocks<Machine, Backing>& superblocks, Slab& home) {
+  if (FREEWAY_UNLIKELY(superblocks.has_nodes())) move_to_node(home, superblocks.here());
+}
+
+}  // namespace
 
 void* Heap::allocate(std::size_t bytes) {
   const unsigned c = class_of_size(bytes);
-  void* block = small_slow(c);
+  void* block = refill(c);
   Machine::step("heap.unborn");
   const auto address = reinterpret_cast<uptr>(block);
-  if (block != nullptr && has_births()) birth::begin(birth_of(address, c), address);
+  if (block != nullptr && births.are_kept()) birth::begin(birth_of(address, c), address);
   return block;
 }
 
-void* Heap::small_slow(unsigned c) {
+void* Heap::refill(unsigned c) {
   void* block = nullptr;
-  const auto refill = [&](const auto& access, Slab& home) {
-    follow(home);
+  slabs.with([&](const auto& access, Slab& home) {
+    follow_node(superblocks_, home);
     if ((++home.counters[c].slow_mallocs & kTickMask) == 0) {
       substrate_->frames().tick(process::coarse_time_ns());
-      tick_profile();
+      tick_profile(*this);
     }
     block = is_careful() ? scattered_.refill(access, home, c) : magazines_.refill(access, home, c);
-  };
-  if (Slab* slab = own_slab())
-    refill(RseqSlabs(), *slab);
-  else
-    with_claimed_slab(refill);
+  });
   if (block != nullptr) return block;
-  return is_careful() ? scattered_.direct(c) : small_direct(c);
+  return is_careful() ? scattered_.direct(c) : direct(c);
 }
 
 // One block without a slab.
-void* Heap::small_direct(unsigned c) {
+void* Heap::direct(unsigned c) {
   void* block = nullptr;
   while (const u32 d = superblocks_.hold(c)) {
     const unsigned got = superblocks_.take(d, 1, &block);
@@ -179,12 +121,6 @@ Place Heap::place_elsewhere(unsigned c, void* block, u32 index) {
   return {0, 0};
 }
 
-void Heap::report_twice(const SizeClass& k, uptr span, unsigned word, u64 twice) {
-  for (; twice != 0; twice &= twice - 1)
-    report(Fault::kDoubleFree, "free", reinterpret_cast<void*>(span + (word * u64{64} + lowest_bit(twice)) * k.size),
-           nullptr, substrate_->options().report_only);
-}
-
 namespace {
 
 // What other processors had under way a moment ago is seen from here on. Where the kernel offers no barrier: in all
@@ -197,47 +133,35 @@ bool have_seen_all() {
 
 }  // namespace
 
-bool Heap::is_born(uptr block, unsigned c) const {
-  // The tag may be on its way from the processor that allocated the block (births.h, Orders).
-  return birth::is_born(birth_of(block, c), block, [] { return !kStoresStayInOrder && have_seen_all(); });
-}
-
-// The block on top of the class's magazine; 0: it is empty.
-uptr Heap::on_top(const Slab& slab, unsigned c) {
-  const u64 slot = reinterpret_cast<u64>(slab_ops::slot(slab.top[c].load_relaxed() - 8)->load_relaxed());
-  return reinterpret_cast<uptr>(slots::block_of(slot));
-}
-
 // Whether the block, which begins where one may, is known to be free: exactly where there are births; else it is if it lies
 // on top of this CPU's, or thread's, magazine, or its superblock has it. Where processors reorder stores, what is seen may
 // be older than the caller's right to the block: then it looks again.
 bool Heap::is_free(uptr block, u32 descriptor, unsigned c) {
-  if (has_births()) return !is_born(block, c);
+  // The tag may be on its way from the processor that allocated the block (births.h, Orders).
+  if (births.are_kept())
+    return !birth::is_born(birth_of(block, c), block, [] { return !kStoresStayInOrder && have_seen_all(); });
   return seems_free(block, descriptor, c) && (kStoresStayInOrder || (have_seen_all() && seems_free(block, descriptor, c)));
 }
 
 bool Heap::seems_free(uptr block, u32 descriptor, unsigned c) {
   if (superblocks_.is_free(descriptor, kSizeClasses[c].block_at(block))) return true;
   // The caller's block is in no magazine, so it is no matter what other threads do to this one meanwhile.
-  const Slab* slab = uses_rseq() ? own_slab() : owned_slab();
-  return slab != nullptr && on_top(*slab, c) == block;
+  return slabs.on_top(c) == block;
 }
 
-uptr Heap::next_block(unsigned c) {
-  const Slab* slab = uses_rseq() ? own_slab() : owned_slab();
-  if (slab == nullptr && last_claimed != 0) slab = claimed_.slab(last_claimed - 1);
-  return slab == nullptr ? 0 : on_top(*slab, c);
+namespace {
+constexpr u64 kFill = 0xdfdfdfdfdfdfdfdfu;  // no address, and as a number of anything far too large
 }
 
 Verdict Heap::free(uptr address, u32 descriptor) {
   const unsigned c = backing_.descriptor(descriptor).size_class.load_relaxed();
   if (kSizeClasses[c].block_at(address) == SizeClass::kNoBlock) return Verdict::kInterior;
   if (is_free(address, descriptor, c)) return Verdict::kDoubleFree;
-  if (has_births()) birth::end(birth_of(address, c));
+  if (births.are_kept()) birth::end(birth_of(address, c));
   Machine::step("heap.ended");
-  if (substrate_->options().fill) fill(c, address);
+  if (substrate_->options().fill) memset(reinterpret_cast<void*>(address), kFill & 0xff, kSizeClasses[c].size);
   if (FREEWAY_UNLIKELY(backing_.descriptor(descriptor).kind.load_relaxed() == kSampled)) {
-    free_sampled(c, address, descriptor);
+    free_sampled(*this, c, address, descriptor);
     return Verdict::kOk;
   }
   put_back(c, reinterpret_cast<void*>(address));
@@ -246,30 +170,19 @@ Verdict Heap::free(uptr address, u32 descriptor) {
 
 void Heap::put_back(unsigned c, void* block) {
   bool done = false, foreign = false;
-  const auto stash = [&](const auto& access, Slab& home) {
+  slabs.with([&]<class Access>(const Access& access, Slab& home) {
     ++home.counters[c].slow_frees;
     done = is_careful() ? quarantine_.lay_down(access, home, c, block) : magazines_.stash(access, home, c, block);
-  };
-  if (Slab* slab = own_slab()) {
-    stash(RseqSlabs(), *slab);
-  } else {
-    with_claimed_slab([&](const ClaimedSlab& access, Slab& home) {
-      stash(access, home);
+    // In sections the fast path counts them.
+    if constexpr (!std::is_same_v<Access, RseqSlabs>)
       foreign = !is_careful() && is_foreign(home, c, block) && homes::is_due(home);
-    });
-  }
+  });
   if (!done) magazines_.flush(c, &block, 1);
   if (foreign) send_home(c);
 }
 
 
 // --- Filling -----------------------------------------------------------------------------------------------------------
-
-namespace {
-constexpr u64 kFill = 0xdfdfdfdfdfdfdfdfu;  // no address, and as a number of anything far too large
-}
-
-void Heap::fill(unsigned c, uptr block) { memset(reinterpret_cast<void*>(block), kFill & 0xff, kSizeClasses[c].size); }
 
 void Heap::leaves_rest(unsigned c, void* const* slots, unsigned count) {
   if (FREEWAY_LIKELY(!substrate_->options().fill)) return;
@@ -292,48 +205,32 @@ void Heap::settle_home(const Slab& home, unsigned c, u32 d) {
   for (unsigned i = 0; i < kSizeClasses[c].span_frames; ++i) home_of(span + i * kFrameSize).store_relaxed(number);
 }
 
-void Heap::follow_node(Slab& home) const {
-  const unsigned node = superblocks_.here();
-  if (home.node.load_relaxed() == node) return;
-  home.node.store_relaxed(node);
-  for (unsigned c = 1; c < kClassCount; ++c)
-    if (!homes::shares_lines(c)) home.home[c].store_relaxed(static_cast<u8>(node));
-}
-
 bool Heap::is_away(const Slab& home, unsigned c, const void* block) const {
   const u32 d = substrate_->map().value_of_primary(reinterpret_cast<uptr>(block), c);
   return d != 0 && superblocks_.node_of(d) != home.node.load_relaxed();
 }
 
 void Heap::send_home(unsigned c) {
-  const auto send = [&](const auto& access, Slab& home) {
-    follow(home);
+  slabs.with([&](const auto& access, Slab& home) {
+    follow_node(superblocks_, home);
     magazines_.send_home(access, home, c);
-  };
-  if (Slab* slab = own_slab())
-    send(RseqSlabs(), *slab);
-  else
-    with_claimed_slab(send);
+  });
 }
 
 // --- Moving ------------------------------------------------------------------------------------------------------------
 
 bool Heap::clear_way(unsigned c) {
   bool clear = false;
-  const auto run = [&](const auto& access, Slab& home) {
-    follow(home);
+  slabs.with([&](const auto& access, Slab& home) {
+    follow_node(superblocks_, home);
     clear = way_.clear(access, home, c);
-  };
-  if (Slab* slab = own_slab())
-    run(RseqSlabs(), *slab);
-  else
-    with_claimed_slab(run);
+  });
   return clear;
 }
 
 // --- Sizes -------------------------------------------------------------------------------------------------------------
 
-bool Heap::begins_block(uptr address, u32 descriptor) {
+bool Heap::begins_block(uptr address, u32 descriptor) const {
   return kSizeClasses[backing_.descriptor(descriptor).size_class.load_relaxed()].block_at(address) != SizeClass::kNoBlock;
 }
 
@@ -342,5 +239,11 @@ std::size_t Heap::usable(uptr address, u32 descriptor) {
   const SizeClass& k = kSizeClasses[c];
   return k.block_at(address) != SizeClass::kNoBlock && !is_free(address, descriptor, c) ? k.size : 0;
 }
+
+template class Superblocks<Machine, Backing>;
+template class Magazines<Heap>;
+template class Quarantine<Heap>;
+template class Scattered<Heap>;
+template class Way<Heap>;
 
 }  // namespace freeway

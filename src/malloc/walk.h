@@ -1,49 +1,61 @@
 // SPDX-License-Identifier: MIT
-// walk.h: reading the heap's metadata from outside, for accounts and audits: nobody is stopped.
+// walk.h: the walk (look/walk.h) of this process's own heap: in place, while other threads go on.
+//
+// Orders    [A1] every word is acquired, since nothing else orders what the walk finds through it: a segment is published
+//           after it was reserved, its units before the cursor passes them (pages/metadata.h), an arena and a slab before
+//           their addresses
 #pragma once
 
+#include "arch/atomic.h"
+#include "base/compiler.h"
+#include "look/account.h"
 #include "malloc/heap.h"
 
-namespace freeway::walk {
+namespace freeway {
 
-using Desc = Descriptor<Machine>;
-using bitmap::free_blocks;
+class OwnMemory {
+ public:
+  class View {
+   public:
+    explicit View(u64 address) : address_(address) {}
+    u64 address() const { return address_; }
+    FREEWAY_INLINE u64 word(u64 offset, u32 bytes) const {
+      return !__builtin_constant_p(bytes) ? any_word(offset, bytes) : bytes == 8 ? load<u64>(offset) : load<u32>(offset);
+    }
 
-// Whether the descriptor describes a superblock now: it was used (its anchor is stored last), and is neither in a pool
-// nor a tombstone.
-inline bool is_in_use(const Desc& d, unsigned c) {
-  const u64 a = d.anchor.load_relaxed();  // OPTIMISTIC: accounts
-  return a != 0 && (anchor::is_held(a) || !anchor::is_empty(a, c, kSizeClasses[c].words));
-}
+   private:
+    template <class T>
+    u64 load(u64 offset) const {
+      return reinterpret_cast<const Atomic<T>*>(address_ + offset)->load_acquire();  // [A1] pairs with pages/metadata.h:[R2]
+    }
+    u64 any_word(u64 offset, u32 bytes) const;
+    u64 address_;
+  };
 
-inline u32 units_of(unsigned c) {
-  return static_cast<u32>(Desc::bytes(kSizeClasses[c].words) / Metadata<Machine>::kUnit);
-}
+  constexpr explicit OwnMemory(const freeway_debug_t& layout) : layout_(layout) {}
+  const freeway_debug_t& layout() const { return layout_; }
+  static const SizeClass& size_class(unsigned c) { return kSizeClasses[c]; }
+  static View view(u64 address, u64) { return View(address); }
+  static void expect(bool, const char*) {}
 
-// Calls f(index, descriptor, class) for every descriptor that was ever made.
-template <class F>
-void each_descriptor(Heap& owner, F&& f) {
-  owner.metadata().walk([&](u32 index) -> u32 {
-    auto& d = *static_cast<Desc*>(owner.metadata().at(index));
-    const unsigned c = d.size_class.load_relaxed();
-    if (c == 0 || c >= kClassCount) return 0;
-    f(index, d, c);
-    return units_of(c);
-  });
-}
+ private:
+  const freeway_debug_t& layout_;
+};
 
-// Calls f(slot) for each block that the slab has of class `c`.
-template <class F>
-void each_cached(const Heap& owner, Slab& slab, unsigned c, F&& f) {
-  owner.each_magazine(slab, c, [&](u64 top) {
-    for (u64 at = top - 8; const u64 slot = slab_ops::slot(at)->load_relaxed(); at -= 8) f(slot);
-  });
-}
+extern template class look::Walk<OwnMemory>;
+using OwnWalk = look::Walk<OwnMemory>;
 
-inline u32 cached_blocks(const Heap& owner, Slab& slab, unsigned c) {
-  u32 blocks = 0;
-  each_cached(owner, slab, c, [&](u64) { ++blocks; });
-  return blocks;
-}
+extern FREEWAY_HIDDEN constinit const OwnMemory own_memory;  // describe.cc
+inline OwnWalk own_walk() { return OwnWalk(own_memory); }
+// Calls f(class, account) for each size class that is, or was, in use.
+void each_account(FunctionRef<void(unsigned c, const look::ClassAccount& account)> f);
 
-}  // namespace freeway::walk
+// Adds to the audit what small blocks have; whether the descriptor's superblock has the address (audit.cc).
+void audit_small(Heap& heap, freeway_audit_t& audit);
+bool owns(Heap& heap, u32 descriptor, uptr address);
+
+// What each size class in use has and did: a table, or members of a JSON array (classes.cc).
+void write_classes(int fd);
+void write_classes_json(int fd);
+
+}  // namespace freeway

@@ -3,8 +3,8 @@
 
 #include <dlfcn.h>
 
-// In libc since glibc 2.34, and in musl. Before that in libdl.so.2, which not every program has loaded; libc had functions
-// for its own use then, which get it. In a statically linked program all of them are null.
+// In libc since glibc 2.34, and in musl. Before that in libdl.so.2, which not every program loads; then libc's own internal
+// functions find it. In a statically linked program all of them are null.
 extern "C" {
 decltype(dlopen) dlopen __attribute__((weak));
 decltype(dlsym) dlsym __attribute__((weak));
@@ -26,7 +26,7 @@ Function* function(Function* linked, const char* name) {
 
 void* from_libdl(const char* name) {
   if (&__libc_dlopen_mode == nullptr || &__libc_dlsym == nullptr) return nullptr;
-  constexpr int kFromLibc = static_cast<int>(0x80000000u);  // __RTLD_DLOPEN: as dlopen asks it
+  constexpr int kFromLibc = static_cast<int>(0x80000000u);  // __RTLD_DLOPEN: as dlopen passes it
   void* library = __libc_dlopen_mode("libdl.so.2", RTLD_NOW | kFromLibc);
   return library == nullptr ? nullptr : __libc_dlsym(library, name);
 }

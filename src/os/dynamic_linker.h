@@ -4,13 +4,12 @@
 
 namespace freeway::dynamic_linker {
 
-// Whether anything can be looked up: not in a statically linked program, and not while the library itself has not been relocated
+// Whether anything can be looked up: not in a statically linked program, and not before the library itself is relocated
 // (a resolver of another library may call it before that).
 bool is_available();
 // dlsym: the symbol `name` of a library (or RTLD_NEXT: of those loaded after this one), null if it has none.
 void* find(void* library, const char* name);
-// The same of libdl.so.2, also where no library that is searched needs it; null where libc has no use for it (from glibc 2.34
-// on, musl).
+// The same of libdl.so.2, also where no searched library needs it; null where libc does not use it (from glibc 2.34 on, musl).
 void* from_libdl(const char* name);
 // A library of this soname if it is loaded, else null.
 void* loaded(const char* soname);

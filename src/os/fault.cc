@@ -41,6 +41,11 @@ void report(Fault fault, const char* function, const void* pointer, const void* 
   if (!go_on) die();
 }
 
+void report_twice(uptr span, u64 size, unsigned word, u64 twice, bool go_on) {
+  for (; twice != 0; twice &= twice - 1)
+    report(Fault::kDoubleFree, "free", reinterpret_cast<void*>(span + (word * u64{64} + lowest_bit(twice)) * size), nullptr, go_on);
+}
+
 void report_written(const void* block, std::size_t bytes, std::size_t offset, bool go_on) {
   Line().text("freeway: block ").hex(reinterpret_cast<u64>(block)).text(" of ").number(bytes)
       .text(" bytes was written to after it was freed, at byte ").number(offset)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// kernel_release.h: which kernels have rseq and do not do what it promises.
+// kernel_release.h: kernels whose rseq breaks its promises.
 //
-// On aarch64 Linux 6.19 to 7.0.13 do not restart a section after a preemption on the same CPU: the thread goes on in the
+// On aarch64 Linux 6.19 to 7.0.13 do not restart a section after a preemption on the same CPU: the thread continues in the
 // middle, though others were inside meanwhile. (The first release candidates of 7.1 neither.) A distribution's kernel
-// says which release it began with, and not what was mended since: where it is not known to be good it is not trusted.
+// names the release it began with, not its later fixes: unless it is known to be good it is not trusted.
 #pragma once
 
 #include "base/integers.h"
@@ -40,7 +40,7 @@ struct KernelRelease {
   }
 
  private:
-  // Reads digits into `value`; where they end, null if there are none or more than fit.
+  // Reads digits into `value`. Returns their end; null if there are none or more than fit.
   static constexpr const char* number(const char* text, u32* value) {
     const char* at = text;
     u32 read = 0;

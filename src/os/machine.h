@@ -21,7 +21,7 @@ struct Machine {
   static void fence_full() { freeway::fence_full(); }
   static void fence_signal() { freeway::fence_signal(); }
   static void step(const char*) {}
-  // Which planted fault is active: none, ever. Models override it.
+  // Whether a planted fault is active: never. Models override it.
   static constexpr bool mutant(const char*) { return false; }
 
   // While the process has one thread, bitmap words need no atomic instruction (arch/alone.h).
@@ -36,7 +36,7 @@ struct Machine {
   static bool forbid(uptr address, std::size_t bytes) { return vm::forbid(address, bytes); }
   static bool purge(uptr address, std::size_t bytes) { return vm::purge(address, bytes); }
   static bool populate(uptr address, std::size_t bytes) { return vm::populate(address, bytes); }
-  // The first write to a page that is zero: it gets memory.
+  // Writes to a zero page for the first time: it gets memory.
   static void touch(uptr address) { *reinterpret_cast<volatile u64*>(address) = 0; }
   static void prefer_small(uptr address, std::size_t bytes) { vm::prefer_small(address, bytes); }
   static void prefer_huge(uptr address, std::size_t bytes) { vm::prefer_huge(address, bytes); }

@@ -64,11 +64,11 @@ bool parse_memory_limits(const char* text, u64 (*whole)(), MemoryLimits* limits)
   return true;
 }
 
-// --- What the process may have. ----------------------------------------------------------------------------------------
+// --- The memory that the process may have. ---------------------------------------------------------------------------
 
 namespace {
 
-constexpr u64 kUnlimited = u64{1} << 62;  // what version 1 has for none is near 2^63
+constexpr u64 kUnlimited = u64{1} << 62;  // version 1 writes a number near 2^63 for no limit
 
 // A file, line by line, with little on the stack.
 class Lines {
@@ -80,7 +80,7 @@ class Lines {
   }
   Lines(const Lines&) = delete;
 
-  // The next line, without its end, into `line`; what is too long is cut off. False: there is none.
+  // The next line, without its end, into `line`; a line that is too long is cut off. False: there is none.
   bool next(char* line, std::size_t size) {
     std::size_t length = 0;
     bool any = false;
@@ -116,14 +116,14 @@ FREEWAY_NOINLINE u64 number_in(const char* path) {
   return Lines(path).next(line, sizeof(line)) && parse_decimal(line, &number) != nullptr ? number : kUnlimited;
 }
 
-// A line of /proc/self/cgroup, with room before it for what makes the group's name a path.
+// A line of /proc/self/cgroup, with room before it for the folders that make the group's name a path.
 struct Group {
   static constexpr std::size_t kRoom = 128, kLongest = 720;
   char text[kRoom + kLongest];
   char* line() { return text + kRoom; }
 };
 
-// Whether the controllers of the line, between its first two colons, are these; where the group's name begins.
+// Whether the controllers of the line, between its first two colons, are these. Returns the start of the group's name, or null.
 char* name_of(char* line, const char* controllers) {
   const auto colon = [](char* at) {
     while (*at != ':' && *at != 0) ++at;

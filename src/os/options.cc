@@ -9,7 +9,7 @@
 #include "os/process.h"
 #include "os/report.h"
 
-// The program's, if it has one.
+// The program's text, if it has one.
 extern "C" {
 extern const char* freeway_options __attribute__((weak, visibility("default")));
 }
@@ -17,7 +17,7 @@ extern const char* freeway_options __attribute__((weak, visibility("default")));
 namespace freeway {
 namespace {
 
-// What follows "NAME=", if the entry begins so.
+// The text behind "NAME=", if the entry begins with it.
 const char* value_in(const char* entry, const char* name) {
   const std::size_t length = strlen(name);
   return strncmp(entry, name, length) == 0 && entry[length] == '=' ? entry + length + 1 : nullptr;
@@ -31,7 +31,7 @@ const char* value_in_environment(const char* name) {
   return nullptr;
 }
 
-// The program's text with a 0 in the place of each `;`, and its length. Whoever reads options stores the same bytes.
+// The program's text with a 0 in the place of each `;`, and its length. All threads that read options store the same bytes.
 constinit char program_text[kLongestOptions];
 constinit std::size_t program_length = 0;
 
@@ -65,7 +65,7 @@ const char* value_of(const char* name) {
   return value != nullptr && *value != 0 ? value : value_in_program(name);
 }
 
-// What follows `word`, if the text begins so.
+// The rest of the text behind `word`, if the text begins with it.
 const char* behind(const char* word, const char* text) {
   const std::size_t length = strlen(word);
   return strncmp(text, word, length) == 0 ? text + length : nullptr;
@@ -78,7 +78,7 @@ bool names_file(const char* stats) {
   return (strncmp(stats, "json:", 5) == 0 || strncmp(stats, "text:", 5) == 0) && stats[5] != 0;
 }
 
-// Reads the value of FREEWAY_HARDEN into its fields. False: it is none, and nothing is changed.
+// Reads the value of FREEWAY_HARDEN into its fields. False: it is not valid, and nothing is changed.
 bool parse_harden(const char* text, Options* options) {
   bool fill = false;
   u64 quarantine = 64 * kKiB;
@@ -123,7 +123,7 @@ class Reader {
     return fallback;
   }
 
-  // Which of its values the option has, by their number; 0 if it is absent or none of them.
+  // The index of the option's value among its values; 0 if it is absent or none of them.
   u64 index(const char* name) const {
     const char* value = value_of(name);
     u64 found = 0;
@@ -191,14 +191,14 @@ Options read_options(bool speak) {
 }
 
 const char* option_text(const char* name) {
-  copy_program_text(/*speak=*/false);  // it may be the first thing that is asked
+  copy_program_text(/*speak=*/false);  // it may be the first question
   const char* text = value_of(name);
   return text == nullptr || *text == 0 ? nullptr : text;
 }
 
 void complain_of_option(const char* name, const char* text, const char* values) {
   Line().text(is_in_program_text(text) ? "freeway: freeway_options: " : "freeway: FREEWAY_").text(name).text("=")
-      .quoted(text).text(" is not understood (").text(values).text("); the default is used").write();
+      .quoted(text, 80).text(" is not understood (").text(values).text("); the default is used").write();
 }
 
 bool takes_value(const char* name, const char* text) {

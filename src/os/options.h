@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT
-// options.h: what FREEWAY_… in the environment asks for, and what the program itself does.
+// options.h: the options in the environment (FREEWAY_…), and those of the program itself.
 //
 // Read once, when the C library has set `environ` (the first allocations of a process may come before that). The
 // environment is ignored in setuid programs. A value that is not understood gets one line on fd 2, and the default is
-// used. Of an option that is there twice the first counts; an empty value is none.
+// used. The first of two settings of one option counts; an empty value is none.
 //
-// A program may say what it wants where the environment says nothing of that option: the text that `freeway_options`
-// points at, "NAME=VALUE;NAME=VALUE", names without FREEWAY_, blanks before them skipped. No value has a `;` in it but
-// a path might.
+// A program may set the options that the environment does not: `freeway_options` points at the text
+// "NAME=VALUE;NAME=VALUE", names without FREEWAY_, blanks before them skipped. No value but a path can have a `;` in it.
 #pragma once
 
 #include "base/integers.h"
@@ -15,12 +14,12 @@
 namespace freeway {
 
 struct Options {  // all zero until it is read: it lies in the heap
-  bool use_rseq = false;      // FREEWAY_RSEQ (read_options: true where nothing is said)
+  bool use_rseq = false;      // FREEWAY_RSEQ (read_options: true if it is absent)
   bool libc_rseq_only = false;  // FREEWAY_RSEQ=libc
   bool force_rseq = false;      // FREEWAY_RSEQ=force
   bool report_only = false;   // FREEWAY_ON_ERROR=report
   u32 harden = 0;             // FREEWAY_HARDEN=1
-  u64 quarantine = 0;         // FREEWAY_HARDEN=1,quarantine=BYTES (64 KiB where nothing is said)
+  u64 quarantine = 0;         // FREEWAY_HARDEN=1,quarantine=BYTES (64 KiB if it is absent)
   bool fill = false;          // FREEWAY_HARDEN=1,fill
   bool keep_deepbind = false; // FREEWAY_DEEPBIND
   u64 guard = 0;              // FREEWAY_GUARD=N
@@ -31,11 +30,11 @@ struct Options {  // all zero until it is read: it lies in the heap
   u32 huge = 0;               // FREEWAY_HUGE: 0 default, 1 never, 2 always
   bool background = false;    // FREEWAY_BACKGROUND
   bool stats = false;         // FREEWAY_STATS=1
-  const char* stats_path = nullptr;  // FREEWAY_STATS=json:PATH or text:PATH (points to where it was read)
-  bool stats_json = false;           // which of the two
+  const char* stats_path = nullptr;  // FREEWAY_STATS=json:PATH or text:PATH (points into the option's text)
+  bool stats_json = false;           // json, else text
 };
 
-// The program's text is up to so many bytes long, its end included; a longer one is none.
+// The program's text is at most so many bytes long, its end included; a longer one counts as none.
 constexpr std::size_t kLongestOptions = 1024;
 
 // Whether the environment can be read yet.
@@ -43,14 +42,14 @@ bool options_available();
 // Reads it. With `speak`, complaints are written to fd 2.
 Options read_options(bool speak);
 
-// The text of FREEWAY_<name>, or what the program says of it; null if there is none.
+// The text of FREEWAY_<name>, from the environment or else from the program; null if there is none.
 const char* option_text(const char* name);
-// Whether FREEWAY_<name> understands that text, which is not empty. Not asked of LIMIT, PREFAULT and PROFILE, which have forms.
+// Whether `text`, which is not empty, is a value of FREEWAY_<name>. Not for LIMIT, PREFAULT and PROFILE, which have forms.
 bool takes_value(const char* name, const char* text);
 // Reads `text` as one of `values`: "lo..hi" (a number in that range, decimal) or "a|b|c" (the index of the word).
 // False: it is none of them.
 bool parse_option(const char* values, const char* text, u64* value);
-// Says on fd 2 that the text of FREEWAY_<name> is none of `values`.
+// Reports on fd 2 that the text of FREEWAY_<name> is none of `values`.
 void complain_of_option(const char* name, const char* text, const char* values);
 
 }  // namespace freeway

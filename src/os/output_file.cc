@@ -11,7 +11,7 @@ namespace freeway::output_file {
 namespace {
 
 constexpr u64 kHere = static_cast<u64>(AT_FDCWD);
-// Not to wait for a pipe's reader or the holder of a lease, nor to become the process's terminal.
+// So that no open waits for a pipe's reader or the holder of a lease, or makes the file the process's terminal.
 constexpr u64 kAlways = O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
 
 long open(const char* path, u64 flags, u32 mode) {
@@ -20,7 +20,7 @@ long open(const char* path, u64 flags, u32 mode) {
 
 u64 user() { return static_cast<u64>(raw_syscall(SYS_geteuid)); }
 
-// Whether what is open there may be written over; 0 or a negative errno.
+// Whether the open file may be written over; 0 or a negative errno.
 long judge(const struct stat& found) {
   switch (found.st_mode & S_IFMT) {
     case S_IFREG: return found.st_uid != user() ? -EPERM : found.st_nlink > 1 ? -EMLINK : 0;
@@ -35,12 +35,12 @@ long make_ready(u64 file) {
   long error = raw_syscall(SYS_fstat, file, reinterpret_cast<u64>(&found));
   if (error == 0) error = judge(found);
   if (error == 0 && (found.st_mode & S_IFMT) == S_IFREG) error = raw_syscall(SYS_ftruncate, file, 0);
-  if (error == 0) error = raw_syscall(SYS_fcntl, file, F_SETFL, 0);  // who reads may be slow
+  if (error == 0) error = raw_syscall(SYS_fcntl, file, F_SETFL, 0);  // a reader may be slow
   return error;
 }
 
-// A link's owner cannot be asked of what was opened through it. Who may put another link in the place of this user's, between
-// the question and the answer, may write to its folder as its owner may.
+// An opened file does not tell the owner of the link that led to it. Another user who can replace this user's link between
+// question and answer can write to its folder, as its owner can.
 long open_link(const char* path, u32 mode) {
   struct stat link;
   const long error = raw_syscall(SYS_newfstatat, kHere, reinterpret_cast<u64>(path), reinterpret_cast<u64>(&link),

@@ -12,9 +12,9 @@
 #include "arch/rseq_layout.h"
 #include "arch/tsan.h"
 #include "os/kernel_release.h"
-#include "os/lives.h"
 #include "os/machine.h"
 #include "os/syscall.h"
+#include "sync/lives.h"
 
 #ifndef AT_RSEQ_FEATURE_SIZE
 #define AT_RSEQ_FEATURE_SIZE 27
@@ -30,7 +30,7 @@ extern char __libc_single_threaded __attribute__((weak));  // since glibc 2.32
 namespace freeway::process {
 
 namespace {
-constexpr unsigned kMostNodes = 1024;  // that Linux can have
+constexpr unsigned kMostNodes = 1024;  // the most that Linux can have
 }
 
 Rseq rseq() {
@@ -39,8 +39,8 @@ Rseq rseq() {
   if (&__rseq_size == nullptr || __rseq_size == 0) return result;
   result.offset = __rseq_offset;
   result.registered = is_registered(static_cast<u64>(result.offset));
-  // __rseq_size says 20 or 28 where glibc registered 32 bytes and the kernel fills in more; what it says beyond 32 is the
-  // very number that glibc registered with, and that the kernel wants to hear again.
+  // __rseq_size is 20 or 28 where glibc registered 32 bytes and the kernel fills in more; a number beyond 32 is the length
+  // that glibc registered with, and that the kernel expects again.
   result.bytes = __rseq_size > kRseqBytes ? __rseq_size : kRseqBytes;
   return result;
 }
@@ -66,8 +66,8 @@ Cpus cpus() {
   // The kernel answers with the bytes of its CPU mask, whose bits are all the numbers it can have.
   u64 mask[RSEQ_IDS / 64];
   const long bytes = raw_syscall(SYS_sched_getaffinity, 0, sizeof(mask), reinterpret_cast<u64>(mask));
-  if (bytes == -EINVAL) return {2 * RSEQ_IDS, RSEQ_IDS};  // its mask is longer
-  if (bytes <= 0) return {RSEQ_IDS, 1};                  // it does not say (a filter)
+  if (bytes == -EINVAL) return {2 * RSEQ_IDS, RSEQ_IDS};  // the kernel's mask is longer
+  if (bytes <= 0) return {RSEQ_IDS, 1};                  // the kernel does not answer (a filter)
   unsigned usable = 0;
   for (long i = 0; i < bytes / 8; ++i) usable += popcount(mask[i]);
   return {static_cast<unsigned>(bytes) * 8, usable == 0 ? 1 : usable};
@@ -75,7 +75,7 @@ Cpus cpus() {
 
 namespace {
 
-// Where the kernel's own answer is refused (a container's filter): a list of numbers like "0-3,5", which ends with the highest.
+// For containers whose filter refuses the system call: a list of numbers like "0-3,5", which ends with the highest.
 unsigned nodes_from_file() {
   char text[128];
   const long file = raw_syscall(SYS_openat, static_cast<u64>(AT_FDCWD),
@@ -135,11 +135,11 @@ bool can_make_barriers() {
 
 bool make_barrier() {
   const auto barrier = [] { return raw_syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0; };
-  return barrier() || (can_make_barriers() && barrier());  // a process that was checkpointed is not registered any more
+  return barrier() || (can_make_barriers() && barrier());  // a process restored from a checkpoint is no longer registered
 }
 
-// The call for moving sleepers, of which it moves and wakes none, compares a word first: the one read that every kernel
-// and every filter allow and that does not end in a signal where the memory is gone.
+// The futex call that moves sleepers compares a word first; here it moves and wakes none. It is the one read that every
+// kernel and every filter allow and that does not end in a signal where the memory is gone.
 bool may_read(uptr address, u32 value) {
   const long answer = raw_syscall(SYS_futex, address, FUTEX_CMP_REQUEUE_PRIVATE, 0, 0, address, value);
   tsan::after_kernel_read(address);
@@ -185,7 +185,7 @@ struct Kernel : Machine {
     return answer == vm::Answer::kNotOffered ? Lives<Kernel>::kNoSupport : 0;
   }
   static void drop_page(uptr page) { vm::release(page, vm::page_size()); }
-  // The child of a fork has one thread, and gives it its own number.
+  // The child of a fork has one thread, whose id is the process's.
   static bool is_first_thread() { return raw_syscall(SYS_gettid) == raw_syscall(SYS_getpid); }
 };
 

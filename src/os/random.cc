@@ -9,7 +9,7 @@
 
 namespace freeway::random {
 
-// What nobody can guess, as a rule; never 0 calls for want of it.
+// Unpredictable, as a rule. If the kernel has no random bits ready, mixes the time and random addresses.
 u64 kernel_bits() {
   constexpr u64 kNonBlocking = 1, kAsk = 0xffffffff;
   const long personality = raw_syscall(SYS_personality, kAsk);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-// random.h: numbers that nobody outside of the process can guess.
+// random.h: numbers that nobody outside of the process can predict.
 //
-// Random    a keyed hash (SipHash's rounds, one before and three behind: Aumasson, Bernstein 2012) of a counter. Who knows
-//           what it gave, and not the key, does not know what it gives next
-// Words     key: two words from the kernel, new in each life of the process (os/lives.h), so the children of a fork go ways of
-//           their own. life: which one the key is of. count: one up each time
-// Moves     key: stored by whoever finds that `life` is another; several at once leave words of one or the other: a key, too
+// Random    a keyed hash (SipHash's rounds, one before and three behind: Aumasson, Bernstein 2012) of a counter. Its outputs,
+//           without the key, do not tell the next one
+// Words     key: two words from the kernel, new in each life of the process (sync/lives.h), so the children of a fork go ways of
+//           their own. life: the life that the key belongs to. count: one up each time
+// Moves     key: stored by a thread that finds another `life`; several at once leave words of one or the other: a key, too
 // Who       any thread, any signal handler, the child of any fork
-// Orders    [R1] life comes after the key; [A1] who sees it sees a key of that life, or of a later one
+// Orders    [R1] life comes after the key; [A1] a thread that sees the life sees a key of it, or of a later one
 // Progress  wait-free       Lost if killed: nothing
-// Kernels before 4.14 do not say that there was a fork: a child goes on in its parent's order there
+// Kernels before 4.14 do not tell of forks: there a child continues its parent's sequence
 // Checked   tests/unit/random_test.cc
 #pragma once
 
@@ -20,7 +20,7 @@ namespace freeway {
 
 namespace random {
 
-// 64 bits from the kernel, without waiting; the same (0) in each run where the process asks for that (ADDR_NO_RANDOMIZE).
+// 64 bits from the kernel, without waiting; the same (0) in each run if the process asks for that (ADDR_NO_RANDOMIZE).
 u64 kernel_bits();
 
 constexpr u64 rotate(u64 x, unsigned by) { return x << (by & 63) | x >> (-by & 63); }
@@ -40,7 +40,7 @@ constexpr u64 hash(u64 key0, u64 key1, u64 word) {
   return a ^ b ^ c ^ d;
 }
 
-// What a batch needs, out of one such number: as hard to guess as that is, a batch long.
+// The random bits of one batch, from one such number, and as hard to predict as that number.
 class Stream {
  public:
   explicit constexpr Stream(u64 seed) : state_(seed) {}
@@ -66,7 +66,7 @@ class Stream {
 template <class Env>
 class Random {
  public:
-  // `life`: a number that is another one in each life of the process.
+  // `life`: a number that differs in each life of the process.
   random::Stream stream(u64 life) {
     if (life_.load_acquire() != life + 1) renew(life);  // [A1] pairs with [R1]
     return random::Stream(random::hash(key_[0].load_relaxed(), key_[1].load_relaxed(), count_.fetch_add_relaxed(1)));

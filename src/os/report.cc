@@ -41,7 +41,7 @@ Line& Line::string(const char* s, std::size_t most) {
   return *this;
 }
 
-// Moves what was written from `from` on to the right, up to `width` characters.
+// Moves the text from `from` on to the right, up to `width` characters.
 void Line::pad(std::size_t from, std::size_t width) {
   std::size_t length = used_ - from;
   if (length >= width || from + width >= sizeof(buffer_)) return;
@@ -123,7 +123,7 @@ long write_all(int fd, const char* data, std::size_t bytes) {
 }
 
 void die() {
-  // abort would have a handler of the program's run here.
+  // abort would run a handler of the program's here.
   constexpr u64 kDefault[4] = {};  // the kernel's struct sigaction
   if (process::is_bare())
     raw_syscall(SYS_rt_sigaction, SIGABRT, reinterpret_cast<u64>(kDefault), 0, sizeof(u64));

@@ -6,14 +6,14 @@
 
 namespace freeway {
 
-// A line that is put together on the stack and written at once. What does not fit is cut off.
+// A line that is put together on the stack and written at once. Text that does not fit is cut off.
 class Line {
  public:
   Line& text(const char* s);
   Line& text(const char* s, std::size_t width);      // padded on the right
-  // What others wrote: control characters as '?', and at most `most` characters, then "...".
+  // Text of others: control characters as '?', and at most `most` characters, then "...".
   Line& quoted(const char* s, std::size_t most = 120);
-  Line& string(const char* s, std::size_t most = 100);  // as a JSON string: what is not plain ASCII as '?'
+  Line& string(const char* s, std::size_t most = 100);  // as a JSON string: all but plain ASCII as '?'
   Line& number(u64 value, std::size_t width = 0);    // decimal, padded on the left
   Line& hex(u64 value);                              // 0x…
   Line& bytes(u64 value, std::size_t width = 0);     // 12.3 MiB, padded on the left
@@ -32,7 +32,7 @@ class Line {
   std::size_t used_ = 0;
 };
 
-// Writes all of it, whatever write() says in between, up to an error, which is returned (negative); else 0.
+// Writes all of it, also when write() is interrupted or partial. Returns an error (negative), else 0.
 long write_all(int fd, const char* data, std::size_t bytes);
 [[noreturn]] void die();  // abort(), which may be caught, then a trap
 

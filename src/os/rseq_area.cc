@@ -9,7 +9,7 @@
 #include "os/syscall.h"
 #include "os/thread_exit.h"
 
-// Which C library this is. Both are glibc's alone; the second one is there in static programs, the first in others.
+// They tell the C library. Both are glibc's alone; the second one is in static programs, the first in others.
 extern "C" {
 extern const char* gnu_get_libc_version() __attribute__((weak));
 extern void __libc_setup_tls() __attribute__((weak));
@@ -20,7 +20,7 @@ namespace freeway::process {
 
 namespace {
 
-// As the kernel lays struct rseq out.
+// The kernel's layout of struct rseq.
 struct alignas(32) Area {
   u32 cpu_id_start = 0;
   int cpu_id = -1;
@@ -35,7 +35,7 @@ constinit thread_local u32 tried = 0;
 
 u64 offset_of(const Area& area) {
   u64 offset = reinterpret_cast<u64>(&area) - reinterpret_cast<u64>(__builtin_thread_pointer());
-  asm("" : "+r"(offset));  // a linker of static programs can replace a load of it, and no comparison with it in memory
+  asm("" : "+r"(offset));  // a linker of static programs can replace a load of it, but not a comparison with it in memory
   return offset;
 }
 
@@ -45,9 +45,9 @@ long call_rseq(int flags) {
 
 void leave(void*) { call_rseq(RSEQ_UNREGISTER); }
 
-// Whether the kernel will never write to a thread's struct after it was unmapped. glibc keeps a thread's memory until the
-// kernel has said that the thread is gone; musl's detached threads unmap their own. So elsewhere than in glibc a thread
-// unregisters when its keys are destroyed; if it cannot be told of that, it must have been the only one for ever.
+// Whether the kernel never writes to a thread's struct after it was unmapped. glibc keeps a thread's memory until the kernel
+// has said that the thread is gone; musl's detached threads unmap their own. So without glibc a thread unregisters when its
+// keys are destroyed; if it cannot learn of that, the program must have no way to make threads.
 bool stays_mapped_long_enough() {
   if (&gnu_get_libc_version != nullptr || &__libc_setup_tls != nullptr) return true;
   return thread_exit::watch(leave, &own) || &pthread_create == nullptr;
@@ -60,7 +60,7 @@ bool enter() {
     tried = 1;
     if (stays_mapped_long_enough()) call_rseq(0);
   }
-  return is_registered();  // perhaps by a handler, meanwhile
+  return is_registered();  // a handler may have registered it meanwhile
 }
 
 Rseq refused(const char* why) {

@@ -14,7 +14,7 @@ constexpr u64 kSetBytes = 8;
 constexpr u64 kPipeSignal = u64{1} << (SIGPIPE - 1);
 
 #if defined(__x86_64__)
-// What a handler returns to: here the kernel has to be told, or delivers nothing. Unwinders know these two
+// A handler returns here. x86-64's kernel must be given the address, or it delivers nothing. Unwinders know these two
 // instructions.
 __attribute__((naked, noinline)) void restore() { asm volatile("mov $15, %rax\n\tsyscall"); }
 #endif
@@ -40,7 +40,7 @@ bool send_again(int number, const siginfo_t* info) {
   return raw_syscall(SYS_rt_tgsigqueueinfo, process, thread, static_cast<u64>(number), reinterpret_cast<u64>(info)) == 0;
 }
 
-// The frame's layout is part of what the kernel promises; unwinders know it, too.
+// The kernel promises the frame's layout; unwinders rely on it, too.
 bool are_from_kernel(const siginfo_t* info, const void* ucontext) {
   const auto first = reinterpret_cast<uptr>(info), second = reinterpret_cast<uptr>(ucontext);
 #if defined(__x86_64__)
@@ -54,7 +54,7 @@ bool are_from_kernel(const siginfo_t* info, const void* ucontext) {
 HeldPipeSignal::HeldPipeSignal() {
   held_ = raw_syscall(SYS_rt_sigprocmask, SIG_BLOCK, reinterpret_cast<u64>(&kPipeSignal), reinterpret_cast<u64>(&before_),
                       kSetBytes) == 0;
-  // One that is not blocked does not wait for this thread.
+  // A signal that is not blocked does not wait for this thread.
   if (!held_ || (before_ & kPipeSignal) == 0) return;
   u64 waiting = 0;
   raw_syscall(SYS_rt_sigpending, reinterpret_cast<u64>(&waiting), kSetBytes);
@@ -65,7 +65,7 @@ HeldPipeSignal::~HeldPipeSignal() {
   if (held_) raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, reinterpret_cast<u64>(&before_), 0, kSetBytes);
 }
 
-// What was sent to the thread comes before what was sent to the process: it is the write's that is taken.
+// The kernel hands out a thread's signals before the process's, so this takes the write's.
 void HeldPipeSignal::drop() {
   if (!held_ || was_waiting_) return;
   const timespec at_once{};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// syscall.h: raw system calls. They return the kernel's answer (a negative errno on failure) and leave errno alone, which
-// `free` must do and which libc's wrappers do not.
+// syscall.h: raw system calls. They return the kernel's answer (a negative errno on failure) and leave errno alone, as
+// `free` must; libc's wrappers do not.
 #pragma once
 
 #include <sys/syscall.h>

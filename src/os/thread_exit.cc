@@ -4,9 +4,9 @@
 #include <pthread.h>
 
 #include "os/machine.h"
-#include "os/once.h"
+#include "sync/once.h"
 
-// They may be missing: in a static program that has no use for them, before glibc 2.34 in one without libpthread.
+// They may be missing: in a static program that does not use them, before glibc 2.34 in one without libpthread.
 #pragma weak pthread_key_create
 #pragma weak pthread_key_delete
 #pragma weak pthread_setspecific

@@ -10,10 +10,11 @@
 #include "arch/tsan.h"
 #include "base/check.h"
 #include "os/machine.h"
-#include "os/once.h"
 #include "os/random.h"
 #include "os/syscall.h"
 #include "os/window.h"
+#include "sync/claim.h"
+#include "sync/once.h"
 
 namespace freeway::vm {
 
@@ -44,7 +45,7 @@ uptr map_raw(std::size_t bytes, u64 protection, u64 flags) {
   return failed(result) ? 0 : static_cast<uptr>(result);
 }
 
-// Maps exactly there, where nothing is.
+// Maps exactly there, if nothing is there.
 Extended map_at(uptr address, std::size_t bytes, u64 protection, u64 flags) {
   const long result = raw_syscall(SYS_mmap, address, bytes, protection, flags | MAP_FIXED_NOREPLACE, ~u64{0}, 0);
   tsan::after_map();
@@ -54,15 +55,15 @@ Extended map_at(uptr address, std::size_t bytes, u64 protection, u64 flags) {
   return Extended::kOccupied;
 }
 
-// --- The window (os/window.h): chosen once, by whoever comes first; nothing has to be undone if that was two. ----------
+// --- The window (os/window.h): chosen once, by the first thread that needs it; if two choose, nothing must be undone. ---
 
 constexpr u64 kNoWindow = 1, kBitsMask = window::kGranule - 1;
 constinit window::Region<Machine> ranges, small_mappings, large_mappings;
 constexpr std::size_t kLarge = 32 * kMiB;
 constexpr std::size_t kFar = 64 * kGiB;  // an alignment of which the address space has few multiples
-constexpr std::size_t kGap = 64 * kKiB;  // between large mappings: those that grow together cannot be ended one by one
+constexpr std::size_t kGap = 64 * kKiB;  // between large mappings: mappings that the kernel joins cannot be ended one by one
 
-// Whether something could be mapped there. Nothing is: the page at hand is unmapped again; kStuck: that was refused.
+// Whether something could be mapped there. The probing page is unmapped again; kStuck: that was refused.
 enum class Probe { kFree, kOccupied, kRefused, kStuck };
 Probe probe(uptr address) {
   const Extended got = map_at(address, page_size(), 0, kPrivateAnonymous | kNoReserve);
@@ -72,7 +73,7 @@ Probe probe(uptr address) {
 
 u64 choose_window() {
   constexpr int kTries = 8;
-  const unsigned bits = window::address_bits(getauxval(AT_RANDOM));  // which lies on the first stack
+  const unsigned bits = window::address_bits(getauxval(AT_RANDOM));  // the address lies on the first stack
   if (bits < window::kLeastBits || tsan::fixes_addresses()) return kNoWindow;
   const u64 random = random::kernel_bits();
   for (int i = 0; i < kTries; ++i) {
@@ -82,13 +83,13 @@ u64 choose_window() {
     if (got == Probe::kOccupied) continue;
     if (got == Probe::kStuck) return kNoWindow;
     const uptr anywhere = map_raw(page_size(), 0, kPrivateAnonymous | kNoReserve);
-    if (anywhere == 0) return 0;  // no place is any good now
+    if (anywhere == 0) return 0;  // the kernel maps nothing anywhere now
     release(anywhere, page_size());
   }
   return kNoWindow;
 }
 
-// A part of the window; empty where there is none, or no memory to find one.
+// A part of the window; empty if there is no window, or no memory to find one.
 struct Span {
   uptr begin = 0, end = 0;
 };
@@ -102,33 +103,34 @@ Span part_of_window(window::Part part) {
 
 // --- Mappings at addresses that the kernel chooses. ---------------------------------------------------------------------
 
-// A mapping that was to be ended again and could not be (at the mapping limit, or by a filter). While there is one, nothing
-// is mapped that may have to be ended, or the process would lose its address space piece by piece: others go below it.
+// A mapping that was to be ended and could not be (at the mapping limit, or by a filter). While there is one, nothing is
+// mapped that may have to be ended, or the process would lose its address space piece by piece: others go below it.
 //
-// Word      stuck: 0, kBusy, or the mapping's address
-// Moves     keep: 0 -> kBusy (CAS) -> address     retry: address -> kBusy (CAS) -> 0, or the address again
-// Orders    [R1] publishes the length; [A1] sees it
-// Lost if killed: a mapping in hand, and the word: then what gets stuck is lost. No memory: it was never touched
+// Words     stuck: 0, or the mapping's address     stuck_bytes: its length     stuck_claim: their holder (sync/claim.h)
+// Lost if killed: a mapping in hand, and the claim: then a later stuck mapping is lost. No memory: it was never touched
 constinit Atomic<uptr> stuck;
 constinit Atomic<std::size_t> stuck_bytes;
-constexpr uptr kBusy = 1;
+constinit Claim<Machine> stuck_claim;
+constexpr u64 kSomebody = 1;  // threads have no names here: naming them maps memory
 
 // False: it is stuck.
 bool end_or_keep(uptr address, std::size_t bytes) {
   if (release(address, bytes)) return true;
-  uptr none = 0;
-  if (!stuck.cas_relaxed(none, kBusy)) return false;
-  stuck_bytes.store_relaxed(bytes);
-  stuck.store_release(address);  // [R1] pairs with [A1]
+  if (!stuck_claim.take(kSomebody)) return false;
+  if (stuck.load_relaxed() == 0) {
+    stuck.store_relaxed(address);
+    stuck_bytes.store_relaxed(bytes);
+  }
+  stuck_claim.release();
   return false;
 }
 
-// The address of what is still stuck, or 0.
+// The address of the mapping that is still stuck, or 0.
 uptr end_stuck() {
-  uptr address = stuck.load_relaxed();
-  if (address <= kBusy || !stuck.cas_acquire(address, kBusy)) return 0;  // [A1] pairs with [R1]
-  if (release(address, stuck_bytes.load_relaxed())) address = 0;
-  stuck.store_release(address);  // [R1] pairs with [A1]
+  if (stuck.load_relaxed() == 0 || !stuck_claim.take(kSomebody)) return 0;
+  uptr address = stuck.load_relaxed();  // another thread may have ended it
+  if (address != 0 && release(address, stuck_bytes.load_relaxed())) stuck.store_relaxed(address = 0);
+  stuck_claim.release();
   return address;
 }
 
@@ -143,8 +145,8 @@ uptr map_below(uptr at, std::size_t bytes, std::size_t alignment, u64 protection
   return 0;
 }
 
-// Maps more than asked for and cuts off what is not aligned. Where the cut is refused (mapping limit) the whole mapping
-// is given back.
+// Maps more than asked for and cuts off the unaligned ends. If the cut is refused (mapping limit) the whole mapping is given
+// back.
 uptr map_aligned(std::size_t bytes, std::size_t alignment, u64 protection, u64 flags) {
   if (const uptr at = end_stuck()) return map_below(at, bytes, alignment, protection, flags);
   uptr address = map_raw(bytes, protection, flags);
@@ -167,7 +169,7 @@ uptr map_aligned(std::size_t bytes, std::size_t alignment, u64 protection, u64 f
   return aligned;
 }
 
-// At a multiple of so much that parts of the window may have none: anywhere.
+// For a multiple so large that parts of the window may have none: maps anywhere.
 uptr map_far(std::size_t bytes, std::size_t alignment, u64 protection, u64 flags) {
   const unsigned bits = window::address_bits(getauxval(AT_RANDOM));
   for (uptr at = alignment; at >> bits == 0; at += alignment) {
@@ -190,7 +192,7 @@ uptr map_somewhere(std::size_t bytes, std::size_t alignment, u64 protection, u64
   return map_aligned(bytes, alignment, protection, flags);
 }
 
-// What is unmapped there can be mapped again.
+// A place that is unmapped can be mapped again.
 void forget_mapping(uptr address) {
   const u64 word = window_word.peek();
   if (word <= kNoWindow) return;
@@ -214,8 +216,8 @@ Space space(std::size_t bytes, std::size_t alignment) {
   return {map_aligned(bytes, alignment, 0, kPrivateAnonymous | kNoReserve), true};
 }
 
-// Not reckoned as committed where the kernel leaves the choice: a range is never shorter than it once had to be, and where a
-// mapping is longer than the machine's memory no fork would get through.
+// Not accounted as committed if the kernel leaves the choice: a range is never shorter than it once had to be, and if a
+// mapping were longer than the machine's memory, no fork would succeed.
 Extended extend(uptr address, std::size_t bytes) {
   return map_at(address, bytes, kReadWrite, kPrivateAnonymous | kNoReserve);
 }
@@ -244,11 +246,11 @@ void forbid_huge(uptr address, std::size_t bytes) { raw_syscall(SYS_madvise, add
 
 namespace {
 
-// When the system gives huge pages: always, where they fit; so it is taken to be where the kernel does not say.
+// When the system gives huge pages. kAlways (where they fit) is also assumed if the kernel does not say.
 enum HugeDefault : u64 { kAlways = 1, kOnRequest, kNever };
 
 HugeDefault read_huge_default() {
-  char text[32];  // "always [madvise] never": the brackets are around what holds
+  char text[32];  // "always [madvise] never": the one in brackets holds
   const long file = raw_syscall(SYS_openat, static_cast<u64>(AT_FDCWD),
                                 reinterpret_cast<u64>("/sys/kernel/mm/transparent_hugepage/enabled"), O_RDONLY | O_CLOEXEC);
   if (failed(file)) return kAlways;
@@ -266,7 +268,7 @@ u64 huge_default() {
   return huge_default_word.get([]() -> u64 { return read_huge_default(); }, [](u64) {});
 }
 
-// CPU time: others that run meanwhile do not count.
+// CPU time: other threads that run meanwhile do not count.
 u64 time_of(void (*f)(uptr, std::size_t), uptr address, std::size_t bytes) {
   const auto now = [] {
     timespec time{};
@@ -330,7 +332,7 @@ namespace {
 constinit Atomic<u32> abandoned;  // reservations
 constexpr u32 kMostAbandoned = 16;
 
-// Whether a few mappings more can be made. Near its limit of them the kernel refuses moves at once.
+// Whether a few more mappings can be made. Near its limit of them the kernel refuses moves at once.
 bool has_mappings_to_spare() {
   constexpr std::size_t kSplits = 3;  // each makes two more
   const std::size_t page = page_size(), bytes = (2 * kSplits + 1) * page;
@@ -360,15 +362,15 @@ bool move_as(u64 flags, uptr from, std::size_t old_bytes, uptr to, std::size_t n
   const long result = raw_syscall(SYS_mremap, from, old_bytes, new_bytes, flags, to);
   tsan::after_map();
   if (!failed(result)) {
-    if (flags == kMoveTo) forget_mapping(from);  // else it is still there
+    if (flags == kMoveTo) forget_mapping(from);  // else it is still mapped
     return true;
   }
-  // It did not even look; nor at a flag that it does not know.
+  // The kernel did not even look; nor does it at a flag that it does not know.
   if (result == -ENOSYS || result == -EPERM || (result == -EINVAL && flags != kMoveTo)) {
     release(to, new_bytes);
     return false;
   }
-  // If the place is free now the kernel has ended the reservation. If not, it is still ours, or already another's.
+  // If the place is free now, the kernel has ended the reservation. If not, it is still ours, or already another's.
   const u64 probe = kPrivateAnonymous | kNoReserve | MAP_FIXED_NOREPLACE;
   const long seen = raw_syscall(SYS_mmap, to, page_size(), 0, probe, ~u64{0}, 0);
   if (!failed(seen)) release(static_cast<uptr>(seen), page_size());
@@ -383,14 +385,14 @@ bool move(uptr from, std::size_t old_bytes, uptr to, std::size_t new_bytes) {
 }
 
 bool move_out(uptr from, std::size_t bytes, uptr to) {
-  // Moving pages out of a locked mapping would unlock all of it. A locked page is refused to be called cold.
+  // Moving pages out of a locked mapping would unlock all of it. The kernel refuses MADV_COLD on a locked page.
   if (raw_syscall(SYS_madvise, from, page_size(), kCold) != 0) {
     release(to, bytes);
     return false;
   }
   if (!move_as(kMoveTo | kLeaveSource, from, bytes, to, bytes)) return false;
-  // qemu's emulation of processes takes what was left for unmapped: it looks at a buffer first, then at the file. A kernel
-  // looks at the file, which there is not.
+  // qemu's user-mode emulation takes the source for unmapped: it looks at a write's buffer first, then at the file. A kernel
+  // looks at the file first, which does not exist.
   if (raw_syscall(SYS_write, ~u64{0}, from, 1) == -EFAULT)
     raw_syscall(SYS_mmap, from, bytes, kReadWrite, kPrivateAnonymous | kNoReserve | kFixed, ~u64{0}, 0);
   return true;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// window.h: which addresses Freeway asks for: a part of the address space where the kernel puts nothing by itself.
+// window.h: the addresses that Freeway asks for: a part of the address space where the kernel puts nothing by itself.
 //
-// Of 2^bits bytes of address space the kernel fills the top (stack, libraries, mappings, downwards), from a third or a
-// quarter upwards where it is told to map bottom-up, from two thirds (programs), and the bottom (programs that cannot be
+// Of 2^bits bytes of address space the kernel fills the top (stack, libraries, mappings, downwards), the part from a third or
+// a quarter upwards if it maps bottom-up, the part from two thirds on (programs), and the bottom (programs that cannot be
 // moved). The address sanitizer's shadow ends at an eighth; Java's coloured pointers lie below 20 TiB. Free of all of them:
 // 5/32 to 8/32. The window is a third of that, at a random multiple of 4 MiB.
 //
@@ -22,7 +22,7 @@ constexpr std::size_t bytes(unsigned bits) { return std::size_t{1} << (bits - 5)
 // Bits of user addresses, given one near the top of them (the stack's).
 constexpr unsigned address_bits(uptr stack) { return static_cast<unsigned>(clamp(log2_floor(stack | 1) + 1, 0, kMostBits)); }
 
-// Where the window begins; `bits` from kLeastBits to kMostBits.
+// The window's start; `bits` from kLeastBits to kMostBits.
 constexpr uptr base(unsigned bits, u64 random) {
   const std::size_t places = 2 * bytes(bits) / kGranule + 1;
   return 5 * bytes(bits) + random % places * kGranule;
@@ -45,11 +45,11 @@ constexpr u64 mixed(u64 x) {
   return x ^ (x >> 31);
 }
 
-// Region: addresses of which one after the other is tried.
+// Region: tries one address after the other.
 //
-// Word      next: where to try; up by claims, and by who finds a place occupied. Where only claims change it, each place is
-//           claimed once. take() needs no such thing: map(address) maps there or nowhere, and the kernel knows; so next is a
-//           hint there, which goes down again when something is released
+// Word      next: the next address to try; up by claims, and by threads that find a place occupied. If only claims change it,
+//           each place is claimed once. take() does not need that: map(address) maps there or nowhere, and the kernel decides;
+//           so there next is a hint, which goes down again when something is released
 // Who       any thread, any signal handler
 // Progress  claim: lock-free; take: kTries claims         Lost if killed: nothing but addresses
 // Checked   tests/unit/window_test.cc
@@ -72,10 +72,10 @@ class Region {
     uptr address = 0;      // 0: none
     bool refused = false;  // for lack of memory, not of a place
   };
-  // An address in [begin, end), a multiple of `alignment`, for which map(address) answered that it is done.
+  // An address in [begin, end), a multiple of `alignment`, for which map(address) succeeded.
   template <class Map>
   Taken take(uptr begin, uptr end, std::size_t bytes, std::size_t alignment, Map&& map) {
-    std::size_t stride = bytes;  // past something of which nobody knows how long it is
+    std::size_t stride = bytes;  // to get past a mapping of unknown length
     for (int tries = 0; tries < kTries; ++tries) {
       uptr at = claim(begin, end, bytes, alignment);
       if (at == 0) {  // from the start again, if there is room at all
@@ -99,7 +99,7 @@ class Region {
     return {};
   }
 
-  // What begins at `address` is free again.
+  // The place at `address` is free again.
   void lower(uptr address) {
     uptr seen = next_.load_relaxed();
     if (address < seen) next_.cas_relaxed(seen, address);

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT
 // Arena: a range of frames (64 KiB), handed out in runs.
 //
-// Words     per chunk of 64 frames: used (1 = owned by somebody) and dirty (1 = may hold something other than zeros)
+// Words     per chunk of 64 frames: used (1 = the frame has an owner) and dirty (1 = may hold something other than zeros)
 // Moves     take: CAS on used sets a run's bits      give, trim: dirty bits set, then fetch_and clears used bits
 //           purge: take a free dirty run, give its memory back, clear its dirty bits, clear its used bits
 // Invariant a dirty bit is changed only by the owner of its frame; a free frame with a clear dirty bit reads as zero
 // Who       any thread, any signal handler
-// Orders    [R1] giving a run publishes all that was done to it (also its dirty bits); [A1] taking it sees that.
-//           [R2] who moves the hint over a chunk and then finds it full is seen to have moved it by whoever gives a
-//           frame of the chunk after that, [A2]
+// Orders    [R1] giving a run publishes its contents (and its dirty bits); [A1] the taker sees them.
+//           [R2] a taker that moves the hint over a chunk and then finds the chunk full has published that move to every
+//           thread that gives a frame of the chunk after that, [A2]
 // Search    from the lowest chunk that may have a free frame, in address order: full chunks stay full, empty ones go.
-//           Below `hint_` no frame is free, but for a moment: who moves it over a chunk looks at the chunk once more,
-//           who gives a frame looks at the hint; one of the two sees the other and moves it back
+//           Below `hint_` no frame is free, but for a moment: the thread that moves it over a chunk looks at the chunk once
+//           more, a thread that gives a frame looks at the hint; one of the two sees the other and moves it back
 // Longer    runs of more than 64 frames begin behind the last used frame of a chunk, take chunk after chunk upwards and
 //           roll back when one is not free; so does a shorter one that fits into no chunk, but across the end of one
-// Holes     frames that can never be accessible (committed_range.h) look free until a run touches them; whoever took it then
-//           sets the used bits of all the hole's frames in its chunks, for ever, gives the others back as they were, and
-//           tries again. The bits only save others the way: each run is looked at after its memory was asked for
-// Progress  lock-free       Lost if killed: the run in hand. Who is killed between a chunk's word and the hint may hide
+// Holes     frames that can never be accessible (committed_range.h) look free until a run touches them; its taker then sets
+//           the used bits of all the hole's frames in its chunks, for ever, gives the others back as they were, and tries
+//           again. The bits only save others the attempt: each run is checked after its memory was asked for
+// Progress  lock-free       Lost if killed: the run in hand. A thread killed between a chunk's word and the hint may hide
 //           the free frames of that one chunk until another frame is given back there or below
 // Checked   tests/model/pages_arena_model.cc, tests/unit/chunk_word_test.cc, tests/unit/arena_test.cc
 #pragma once
@@ -40,7 +40,7 @@ struct Chunk {
 struct Run {
   uptr address = 0;        // 0: none
   unsigned dirty = 0;      // how many of its frames may hold something; 0 = all of it reads as zero
-  bool refused = false;    // none because the kernel refused memory: looking elsewhere in this arena is no use
+  bool refused = false;    // none because the kernel refused memory: other places in this arena will not help
   bool ended = false;      // none because the arena has no place for more: only its lower frames can be had
   bool hole = false;       // none because it touched a hole, which is marked now: worth trying again
   explicit operator bool() const { return address != 0; }
@@ -52,7 +52,7 @@ enum class PurgeEnd { kReached, kExhausted, kRefused };
 template <class Env>
 class Arena {
  public:
-  // Once, before anyone else sees the arena. `chunks` points at `bytes` / 4 MiB zeroed chunks.
+  // Once, before any other thread sees the arena. `chunks` points at `bytes` / 4 MiB zeroed chunks.
   void init(Space space, std::size_t bytes, Chunk<Env>* chunks) {
     range_.init(space, bytes);
     chunks_ = chunks;
@@ -80,21 +80,21 @@ class Arena {
     return bits;
   }
 
-  // Frames of what was made accessible that can never be.
+  // Frames below the watermark that lie in holes.
   std::size_t hole_frames() const {
     std::size_t frames = 0;
     range_.each_hole([&](std::size_t from, std::size_t to) { frames += (to - from) / kFrameSize; });
     return frames;
   }
 
-  // Frames that are free and may hold something; exact while nobody moves.
+  // Frames that are free and may hold something; exact while no thread moves.
   std::size_t free_and_dirty() const {
     std::size_t frames = 0;
     for (std::size_t c = 0; c < used_chunks(); ++c) frames += popcount(dirty_word(c) & ~used_word(c));
     return frames;
   }
 
-  // Frames from the start beyond which none is used; a run whose owner vanished may lie above what is accessible.
+  // The end of the used frames, in frames from the start; a run whose owner vanished may lie above the accessible range.
   std::size_t end_of_used() const {
     const std::size_t accessible = ceil_div(range_.committed(), kFrameSize);
     std::size_t chunk = count_;
@@ -111,7 +111,7 @@ class Arena {
     return take_short(frames, alignment);
   }
 
-  // Gives the frames [address, address + frames) back, all of them dirty now, or `zero`: their memory has gone already.
+  // Gives the frames [address, address + frames) back, all of them dirty now, or `zero`: their memory is gone already.
   // They need not be a whole run (trim).
   void give(uptr address, std::size_t frames, bool zero = false) {
     each_part(address, frames, [this, zero](std::size_t chunk, u64 mask) {
@@ -128,7 +128,7 @@ class Arena {
     });
   }
 
-  // Gives a run back as it was when it was taken: nothing was done to it.
+  // Gives an untouched run back as it was when it was taken.
   void put_back(uptr address, std::size_t frames) {
     each_part(address, frames, [this](std::size_t chunk, u64 mask) {
       release_bits(chunk, mask);
@@ -149,9 +149,8 @@ class Arena {
   }
 
   // Gives the memory of free dirty frames back to the kernel, highest chunks first, until `target` frames or fewer are
-  // dirty and free by the count of `dirty()`; calls purged(address, frames, dirty) for each run, still its own,
-  // of which so many were dirty. Stops where the kernel refuses
-  // (locked memory): it would refuse the next run too.
+  // dirty and free by the count of `dirty()`. Calls purged(address, frames, dirty) for each run while it still owns it;
+  // `dirty`: how many of its frames were. Stops where the kernel refuses (locked memory): it would refuse the next run too.
   template <class Dirty, class Purged>
   PurgeEnd purge(Dirty&& dirty, std::size_t target, Purged&& purged) {
     for (std::size_t chunk = used_chunks(); chunk-- > 0;) {
@@ -165,7 +164,7 @@ class Arena {
         const bool owned = chunks_[chunk].used.cas_acquire(used, used | run);  // [A1] pairs with [R1]
         if (!owned && !Env::mutant("purged without owning")) continue;
         tried |= run;
-        // Only now are the run's dirty bits ours to read: it may have been purged, or used, since.
+        // Only now may we read the run's dirty bits: it may have been purged, or used, since.
         if (!run_purge(chunk, run, purged)) return PurgeEnd::kRefused;
       }
     }
@@ -173,7 +172,6 @@ class Arena {
   }
 
  private:
-  friend struct Describe;  // malloc/describe.cc
   // Chunks that may ever have been used.
   std::size_t used_chunks() const { return ceil_div(range_.committed(), kChunkSize); }
   uptr address_of(std::size_t chunk, unsigned frame) const { return base() + chunk * kChunkSize + frame * kFrameSize; }
@@ -189,7 +187,7 @@ class Arena {
     }
   }
 
-  // Calls f(chunk, mask) for each chunk that the frames lie in, upwards, until it returns false; where it stopped.
+  // Calls f(chunk, mask) for each chunk that the frames lie in, upwards, until it returns false. Returns where it stopped.
   template <class F>
   uptr each_part(uptr address, std::size_t frames, F&& f) {
     while (frames > 0) {
@@ -234,14 +232,14 @@ class Arena {
     if (hint_.load_relaxed() != hint || !hint_.cas_relaxed(hint, full_chunk + 1)) return;
     Env::step("arena.hint");
     if (Env::mutant("hint moved for good")) return;
-    // A change that changes nothing: it sees the newest word, or is seen by who gives a frame later.
+    // A change that changes nothing: it sees the newest word, or a thread that gives a frame later sees it.
     if (~chunks_[full_chunk].used.fetch_or_release(0) == 0) return;  // [R2] pairs with [A2]
     if (Env::mutant("hint moved back once")) {
       hint = full_chunk + 1;  // another thread may have moved it on
       hint_.cas_relaxed(hint, full_chunk);
       return;
     }
-    lower_hint(full_chunk);  // somebody gave a frame meanwhile
+    lower_hint(full_chunk);  // a frame was given meanwhile
   }
 
   // A run of at most 64 frames that begins in `chunk` and ends in the next one.
@@ -253,7 +251,7 @@ class Arena {
     return claim(address_of(chunk, kChunkFrames - above), frames);
   }
 
-  // Frames at the end of a chunk that nobody owns.
+  // Free frames at the end of a chunk.
   static unsigned free_above(u64 used) { return used == 0 ? kChunkFrames : kChunkFrames - 1 - log2_floor(used); }
 
   Run take_long(std::size_t frames, std::size_t alignment) {
@@ -272,7 +270,7 @@ class Arena {
         if (run || run.refused || run.ended) return run;
         if (run.hole) continue;  // from behind it
       }
-      // What blocks it may have free frames above; a chunk that was tried from there on is done with.
+      // The blocking chunk may have free frames above; a chunk that was tried from there on is done.
       chunk = blocked == count_ || blocked == chunk ? chunk + 1 : blocked;
     }
     return {};

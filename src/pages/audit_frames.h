@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: MIT
 // audit_frames.h: the part of Substrate that accounts for every frame of every arena. Included by substrate.h.
 //
-// Each frame is counted once, by what the arena and the page map say of it; the two must agree, and what the engine
-// counted by its own metadata must agree with both. Every rule here also holds beside threads that vanished inside a
-// call, or stayed behind in the parent of a fork: the map's entry comes after the frame is owned, and goes before it is
-// given back.
+// Each frame is counted once, by its state in the arena and the page map; the two must agree with each other, and with the
+// engine's own counts. Every rule here also holds beside threads that vanished inside a call, or stayed in the parent at a
+// fork: the map's entry comes after the frame is owned, and goes before it is given back.
 #pragma once
 
 #include "os/report.h"
 
 namespace freeway {
 
-// One broken invariant: counted, and named on fd 2 unless too many were.
+// One broken invariant: counted, and reported on fd 2 unless too many were.
 inline void audit_error(freeway_audit_t& audit, const char* what, u64 value) {
   if (audit.errors++ < 20) Line().text("freeway: audit: ").text(what).text(" ").hex(value).write();
 }
@@ -25,12 +24,12 @@ void Substrate::audit_frames(freeway_audit_t& audit, Owns&& owns) {
     const std::size_t all = arena.bytes() / kFrameSize, end = arena.end_of_used();
     const std::size_t accessible = ceil_div(arena.committed(), kFrameSize);
     u64 holes = 0;              // frames of the chunk that can never be accessible
-    std::size_t large_end = 0;  // behind the large block that this frame may be of
+    std::size_t large_end = 0;  // the end of the large block that this frame may belong to
     for (std::size_t f = 0; f < end; ++f) {
       const uptr address = arena.base() + f * kFrameSize;
       const FrameInfo info = map_.get(address);
       if (f % kChunkFrames == 0) holes = arena.holes_of(f / kChunkFrames);
-      if ((holes >> (f % kChunkFrames) & 1) != 0) {  // used or not: nobody's
+      if ((holes >> (f % kChunkFrames) & 1) != 0) {  // used or not, it has no owner
         if (info.bits != 0 || f < large_end) audit_error(audit, "frame in a hole that has an owner, address", address);
         ++audit.frames_unused;
         continue;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// chunk_word.h: pure functions on the word that says which of a chunk's 64 frames are used.
+// chunk_word.h: pure functions on the word whose bits say which of a chunk's 64 frames are used.
 //
-// Word      one bit a frame of 64 KiB: 1 = used (somebody owns the frame), 0 = free
+// Word      one bit a frame of 64 KiB: 1 = used (the frame has an owner), 0 = free
 // Moves     claim: 0s -> 1s (one CAS, all frames of the run or none)     free, trim: 1s -> 0s (one fetch_and)
-// Duties    who set a bit owns the frame until it clears it; there is no state in between to be stopped in
+// Duties    the thread that sets a bit owns the frame until it is cleared; there is no state in between to be stopped in
 #pragma once
 
 #include "base/integers.h"

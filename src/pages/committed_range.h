@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: MIT
 // CommittedRange: address space that becomes accessible from its start upwards, piece by piece.
 //
-// Space     merely chosen, as a rule: nothing is mapped there until it is needed, so a process has the address space that
-//           it uses. Another's mapping may be in the way. Where no such space can be had it is reserved as a whole
-// Words     watermark: frames from the start that are decided : 56 | holes : 8, one word; both only grow. What is decided is
+// Space     usually a chosen place only: nothing is mapped there until it is needed, so a process has the address space
+//           that it uses. Another's mapping may be in the way. Where no such space can be had it is reserved as a whole
+// Words     watermark: frames from the start that are decided : 56 | holes : 8, one word; both only grow. Decided frames are
 //           accessible for ever, but for the holes. hole[i]: first frame : 32 | behind its last : 32
 // Moves     grow: (w, h) -> (w', h), after the piece [w, w') was mapped where nothing was
 //           skip: hole[h] = [w, w') (CAS; an older proposal, of a lower w, is replaced), then (w, h) -> (w', h + 1)
-// Duties    who maps a piece owns it until his CAS publishes it. If the CAS fails the piece was skipped, and he unmaps it:
-//           nobody else can have published a part of it, since he could not map it
-// Skipping  an occupied place is another's mapping, or a piece of a thread that is stopped before its CAS: nobody can tell.
-//           Shorter pieces are tried, the shortest one kTries times; then the place is given up as a hole, as long as a
-//           piece would have been, or twice as long as the hole before it
-// Invariant hole[i] does not change once h > i: who would replace it has seen a w above that of the CAS that made h > i
-// Reserved  mapping is idempotent then: nothing is ever occupied, and who loses the CAS has nothing to undo
+// Duties    the thread that maps a piece owns it until its CAS publishes it. If the CAS fails the piece was skipped, and the
+//           thread unmaps it: no other thread can have published a part of it, since none could map it
+// Skipping  an occupied place is another's mapping, or the piece of a thread that is stopped before its CAS: the two look
+//           alike. Shorter pieces are tried, the shortest one kTries times; then the place is given up as a hole, as long
+//           as a piece would have been, or twice as long as the hole before it
+// Invariant hole[i] does not change once h > i: a thread that would replace it has seen a w above that of the CAS that made
+//           h > i
+// Reserved  then mapping is idempotent: nothing is ever occupied, and a thread that loses the CAS has nothing to undo
 // Who       any thread, any signal handler
-// Orders    [R1] the watermark moves after the piece is mapped, and after the hole is noted; [A1], [A2] who sees it may
-//           touch that memory, and sees that hole
-// Steps     grow with the size (128 KiB … 64 MiB): a small process stays small, also under mlockall(MCL_FUTURE), which
-//           makes mapping touch every page
+// Orders    [R1] the watermark moves after the piece is mapped, and after the hole is noted; [A1], [A2] a thread that sees
+//           the watermark may touch that memory, and sees that hole
+// Steps     grow with the size (128 KiB … 64 MiB): a small process stays small, also under mlockall(MCL_FUTURE), under which
+//           each mapping touches all its pages
 // Progress  lock-free       Lost if killed: a piece (address space), and its place as a hole
 // Checked   tests/model/pages_range_model.cc, tests/unit/committed_range_test.cc
 #pragma once
@@ -40,7 +41,7 @@ constexpr u64 make_hole(std::size_t begin, std::size_t end) { return u64{begin /
 constexpr std::size_t hole_begin(u64 hole) { return (hole >> 32) * kFrameSize; }
 constexpr std::size_t hole_end(u64 hole) { return (hole & low_bits(32)) * kFrameSize; }
 
-// How long a piece is that begins `at` bytes from the start, and reaches `end` if it may.
+// The length of a piece that begins `at` bytes from the start, and reaches `end` if it may.
 constexpr std::size_t step(std::size_t at, std::size_t first_step) { return clamp(at / 4, first_step, 64 * kMiB); }
 constexpr std::size_t piece(std::size_t at, std::size_t end, std::size_t first_step) {
   const std::size_t good = at + step(at, first_step);
@@ -52,17 +53,17 @@ constexpr std::size_t piece(std::size_t at, std::size_t end, std::size_t first_s
 // How growing ended; kEnded: the range has no place for more, and never will.
 enum class Growth { kDone, kRefused, kEnded };
 
-// The words of a range, with room for kHoles holes; where it lies and how long it is, its owner knows.
+// The words of a range, with room for kHoles holes; its owner knows its place and length.
 template <class Env, unsigned kHoles>
 class Extent {
  public:
   std::size_t end() const { return range_word::end_of(word_.load_relaxed()); }
   u64 seen() const { return word_.load_acquire(); }  // [A2] pairs with [R1]
 
-  // Decides all up to `end` (at most `bytes`), in pieces of `first_step` bytes or more where that is granted. `seen` is the
-  // word that says so.
+  // Decides all up to `end` (at most `bytes`), in pieces of `first_step` bytes or more where that is granted. `seen`
+  // receives the word that says so.
   Growth grow(Space space, std::size_t bytes, std::size_t end, std::size_t first_step, u64& seen) {
-    std::size_t most = bytes;  // of one piece
+    std::size_t most = bytes;  // the longest piece
     unsigned tries = 0;
     for (u64 before = 0;;) {
       seen = word_.load_acquire();  // [A1] pairs with [R1]
@@ -75,7 +76,7 @@ class Extent {
         word_.store_release(range_word::make(now + length, range_word::holes_of(seen)));  // [R1] pairs with [A1]
       Extended got = extend(space, now, length);
       if (got == Extended::kRefused) {
-        length = clamp(align_up(end, kFrameSize) - now, 0, length);  // what is needed, if not what would be good
+        length = clamp(align_up(end, kFrameSize) - now, 0, length);  // the needed length, if the wanted one is refused
         got = extend(space, now, length);
       }
       if (got == Extended::kRefused) return Growth::kRefused;
@@ -98,8 +99,7 @@ class Extent {
   }
 
  private:
-  friend struct Describe;  // malloc/describe.cc
-  // Enough that a thread that is not stopped between mapping and its CAS has done both.
+  // A thread that is not stopped between mapping and its CAS has done both within so many tries of another.
   static constexpr unsigned kTries = [] {
     if constexpr (requires { Env::kTries; })
       return Env::kTries;
@@ -118,7 +118,7 @@ class Extent {
     Env::step("range.committed");
     if (Env::mutant("watermark stored")) return word_.store_release(grown);  // [R1] pairs with [A1]
     if (word_.cas_release(seen, grown)) {                                   // [R1] pairs with [A1] [A2]
-      // After the CAS: the shorter the piece is nobody's, the fewer places are skipped.
+      // After the CAS: the shorter a piece stays unpublished, the fewer places are skipped.
       prefer_small_pages_at_first<Env>(space.base, now, now + length);
       if (Env::mutant("published and unmapped") && !space.reserved) Env::release(space.base + now, length);
       return;
@@ -133,14 +133,14 @@ class Extent {
     const std::size_t now = range_word::end_of(seen);
     const u64 hole = range_word::make_hole(now, now + clamp(skipped(n, now, first_step), 0, bytes - now));
     u64 there = holes_[n].load_relaxed();
-    while (there == 0 || range_word::hole_begin(there) < now) {  // empty, or of somebody whose place was not skipped
+    while (there == 0 || range_word::hole_begin(there) < now) {  // empty, or a proposal whose place was not skipped
       Env::step("range.hole");
       if (Env::mutant("hole overwritten") ? (holes_[n].store_relaxed(hole), true) : holes_[n].cas_relaxed(there, hole))
         there = hole;
     }
     Env::step("range.skipping");
     const unsigned holes = Env::mutant("hole not published") ? n : n + 1;
-    // Where the slot is of a higher place the watermark is there as well, and this CAS only sees it.
+    // If the slot holds a higher place, the watermark is there as well, and this CAS only sees it.
     const bool here = range_word::hole_begin(there) == now;
     word_.cas_release(seen, here ? range_word::make(range_word::hole_end(there), holes) : seen);  // [R1] pairs with [A1] [A2]
     return true;
@@ -158,7 +158,7 @@ class Extent {
   typename Env::template Atomic<u64> holes_[kHoles == 0 ? 1 : kHoles];
 };
 
-// What may be done with a part of a range.
+// The access that a part of a range allows.
 enum class Access { kYes, kHole, kRefused, kEnded };
 
 template <class Env>
@@ -166,7 +166,7 @@ class CommittedRange {
  public:
   static constexpr unsigned kHoles = 64;
 
-  // Once, before anyone else sees the range. `space` and `bytes` are multiples of a frame.
+  // Once, before any other thread sees the range. `space` and `bytes` are multiples of a frame.
   void init(Space space, std::size_t bytes) {
     space_ = space;
     bytes_ = bytes;
@@ -196,7 +196,6 @@ class CommittedRange {
   }
 
  private:
-  friend struct Describe;  // malloc/describe.cc
   Space space_;
   std::size_t bytes_ = 0;
   Extent<Env, kHoles> extent_;

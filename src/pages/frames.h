@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Frames: all arenas together: where runs of frames come from and go back to.
+// Frames: all arenas together: they hand out runs of frames and take them back.
 //
 // The primary arena has a big place (64 GiB, less where addresses are short), whose frames the fast path of free finds by
 // subtraction. When it is full, or refuses a long run, further arenas are made, each found through a slot of a table.
@@ -34,14 +34,14 @@ class Frames {
     limits_.on_full(this, [](void* self, u64 frames) { static_cast<Frames*>(self)->make_room(frames); });
   }
 
-  // f(context, address, bytes) is called for frames whose memory has just gone back, while they are in the caller's hands.
+  // f(context, address, bytes) is called for frames whose memory was just given back, while the caller still owns them.
   // Once, or again with the same, before anything else.
   using OnPurge = void (*)(void* context, uptr address, std::size_t bytes);
   void on_purge(void* context, OnPurge f) {
     purge_context_ = context;
     on_purge_ = f;
   }
-  // f(context) makes free frames of what caches hold, taking none itself: called above the soft limit, now and then.
+  // f(context) makes the caches' memory free frames, taking none itself: called above the soft limit, now and then.
   using OnPressure = void (*)(void* context);
   void on_pressure(void* context, OnPressure f) {
     pressure_context_ = context;
@@ -60,9 +60,9 @@ class Frames {
   // A run of `frames` frames at a multiple of `alignment` frames; none if memory is refused.
   Run take(std::size_t frames, std::size_t alignment) {
     if (const std::size_t dirty = policy_.dirty(); frames > dirty && !limits_.has_room(frames - dirty))
-      return limits_.note_refusal(), Run{};  // and no address space for it
+      return limits_.note_refusal(), Run{};  // and take no address space for it
     Run run = take_anywhere(frames, alignment);
-    if (!run && policy_.dirty() != 0) {  // the kernel may be out of memory, or out of patience with our limit
+    if (!run && policy_.dirty() != 0) {  // the kernel may be out of memory, or at a limit
       purge_to(0);
       run = take_anywhere(frames, alignment);
     }
@@ -70,7 +70,7 @@ class Frames {
     if (run && run.dirty < frames && FREEWAY_UNLIKELY(limits_.is_due(frames - run.dirty))) {
       arena_of(run.address)->put_back(run.address, frames);
       if (on_pressure_ != nullptr) on_pressure_(pressure_context_);
-      run = take_anywhere(frames, alignment);  // what caches gave may serve in its place
+      run = take_anywhere(frames, alignment);  // frames that the caches gave may serve instead
     }
     return admitted(run, frames, alignment);
   }
@@ -90,7 +90,7 @@ class Frames {
     return charge(frames);
   }
 
-  // Both limits in bytes, see Limits; from now on, and for who reads the environment.
+  // Both limits in bytes, see Limits: set from now on; begin_limit is for the environment.
   void limit(std::size_t soft, std::size_t hard) {
     limits_.set(soft / kFrameSize, hard / kFrameSize);
     huge_pages_.set_limited(soft != 0 || hard != 0);
@@ -113,7 +113,7 @@ class Frames {
     tick(now);
   }
 
-  // The same for frames whose memory has gone already, and is charged no more, or to another: all of them read as zero.
+  // The same for frames whose memory is gone already, and no longer charged, or charged to another: all read as zero.
   void give_zero(uptr address, std::size_t frames, u64 now) {
     Arena<Env>* arena = arena_of(address);
     FREEWAY_CHECK(arena != nullptr);
@@ -122,7 +122,7 @@ class Frames {
     tick(now);
   }
 
-  // Purges what the policy does not let stay; for slow paths to call now and then.
+  // Purges the frames that the policy does not let stay; slow paths call it now and then.
   void tick(u64 now) {
     const bool none_may_stay = limits_.is_above_soft(0);
     if (policy_.doubts(now, none_may_stay ? 1 : purge_policy::kDoubtTicks)) look_for_lost();
@@ -148,7 +148,7 @@ class Frames {
     if (end == PurgeEnd::kRefused) policy_.on_refused();
   }
 
-  // Gives back the memory of so many free dirty frames, or of all there are but `least`.
+  // Gives back the memory of so many free dirty frames, or of all but `least`.
   void purge_some(std::size_t frames, std::size_t least = 0) {
     const std::size_t dirty = policy_.dirty();
     if (dirty > least) purge_to(dirty - least > frames ? dirty - frames : least);
@@ -177,7 +177,6 @@ class Frames {
   }
 
  private:
-  friend struct Describe;  // malloc/describe.cc
   template <class F>
   void each_further(F&& f) {
     for (auto& slot : further_) {
@@ -186,7 +185,7 @@ class Frames {
     }
   }
 
-  // The run, once what the kernel may have to give for it is charged; none, and it is as it was, where that is too much.
+  // The run, once the kernel's memory for it is charged; none, and the run is as it was, if that is too much.
   Run admitted(Run run, std::size_t frames, std::size_t alignment) {
     const std::size_t clean = frames - run.dirty;
     if (!run || (clean != 0 && !charge(clean))) {
@@ -203,7 +202,7 @@ class Frames {
     return run;
   }
 
-  // Above the soft limit: who is about to charge more may have to take caches apart.
+  // Above the soft limit the caller, about to charge more, may have to empty caches.
   void relieve(std::size_t frames) {
     if (limits_.is_due(frames) && on_pressure_ != nullptr) on_pressure_(pressure_context_);
   }
@@ -217,13 +216,13 @@ class Frames {
     return false;
   }
 
-  // Below the hard limit: what others are faster with is made good by all the rest.
+  // Makes room below the hard limit. If other threads use it up first, purges all the rest.
   void make_room(std::size_t frames) {
     purge_some(frames);
     if (!limits_.has_room(frames)) purge_to(0);
   }
 
-  // Counts the frames that are free and dirty, without stopping anybody.
+  // Counts the frames that are free and dirty, without stopping any thread.
   void look_for_lost() {
     const std::size_t counted = policy_.dirty();
     std::size_t found = 0;
@@ -239,7 +238,7 @@ class Frames {
       refused |= run.refused;
       return !run;
     });
-    // Where memory is refused another arena would not have it either, and would be one more each time.
+    // If memory is refused, another arena would not get it either, and each try would add one more.
     for (std::size_t tries = 0; !run && !refused && tries < 4; ++tries) {
       Arena<Env>* arena = add_arena(frames, alignment);
       if (arena == nullptr) return {};

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT
 // GuardedEnds: FREEWAY_GUARD=N,large: the last page of a large block, made inaccessible while the block is live.
 //
-// The page lies inside the block's own frames: it has the block's owner, goes where the block goes, and is nobody else's to
-// account for. A block whose entry says "guarded" is one page shorter for the program, whether the kernel made the page
-// inaccessible or refused (mapping limit): lifting what is not there changes nothing.
+// The page lies inside the block's own frames: it belongs to the block's owner, moves with the block, and needs no account
+// of its own. A block whose entry says "guarded" is one page shorter for the program, whether the kernel made the page
+// inaccessible or refused (mapping limit): opening an open page changes nothing.
 //
 // Words     bytes: a page, or 0: no block gets a guard any more, set once. count: live blocks with a guard; it only
 //           keeps them below kMost: each takes two of the mappings that the kernel allows the whole process (65530)
-// Duties    close, open: whoever has the block in hand, which nobody's entry describes. So no entry of somebody else's ever
+// Duties    close, open: the thread that has the block in hand, which then has no entry. So no entry of another thread's
 //           lies on a page that is being closed, and no frame is given back, moved or cut before its page is open again
-// Refused   open: under a limit of data (RLIMIT_DATA an open page counts, a closed one does not), or by a filter; never for
+// Refused   open: under a limit of data (RLIMIT_DATA counts an open page, a closed one not), or by a filter; never for
 //           want of a mapping, since opening the page makes its neighbours one again
-// Contents  what the page holds stays; nobody reads or writes it
-// Merging   the kernel makes neighbours one again only where their memory has one history: that begins with the first write,
-//           which therefore comes before the page is closed (else mappings would be used up for ever, one a frame)
+// Contents  stay; nothing reads or writes them
+// Merging   the kernel joins neighbours only if their memory has one history. That begins with the first write, so the write
+//           comes before the page is closed (else mappings would be used up for ever, one a frame)
 // Lost if killed: nothing beside the block in hand; the count is one too high
 // Checked   tests/unit/large_guarded_test.cc, tests/guard/large_test.cc
 #pragma once
@@ -27,29 +27,29 @@ class GuardedEnds {
  public:
   static constexpr std::size_t kMost = 8192;
 
-  // From now on blocks get a guard of so many bytes: the kernel's page size.
+  // From now on blocks get a guard of `bytes` bytes: the kernel's page size.
   void start(std::size_t bytes) { bytes_.store_relaxed(bytes); }
   std::size_t bytes() const { return bytes_.load_relaxed(); }
   std::size_t count() const { return count_.load_relaxed(); }
 
-  // Whether the next block is to have one; counts it.
+  // Whether the next block gets one; counts it.
   bool admit() {
     if (bytes() == 0) return false;
     if (count_.fetch_add_relaxed(1) < kMost) return true;
     count_.fetch_sub_relaxed(1);
     return false;
   }
-  // A block is no more.
+  // A block is gone.
   void dismiss(FrameInfo info) {
     if (info.is_guarded()) count_.fetch_sub_relaxed(1);
   }
 
-  // Bytes of the block that are the program's.
+  // Bytes of the block that the program may use.
   std::size_t usable(FrameInfo info) const {
     return info.frames() * kFrameSize - (info.is_guarded() ? bytes() : 0);
   }
 
-  // Closes the block's last page, where the kernel allows it. `fresh`: nobody has written to the block yet.
+  // Closes the block's last page, if the kernel allows it. `fresh`: the block was not written to yet.
   void close(uptr address, FrameInfo info, bool fresh = false) {
     if (!info.is_guarded()) return;
     if (fresh) Env::touch(address);
@@ -57,7 +57,7 @@ class GuardedEnds {
     Env::forbid(page_of(address, info), bytes());
     Env::step("ends.closed");
   }
-  // Opens it again. False: refused, and as it was.
+  // Opens it again. False: refused, and it is as it was.
   bool open(uptr address, FrameInfo info) {
     if (!info.is_guarded()) return true;
     Env::step("ends.opening");
@@ -67,7 +67,6 @@ class GuardedEnds {
   }
 
  private:
-  friend struct Describe;  // malloc/describe.cc
   uptr page_of(uptr address, FrameInfo info) const { return address + info.frames() * kFrameSize - bytes(); }
 
   typename Env::template Atomic<std::size_t> bytes_, count_;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// KeptMemory: what could not be given back to the kernel or to the frames (at the mapping limit even munmap fails), until it
-// can: a chain through its own first words.
+// KeptMemory: memory that could not be given back to the kernel or to the frames (at the mapping limit even munmap fails),
+// until it can: a chain through its own first words.
 //
-// Moves     push: CAS; retry: all of it is taken (exchange), and what is refused again is pushed again
-// Who       any thread, any signal handler; who pushes has the memory in hand, and its first words are accessible
-// Orders    [R1] a link is published with its memory; [A1] who takes the chain sees it
-// Lost if killed: what is in hand, in retry the rest of the chain
+// Moves     push: CAS; retry: takes all (exchange), and pushes again the pieces that are refused again
+// Who       any thread, any signal handler; the pusher has the memory in hand, and its first words are accessible
+// Orders    [R1] a link is published with its memory; [A1] the thread that takes the chain sees it
+// Lost if killed: the piece in hand, in retry the rest of the chain
 // Checked   tests/model/pages_large_model.cc, tests/unit/large_test.cc
 #pragma once
 
@@ -16,7 +16,7 @@ namespace freeway {
 template <class Env>
 class KeptMemory {
  public:
-  // `charged`: frames that it is still charged for (limits.h) and that are not an arena's.
+  // `charged`: frames for which it is still charged (limits.h) and that are no arena's.
   void push(uptr address, std::size_t bytes, std::size_t charged) {
     uptr top = top_.load_relaxed();
     do {

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT
 // LargeBlocks: blocks that are not in superblocks. A run of frames each; from `huge_from` frames on, a mapping of their
-// own ("huge"): 256 MiB in the flagship, everything in engines whose paper goes "straight to the OS". A run that is to
-// grow and has no room becomes huge, too, from `lift_from` frames on ("lifted"): its pages move, nothing is copied.
+// own ("huge"): 256 MiB in Freeway, everything in engines whose paper goes "straight to the OS". A run that must grow and
+// has no room becomes huge, too, from `lift_from` frames on ("lifted"): its pages move, nothing is copied.
 //
 // Word      the FrameInfo of the block's first frame: {kind, guarded, length in frames}
 // Moves     birth: 0 -> {kind, n} by the frames' owner      free, move: {kind, n} -> 0 (CAS): the winner owns the block
 //           resize: {kind, n} -> {kind, m} (CAS)
 //           lift: {large, n} -> 0 (CAS), pages move, 0 -> {huge, m} elsewhere; then the frames, which are zero now, are
-//           given back. They stay ours until the mapping has grown: where it cannot, all that moved is copied back
+//           given back. They stay ours until the mapping has grown: if it cannot grow, all moved pages are copied back
 //           blocks with a guard are resized in hand: {kind, n} -> 0 (CAS) -> {kind, m}
 // Kept      (kept_memory.h) mappings that the kernel would not end, and frames whose last page it would not open again
 //           (guarded_ends.h): tried again when huge blocks, or blocks with a guard, come and go
-// Duties    who takes the entry away gives the frames back, or puts an entry back. The entry goes *before* the memory: a
-//           mapping that someone else gets at the same address must not be described by ours
-// Double free  the second CAS fails: seen exactly, while the frames are not a new block's
+// Duties    the thread that takes the entry away gives the frames back, or puts an entry back. The entry goes *before* the
+//           memory: our entry must not describe another's mapping at the same address
+// Double free  the second CAS fails: detected exactly, while the frames are not a new block's
 // Lost if killed: the block, also while it is resized if it is guarded; lifting: its frames and the new place; address
 //           space of kept mappings in hand
 // Checked   tests/model/pages_large_model.cc, tests/unit/large_test.cc, tests/unit/large_guarded_test.cc, tests/abi
@@ -31,8 +31,8 @@ class LargeBlocks {
  public:
   static constexpr std::size_t kHugeFrames = 256 * kMiB / kFrameSize;
 
-  // `huge_from`: frames, 1 to kHugeFrames. Where the kernel refuses such a mapping, a block below kHugeFrames is a run.
-  // Shorter runs are copied: their frames have memory, new mappings get theirs page by page (docs/decisions/024).
+  // `huge_from`: frames, 1 to kHugeFrames. If the kernel refuses such a mapping, a block below kHugeFrames becomes a run.
+  // Shorter runs than kLiftFrames are copied: their frames have memory, new mappings get theirs page by page (decision 024).
   static constexpr std::size_t kLiftFrames = 8 * kMiB / kFrameSize;
 
   void init(Frames<Env>* frames, PageMap<Env>* map, std::size_t huge_from = kHugeFrames,
@@ -43,12 +43,12 @@ class LargeBlocks {
     lift_from_ = lift_from;
   }
 
-  // Whether runs lose their contents when they are freed; else when it suits.
+  // Whether runs lose their contents as soon as they are freed; else the purge policy decides.
   void empty_freed(bool empties) { empties_.store_relaxed(empties); }
 
-  // Blocks taken from now on end with an inaccessible page of so many bytes.
+  // From now on new blocks end with an inaccessible page of `bytes` bytes.
   void guard_ends(std::size_t bytes) { ends_.start(bytes); }
-  // Bytes of a block that are the program's.
+  // Bytes of a block that the program may use.
   std::size_t bytes_of(FrameInfo info) const { return ends_.usable(info); }
   std::size_t guarded_count() const { return ends_.count(); }
 
@@ -62,7 +62,7 @@ class LargeBlocks {
     return FREEWAY_LIKELY(ends_.bytes() == 0) ? take_as<false>(bytes, alignment) : take_guarded(bytes, alignment);
   }
 
-  // Frees the block whose entry is `info`; false if somebody else did it first.
+  // Frees the block whose entry is `info`; false if another thread did it first.
   bool give(uptr address, FrameInfo info, u64 now) {
     if (Env::mutant("entry after memory")) {
       give_memory(address, info, now);
@@ -87,7 +87,7 @@ class LargeBlocks {
     uptr old_end = address + old_frames * kFrameSize;
     if (frames > old_frames && !frames_->take_behind(address, old_end, frames - old_frames)) return false;
     Env::step("large.extended");
-    if (!map_->replace(address, info, FrameInfo::large(frames))) {  // freed under our feet: the program's error
+    if (!map_->replace(address, info, FrameInfo::large(frames))) {  // freed by another thread meanwhile: the program's error
       if (frames > old_frames) frames_->give(old_end, frames - old_frames, now);
       return false;
     }
@@ -108,7 +108,7 @@ class LargeBlocks {
   }
 
   // Copies a block to another one and gives its memory back behind the copy: there is never much more than one of them.
-  // Unless nothing is to be given back by itself.
+  // If the policy gives nothing back by itself, it only copies.
   void carry(uptr from, uptr to, std::size_t bytes) const {
     const bool purges = !frames_->policy().is_never();
     for (; bytes > kCarryBytes; from += kCarryBytes, to += kCarryBytes, bytes -= kCarryBytes) {
@@ -118,15 +118,15 @@ class LargeBlocks {
     Env::copy(to, from, bytes);
   }
 
-  // Whether a block in hand, of which nobody has written the first `bytes`, has no memory there yet; false for what carry
-  // only copies.
+  // Whether a block in hand, of which the first `bytes` were not written, has no memory there yet; false for lengths that
+  // carry only copies.
   bool is_new(uptr address, std::size_t bytes) const {
     if (bytes <= kCarryBytes) return false;
     Arena<Env>* arena = frames_->arena_of(address);
     return arena == nullptr || !arena->any_dirty(address, bytes / kFrameSize);
   }
 
-  // Ends what mappings could not be ended earlier.
+  // Ends the mappings that could not be ended earlier.
   void release_kept() {
     kept_.retry([this](uptr address, std::size_t bytes, std::size_t charged) {
       return end_kept(address, bytes, charged);
@@ -137,7 +137,6 @@ class LargeBlocks {
   std::size_t huge_bytes() const { return huge_.load_relaxed() * kFrameSize; }
 
  private:
-  friend struct Describe;  // malloc/describe.cc
   static constexpr std::size_t kCarryBytes = 2 * kMiB;
 
   FREEWAY_NOINLINE Block take_guarded(std::size_t bytes, std::size_t alignment) {
@@ -152,7 +151,7 @@ class LargeBlocks {
   Block take_as(std::size_t bytes, std::size_t alignment) {
     const std::size_t frames = ceil_div(bytes, kFrameSize);
     if (frames > kMaxFrames || alignment > (std::size_t{1} << 46)) return {};
-    // A run at a multiple of so much would need all that lies before it to be accessible.
+    // A run at such a multiple would need all memory before it to be accessible.
     const bool far = alignment >= kHugeFrames * kFrameSize;
     if (frames >= huge_from_ || far) {
       const Block block = take_huge(frames, alignment, kGuarded);
@@ -170,7 +169,7 @@ class LargeBlocks {
 
   Limits<Env>& limits() { return frames_->limits(); }
 
-  // Frames of a huge block that need not be copied into a run when it shrinks.
+  // A huge block of at least so many frames need not be copied into a run when it shrinks.
   std::size_t least_huge() const { return huge_from_ < lift_from_ ? huge_from_ : lift_from_; }
 
   // A block that has no guard does not get one when it is resized.
@@ -178,12 +177,12 @@ class LargeBlocks {
     return ceil_div(bytes + (info.is_guarded() ? ends_.bytes() : 0), kFrameSize);
   }
 
-  // The same for a run with a guard, in hand: the end that is closed and the one that is opened are nobody else's then.
+  // The same for a run with a guard, in hand: no other thread owns the end that is closed or the one that is opened.
   bool resize_guarded(uptr address, FrameInfo info, std::size_t frames, u64 now) {
     const std::size_t old_frames = info.frames();
     const bool grows = frames > old_frames;
     const std::size_t fewer = grows ? old_frames : frames, change = (grows ? frames : old_frames) - fewer;
-    const uptr rest = address + fewer * kFrameSize;  // what is taken, or given back
+    const uptr rest = address + fewer * kFrameSize;  // the frames that are taken, or given back
     if (grows && !frames_->take_behind(address, rest, change)) return false;
     Env::step("ends.extended");
     if (Env::mutant("guard moved unowned") && !grows) ends_.close(address, info.with(frames));
@@ -197,11 +196,11 @@ class LargeBlocks {
     return done;
   }
 
-  // Address space for the block, which is then in nobody's hands but ours; 0: it is as it was.
+  // Address space for the block, which then only this thread has in hand; 0: it is as it was.
   uptr claim_for(uptr address, FrameInfo info, std::size_t bytes) {
     const uptr target = Env::reserve(bytes, kFrameSize);
     if (target == 0) return 0;
-    // Its entry, while the place is ours: from here on set() finds it. A move that is refused may make it another's.
+    // Its entry, while the place is ours: from here on set() finds it. After a refused move the place may be another's.
     const bool has_entry = map_->set(target, 1, FrameInfo{}, 0);
     Env::step("large.target");
     if (has_entry && map_->claim(address, info)) {
@@ -233,14 +232,14 @@ class LargeBlocks {
     map_->set(address, 1, info, 0);
   }
 
-  // What the run is charged for is the mapping's, once its pages are there.
+  // The run's charge passes to the mapping, once its pages are there.
   uptr lift(uptr run, FrameInfo info, std::size_t frames, u64 now) {
     const std::size_t old_bytes = info.frames() * kFrameSize, bytes = frames * kFrameSize;
     if (!limits().has_room(frames - info.frames())) return 0;  // before anything has moved
     const uptr target = claim_for(run, info, bytes);
     if (target == 0) return 0;
     Env::step("large.lifting");
-    // The kernel moves pages to a place of their own length. The room behind is what it may grow into then.
+    // The kernel moves pages to a place of their own length. The mapping may then grow into the room behind.
     const bool fits = Env::release(target + old_bytes, bytes - old_bytes);
     if (!fits) Env::release(target, bytes);
     if (!fits || !Env::move_out(run, old_bytes, target)) {
@@ -260,12 +259,12 @@ class LargeBlocks {
     }
     Env::step("large.grown");
     if (!Env::mutant("frames given too early")) frames_->give_zero(run, info.frames(), now);
-    // What smaller blocks left when this one was copied is of no use to it any more.
+    // Runs that smaller blocks left when this one was copied are of no use to it any more.
     if (!frames_->policy().is_never()) frames_->purge_some(frames);
     return grown;
   }
 
-  // What was lifted goes back to its run.
+  // Returns the pages of a lifted block to its run.
   void lower(uptr lifted, uptr run, FrameInfo info) {
     carry(lifted, run, ends_.usable(info));
     map_->claim(lifted, info.as_huge());
@@ -306,12 +305,12 @@ class LargeBlocks {
       return;
     }
     if (ends_.open(address, info)) return frames_->give(address, frames, now);
-    // The frame whose last page stays closed waits; where it is one page there is no room for a link, and it is lost.
+    // The frame whose last page stays closed waits; if the frame is one page, it has no room for a link and is lost.
     if (frames > 1) frames_->give(address, frames - 1, now);
     if (ends_.bytes() < kFrameSize) kept_.push(address + (frames - 1) * kFrameSize, kFrameSize, /*charged=*/0);
   }
 
-  // Whether what was kept is given back now.
+  // Whether a kept piece is given back now.
   bool end_kept(uptr address, std::size_t bytes, std::size_t charged) {
     if (frames_->arena_of(address) == nullptr) {
       const bool ended = Env::release(address, bytes);

@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: MIT
-// Limits: how much memory the heap holds, and how much it may.
+// Limits: how much memory the heap holds, and how much it may hold.
 //
-// Counted   what the kernel backs or may back: frames in somebody's hands, free frames that are dirty, huge blocks, and
-//           tables (descriptors, slabs, leaves of the page map), in frames of 64 KiB, always: so a limit that is set
+// Counted   memory that the kernel backs or may back: owned frames, free frames that are dirty, huge blocks, and tables
+//           (descriptors, slabs, leaves of the page map), in frames of 64 KiB, always: so a limit that is set
 //           later is as exact as one from the start
-// Words     held : 32 | hard : 31 (0: none) | whether it was set : 1, one word, so that who charges sees the limit that
-//           holds at his step. soft, and the mark of the next pressure: hints
+// Words     held : 32 | hard : 31 (0: none) | whether it was set : 1, one word, so that a charging thread sees the limit
+//           that holds at its step. soft, and the mark of the next pressure: hints
 // Moves     charge: held += n (CAS) if it stays within hard.  Before the memory can be touched: frames once they are the
 //           caller's, mappings before they are made
 //           uncharge: held -= n, after the memory has gone: purged, unmapped
-//           set: hard = h (CAS). From that step on no charge goes beyond h, whoever was where; what is held may be more.
+//           set: hard = h (CAS). From that step on no charge, by any thread, goes beyond h; held may already be more.
 //           Of two at once the soft limit may be the other's
 //           begin: the same unless it was set before: several may initialise, and one of them late
-// Invariant what is backed is never more than held, but for 2 MiB of a run that comes back from a mapping that could not
+// Invariant backed memory is never more than held, but for 2 MiB of a run that comes back from a mapping that could not
 //           grow. So it is within a hard limit that held was within when it was set. (With huge pages, or under
-//           mlockall(MCL_FUTURE), the kernel backs more than anybody asked for: the former are not wished where there is a
+//           mlockall(MCL_FUTURE), the kernel backs more than was asked for: Freeway asks for no huge pages while there is a
 //           limit, decision 034.)
 // Moved     memory that changes its kind keeps its charge: a dirty frame that is taken or given, a run that is lifted
-// Pressure  above soft nothing dirty is kept; and who is about to charge more takes the caches apart first, once for each
-//           64th of soft that held has grown since (decision 034)
-// Who       any thread, any signal handler, the child of any fork, which inherits both limits and what is held
+// Pressure  above soft nothing dirty is kept; and a thread that is about to charge more empties the caches first, once for
+//           each 64th of soft that held has grown since (decision 034)
+// Who       any thread, any signal handler, the child of any fork, which inherits both limits and held
 // Orders    relaxed: the word counts. It publishes nothing, and between it and the memory there is a system call
-// Progress  charge, set: lock-free; uncharge: wait-free     Lost if killed: room. What was charged and not yet used, or
-//           has gone and is still charged: a run, a huge block, or what a purge has in hand (at most 4 MiB). While a thread
-//           stands there the others have so much less below the hard limit
+// Progress  charge, set: lock-free; uncharge: wait-free     Lost if killed: room. Memory that was charged and not yet used,
+//           or is gone and still charged: a run, a huge block, or the memory that a purge has in hand (at most 4 MiB). While
+//           a thread is stopped there the others have so much less below the hard limit
 // Checked   tests/model/pages_limits_model.cc, tests/unit/limits_test.cc, tests/abi/limit_test.cc
 #pragma once
 
@@ -45,7 +45,7 @@ constexpr u64 room(u64 word) {
   const u64 most = hard(word) == 0 ? kMostFrames : hard(word);
   return most > held(word) ? most - held(word) : 0;
 }
-// The word with so many frames more, or, where they are too many, as it was.
+// The word with so many frames more, or, if they are too many, as it was.
 constexpr u64 charged(u64 word, u64 frames) { return frames <= room(word) ? word + frames : word; }
 constexpr u64 limited(u64 word, u64 frames) { return make(held(word), frames); }
 
@@ -56,7 +56,7 @@ class Limits {
  public:
   static constexpr u64 kLeastStep = 16;  // frames between two pressures
 
-  // Frames; 0: no limit. More than can be counted is none.
+  // Frames; 0: no limit. A limit beyond the counter's range is none.
   void set(u64 soft, u64 hard) {
     if (hard > limit_word::kMostHard) hard = 0;
     u64 seen = word_.load_relaxed();
@@ -66,7 +66,7 @@ class Limits {
     }
     next_.store_relaxed(0);
   }
-  // The same, once, for who reads the environment.
+  // The same, once, for the thread that reads the environment.
   void begin(u64 soft, u64 hard) {
     if (hard > limit_word::kMostHard) hard = 0;
     u64 seen = word_.load_relaxed();
@@ -77,7 +77,7 @@ class Limits {
     soft_.cas_relaxed(none, soft);  // or set() was faster by now
   }
 
-  // False: so much more would be above the hard limit.
+  // False: with `frames` more, held would be above the hard limit.
   bool charge(u64 frames) {
     u64 seen = word_.load_relaxed();
     for (;;) {
@@ -110,7 +110,7 @@ class Limits {
     const u64 soft = soft_.load_relaxed();
     return FREEWAY_UNLIKELY(soft != 0) && held() + more > soft;
   }
-  // Whether who is about to charge `more` should take caches apart before: then it is his duty.
+  // Whether a thread that is about to charge `more` should empty caches first. True: that is its duty now.
   bool is_due(u64 more) {
     if (!is_above_soft(more)) return false;
     const u64 soft = soft_.load_relaxed(), now = held() + more;
@@ -131,10 +131,9 @@ class Limits {
   u64 pressures() const { return pressures_.load_relaxed(); }
 
  private:
-  friend struct Describe;  // malloc/describe.cc
   using Word = typename Env::template Atomic<u64>;
   Word word_;
-  Word soft_, next_;  // frames; next_: what held must reach for the next pressure
+  Word soft_, next_;  // frames; next_: held at the next pressure
   Word refusals_, pressures_;
   MakeRoom make_room_ = nullptr;
   void* make_room_context_ = nullptr;

@@ -5,11 +5,11 @@
 // Word      cursor: the next unit that was never handed out; only grows
 // Moves     take: cursor += n (CAS), within one segment
 // Segments  64 MiB of indexes each; a place for a segment is chosen when its first unit is needed, a smaller one where the
-//           process may not have so much, and is never given back. The rest of a segment stays unused where a piece is
-//           longer, or where something of another's is in its way
+//           process may not have so much, and is never given back. The rest of a segment stays unused if a piece is longer,
+//           or if another's mapping is in its way
 // Who       any thread, any signal handler
-// Orders    [R1] a segment is published after it was reserved; [A1] who takes from it sees that
-//           [R2] the cursor moves after the units below it are accessible; [A3] who walks below it may touch them
+// Orders    [R1] a segment is published after it was reserved; [A1] a thread that takes from it sees that
+//           [R2] the cursor moves after the units below it are accessible; [A3] a reader that finds it there may touch them
 // Progress  lock-free       Lost if killed: the units in hand, and the address space of an unpublished segment; between
 //           mapping a piece of a segment and publishing it: that segment's rest
 // Checked   tests/model/pages_metadata_model.cc, tests/unit/metadata_test.cc
@@ -29,8 +29,8 @@ class Metadata {
   static constexpr std::size_t kSegmentBytes = kUnit << kSegmentShift;
   static constexpr std::size_t kMinSegmentBytes = kMiB;
 
-  // `segment_bytes`: how much address space a segment has, a power of two from kMinSegmentBytes to kSegmentBytes.
-  // `limits`: where what is handed out is charged, if anywhere.
+  // `segment_bytes`: address space of a segment, a power of two from kMinSegmentBytes to kSegmentBytes.
+  // `limits`: charged for the handed-out memory, if not null.
   void init(std::size_t segment_bytes, Limits<Env>* limits = nullptr) {
     wanted_.store_relaxed(segment_bytes);
     limits_ = limits;
@@ -69,7 +69,7 @@ class Metadata {
     }
   }
 
-  // Makes the next `units` units accessible, or what is left of this segment, and gives them their memory; false: refused.
+  // Makes the next `units` units accessible, or the rest of this segment, and gives them their memory; false: refused.
   bool provide(u32 units) {
     const u32 index = cursor_.load_relaxed();
     Segment& segment = segments_[index >> kSegmentShift];
@@ -88,23 +88,11 @@ class Metadata {
     return reinterpret_cast<void*>(base_of(packed) + (index & kUnitMask) * kUnit);
   }
 
-  // Calls f(index) for the first unit of each piece that take() returned or is about to return (then it is still zero);
-  // f answers how many units the piece has, 0 = this one is unknown, go on by one.
-  template <class F>
-  void walk(F&& f) const {
-    u32 end = cursor_.load_acquire();  // [A3] pairs with [R2]
-    for (u32 index = 1; index < end;) {
-      const Segment& segment = segments_[index >> kSegmentShift];
-      if ((index & kUnitMask) * kUnit >= segment.extent.end()) {
-        index = ((index >> kSegmentShift) + 1) << kSegmentShift;
-        continue;
-      }
-      u32 units = f(index);
-      index += units == 0 ? 1 : units;
-    }
-  }
+  // The index behind all units that take() returned or is about to return (then they are still zero), 0 = none yet. All from
+  // 1 on may be read, but for the unused rests of segments.
+  u32 end() const { return cursor_.load_acquire(); }  // [A3] pairs with [R2]
 
-  // Whether the address lies in what was made accessible for units.
+  // Whether the address lies in memory that was made accessible for units.
   bool contains(uptr address) const {
     for (const Segment& segment : segments_) {
       const uptr packed = segment.packed.load_acquire();  // [A1] pairs with [R1]
@@ -113,17 +101,18 @@ class Metadata {
     return false;
   }
 
-  // Frames that are charged: those that units were handed out in.
+  // Frames that are charged: those with handed-out units.
   std::size_t charged() const { return charged_.load_relaxed(); }
 
   std::size_t committed() const {
     std::size_t bytes = 0;
-    for (const Segment& segment : segments_) bytes += segment.extent.end();
+    for (u32 number = 0; number < kSegments; ++number) bytes += accessible(number);
     return bytes;
   }
+  // Of a segment, from its begin on.
+  std::size_t accessible(u32 number) const { return segments_[number].extent.end(); }
 
  private:
-  friend struct Describe;  // malloc/describe.cc
   static constexpr u32 kUnitMask = (u32{1} << kSegmentShift) - 1;
   static constexpr std::size_t kAlignment = 64 * kKiB;
   static constexpr std::size_t kStep = 64 * kKiB;
@@ -152,7 +141,7 @@ class Metadata {
   static constexpr Space space_of(uptr packed) { return {base_of(packed), (packed & kReserved) != 0}; }
   static constexpr std::size_t size_of(uptr packed) { return std::size_t{1} << (packed % kReserved); }
 
-  // The segment's place, chosen by whoever comes first; 0 if address space is refused.
+  // The segment's place, chosen by the first thread that needs it; 0 if address space is refused.
   uptr placed(Segment& segment) {
     uptr packed = segment.packed.load_acquire();  // [A1] pairs with [R1]
     for (std::size_t bytes = wanted_.load_relaxed(); packed == 0 && bytes >= kMinSegmentBytes; bytes /= 2) {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// PageMap: what a frame of 64 KiB belongs to.
+// PageMap: the block or superblock that a frame of 64 KiB belongs to.
 //
 // Words     one FrameInfo a frame (32 bits; all frames of a superblock carry it, of a large or huge block only the
 //           first), and for frames of the primary arena one byte more: the size class, which the fast path of free reads
 // Moves     the frame's owner sets both before it hands out a block of it, and clears both before it gives it back.
-//           claim: info -> 0 (CAS) makes whoever wins the one who frees a large block, so a double free of one is seen
-// Who       lookups: anybody, for any address, ours or not: nothing foreign is ever followed
+//           claim: info -> 0 (CAS): the winner frees the large block, so a double free of one is detected
+// Who       lookups: any thread, for any address, ours or not: nothing foreign is ever followed
 // Orders    [R1] a leaf is published with its zeros; [A1] lookups see them. Entries themselves are read relaxed: a block's
 //           address reaches another thread only through the program's own synchronisation, which carries them along.
-//           Who looks at frames that are nobody's he knows of has no such help: [R2] an entry publishes the descriptor
+//           A thread that looks at frames of which it owns no block has no such help: [R2] an entry publishes the descriptor
 //           that it names, [A2] get_unowned sees it
 // Outside   frames beyond the primary arena are found through a two-level map whose leaves (4 GiB each) are never freed
 // Progress  lock-free (publishing a leaf), wait-free (everything else)       Lost if killed: an unpublished leaf
@@ -22,9 +22,9 @@
 
 namespace freeway {
 
-// kind:2 | value:30, of which a large or huge block has guarded:1 | frames:29. "Nothing" with a value is a frame of a heap of
-// its own (heap/README.md): the value is the region's record. Who does not ask for that takes it for no superblock's and no
-// block's, which it is.
+// kind:2 | value:30, of which a large or huge block has guarded:1 | frames:29. "Nothing" with a value is a frame of a
+// program's heap (heap/README.md): the value is a strip's record or a superblock's descriptor. A reader that does not ask for
+// that takes the frame for no superblock's of the malloc's, and for no block's, as is true.
 struct FrameInfo {
   enum Kind : u32 { kNothing = 0, kSmall = 1, kLarge = 2, kHuge = 3 };
   u32 bits = 0;
@@ -35,12 +35,12 @@ struct FrameInfo {
   static constexpr FrameInfo large(std::size_t frames) { return {(kLarge << 30) | static_cast<u32>(frames)}; }
   static constexpr FrameInfo huge(std::size_t frames) { return {(kHuge << 30) | static_cast<u32>(frames)}; }
 
-  static constexpr FrameInfo of_heap(u32 region) { return {region}; }
+  static constexpr FrameInfo of_heap(u32 record) { return {record}; }
 
   constexpr bool is_of_heap() const { return bits - 1 < kValueMask; }  // not 0, and of kind "nothing"
   constexpr Kind kind() const { return static_cast<Kind>(bits >> 30); }
   constexpr u32 value() const { return bits & kValueMask; }  // of a superblock: descriptor index
-  // Of a large or huge block: its length, and whether its last page is kept as a guard (pages/large.h).
+  // Of a large or huge block: its length, and whether its last page is a guard (pages/large.h).
   constexpr std::size_t frames() const { return bits & (kGuarded - 1); }
   constexpr bool is_guarded() const { return (bits & kGuarded) != 0; }
   constexpr FrameInfo guarded(bool yes) const { return {yes ? bits | kGuarded : bits & ~kGuarded}; }
@@ -62,8 +62,8 @@ class PageMap {
   static constexpr std::size_t kLeafBytes = sizeof(Entry) << kLeafBits;
   static constexpr std::size_t kRoots = std::size_t{1} << (kAddressBits - kFrameShift - kLeafBits);
 
-  // Once. `classes` (may be null: nobody reads them) and `infos` have an entry for each frame of the primary arena.
-  // `limits`: where leaves are charged, if anywhere.
+  // Once. `classes` (may be null: then they are not read) and `infos` have an entry for each frame of the primary arena.
+  // `limits`: charged for leaves, if not null.
   void init(uptr primary, std::size_t frames, ClassByte* classes, Entry* infos, Limits<Env>* limits = nullptr) {
     limits_ = limits;
     primary_ = primary;
@@ -144,7 +144,6 @@ class PageMap {
   std::size_t leaf_bytes() const { return leaves_.load_relaxed() * kLeafBytes; }
 
  private:
-  friend struct Describe;  // malloc/describe.cc
   const Entry* find(uptr address) const { return const_cast<PageMap*>(this)->find(address); }
   Entry* find(uptr address) {
     std::size_t frame = (address - primary_) / kFrameSize;

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: MIT
 // PurgePolicy: how many free dirty frames may stay backed by memory.
 //
-// As many as were needed a moment ago: the recent peak of live frames and an eighth more, less what is live now; at least
+// As many as were needed a moment ago: the recent peak of live frames and an eighth more, less the live ones; at least
 // 4 MiB. More than that, up to half the peak, may stay for a tick or two: large blocks of changing sizes leave gaps that
-// the next ones do not fit into, and what is dirty and free changes with each of them. Only what was dirty and free
-// throughout a whole tick (kTickNs) is too much. Where more is dirty, a quarter of what may stay does, so that the next
+// 4 MiB. More than that, up to half the peak, may stay for a tick or two: large blocks of changing sizes leave gaps that
+// the next ones do not fit into, so the free dirty frames change with each of them. Only frames that were dirty and free
+// throughout a whole tick (kTickNs) are too many. If more are dirty, a quarter of the allowed ones stay, so that the next
 // frames freed are not too many again. The peak is forgotten by a quarter of its distance to the present every tick, so a
 // program that goes through the same phase again finds its memory, and one that does not gives it back within a second or
-// two, a step at a time, whenever one of its threads is on a slow path. (A process that makes no calls at all keeps what
-// it had; it may call malloc_trim.) Giving back at once costs a program of phases a page fault per page and phase:
+// two, a step at a time, whenever one of its threads is on a slow path. (A process that makes no calls at all keeps its
+// memory; it may call malloc_trim.) Giving back at once costs a program of phases a page fault per page and phase:
 // measured, blocks of 1 KiB in phases of a million took 4 times as long.
 //
-// What was asked to be ready (keep) stays whatever the peak; with never() everything does.
+// Memory that the program asked to have ready (keep) stays whatever the peak; with never() everything does.
 //
 // Words     counters and the peak, all relaxed: they steer, nothing depends on them
 // Checked   tests/model/pages_frames_model.cc, tests/unit/purge_policy_test.cc
@@ -40,7 +41,7 @@ constexpr std::size_t decayed(std::size_t peak, std::size_t live, u64 ticks) {
   return live + above;
 }
 
-// Dirty frames that may stay, where live and dirty ones may be the peak and `1 / part` of it.
+// Dirty frames that may stay, if live and dirty ones may be the peak and `1 / part` of it.
 constexpr std::size_t allowed(std::size_t peak, std::size_t live, std::size_t part) {
   const std::size_t top = peak > live ? peak : live;
   const std::size_t dirty = top + top / part - live;
@@ -54,7 +55,7 @@ constexpr std::size_t allowed_for_a_tick(std::size_t peak, std::size_t live) { r
 template <class Env>
 class PurgePolicy {
  public:
-  std::size_t live() const { return live_.load_relaxed(); }    // frames owned by somebody
+  std::size_t live() const { return live_.load_relaxed(); }    // frames with an owner
   // Frames free and dirty; more than there are once threads have vanished between the steps that count them.
   std::size_t dirty() const { return dirty_.load_relaxed(); }
   u64 purged_bytes() const { return purged_total_.load_relaxed(); }
@@ -78,24 +79,24 @@ class PurgePolicy {
     on_purge_bytes(frames * kFrameSize);
   }
 
-  // Memory given back that is not of free frames.
+  // Counts memory given back that is not of free frames.
   void on_purge_bytes(std::size_t bytes) {
     purged_total_.fetch_add_relaxed(bytes);
     purges_.fetch_add_relaxed(1);
   }
 
-  // A purge went through everything and found no more: what is still counted was counted by threads that vanished before
-  // they could take it off the count again; or by slow ones, or behind the purge's back. From now on target() leaves
-  // that many aside, until the count falls below, or they are found after all.
+  // A purge went through everything and found no more: the frames still counted were counted by threads that vanished before
+  // they could uncount them; or by slow ones, or behind the purge's back. From now on target() leaves that many aside, until
+  // the count falls below, or they are found after all.
   void on_exhausted() { lost_.store_relaxed(dirty_.load_relaxed()); }
 
-  // Whether it is time to look for what was put aside: at once, and every `ticks` ticks.
+  // Whether it is time to look for the frames put aside: at once, and every `ticks` ticks.
   bool doubts(u64 now, u64 ticks = purge_policy::kDoubtTicks) {
     u64 again = doubt_from_.load_relaxed();
     return lost_.load_relaxed() != 0 && now >= again && !Env::mutant("put aside for good") &&
            doubt_from_.cas_relaxed(again, now + ticks * purge_policy::kTickNs);
   }
-  // When `counted` frames were counted, so many were found: no more than the rest can be lost.
+  // `found` frames were found while `counted` were counted: no more than the rest can be lost.
   void on_found(std::size_t found, std::size_t counted) {
     const std::size_t missing = counted > found ? counted - found : 0;
     if (missing < lost_.load_relaxed()) lost_.store_relaxed(missing);
@@ -106,16 +107,16 @@ class PurgePolicy {
     quiet_until_.store_relaxed(last_tick_.load_relaxed() + purge_policy::kRefusedTicks * purge_policy::kTickNs);
   }
 
-  // So many free frames more stay dirty, as long as memory lasts.
+  // So many more free frames stay dirty, as long as memory lasts.
   void keep(std::size_t frames) { kept_.fetch_add_relaxed(frames); }
   std::size_t kept() const { return kept_.load_relaxed(); }
   std::size_t ready() const { return clamp(dirty(), 0, kept()); }  // of those, now
-  // Nothing is given back by itself.
+  // true: nothing is given back by itself.
   void never(bool never) { never_.store_relaxed(never); }
   bool is_never() const { return never_.load_relaxed(); }
 
-  // Down to how many dirty frames to purge now (`now` in ns). kNoPurge: nothing, however many there are by the time of the
-  // purge: what others have freed meanwhile is theirs to look at.
+  // How many dirty frames a purge may leave now (`now` in ns). kNoPurge: none is due, however many are dirty by the time of the
+  // purge: frames that others freed meanwhile are theirs to look at.
   static constexpr std::size_t kNoPurge = ~std::size_t{0};
   std::size_t target(u64 now, bool none_may_stay = false) {
     u64 last = last_tick_.load_relaxed();
@@ -142,9 +143,8 @@ class PurgePolicy {
   }
 
  private:
-  friend struct Describe;  // malloc/describe.cc
   using Counter = typename Env::template Atomic<std::size_t>;
-  // What remains. The count is never below the truth: frames are counted before others can take or purge them.
+  // Returns the remaining count, which is never below the truth: frames are counted before others can take or purge them.
   std::size_t fewer_dirty(std::size_t frames) {
     const std::size_t before = dirty_.fetch_sub_relaxed(frames);
     FREEWAY_XCHECK(before >= frames);

@@ -3,6 +3,15 @@
 
 namespace freeway {
 
+template class Extent<Machine, 64>;
+template class CommittedRange<Machine>;
+template class Arena<Machine>;
+template class Limits<Machine>;
+template class Frames<Machine>;
+template class PageMap<Machine>;
+template class Metadata<Machine>;
+template class LargeBlocks<Machine>;
+
 namespace {
 constexpr u64 kReserved = 64, kLowMask = kFrameSize - 1;  // the low bits of the packed place
 }
@@ -52,41 +61,12 @@ Fault Substrate::classify_outside(uptr address) {
   Arena<Machine>* arena = frames_.arena_of(address);
   if (arena == nullptr) return Fault::kForeign;
   const std::size_t offset = address - arena->base();
-  if (offset >= arena->committed()) return Fault::kForeign;  // nothing of ours has ever been there
+  if (offset >= arena->committed()) return Fault::kForeign;  // nothing of ours was ever there
   const std::size_t chunk = offset / kChunkSize, frame = offset % kChunkSize / kFrameSize;
-  if ((arena->holes_of(chunk) >> frame & 1) != 0) return Fault::kForeign;  // something of the program's own
+  if ((arena->holes_of(chunk) >> frame & 1) != 0) return Fault::kForeign;  // a mapping of the program's own
   const bool used = (arena->used_word(chunk) >> frame & 1) != 0;
   if (!used) return Fault::kDoubleFree;  // its frame is free again
   return address % kMinBlock != 0 ? Fault::kMisaligned : Fault::kInterior;
-}
-
-u64 Substrate::retained_bytes() {
-  u64 accessible = 0;
-  frames_.each_arena([&](Arena<Machine>& arena) {
-    accessible += arena.committed() / kFrameSize - arena.hole_frames();
-    return true;
-  });
-  const u64 in_use = frames_.policy().live() + frames_.policy().dirty();
-  return accessible > in_use ? (accessible - in_use) * kFrameSize : 0;
-}
-
-void Substrate::fill_page_stats(freeway_stats_t& stats) {
-  const PurgePolicy<Machine>& policy = frames_.policy();
-  const u64 live_bytes = policy.live() * kFrameSize, small_bytes = span_frames_.load_relaxed() * kFrameSize;
-  stats.large = live_bytes > small_bytes ? live_bytes - small_bytes : 0;
-  stats.huge = large_.huge_bytes();
-  stats.large_blocks = large_blocks();
-  stats.dirty = policy.dirty() * kFrameSize;
-  stats.mapped = (policy.live() + policy.dirty()) * kFrameSize + stats.huge;
-  stats.metadata = metadata_.committed() + map_.leaf_bytes();
-  stats.purges = policy.purges();
-  stats.purged = policy.purged_bytes();
-  const Limits<Machine>& limits = frames_.limits();
-  stats.held = limits.held() * kFrameSize;
-  stats.soft_limit = limits.soft() * kFrameSize;
-  stats.hard_limit = limits.hard() * kFrameSize;
-  stats.limit_refusals = limits.refusals();
-  stats.limit_pressures = limits.pressures();
 }
 
 }  // namespace freeway

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// CodeRanges: where code lies in this process, to tell return addresses from other words.
+// CodeRanges: the ranges of code in this process, to tell return addresses from other words.
 //
-// Words     begins, ends, count: of the executable mappings, upwards. Stored by whoever reads /proc/self/maps, beside readers and
-//           each other: what a reader finds may be half the one, half the other
-// A hint    so it is asked only for what may be wrong: which samples are taken for those of one stack
+// Words     begins, ends, count: of the executable mappings, upwards. Stored by a thread that reads /proc/self/maps, beside
+//           readers and other such threads: a reader may find half the one, half the other
+// A hint    so it only answers questions whose answer may be wrong: which samples count as one stack's
 // Progress  wait-free       Lost if killed: nothing
 #pragma once
 
@@ -46,7 +46,7 @@ class CodeRanges {
   typename Env::template Atomic<u32> count_;
 };
 
-// The mapping that a line of /proc/self/maps is about, if there is code: whether there is. `end`: of the line.
+// Whether a line of /proc/self/maps is about a mapping with code; if so, its range. `end`: of the line.
 inline bool parse_code(const char* line, const char* end, u64& from, u64& to) {
   const auto hex = [&](u64& value) {
     for (value = 0; line < end; ++line) {

@@ -30,7 +30,7 @@ class Text {
     used_ += bytes;
     return *this;
   }
-  // The error of the first write that failed, or 0.
+  // The error of the first failed write, or 0.
   int finish() {
     flush();
     return error_;

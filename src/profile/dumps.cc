@@ -20,7 +20,7 @@
 namespace freeway::profile {
 namespace {
 
-constinit Settings settings;  // written by initialisation, by all who take part in it with the same values
+constinit Settings settings;  // written by initialisation: all threads that take part store the same values
 constinit Atomic<u64> number, volume, due;
 
 void write_file() {
@@ -51,7 +51,7 @@ void on_signal(int) {
   errno = error;
 }
 
-// The program's own handler for that signal goes first, now or later.
+// The program's own handler for that signal comes first, now or later.
 void watch_signal(int wanted) {
   SignalAction before;
   if (!signal_action(wanted, nullptr, &before) || before.handler != 0) return;
@@ -61,8 +61,8 @@ void watch_signal(int wanted) {
   signal_action(wanted, &action, nullptr);
 }
 
-// Connects to whoever wants to look into this process now, and waits until he answers or goes. What lies on this stack may be
-// taken for the program's pointers: so all of it is written.
+// Connects to the process that wants to look into this one, and waits until that answers or goes. Leftovers on this stack could
+// be taken for the program's pointers: so all of it is written.
 FREEWAY_NOINLINE void hold() {
   sockaddr_un address{};
   static_assert(kLongestHold < sizeof(address.sun_path));

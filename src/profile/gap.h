@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// gap.h: how many bytes lie between two sampled ones.
+// gap.h: the number of bytes between two sampled ones.
 //
-// Bytes are sampled by chance, one in `interval`, each for itself: then the gaps are exponential, and what is left of a gap is
-// distributed as a whole one is. So a gap may be begun anywhere, and forgotten anywhere: each CPU has one of its own, and who
-// cannot count draws one for a single block.
+// Bytes are sampled at random, one in `interval`, each independently: then the gaps are exponential, and the rest of a gap has
+// the same distribution as a whole one. So a gap may be begun anywhere, and forgotten anywhere: each CPU has one of its own,
+// and a thread that cannot count draws one for a single block.
 #pragma once
 
 #include <bit>
@@ -29,8 +29,8 @@ constexpr double natural_log(double x) {
   return exponent * kLn2 + 2 * z * sum;
 }
 
-// The gap that 64 random bits stand for, in bytes, at least 1: a block of n bytes that comes next is sampled if n is not less.
-// With kEveryBlock it is 0.
+// The gap for 64 random bits, in bytes, at least 1: a block of n bytes that comes next is sampled if n is not less. With
+// kEveryBlock it is 0.
 constexpr u64 gap(u64 random, u64 interval) {
   if (interval <= kEveryBlock) return 0;
   constexpr double kUnit = 1.0 / 9007199254740992.0;  // 2^-53
@@ -45,7 +45,7 @@ constexpr double sampled_share(u64 bytes, u64 interval) {
   if (interval <= kEveryBlock) return 1;
   const double x = static_cast<double>(bytes) / static_cast<double>(interval);
   if (x > 50) return 1;
-  // 1 - e^-x of a part that is small enough, by its series; then twice as much, again and again: 1 - (e^-y)^2 = s (2 - s).
+  // 1 - e^-y by its series for a part y that is small enough; then doubled, again and again: 1 - (e^-y)^2 = s (2 - s).
   double y = x;
   int halvings = 0;
   for (; y > 0.25; y /= 2) ++halvings;

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT
 // LiveBlocks: the sampled blocks that are live, by address.
 //
-// Words     address: 0 = free -> address | 1 (CAS): being filled in -> address -> 0 (CAS, by whoever frees the block)
+// Words     address: 0 = free -> address | 1 (CAS): being filled in -> address -> 0 (CAS, by the thread that frees the block)
 //           site, size, born, place: the owner's, between the first two steps
-// Duties    a block's entry is put and taken by whoever has the block in hand: before malloc returns it, before free gives it
-//           away. So there is one entry for an address at most. Of two frees of one block (the program's error) one takes it
-// Places    an entry lies in the kNear entries from its address's hash on: no chains, no tombstones. Where all of them are
+// Duties    the thread that has the block in hand puts and takes its entry: before malloc returns it, before free gives it
+//           away. So there is at most one entry for an address. Of two frees of one block (the program's error) one takes it
+// Places    an entry lies in the kNear entries from its address's hash on: no chains, no tombstones. If all of them are
 //           taken the block is not followed
 // Who       any thread, any signal handler, the child of any fork
-// Orders    [R1] publishes the facts; [A1] others than the owner (leak searches, readers from outside) see them. To the owner
-//           they came with the block
-//           [A2] who puts a block into an entry comes after the one who took the last one out of it: [R1]'s sequence goes on
-//           through his step, and he has read the facts before that [A3]
-//           [R3] a fact is stored after the address was moved; [A3] who reads the fact sees that in his second look
+// Orders    [R1] publishes the facts; [A1] others than the owner (leak searches, readers from outside) see them. They reach
+//           the owner with the block
+//           [A2] a thread that puts a block into an entry comes after the one that took the last one out of it: [R1]'s
+//           sequence goes on through the taker's step, and the taker has read the facts before that [A3]
+//           [R3] a fact is stored after the address was moved; [A3] a thread that reads the fact sees that in its second look
 //           A program that hands blocks on by relaxed stores may free one on a processor that
-//           does not see its entry yet: then it stays, as one that leaked
+//           does not see its entry yet: then the entry stays, as a leak
 // Progress  wait-free, kNear looks       Lost if killed: the entry in hand, with its block
 // Checked   tests/model/profile_live_model.cc, tests/unit/profile_tables_test.cc
 #pragma once
@@ -32,7 +32,7 @@ struct LiveBlock {
   uptr address = 0;
   u64 site = 0, bytes = 0;
   u64 born = 0;  // ms since the profile began
-  u32 place = 0;  // where it would lie if it were not sampled: see profiler.h
+  u32 place = 0;  // its place if it were not sampled: see profiler.h
 };
 
 template <class Env, u32 kNear = 16>
@@ -82,7 +82,7 @@ class LiveBlocks {
     return false;
   }
 
-  // Calls f(block) for each of them; of those that come and go meanwhile for some.
+  // Calls f(block) for each of them; for some of those that come and go meanwhile.
   template <class F>
   void each(F&& f) const {
     const Entry* const entries = entries_.load_relaxed();  // null until there is memory: a dump may come before the first profile

@@ -24,7 +24,7 @@ void each_piece_of_mappings(F&& f) {
   raw_syscall(SYS_close, static_cast<u64>(fd));
 }
 
-// Calls f(line, end) for each line, of which the beginning is there: addresses and rights.
+// Calls f(line, end) with the beginning of each line: addresses and rights.
 template <class F>
 void each_mapping(F&& f) {
   char line[64];

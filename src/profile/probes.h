@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// probes.h: what tracers can see of samples (arch/probe.h).
+// probes.h: samples, as tracers see them (arch/probe.h).
 //
 //   otel_memory:alloc(block, bytes, weighted)    OpenTelemetry's contract: a block was sampled; it stands for `weighted` bytes
 //   otel_memory:free(block)                      a sampled block is freed
 //   freeway:sample_alloc(block, bytes, tag)      the same, with the thread's tag
 //   freeway:sample_free(block, bytes, age in ms)
 //
-// While somebody listens there is a profile with the usual interval, unless the program has begun one: the next slow malloc
-// sees to that. Nothing but the nop is there for tracers otherwise.
+// While a tracer listens there is a profile with the usual interval, unless the program has begun one: the next slow malloc
+// begins it. Otherwise tracers cost nothing but the nop.
 #pragma once
 
 #include "base/integers.h"

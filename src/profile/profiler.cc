@@ -6,7 +6,6 @@
 #include <signal.h>
 #include <sys/auxv.h>
 
-#include "os/once.h"
 #include "os/process.h"
 #include "os/syscall.h"
 #include "profile/code_ranges.h"
@@ -16,8 +15,9 @@
 #include "profile/probes.h"
 #include "profile/settings.h"
 #include "profile/wanted.h"
+#include "sync/once.h"
 
-extern "C" FREEWAY_HIDDEN const Elf64_Ehdr __ehdr_start;  // the linker's: the beginning of what this code lies in
+extern "C" FREEWAY_HIDDEN const Elf64_Ehdr __ehdr_start;  // the linker's: the start of the file that holds this code
 
 namespace freeway::profile {
 
@@ -35,7 +35,7 @@ constinit thread_local u64 the_tag = 0;
 
 u64 coarse_ms() { return process::coarse_time_ns() / 1000000; }
 
-// Where the library's own code lies, whose frames are nobody's business. None where it is a part of the program.
+// Finds the library's own code, whose frames are left out. None if it is a part of the program.
 void find_own_code() {
   const Elf64_Ehdr& file = __ehdr_start;
   const auto base = reinterpret_cast<uptr>(&file);
@@ -86,7 +86,7 @@ bool can_read(uptr page) {
   return raw_syscall(SYS_rt_sigprocmask, kNoOperation, page, 0, sizeof(u64)) != -EFAULT;
 }
 
-// Reads where code lies, at most once a second.
+// Reads the ranges of code, at most once a second.
 FREEWAY_NOINLINE void read_code() {
   constexpr u64 kLeastMs = 1000;
   const u64 now = coarse_ms();
@@ -100,17 +100,17 @@ FREEWAY_NOINLINE void read_code() {
   });
 }
 
-// A stack as far as frame pointers tell, and if they do not, its shape: what lies there that looks like return addresses.
+// A stack as frame pointers give it, or else its shape: the words there that look like return addresses.
 struct Taken {
   Stack stack;
   Registers registers;
-  uptr begin = 0, end = 0;  // what of the stack may be copied
+  uptr begin = 0, end = 0;  // the part of the stack that may be copied
 };
 
 constexpr unsigned kToldByFrames = 3;  // frames of ours not counted: malloc's caller is known also without frame pointers
 
-// Up to where the stack at `begin` may be worth a look, readable or not: a thread's lies below its own record, in the same mapping;
-// the first one's below what the kernel left there for the program.
+// The furthest end of the stack at `begin` that may be worth a look, readable or not: a thread's lies below its own record,
+// in the same mapping; the first one's below the data that the kernel left there for the program.
 uptr farthest(uptr begin) {
   const uptr left_by_kernel = getauxval(AT_RANDOM), thread = reinterpret_cast<uptr>(__builtin_thread_pointer());
   uptr end = begin + process_profile.copies.piece();
@@ -135,7 +135,7 @@ void take_shape(Taken& taken) {
   taken.stack.shape = shape;
 }
 
-// The stack of the caller's callers that are not the library's.
+// The stack of the caller's callers outside the library.
 FREEWAY_NOINLINE void take_stack(Taken& taken) {
   read_registers(taken.registers);
   taken.stack.depth =
@@ -155,7 +155,7 @@ void set_sizes(u32 sites, u32 blocks) {
 
 namespace {
 
-// What comes before each profile; false: no memory for its tables.
+// Makes the tables, before each profile; false: no memory for them.
 bool make_ready() {
   if (!make_tables()) return false;
   lottery.fetch_add_relaxed(process::coarse_time_ns() ^ process::id() << 32);

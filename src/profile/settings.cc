@@ -14,7 +14,7 @@ struct Word {
   const char* begin;
   const char* end;
 
-  // What follows `prefix`, if the word begins so.
+  // The rest behind `prefix`, if the word begins with it.
   const char* after(const char* prefix) const {
     const std::size_t length = strlen(prefix);
     return static_cast<std::size_t>(end - begin) >= length && strncmp(begin, prefix, length) == 0 ? begin + length : nullptr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// settings.h: what FREEWAY_PROFILE asks for.
+// settings.h: the settings in FREEWAY_PROFILE.
 //
 //   FREEWAY_PROFILE=512k[,prefix=PATH][,dump=exit|signal:USR1|every:1g|hold:SOCKET]...[,stacks=N][,blocks=N][,copy=8k]
 #pragma once
@@ -21,13 +21,13 @@ struct Settings {
   int signal = 0;  // 0: none
   u64 every = 0;   // bytes that are allocated between two dumps; 0: no such dumps
   u32 sites = 0, blocks = 0;  // 0: as usual; powers of two
-  u64 copy = kUsualCopy;      // bytes of a stack that frame pointers do not tell of; 0: none
+  u64 copy = kUsualCopy;      // bytes kept of a stack without frame pointers; 0: none
 };
 
 constexpr const char* kSettingForm = "BYTES[,prefix=PATH][,dump=exit|signal:USR1|every:1g|hold:SOCKET][,stacks=N][,blocks=N][,copy=BYTES]";
 
-// Whether `text` is of that form. It must stay where it is: the prefix and the socket's path point into it. Where no dump is asked for, it is the one at
-// exit.
+// Whether `text` has that form. It must stay in place: the prefix and the socket's path point into it. If it names no dump, the
+// dump is the one at exit.
 bool parse_settings(const char* text, Settings* settings);
 
 }  // namespace freeway::profile

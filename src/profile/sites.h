@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT
-// Sites: what was sampled where: counts, in a table of fixed size.
+// Sites: counts of the samples by their origin, in a table of fixed size.
 //
-// A *site* is a stack, a tag, a size (to an eighth of it) and the interval that it was sampled with.
+// A *site* is a stack, a tag, a size (to an eighth of it) and the interval with which it was sampled.
 //
-// Words     key: 0 = nobody's -> the hash of all this (CAS), for good
-//           facts: 0 -> where it lies and how deep the stack is (store): by whoever samples there and finds none. It is the same
-//           whoever brings it, so that whoever claimed the key need not come back
+// Words     key: 0 = free -> the hash of all this (CAS), for good
+//           facts: 0 -> their place and the depth of the stack (store): by any thread that samples there and finds none. All
+//           threads store the same facts, so the thread that claimed the key need not come back
 //           copy: 0 -> the number of the stack's copy, + 1 (CAS), for good (stack_copies.h)
 //           counters: sums; each sample adds to four, each free to four. used: words of the room for facts, upwards
-// Hashes    two sites of one hash are taken for one: 64 bits, by a mixing that nobody is out to defeat
+// Hashes    two sites with one hash count as one: 64 bits, mixed, but not against an attacker
 // Who       any thread, any signal handler, the child of any fork
-// Orders    [R1] publishes the facts, [R3] a copy; [A1], [A3] who dumps sees them. A reader loads `freed` before `allocated` [A2], which was added to
-//           before [R2]: so not more is freed than was allocated
+// Orders    [R1] publishes the facts, [R3] a copy; [A1], [A3] a dump sees them. A reader loads `freed` [A2] before `allocated`,
+//           which was added to before [R2]: so it never sees more freed than allocated
 // Progress  wait-free, kLooks looks       Lost if killed: the words of facts in hand; half a sample's counts
 // Checked   tests/model/profile_sites_model.cc, tests/unit/profile_tables_test.cc
 #pragma once
@@ -29,19 +29,19 @@ namespace freeway::profile {
 struct Stack {
   u64 frames[kMostFrames];  // return addresses, the innermost first
   unsigned depth = 0;
-  u64 shape = 0;  // of a stack that frame pointers do not tell of: what else tells it from others
+  u64 shape = 0;  // if frame pointers do not give it: a hash that tells it from others
 };
 
 struct Counts {
   u64 allocated = 0, allocated_bytes = 0, freed = 0, freed_bytes = 0;
-  u64 born = 0;        // sum of the times at which what was allocated was, ms
-  u64 born_freed = 0;  // of what is freed by now
-  u64 died = 0;        // sum of the times at which that was
+  u64 born = 0;        // sum of the allocation times of all allocated blocks, ms
+  u64 born_freed = 0;  // of the freed ones
+  u64 died = 0;        // sum of the free times of those
 
   u64 live() const { return below(allocated, freed); }
-  // None where no block is, though counts may be read while they change.
+  // 0 if no block is live, though counts may be read while they change.
   u64 live_bytes() const { return live() == 0 ? 0 : below(allocated_bytes, freed_bytes); }
-  // Means, ms; 0 where there is none.
+  // Means, ms; 0 if there is none.
   u64 age(u64 now) const { return live() == 0 ? 0 : below(now, below(born, born_freed) / live()); }
   u64 lifetime() const { return freed == 0 ? 0 : below(died, born_freed) / freed; }
 
@@ -49,7 +49,7 @@ struct Counts {
   static constexpr u64 below(u64 from, u64 what) { return from > what ? from - what : 0; }
 };
 
-// Sizes that a site does not tell apart: those that differ by less than an eighth.
+// A site does not tell sizes apart that differ by less than an eighth.
 constexpr u64 size_step(u64 bytes) {
   if (bytes < 16) return bytes;
   const unsigned top = log2_floor(bytes);
@@ -80,7 +80,7 @@ class Sites {
       if (key == 0) {
         Env::step("sites.claiming");
         if (Env::mutant("claimed in two steps")) site.key.store_relaxed(key = hash);
-        else if (site.key.cas_relaxed(key, hash)) key = hash;  // else: key is what another made of it
+        else if (site.key.cas_relaxed(key, hash)) key = hash;  // else: key is another thread's
       }
       if (key != hash) continue;
       return describe(site, stack, tag, interval) ? i : kNone;
@@ -88,7 +88,7 @@ class Sites {
     return kNone;
   }
 
-  // Counts a block of the site; of one that is freed, that was allocated at `born`. Times are ms.
+  // Counts a block of the site. A freed one was allocated at `born`. Times are ms.
   void allocated(u32 i, u64 bytes, u64 now) {
     Site& site = this->site(i);
     site.born.fetch_add_relaxed(now);
@@ -103,7 +103,7 @@ class Sites {
     site.freed.fetch_add_release(1);  // [R2] pairs with [A2]
   }
 
-  // Whether the site's stack is to be copied, and that it was.
+  // Whether the site's stack is still to be copied; notes that it was.
   bool wants_copy(u32 i) const { return site(i).copy.load_relaxed() == 0; }
   void set_copy(u32 i, u32 number) {
     u64 none = 0;
@@ -149,7 +149,7 @@ class Sites {
     return hash == 0 ? 1 : hash;
   }
 
-  // Sees to it that the site's facts are there; false: no room for them.
+  // Ensures that the site's facts are there; false: no room for them.
   bool describe(Site& site, const Stack& stack, u64 tag, u64 interval) {
     if (site.facts.load_relaxed() != 0) return true;
     const u64 words = kHead + stack.depth, all = u64{count()} * kWordsEach;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// StackCopies: pieces of stacks of programs without frame pointers, to be unwound afterwards: one for each site that has need.
+// StackCopies: pieces of stacks of programs without frame pointers, to be unwound afterwards: one for each site that needs it.
 //
-// Words     taken: up one for each copy. The copy's words: stored by who took it, before its number is known to others
+// Words     taken: up one for each copy. The copy's words: stored by the thread that took it, before others know its number
 //           (sites.h, set_copy)
 // Progress  wait-free       Lost if killed: the copy in hand
 #pragma once
@@ -31,7 +31,7 @@ class StackCopies {
   bool is_on() const { return count_.load_relaxed() != 0; }
   std::size_t piece() const { return piece_.load_relaxed(); }
 
-  // Copies the stack from `registers`' stack pointer up to `end`, as much as a piece holds; kNone: there is no room any more.
+  // Copies the stack from `registers`' stack pointer up to `end`, as much as a piece holds; kNone: no more room.
   u32 add(const Registers& registers, uptr from, uptr end) {
     if (taken_.load_relaxed() >= count_.load_relaxed()) return kNone;
     const u32 number = taken_.fetch_add_relaxed(1);

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT
-// Wanted: who wants a heap profile, and how many bytes lie between two of its samples.
+// Wanted: the users of the heap profile, and the bytes between two of its samples.
 //
-// Word      interval:62 | a tracer wants it : 1 | the program wants it : 1. Nobody wants one: the interval is that of the last
+// Word      interval:62 | a tracer wants it : 1 | the program wants it : 1. With neither bit the interval is that of the last
 //           one, whose sites a dump shows; 0: there was none
-// Moves     want: the caller's bit is set, with the interval where nobody wants another one; the program's goes before a
-//           tracer's (CAS)      want_no_more: the caller's bit is cleared (CAS)      confirm: none
-// Invariant nobody clears the other's bit; while the program wants a profile its interval stays
+// Moves     want: sets the caller's bit, with the interval unless another one is wanted; the program's goes before a
+//           tracer's (CAS)      want_no_more: clears the caller's bit (CAS)      confirm: none
+// Invariant neither clears the other's bit; while the program wants a profile its interval stays
 // Who       any thread, any signal handler, the child of any fork
-// Followers whoever has moved the word sees to it that others (malloc's form, malloc/malloc_form.h) agree with it: he
-//           reads the word, stores what follows from it, and asks whether it is still so; if not, again. The last one to store
-//           is right then: either his question comes after the last move, and tells him so; or the move comes after his
-//           question, and the stores of whoever follows that move come after his. That is why the question is an RMW: a
-//           load might go before the stores, and two followers could each miss what the other does
-// Orders    [R1] a profile comes after its tables (profiler.cc); [A1] who samples sees them
-//           [R2] what a follower has stored comes before all that is done by those who see the word as it is after his question:
+// Followers a thread that has moved the word makes others (malloc's form, malloc/malloc_form.h) agree with it: it reads the
+//           word, stores the consequences, and asks whether they still hold; if not, it begins again. The last thread to
+//           store is right then: either its question comes after the last move, and tells it so; or the move comes after its
+//           question, and the stores of the move's follower come after its own. That is why the question is an RMW: a
+//           load might go before the stores, and two followers could each miss the other's
+// Orders    [R1] a profile comes after its tables (profiler.cc); [A1] a thread that samples sees them
+//           [R2] a follower's stores come before everything done by threads that see the word as it is after the question:
 //           [A1] (all moves are RMWs, so that each release before goes on through them)
 // Progress  lock-free      Lost if killed: nothing here; between a move and the end of following others are behind the word
 // Checked   tests/model/profile_wanted_model.cc
@@ -29,14 +29,14 @@ namespace freeway::profile {
 
 namespace wanted {
 
-constexpr u64 kProgram = 1, kTracer = 2;  // who
+constexpr u64 kProgram = 1, kTracer = 2;  // the users
 constexpr unsigned kWhoBits = 2;
 constexpr u64 kMostInterval = low_bits(64 - kWhoBits);
 
 constexpr u64 who(u64 word) { return word & low_bits(kWhoBits); }
-// Of the profile that is made, or was made last.
+// Of the current profile, or the last one.
 constexpr u64 last(u64 word) { return word >> kWhoBits; }
-// Of the profile that is made; 0: none is.
+// Of the current profile; 0: there is none.
 constexpr u64 interval(u64 word) { return who(word) != 0 ? last(word) : 0; }
 
 // Whether `one` may have a profile with this interval.
@@ -55,7 +55,7 @@ class Wanted {
   u64 interval() const { return wanted::interval(word_.load_acquire()); }  // [A1] pairs with [R1] [R2]
   u64 last() const { return wanted::last(word_.load_relaxed()); }
 
-  // `one` (kProgram, kTracer) wants a profile, whose tables are there; false: one with another interval is made.
+  // `one` (kProgram, kTracer) wants a profile, whose tables are there; false: there is one with another interval.
   bool want(u64 one, u64 bytes) {
     u64 seen = word_.load_relaxed();
     do {
@@ -76,8 +76,8 @@ class Wanted {
     }
   }
 
-  // Tracers come and go unseen. Whether that moved the word: `listens`: one is there. They join what is made, else they have a
-  // profile with the `usual` interval. ready(): makes its tables; whether they are there.
+  // Tracers come and go unseen. `listens`: one is there. They join the current profile, or else have one with the `usual`
+  // interval. ready(): makes its tables; whether they are there. Returns whether the word was moved.
   template <class Ready>
   bool follow_tracers(bool listens, u64 usual, Ready&& ready) {
     const u64 seen = word_.load_relaxed();
@@ -87,7 +87,7 @@ class Wanted {
     return ready() && want(wanted::kTracer, made != 0 ? made : usual);
   }
 
-  // What interval() is, behind all that the caller has stored.
+  // The interval() after all of the caller's stores.
   u64 confirm() {
     if (Env::mutant("confirmed by a load")) return interval();
     return wanted::interval(word_.fetch_add_release(0));  // [R2] pairs with [A1]

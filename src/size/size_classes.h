@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// size_classes.h: the flagship's size classes, computed at compile time.
+// size_classes.h: the size classes, computed at compile time.
 //
 // Classes step by 16 bytes up to 128 and then by a quarter of each power of two (so at most 25 %, on average 10 %, is
 // lost inside a block) up to 32 KiB. From 1 KiB on there is one more behind each power of two, an eighth above it: for pages
@@ -31,7 +31,7 @@ struct SizeClass {
   u32 words;        // ceil(blocks / 64)
   u32 span_frames;  // frames in a span: 1, 4 or 16
   u32 magic;        // (offset * magic) >> 35 == offset / size for every offset in the span
-  u64 last_word;    // which bits of the last word are blocks
+  u64 last_word;    // the bits of the last word that are blocks
 
   constexpr std::size_t span_bytes() const { return std::size_t{span_frames} << kFrameShift; }
   constexpr u64 full_mask(unsigned word) const { return word + 1 == words ? last_word : ~u64{0}; }

@@ -8,7 +8,7 @@
 
 namespace freeway::bitmap {
 
-// Writes base + i * size for each bit i of `bits`; how many.
+// Writes base + i * size for each bit i of `bits`. Returns how many.
 FREEWAY_INLINE unsigned addresses_of(u64 bits, uptr base, u64 size, void** out) {
   if (bits == ~u64{0}) {  // a word of a superblock that is new, or of a program of phases
     for (unsigned i = 0; i < 64; ++i, base += size) out[i] = reinterpret_cast<void*>(base);
@@ -40,7 +40,7 @@ unsigned free_run(const Descriptor<Env>& desc, const SizeClass& k, unsigned firs
   return end < k.blocks ? end : k.blocks;
 }
 
-// Calls f(word, mask) for each word that blocks first … end - 1 have bits in.
+// Calls f(word, mask) for each word that holds bits of the blocks first … end - 1.
 template <class F>
 void each_word(unsigned first, unsigned end, F&& f) {
   while (first < end) {

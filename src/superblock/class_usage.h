@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: MIT
 // ClassUsage: how full the superblocks of each class are on average, without counting on any path of malloc and free:
-// whoever asks goes on with a walk through the heap by one step, and who ends it publishes what was found.
+// each asking thread moves a walk through the heap one step on, and the thread that ends the walk publishes the sums.
 //
 // Words     next: the place that the walk has come to
-//           sums[c], published[c]: superblocks:24 | taken blocks:40 (occupancy.h: Usage, packed), of the walk that goes on, so
-//           far, and of the last whole one
-//           is_known: 0 -> 1, behind the first whole walk
-// Moves     next: place -> the one behind it (CAS), the end -> 0 (CAS). Who moved it counts what is at the old place: a
-//           superblock and its taken blocks by one addition; who moved it to 0 moves the sums to published (exchange)
-// Invariant each word is a sum of superblocks with their taken blocks, whoever stands where: its average is that of superblocks
-//           which were there. None wraps: a sum is taken out as it is. (More than 2^24 superblocks of a class, a TiB, or
-//           2^40 taken blocks have no room)
+//           sums[c], published[c]: superblocks:24 | taken blocks:40 (occupancy.h: Usage, packed), of the current walk so far,
+//           and of the last whole one
+//           is_known: 0 -> 1, after the first whole walk
+// Moves     next: place -> the one behind it (CAS), the end -> 0 (CAS). The thread that moved it counts the old place: a
+//           superblock and its taken blocks by one addition; the thread that moved it to 0 moves the sums to published
+//           (exchange)
+// Invariant each word is a sum of superblocks with their taken blocks, wherever threads stand: its average is that of
+//           superblocks that existed. None wraps: a sum is taken out whole. (More than 2^24 superblocks of a class, a TiB,
+//           or 2^40 taken blocks have no room)
 // Who       any thread, any signal handler, the child of any fork
 // Orders    relaxed: numbers, which publish nothing
-// Hints     all of it. Counts that come late belong to the next walk; so does what another one counts before who ended the
-//           last walk has taken out its sums, or the other way round; superblocks change behind the walk's back
-// Progress  wait-free, but for the first walk, which who comes first does alone: as long as the heap
+// Hints     all of it. A count that comes after its walk's sums were taken out falls into the next walk; one of the next walk
+//           that comes before falls into the last; superblocks change behind the walk's back
+// Progress  wait-free, but for the first walk: a thread that comes before its end goes on to its end; as long as the heap
 // Lost if killed: the counts of one step; between the end and the publishing: that walk's, which then add to the next
 //           one's; within the publishing: a class's, up to the next walk's
 // Checked   tests/model/class_usage_model.cc, tests/unit/occupancy_test.cc
@@ -32,7 +33,7 @@ namespace freeway {
 template <class Env, unsigned kClasses = kClassCount>
 class ClassUsage {
  public:
-  // Goes on by a step; until there has been a whole walk, to its end.
+  // Takes one step; until there has been a whole walk, all steps to its end.
   template <class Source>
   void advance(Source&& source) {
     do step(source);
@@ -47,7 +48,7 @@ class ClassUsage {
     u64 place = next_.load_relaxed();
     const bool ends = source.is_end(place);
     const bool moved = next_.cas_relaxed(place, ends ? 0 : source.behind(place));
-    if (!moved && !Env::mutant("whoever comes counts")) return;  // another has done it
+    if (!moved && !Env::mutant("whoever comes counts")) return;  // another thread has done it
     Env::step("usage.stepped");
     if (ends)
       publish();

@@ -5,31 +5,25 @@
 // Who       free_group: any thread that owns the blocks.   take, let_go, purge: the holder.   hold: any thread
 // Invariant a descriptor has at most one entry in a list or pool; without one it is in one pair of hands, or unlisted. One
 //           with an entry in a list may be a *tombstone* (EMPTY: its span is gone already), which the popper moves to the
-//           pool, or held by somebody who found it through the page map (ENTRY); then the popper drops the entry
+//           pool, or held by a thread that found it through the page map (ENTRY); then the popper drops the entry
 // Orders    [R1] a freer's bits publish the freed blocks; [A1] the holder that takes them sees that, and [A2] with [A3]
-//           so does whoever finds the superblock EMPTY
+//           so does the thread that finds the superblock EMPTY
 //           [R2] let_go publishes the holder's view to the next; [A3] freers, [A4], [A6] adopters see it
-//           [A5] taking the listing upon oneself sees what let_go left
-//           [A7] who recycles a tombstone sees what its last holder did
-//           [R3] who drops an entry leaves the link to the one who lists it next: that is let_go's holder [A2], or [A5]
+//           [A5] a thread that takes U away, and with it the duty to list or recycle, sees the state that let_go left
+//           [A7] the popper that recycles a tombstone sees the last holder's work
+//           [R3] the popper that drops an entry leaves the link to the thread that lists it next: let_go's holder [A2],
+//           or [A5]
 //           (each weakening has a scenario that breaks it: tests/model)
 // Last touch  after the step that may hand the descriptor to others, only locals are used. The lint checks the mark.
-// Nodes     who holds one takes it from the lists of the own NUMA node; then from those of nodes that have some to spare;
-//           then makes one; if memory is refused, takes from anywhere. One that was taken from another node is let go after
-//           the next batch, and listed with its own
+// Nodes     hold takes one from the lists of the thread's NUMA node; then from those of nodes that have some to spare; then
+//           makes one; if memory is refused, takes from anywhere. One that was taken from another node is let go after the
+//           next batch, and listed with its own
 // Progress  lock-free       Lost if killed: the superblock that the thread held or was listing, or the span in its hands;
 //           a freer killed between word and anchor leaves its superblock's counts too low, so that it is never EMPTY
 // Checked   tests/model/superblock_model.cc, tests/unit/superblocks_test.cc
-//
-// Backing is where spans and descriptors come from:
-//   size_class(c)            -> const SizeClass&
-//   descriptor(index)        -> Descriptor<Env>&
-//   make_descriptor(c)       -> index of a new descriptor with size_class set, 0 without memory
-//   take_span(c, index)      -> span whose frames are mapped to the descriptor `index`, 0 without memory
-//   descriptor_at(span, c)   -> index of a descriptor of class c that was mapped to the frames at `span` a moment ago, or 0
-//   give_span(span, c)       takes the frames' map entries away and gives them back
-//   node()                   the number of the NUMA node that the thread is on, or was on a moment ago (with several nodes)
 #pragma once
+
+#include <concepts>
 
 #include "base/check.h"
 #include "base/compiler.h"
@@ -40,13 +34,30 @@
 
 namespace freeway {
 
+// Where superblocks have spans and descriptors from.
+template <class B, class Env>
+concept SpanBacking = requires(B backing, unsigned c, u32 index, uptr span) {
+  { backing.size_class(c) } -> std::same_as<const SizeClass&>;
+  { backing.descriptor(index) } -> std::same_as<Descriptor<Env>&>;
+  // The index of a new one with size_class set; 0: no memory.
+  { backing.make_descriptor(c) } -> std::same_as<u32>;
+  // A span whose frames are mapped to the descriptor `index`; 0: no memory.
+  { backing.take_span(c, index) } -> std::same_as<uptr>;
+  // The index of a descriptor of class c that was mapped to the frames at `span` a moment ago, or 0.
+  { backing.descriptor_at(span, c) } -> std::same_as<u32>;
+  // Takes the frames' map entries away and gives them back.
+  { backing.give_span(span, c) } -> std::same_as<void>;
+  // The number of the thread's NUMA node, now or a moment ago; where there are several.
+  { backing.node() } -> std::same_as<unsigned>;
+};
+
 // Blocks that were taken. run 0: their addresses are written; else none is, and they lie side by side from `run` on.
 struct Cut {
   unsigned count;
   uptr run;
 };
 
-template <class Env, class Backing>
+template <class Env, SpanBacking<Env> Backing, class Lists = PartialLists<Env>>
 class Superblocks {
  public:
   static constexpr unsigned kTombstonesPerCall = 8;
@@ -62,8 +73,8 @@ class Superblocks {
   // Holds a superblock of class `c`: one from a partial list, else a new one. 0: no memory.
   u32 hold(unsigned c) { return hold_at(c, here()); }
 
-  // The same, but one of the next behind the span `behind` in memory if one of them has free blocks: who goes on from one
-  // superblock to the next should not be led through memory at random by the order in which they were listed.
+  // The same, but one of the next behind the span `behind` in memory if one of them has free blocks: a thread that goes from
+  // one superblock to the next should not be led through memory at random, in the order in which they were listed.
   u32 hold_behind(unsigned c, uptr behind) {
     const unsigned node = here();
     if (partial_.look_empty(c, node)) return hold_elsewhere(c, node);
@@ -71,10 +82,30 @@ class Superblocks {
     return hold_at(c, node);
   }
 
-  // Holds a new one; 0: no memory.
-  u32 hold_new(unsigned c) { return make(c, here()); }
+  // Holds a new one, of the node; 0: no memory.
+  u32 make(unsigned c, unsigned node) {
+    const SizeClass& k = backing_->size_class(c);
+    u32 d = partial_.reuse(c, links());
+    if (d == 0) d = backing_->make_descriptor(c);
+    if (d == 0) return 0;
+    Env::step("superblock.descriptor");
+    const uptr span = backing_->take_span(c, d);
+    if (span == 0) {
+      recycle(c, d);
+      return 0;
+    }
+    Env::step("superblock.span");
+    Descriptor<Env>& desc = backing_->descriptor(d);
+    desc.span.store_relaxed(span);
+    if (has_nodes()) desc.node.store_relaxed(node);
+    partial_.count(c, node, 1);
+    desc.begin();
+    for (unsigned word = 0; word < k.words; ++word) desc.words[word].store_relaxed(k.full_mask(word));
+    desc.anchor.store_relaxed(anchor::born(c, k.words));
+    return d;
+  }
 
-  // Holds one of the next few superblocks behind `behind` that nobody holds and that has free blocks; 0 if there is none.
+  // Holds one of the next few superblocks behind `behind` that has free blocks and no holder; 0 if there is none.
   u32 take_behind(unsigned c, uptr behind) {
     const SizeClass& k = backing_->size_class(c);
     for (unsigned i = 1; i <= kNeighbours; ++i)
@@ -82,7 +113,7 @@ class Superblocks {
     return 0;
   }
 
-  // The same for kNeighbours of the kAround spans around `span`, which `random` chooses.
+  // The same for kNeighbours of the spans around `span`, which `random` chooses.
   u32 take_around(unsigned c, uptr span, u64 random) {
     const SizeClass& k = backing_->size_class(c);
     for (unsigned i = 0; i < kNeighbours; ++i, random >>= kAroundBits) {
@@ -94,17 +125,17 @@ class Superblocks {
 
   uptr span_of(u32 d) { return backing_->descriptor(d).span.load_relaxed(); }
 
-  // Whether there are several NUMA nodes, and where the lists of the calling thread's are.
+  // Whether there are several NUMA nodes; the place of the lists of the calling thread's node.
   bool has_nodes() const { return partial_.has_nodes(); }
   unsigned here() const { return has_nodes() ? partial_.place_of(backing_->node()) : 0; }
-  // Whether the superblock is another node's than that of the calling thread. Where it may be anybody's: a hint.
+  // Whether the superblock belongs to another node than the calling thread's. A hint for threads that do not hold it.
   bool is_away(u32 d) { return has_nodes() && node_of(d) != here(); }
   // The node that the superblock belongs to.
   unsigned node_of(u32 d) const {
     return has_nodes() ? backing_->descriptor(d).node.load_relaxed() : 0;
   }
 
-  // Holds a superblock from the partial lists, those of the own node first; 0 if none was found.
+  // Holds a superblock from the partial lists, those of the thread's node first; 0 if none was found.
   u32 adopt(unsigned c) {
     const unsigned node = here();
     if (u32 d = adopt_at(c, node)) return d;
@@ -112,7 +143,7 @@ class Superblocks {
   }
 
   // Takes up to `want` (1 … 64) free blocks of the held superblock `d`, upwards from where the last take stopped: as a run
-  // if the first word has all of them side by side, else their addresses go to `out`. Count 0: nothing is free.
+  // if the first word has all of them side by side, else writes their addresses to `out`. Count 0: nothing is free.
   Cut cut(u32 d, unsigned want, void** out) {
     Descriptor<Env>& desc = backing_->descriptor(d);
     const unsigned c = desc.size_class.load_relaxed();
@@ -138,7 +169,7 @@ class Superblocks {
     return {got, 0};
   }
 
-  // The same with all addresses written; how many.
+  // The same with all addresses written. Returns how many.
   unsigned take(u32 d, unsigned want, void** out) {
     const Cut got = cut(d, want, out);
     if (got.run == 0) return got.count;
@@ -146,8 +177,8 @@ class Superblocks {
     return bitmap::addresses_of(low_bits(got.count), got.run, backing_->size_class(desc.size_class.load_relaxed()).size, out);
   }
 
-  // take(), but from a word of the bitmap on that `random` chooses, and of the last word any blocks. Words are taken whole,
-  // since blocks that are handed out one after the other are used together: they should lie in few pages.
+  // take(), but from a random word of the bitmap on, and random blocks of the last word. Words are taken whole: blocks that
+  // are handed out one after the other are used together, so they should lie in few pages.
   template <class Random>
   unsigned take_scattered(u32 d, unsigned want, void** out, Random& random) {
     Descriptor<Env>& desc = backing_->descriptor(d);
@@ -165,7 +196,7 @@ class Superblocks {
     return got;
   }
 
-  // Lets the held superblock `d` go: to a partial list, to nobody (nothing free), or, all free, out of existence.
+  // Lets the held superblock `d` go: to a partial list; unlisted, if nothing is free; back to the backing, if all is free.
   void let_go(u32 d) {
     Descriptor<Env>& desc = backing_->descriptor(d);
     const unsigned c = desc.size_class.load_relaxed();
@@ -194,38 +225,35 @@ class Superblocks {
   }
 
   // Frees the blocks `mask` of word `word` of superblock `d`, whose span is `span` and class `c`; the caller owns them.
-  // Returns those that were free already: double frees, of which nothing was changed.
+  // Returns the blocks that were free already: double frees, for which nothing was changed.
   u64 free_group(unsigned c, u32 d, uptr span, unsigned word, u64 mask) {
     return was_freed(c, d, span, word, mask, set_bits(backing_->descriptor(d).words[word], mask));
   }
 
-  // The bitmap word that free_group changes, for callers that set the bits themselves and then call was_freed, unless the
-  // word was neither 0 nor full, before or after, and none of the bits was set.
+  // The bitmap word that free_group changes, for callers that set the bits themselves and then call was_freed, unless
+  // anchor::is_over says that nothing is left to do.
   auto& word_of(u32 d, unsigned word) { return backing_->descriptor(d).words[word]; }
 
-  // Whether was_freed has nothing to do; `full`: the word's full mask.
-  static bool is_over(u64 mask, u64 old, u64 full) { return (old & mask) == 0 && anchor::plus(old, mask, full) == 0; }
-
-  // free_group once the bits are set; `old` is what the word was.
+  // free_group once the bits are set; `old` is the word's old value.
   u64 was_freed(unsigned c, u32 d, uptr span, unsigned word, u64 mask, u64 old) {
     Descriptor<Env>& desc = backing_->descriptor(d);
     const SizeClass& k = backing_->size_class(c);
     const u64 twice = old & mask;
-    // A block that was free already is not the caller's: without another one of `mask`, even looking at the anchor again
-    // would be looking at somebody else's superblock.
+    // A block that was free already is not the caller's: unless `mask` has another one, even a look at the anchor would be a
+    // look at another owner's superblock.
     const u64 change = twice == mask ? 0 : anchor::plus(old, mask & ~twice, k.full_mask(word));
     if (change == 0) return twice;
     Env::fence_acquire();  // [A2] pairs with [R1]
     Env::step("superblock.freed");
-    const unsigned node = node_of(d);  // nobody finds it EMPTY before the next step
+    const unsigned node = node_of(d);  // no thread finds it EMPTY before the next step
     u64 now = desc.anchor.fetch_add_acq_rel(change) + change;  // [A3] pairs with [R1] [R2]
     if (anchor::is_empty(now, c, k.words)) {
       Env::step("superblock.emptied");
       settle_empty(c, node, d, span, now);
       return twice;
     }
-    // EMPTY was ours to see in our own step only. What is seen from here on may be EMPTY by somebody else's (then a
-    // tombstone is listed), or the superblock's next life (which needs listing just the same; its node may be another).
+    // Only our own step could make it EMPTY for us. An EMPTY that is seen from here on is another thread's (then a tombstone
+    // is listed), or the superblock is in its next life (which needs listing just the same; its node may be another).
     while (anchor::wants_listing(now) || Env::mutant("list without U")) {
       Env::step("superblock.claiming");
       if (desc.anchor.cas_acquire(now, now & ~anchor::kUnlisted)) {  // [A5] pairs with [R2]
@@ -237,7 +265,7 @@ class Superblocks {
     return twice;
   }
 
-  // Whether the block is free, as far as its superblock knows (one in a magazine is not).
+  // Whether the block's bit says free (a block in a magazine is not).
   bool is_free(u32 d, u32 index) const {
     return (backing_->descriptor(d).words[index / 64].load_relaxed() >> (index % 64) & 1) != 0;
   }
@@ -261,9 +289,9 @@ class Superblocks {
     return purged;
   }
 
-  // Trimming: takes superblocks one by one off the list that new ones do not go to, calls f(d) with each held, and lets
-  // it go to the other list; `most` of them, since two trims at once would pass them to and fro. Tombstones do not count:
-  // superblocks may lie under any number of them, and each is gone for good. `flip_lists` makes the lists change roles.
+  // Trimming: takes superblocks one by one off the list that receives no new entries, calls f(d) with each held, and lets it
+  // go to the other list; at most `most`, since two trims at once would pass them to and fro. Tombstones do not count: any
+  // number of them may lie above a superblock, and each is gone for good. `flip_lists` makes the lists change roles.
   template <class F>
   void each_listed(unsigned c, std::size_t most, F&& f) {
     for (unsigned node = 0; node < partial_.nodes(); ++node)
@@ -276,7 +304,9 @@ class Superblocks {
   }
   void flip_lists() { partial_.flip(); }
 
-  // For audits, while nobody else moves: calls f(index, whether it is the pool) for the descriptors in each list and the
+  Lists& lists() { return partial_; }
+
+  // For audits, while no other thread moves: calls f(index, whether it is the pool) for the descriptors in each list and the
   // pool of class c, from the top until f returns false.
   template <class F>
   void each_in_lists(unsigned c, F&& f) {
@@ -292,8 +322,8 @@ class Superblocks {
   void list(unsigned c, unsigned node, u32 d) { partial_.put(c, node, d, links()); }
   void recycle(unsigned c, u32 d) { partial_.recycle(c, d, links()); }
 
-  // The duty of the freer whose step made the anchor `now` = EMPTY: the span is his, the descriptor only if he gets U;
-  // without U it is a tombstone in a list (or somebody is about to put it there).
+  // The duty of the freer whose step made the anchor `now` = EMPTY: it owns the span, and the descriptor only if it takes U
+  // away; without U it is a tombstone in a list (or some thread is about to put it there).
   void settle_empty(unsigned c, unsigned node, u32 d, uptr span, u64 now) {
     backing_->give_span(span, c);
     partial_.count(c, node, ~u32{0});
@@ -309,8 +339,8 @@ class Superblocks {
     if (u32 d = adopt_at(c, node)) return d;
     return hold_elsewhere(c, node);
   }
-  // One that is not in the lists of `node`. Taking from another node, and making one: both may be wrong, the one since
-  // memory elsewhere is slow, the other since memory grows while what other nodes freed lies idle. So nodes keep a few.
+  // One that is not in the lists of `node`. Both may be wrong: to take from another node, since memory elsewhere is slow;
+  // to make one, since memory grows while blocks that other nodes freed lie idle. So nodes keep a few.
   u32 hold_elsewhere(unsigned c, unsigned node) {
     if (u32 d = steal(c, node, /*all=*/false)) return d;
     if (u32 d = make(c, node)) return d;
@@ -333,11 +363,11 @@ class Superblocks {
     return 0;
   }
 
-  // Holds the superblock of class `c` at `span`, if there is one that nobody holds and that has free blocks; else 0.
+  // Holds the superblock of class `c` at `span` if it has free blocks and no holder; else 0.
   u32 take_at(unsigned c, const SizeClass& k, uptr span) {
     const u32 d = backing_->descriptor_at(span, c);
     if (d == 0) return 0;
-    // It may be another superblock's descriptor by now, or none's: its own word says what may be done with it.
+    // The descriptor may be another superblock's by now, or no one's: its own anchor says whether it may be held.
     Descriptor<Env>& desc = backing_->descriptor(d);
     u64 seen = desc.anchor.load_relaxed();  // OPTIMISTIC: neighbour
     Env::step("superblock.found");
@@ -345,11 +375,11 @@ class Superblocks {
     if (!anchor::may_take(seen, c, k.words) || is_away(d) ||
         !desc.anchor.cas_acquire_acquire(seen, seen | anchor::kHeld | entry))  // [A6] pairs with [R2] [R1]
       return 0;
-    begin(desc);
+    desc.begin();
     return d;
   }
 
-  // 0: the list is empty, or so many tombstones were met.
+  // 0: the list is empty, or `tombstones` tombstones were met.
   u32 adopt_from(unsigned c, unsigned node, bool target, unsigned tombstones = kTombstonesPerCall) {
     const SizeClass& k = backing_->size_class(c);
     while (tombstones > 0) {
@@ -367,11 +397,11 @@ class Superblocks {
           --tombstones;
           break;
         }
-        if (next.find == anchor::Find::kDropped) {  // its holder, or who frees one of its blocks, will list it
+        if (next.find == anchor::Find::kDropped) {  // its holder, or a thread that frees one of its blocks, will list it
           if (Env::mutant("entry kept")) break;
           if (desc.anchor.cas_release(seen, next.word)) break;  // [R3] pairs with [A2] [A5]. LAST TOUCH: desc
         } else if (desc.anchor.cas_acquire_acquire(seen, seen | anchor::kHeld)) {  // [A4] pairs with [R2] [R1]
-          begin(desc);
+          desc.begin();
           return d;
         }
       }
@@ -379,39 +409,10 @@ class Superblocks {
     return 0;
   }
 
-  // For who holds it from now on.
-  static void begin(Descriptor<Env>& desc) {
-    desc.owed.set(0);
-    desc.next_word.set(0);
-  }
-
-  // A new superblock, held; it belongs to `node`.
-  u32 make(unsigned c, unsigned node) {
-    const SizeClass& k = backing_->size_class(c);
-    u32 d = partial_.reuse(c, links());
-    if (d == 0) d = backing_->make_descriptor(c);
-    if (d == 0) return 0;
-    Env::step("superblock.descriptor");
-    const uptr span = backing_->take_span(c, d);
-    if (span == 0) {
-      recycle(c, d);
-      return 0;
-    }
-    Env::step("superblock.span");
-    Descriptor<Env>& desc = backing_->descriptor(d);
-    desc.span.store_relaxed(span);
-    if (has_nodes()) desc.node.store_relaxed(node);
-    partial_.count(c, node, 1);
-    begin(desc);
-    for (unsigned word = 0; word < k.words; ++word) desc.words[word].store_relaxed(k.full_mask(word));
-    desc.anchor.store_relaxed(anchor::born(c, k.words));
-    return d;
-  }
-
   using Word = typename Env::template Atomic<u64>;
 
-  // A bitmap word's two changes. Where the Env knows that nobody else can be at the word (a single-threaded process), it
-  // does them without an atomic instruction.
+  // A bitmap word's two changes. Where the Env knows that no other thread can change the word (a single-threaded process),
+  // it makes them without an atomic instruction.
   static u64 set_bits(Word& word, u64 mask) {
     if constexpr (requires(u64 old) { Env::set_bits_alone(word, mask, old); }) {
       u64 old;
@@ -437,8 +438,8 @@ class Superblocks {
   // Holder only: the inverse, for blocks that never left its hands.
   void put_bits(Descriptor<Env>& desc, const SizeClass& k, unsigned word, u64 mask) {
     const u64 change = anchor::plus(set_bits(desc.words[word], mask), mask, k.full_mask(word));
-    // Others may have freed into the word meanwhile: if it is full now, what they did must be seen before let_go may find
-    // the superblock EMPTY and give its memory away.
+    // Others may have freed into the word meanwhile. If it is full now, their frees must be seen before let_go may find the
+    // superblock EMPTY and give its memory away.
     if (change != 0) Env::fence_acquire();  // [A2] pairs with [R1]
     desc.owed.set(desc.owed.get() - change);
   }
@@ -465,7 +466,7 @@ class Superblocks {
   }
 
   Backing* backing_ = nullptr;
-  PartialLists<Env> partial_;
+  Lists partial_;
 };
 
 }  // namespace freeway

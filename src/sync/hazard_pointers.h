@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// HazardPointers: how a thread says "I may still compare with this node", so that nobody puts it back meanwhile (Michael,
+// HazardPointers: a thread announces "I may still compare with this node", and nobody recycles the node meanwhile (Michael,
 // "Hazard pointers", 2004, in its use against ABA).
 //
 // Records   a chain that only grows. A thread has a record for one operation only: a handler that interrupts it takes
@@ -7,11 +7,11 @@
 // Words     record.taken: 0 -> 1 (CAS) -> 0.   record.hazard: the node in danger, null = none; only its taker stores it
 //           records_: the newest record (CAS)
 // Plain     record.deferred, record.deferred_count: the taker's
-// Orders    [R1] leaving a record hands its plain fields to the next taker; [A1] he sees them
-//           [R2] a new record is published; [A2] who walks the chain sees it
-// Hazards   protect() only stores. The owner of the structure must then see by a read-modify-write, releasing, that the
-//           node is still in it; whoever takes the node out does so by a later one on the same word, acquiring, and so
-//           finds the hazard when he looks for it afterwards
+// Orders    [R1] leaving a record hands its plain fields to the next taker; [A1] the next taker sees them
+//           [R2] a new record is published; [A2] a thread that walks the chain sees it
+// Hazards   protect() only stores. The caller must then confirm by a releasing read-modify-write that the node is still
+//           in the structure. A remover takes the node out by a later, acquiring one on the same word, so it finds the
+//           hazard when it looks for it afterwards
 // Progress  claim, is_hazard: as many steps as there are records       Lost if killed: a record, the nodes deferred in it
 // Checked   tests/model/hazard_pointers_model.cc, papers/michael/tests/desc_avail_model.cc
 #pragma once
@@ -27,7 +27,7 @@ class HazardPointers {
     typename Env::template Atomic<u32> taken;
     typename Env::template Atomic<Node*> hazard;
     typename Env::template Atomic<Record*> older;
-    typename Env::template Plain<Node*> deferred;  // nodes that could not be put back yet, linked by their user
+    typename Env::template Plain<Node*> deferred;  // nodes that could not be recycled yet, linked by the user
   };
 
   // A record for the caller alone; `make()` yields memory for one more (zeroed), or null. Null: there is none.

@@ -4,12 +4,12 @@
 // Word      head: index:26 (0 = empty) | tag:38. Each node's link: the index below it, 0 at the bottom
 // Moves     push: head (i, t) -> (n, t+1) after n's link was set to i     pop: (i, t) -> (i's link, t+1)
 //           take_all: (i, t) -> (0, t+1)
-// Invariant a node is in at most one stack, once; who popped it, or is about to push it, owns it and its link
+// Invariant a node is in at most one stack, once; the thread that popped it, or is about to push it, owns it and its link
 // Who       push, pop: any thread, any signal handler
 // Orders    [R1] push publishes the node's contents; [A1], [A2] pop, and [A3] take_all, see them before the link is read
 // ABA       the tag moves at every push and pop. A pop that stalls between its load and its CAS is fooled only if exactly
 //           a multiple of 2^38 moves pass meanwhile and the same node is on top again: at 10^7 moves a second 7.6 hours
-// Memory    type-stable: a link may be read after its node was popped by someone else (the CAS then fails)
+// Memory    type-stable: a link may be read after another thread popped its node (the CAS then fails)
 // Progress  lock-free: a failed CAS is another thread's success
 // Lost if killed: the node in hand
 // Checked   tests/model/tagged_stack_model.cc, tests/unit/tagged_stack_test.cc
@@ -55,7 +55,7 @@ class TaggedStack {
     return 0;
   }
 
-  // All nodes, which are the caller's then: the one that was on top, 0 if there was none; their links lead to the others.
+  // All nodes, now the caller's: the one that was on top, 0 if there was none; the links lead to the others.
   u32 take_all() {
     u64 head = head_.load_relaxed();
     do {
@@ -66,7 +66,7 @@ class TaggedStack {
   }
 
   bool looks_empty() const { return StackHead::index(head_.load_relaxed()) == 0; }
-  // The node on top, for walks while nobody else moves (audit); 0 if empty.
+  // The node on top, for walks while no other thread moves (audit); 0 if empty.
   u32 peek() const { return StackHead::index(head_.load_relaxed()); }
 
  private:

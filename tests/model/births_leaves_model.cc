@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// births_leaves_model.cc: the leaves of src/birth/births.h in all executions of small programs: far blocks' bytes,
+// births_leaves_model.cc: the leaves of src/harden/births.h in all executions of small programs: far blocks' bytes,
 // whose memory whoever needs it first gets from the kernel and publishes.
 //
 // World     a span for each thread, all in one gigabyte; three leaves, which hold garbage until the mapping thread has
@@ -8,7 +8,7 @@
 // Promises  what is provided is zero to whoever provided it; a byte that was written is there for whoever got the block; one
 //           leaf is published, and none is lost but that of a thread which is stopped for ever
 // Bounds    2 or 3 threads of 1 or 2 actions. Weak memory, source-DPOR, exhausted
-#include "birth/births.h"
+#include "harden/births.h"
 
 #include <gtest/gtest.h>
 
@@ -118,7 +118,7 @@ TEST(BirthsLeavesModel, OthersFinishWhenAThreadStopsForEver) {
   for (Scenario& each : all) each.stalls = true;
   expect_hold(all);
 }
-TEST(BirthsLeavesModel, EachMemoryOrderIsNeeded) { expect_orders_needed(leaf_scenarios(), "birth/births.h"); }
+TEST(BirthsLeavesModel, EachMemoryOrderIsNeeded) { expect_orders_needed(leaf_scenarios(), "harden/births.h"); }
 
 }  // namespace
 }  // namespace freeway::model

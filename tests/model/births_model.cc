@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// births_model.cc: the moves of src/birth/births.h in all executions of small programs: a byte for each block says
+// births_model.cc: the moves of src/harden/births.h in all executions of small programs: a byte for each block says
 // whether it is live, written by plain stores of whoever has the block in hand. Leaves: births_leaves_model.cc.
 //
 // World     two blocks, in a heap's word (taken by CAS, given by OR: a bitmap) or in the words of two CPUs that are changed
@@ -14,7 +14,7 @@
 //           what the receiver saw and ended, in the order of that byte's values before the second life's tag (see
 //           ASecondFreeBehindARelaxedHandOverMayBeMissed)
 // Bounds    2 or 3 threads of 1 to 4 actions; a section is begun again once. Weak memory, sleep sets, exhausted
-#include "birth/births.h"
+#include "harden/births.h"
 
 #include <gtest/gtest.h>
 

@@ -39,43 +39,45 @@ class SectionAccess {
  public:
   SectionAccess(CacheProgram& program, int cpu) : program_(program), cpu_(cpu) {}
   u64 pop(unsigned c) const {
-    return with(u64{0}, [&](Slab& slab) { return slab_ops::pop(slab, c); });
+    return with(u64{0}, [&](PlainSlab slab) { return slab.pop(c); });
   }
   bool push(unsigned c, u64 block) const {
-    return with(u64{0}, [&](Slab& slab) { return slab_ops::push(slab, c, block); }) == 1;
+    return with(false, [&](PlainSlab slab) { return slab.push(c, block); });
   }
   unsigned pop_batch(unsigned c, void** out, unsigned count) const {
-    return with(0U, [&](Slab& slab) { return slab_ops::pop_batch(slab, c, out, count); });
+    return with(0U, [&](PlainSlab slab) { return slab.pop_batch(c, out, count); });
   }
   unsigned push_batch(unsigned c, void* const* blocks, unsigned count) const {
-    return with(0U, [&](Slab& slab) { return slab_ops::push_batch(slab, c, blocks, count); });
+    return with(0U, [&](PlainSlab slab) { return slab.push_batch(c, blocks, count); });
   }
   unsigned push_run(unsigned c, u64 lowest, u64 size, unsigned count) const {
-    return with(0U, [&](Slab& slab) { return slab_ops::push_run(slab, c, lowest, size, count); });
+    return with(0U, [&](PlainSlab slab) { return slab.push_run(c, lowest, size, count); });
   }
   u32 take_current(unsigned c) const {
-    if (ModelEnv::mutant("the current superblock is looked at, not taken"))
-      return static_cast<u32>(with(u64{0}, [&](Slab& slab) { return slab.current[c].load_relaxed(); }));
-    return static_cast<u32>(
-        with(u64{0}, [&](Slab& slab) { return slab_ops::exchange(slab, offset_of_current(c), 0); }));
+    return with(u32{0}, [&](PlainSlab slab) {
+      const u32 d = slab.take_current(c);
+      if (ModelEnv::mutant("the current superblock is looked at, not taken")) slab.put_current(c, d);
+      return d;
+    });
   }
   bool put_current(unsigned c, u32 d) const {
-    if (ModelEnv::mutant("put over the current superblock"))
-      return with(true, [&](Slab& slab) { return slab_ops::exchange(slab, offset_of_current(c), d), true; });
-    return with(u64{1}, [&](Slab& slab) { return slab_ops::replace(slab, offset_of_current(c), 0, d); }) == 0;
+    const bool over = ModelEnv::mutant("put over the current superblock");
+    return with(over, [&](PlainSlab slab) {
+      if (over) slab.take_current(c);
+      return slab.put_current(c, d);
+    });
   }
   bool open(unsigned c, u64 area, u64 bytes, u64 closed) const {
-    return with(u64{0}, [&](Slab& slab) { return slab_ops::open(slab, c, area, bytes, closed); }) == 1;
+    return with(false, [&](PlainSlab slab) { return slab.open(c, area, bytes, closed); });
   }
   bool move(unsigned c, u64 old_area, u64 old_bytes, u64 distance, u64 new_bytes) const {
-    return with(u64{0},
-                [&](Slab& slab) { return slab_ops::move(slab, c, old_area, old_bytes, distance, new_bytes); }) == 1;
+    return with(false, [&](PlainSlab slab) { return slab.move(c, old_area, old_bytes, distance, new_bytes); });
   }
   u64 grow(u64 capacity_at, u64 expected, u64 end, u64 bytes) const {
-    return with(u64{0}, [&](Slab& slab) { return slab_ops::grow(slab, capacity_at, expected, end, bytes); });
+    return with(u64{0}, [&](PlainSlab slab) { return slab.grow(capacity_at, expected, end, bytes); });
   }
   bool replace(u64 offset, u64 expected, u64 value) const {
-    return with(~expected, [&](Slab& slab) { return slab_ops::replace(slab, offset, expected, value); }) == expected;
+    return with(false, [&](PlainSlab slab) { return slab.replace(offset, expected, value); });
   }
 
  private:
@@ -83,7 +85,7 @@ class SectionAccess {
   T with(T none, F&& f) const {
     return model_section([&]() -> T {
       Slab* slab = program_.entries_[cpu_].load_acquire();
-      return slab == kNone ? none : f(program_.use(slab));
+      return slab == kNone ? none : f(PlainSlab(program_.use(slab)));
     });
   }
   CacheProgram& program_;
@@ -175,25 +177,23 @@ void CacheProgram::free_group(unsigned c, const SizeClass& k, const Group& group
 // What the engine's slow paths do (src/malloc/small.cc, drain.cc)
 // ----------------------------------------------
 
-process::Claimant CacheProgram::who() {
-  process::Claimant mine = lives_.claimant(static_cast<u64>(id()) + 1);
+Claimant CacheProgram::who() {
+  Claimant mine = lives_.claimant(static_cast<u64>(id()) + 1);
   // The first form of decision 007: whatever is older than the process is taken over.
-  if (ModelEnv::mutant("the epoch alone decides")) mine.survivor = process::Claimant::name(99, mine.survivor);
+  if (ModelEnv::mutant("the epoch alone decides")) mine.survivor = Claimant::name(99, mine.survivor);
   return mine;
 }
 
-Slab* CacheProgram::make_slab(unsigned place) {
-  // One that was made and not published may have stayed behind at a fork.
-  if (forked_ >= 0)
-    made_for_[place] =
-        (script_.mode == CacheMode::kSections ? cpu_slabs_.made(place) : claimed_.slab(place)) != nullptr;
-  model_check(!std::exchange(made_for_[place], true), "a CPU, or a place among the claimed ones, has one slab only");
+Slab* CacheProgram::make_slab(unsigned cpu) {
+  if (forked_ >= 0) made_for_[cpu] = cpu_slabs_.made(cpu) != nullptr;  // one that was not published stayed behind
+  model_check(!std::exchange(made_for_[cpu], true), "a CPU has one slab only");
   return new_slab();
 }
 
 Slab* CacheProgram::new_slab() {
   const u32 n = slabs_made_.fetch_add_relaxed(1);
-  model_check(n < kCacheSlabs, "as many slabs as are needed");
+  const u32 seats = script_.mode == CacheMode::kClaimed ? script_.slabs : script_.slabs + 1;
+  model_check(n < (forked_ >= 0 ? kCacheSlabs : seats), "a seat, or a CPU, has one slab");
   made_[n].set(1);
   return &slab_at(n);
 }
@@ -203,18 +203,6 @@ Slab& CacheProgram::use(Slab* slab) {
   for (u32 n = 0; n < kCacheSlabs; ++n)
     if (slab == &slab_at(n)) (void)made_[n].get();
   return *slab;
-}
-
-Slab* CacheProgram::in_claimed(unsigned n) {
-  Slab* slab = claimed_.slab(n);
-  if (slab == nullptr) claimed_.set_slab(n, slab = make_slab(n));
-  return &use(slab);
-}
-
-// The one that the thread stays in.
-Slab* CacheProgram::kept(Hands& mine) {
-  if (mine.owned != nullptr) return mine.owned;
-  return mine.kept == claimed_.kSlabs ? nullptr : in_claimed(mine.kept);
 }
 
 Slab* CacheProgram::own_slab(int cpu) {
@@ -231,33 +219,26 @@ struct CacheProgram::Revoker {
     return true;
   }
   bool is_inside(u64 name) const {
-    return program.own_[process::Claimant::thread(name) - 1].inside.load_relaxed() == name;
+    return program.own_[Claimant::thread(name) - 1].inside.load_relaxed() == name;
   }
 };
 
-// The own slab, entered.
-Slab* CacheProgram::settle(Hands&) {
-  if (script_.mode != CacheMode::kOwned) return nullptr;
-  Owned::Own& own = own_[id()];
-  if (Slab* slab = owned_.enter(own)) return &use(slab);
-  own.calls.set(Owned::kPatience);
-  Slab* slab = owned_.settle(own, 0, [this] { return who(); }, [this] { return new_slab(); }, Revoker{*this});
-  return slab == nullptr ? nullptr : &use(slab);
+CacheProgram::Spare::Taken CacheProgram::take_spare() {
+  Spare::Own& own = own_[id()];
+  if (script_.mode == CacheMode::kKept) own.calls.set(Spare::kPatience);
+  const Spare::Taken taken =
+      spare_.take(own, 0, [this] { return who(); }, [this] { return new_slab(); }, Revoker{*this});
+  if (taken.slab != nullptr) use(taken.slab);
+  return taken;
 }
 
 template <class F>
-bool CacheProgram::with_claimed(Hands& mine, F&& f) {
-  if (Slab* slab = settle(mine)) {
-    f(ClaimedSlab(*slab), *slab);
-    owned_.leave(own_[id()]);
-    return true;
-  }
-  const unsigned n = claimed_.claim_again(mine.place, 0, who());
-  if (n == claimed_.kSlabs) return false;
-  Slab* slab = in_claimed(n);
-  if (ModelEnv::mutant("released before it is used")) claimed_.release(n);
-  f(ClaimedSlab(*slab), *slab);
-  if (!ModelEnv::mutant("released before it is used")) claimed_.release(n);
+bool CacheProgram::with_spare(F&& f) {
+  const Spare::Taken taken = take_spare();
+  if (taken.slab == nullptr) return false;
+  if (ModelEnv::mutant("released before it is used")) Spare::give(own_[id()], taken);
+  f(PlainSlab(*taken.slab), *taken.slab);
+  if (!ModelEnv::mutant("released before it is used")) Spare::give(own_[id()], taken);
   return true;
 }
 
@@ -278,8 +259,7 @@ void* CacheProgram::allocate(Hands& mine) {
     Slab* home = own_slab(mine.cpu);
     if (home != nullptr) block = magazines_.refill(access, use(home), kCacheClass);
   } else {
-    with_claimed(mine,
-                 [&](const ClaimedSlab& access, Slab& home) { block = magazines_.refill(access, home, kCacheClass); });
+    with_spare([&](const PlainSlab& access, Slab& home) { block = magazines_.refill(access, home, kCacheClass); });
   }
   return block != nullptr ? block : direct();
 }
@@ -292,7 +272,7 @@ void CacheProgram::release(Hands& mine, void* block) {
     Slab* home = own_slab(mine.cpu);
     if (home != nullptr) done = magazines_.stash(access, use(home), kCacheClass, block);
   } else {
-    with_claimed(mine, [&](const ClaimedSlab& access, Slab& home) {
+    with_spare([&](const PlainSlab& access, Slab& home) {
       done = magazines_.stash(access, home, kCacheClass, block);
     });
   }
@@ -304,7 +284,7 @@ void CacheProgram::send_home(Hands& mine) {
     Slab* home = own_slab(mine.cpu);
     if (home != nullptr) magazines_.send_home(SectionAccess(*this, mine.cpu), use(home), kCacheClass);
   } else {
-    with_claimed(mine, [&](const ClaimedSlab& access, Slab& home) { magazines_.send_home(access, home, kCacheClass); });
+    with_spare([&](const PlainSlab& access, Slab& home) { magazines_.send_home(access, home, kCacheClass); });
   }
 }
 
@@ -318,11 +298,11 @@ void CacheProgram::clear_way(Hands& mine) {
     Slab* home = own_slab(mine.cpu);
     if (home != nullptr) way_.clear(SectionAccess(*this, mine.cpu), use(home), kCacheClass);
   } else {
-    with_claimed(mine, [&](const ClaimedSlab& access, Slab& home) { way_.clear(access, home, kCacheClass); });
+    with_spare([&](const PlainSlab& access, Slab& home) { way_.clear(access, home, kCacheClass); });
   }
 }
 
-void CacheProgram::drain(Hands&) {
+void CacheProgram::drain() {
   if (script_.mode == CacheMode::kSections) {
     const auto interrupt = [] {
       if (!ModelEnv::mutant("sections are not interrupted")) model_interrupt_sections();
@@ -331,13 +311,9 @@ void CacheProgram::drain(Hands&) {
     cpu_slabs_.drain(0, who(), interrupt, [this](Slab& slab) { magazines_.empty_class(use(&slab), kCacheClass); });
     return;
   }
-  if (script_.mode == CacheMode::kOwned)
-    owned_.drain(own_[id()], who(), Revoker{*this},
-                 [this](Slab& slab) { magazines_.empty_class(use(&slab), kCacheClass); });
-  Slab* slab = claimed_.slab(0);
-  if (slab == nullptr || !claimed_.take(0, who())) return;
-  magazines_.empty_class(use(slab), kCacheClass);
-  claimed_.release(0);
+  spare_.drain(
+      own_[id()], who(), Revoker{*this}, [this](Slab& slab) { return use(&slab), true; },
+      [this](Slab& slab) { magazines_.empty_class(use(&slab), kCacheClass); });
 }
 
 // Where the kernel interrupts no sections: the slab is put back as it was, and that of the own CPU is emptied in
@@ -352,10 +328,12 @@ void CacheProgram::drain_own(Hands& mine) {
 }
 
 void CacheProgram::look_at_a_slab() {
-  Slab* slab = script_.mode == CacheMode::kSections ? cpu_slabs_.made(0)
-               : script_.mode == CacheMode::kOwned  ? owned_.slab(0)
-                                                    : claimed_.slab(0);
-  if (slab != nullptr) use(slab);
+  if (script_.mode == CacheMode::kSections) {
+    if (Slab* slab = cpu_slabs_.made(0)) use(slab);
+    return;
+  }
+  const Revoker looker{*this};
+  spare_.each(who(), [&](u64 name) { return looker.is_inside(name); }, [this](Slab& slab, auto) { use(&slab); });
 }
 
 void CacheProgram::fork() {
@@ -375,8 +353,8 @@ CacheProgram::CacheProgram(CacheScript s) : script_(s) {
   superblocks_.init(&backing_);
   magazines_.init(this);
   way_.init(this, &magazines_);
-  claimed_.init(script_.mode == CacheMode::kOwned ? 1 : script_.slabs);
-  owned_.init(script_.mode == CacheMode::kOwned ? script_.slabs : 0);
+  spare_.init(script_.mode == CacheMode::kKept ? 1 : script_.slabs);
+  spare_.init_kept(script_.mode == CacheMode::kKept ? script_.slabs : 0);
   cpu_slabs_.init(entries_, 2, kNone);
   for (u32 n = 0; n < kCacheSlabs; ++n) {
     reset(slab_at(n));
@@ -389,8 +367,7 @@ CacheProgram::CacheProgram(CacheScript s) : script_(s) {
   }
   for (auto& entry : entries_) model_name(entry, "entry", static_cast<int>(&entry - entries_));
   model_name(superblocks_, "superblocks");
-  model_name(claimed_, "claimed");
-  model_name(owned_, "owned");
+  model_name(spare_, "spare");
   for (auto& own : own_) model_name(own, "own", static_cast<int>(&own - own_));
   model_name(cpu_slabs_, "cpu_slabs");
   model_name(lives_, "lives");
@@ -437,27 +414,25 @@ void CacheProgram::act(char move, Hands& mine) {
       clear_way(mine);
       break;
     case 'd':
-      drain(mine);
+      drain();
       break;
     case '>':
       model_cpu(mine.cpu = 1 - mine.cpu);
       break;
     case 'c':
-      mine.owned = settle(mine);
-      if (mine.owned == nullptr) mine.kept = claimed_.claim_again(mine.place, 0, who());
+      mine.taken = take_spare();
       break;
     case 'u':
-      if (Slab* slab = kept(mine)) take(mine, magazines_.refill(ClaimedSlab(*slab), *slab, kCacheClass));
+      if (Slab* slab = mine.taken.slab) take(mine, magazines_.refill(PlainSlab(*slab), *slab, kCacheClass));
       break;
     case 'v':
-      if (Slab* slab = kept(mine); slab != nullptr && mine.from < mine.to) {
+      if (Slab* slab = mine.taken.slab; slab != nullptr && mine.from < mine.to) {
         void* block = give(mine);
-        if (!magazines_.stash(ClaimedSlab(*slab), *slab, kCacheClass, block)) magazines_.flush(kCacheClass, &block, 1);
+        if (!magazines_.stash(PlainSlab(*slab), *slab, kCacheClass, block)) magazines_.flush(kCacheClass, &block, 1);
       }
       break;
     case 'r':
-      if (std::exchange(mine.owned, nullptr) != nullptr) owned_.leave(own_[id()]);
-      if (mine.kept != claimed_.kSlabs) claimed_.release(std::exchange(mine.kept, claimed_.kSlabs));
+      Spare::give(own_[id()], std::exchange(mine.taken, {}));
       break;
     case 'K':
       refused_[id()] = true;
@@ -524,7 +499,7 @@ void CacheProgram::check_places() {
   for (u32 n = 0; n < kCacheSlabs; ++n) {
     Slab& slab = slab_at(n);
     u64 at = slab.top[c].load_relaxed();
-    while (u64 block = slab_ops::slot(at -= 8)->load_relaxed()) count(block);
+    while (u64 block = slab_words::slot(at -= 8)->load_relaxed()) count(block);
     if (u64 d = slab.current[c].load_relaxed()) ++holders[d];
   }
   superblocks_.each_in_lists(c, [&](u32 d, bool) {

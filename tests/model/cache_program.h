@@ -3,18 +3,17 @@
 //
 // World     one size class, that of the largest blocks, whose magazines have four slots and are filled by two; two
 //           spans, three descriptors, two slabs. A block's owner writes to it, so that a block in two hands is a race
-// Modes     kClaimed: slabs are claimed (claimed_slabs.h), as many as the script says.   kOwned: they stay their thread's
-//           (owned_slabs.h), and a thread that has none looks for one at each call; one more can be claimed, for who finds
-//           none, and for handlers.   kSections: one slab a CPU
-//           (cpu_slabs.h), entered by restartable sections (explorer.h), which do what slab_ops do, as tests/rseq shows
-//           of the ones in assembly; the load of a CPU's entry is an acquire here, where the machine orders it by the
+// Modes     kClaimed: spare slabs (spare_slabs.h) for single calls, as many as the script says.   kKept: threads keep them
+//           between calls, and one that keeps none looks for one at each call; one more is for single calls, of threads that
+//           find none, and of handlers.   kSections: one slab a CPU (cpu_slabs.h), entered by restartable
+//           sections (explorer.h), which do what PlainSlab does, as tests/rseq shows of the ones in assembly; the load of a CPU's entry is an acquire here, where the machine orders it by the
 //           address that it yields
 // Scripts   one letter an action:
 //             m malloc    f free the oldest block    > go to the other CPU
 //             w clear the way: free blocks of the first span, which is worth leaving, go from the magazine's top (way.h)
 //             h send home: the second block of each superblock is foreign to all
 //             d drain: empty a slab that another may be using, the first that there is; D where membarrier is refused
-//             c claim a slab, or enter the own, and stay in it         u malloc, v free in it         r release it
+//             c claim a slab, or enter the kept one, and stay in it         u malloc, v free in it         r release it
 //             a look at a slab, as accounts do
 //             F fork: the others stay behind; c … F … r is a handler that forks within a call
 //             K the kernel refuses this thread's barriers from now on
@@ -29,15 +28,14 @@
 #include <cstddef>
 #include <new>
 
-#include "cache/claimed_slabs.h"
 #include "cache/cpu_slabs.h"
 #include "cache/magazines.h"
-#include "cache/owned_slabs.h"
+#include "cache/spare_slabs.h"
 #include "cache/way.h"
 #include "model/explorer.h"
 #include "model/model_env.h"
-#include "os/lives.h"
 #include "superblock/superblocks.h"
+#include "sync/lives.h"
 
 namespace freeway::model {
 
@@ -66,18 +64,18 @@ struct CacheBacking {
   ModelEnv::Plain<u32>& content_of(uptr block);
 };
 
-enum class CacheMode { kClaimed, kOwned, kSections };
+enum class CacheMode { kClaimed, kKept, kSections };
 
 struct CacheScript {
   CacheMode mode;
   u32 blocks;  // in a superblock
-  u32 slabs;   // kClaimed: how many there are to claim; kOwned: to own
+  u32 slabs;   // kClaimed: how many there are to claim; kKept: to keep
   const char* setup;
   const char* thread[3];
   int cpu[3] = {0, 0, 1};
 };
 
-// Where a process's life is written down (os/lives.h): in the program.
+// Where a process's life is written down (sync/lives.h): in the program.
 struct LifeEnv : ModelEnv {
   static u64 wiped_page();
   static void drop_page(u64 page);
@@ -113,14 +111,12 @@ class CacheProgram {
   struct Revoker;
   static constexpr unsigned kMost = 8;
 
-  using Owned = OwnedSlabs<ModelEnv>;
+  using Spare = SpareSlabs<ModelEnv>;
 
   struct Hands {
     void* blocks[kMost] = {};
     unsigned from = 0, to = 0;
-    u32 place = 0;  // see ClaimedSlabs::claim_again
-    unsigned kept = ClaimedSlabs<ModelEnv>::kSlabs;
-    Slab* owned = nullptr;  // entered
+    Spare::Taken taken = {};  // stayed in
     int cpu = 0;
   };
 
@@ -133,19 +129,17 @@ class CacheProgram {
   void release(Hands& mine, void* block);
   void* direct();
   template <class F>
-  bool with_claimed(Hands& mine, F&& f);
-  Slab* in_claimed(unsigned n);
-  Slab* kept(Hands& mine);
+  bool with_spare(F&& f);
+  Spare::Taken take_spare();
   Slab* own_slab(int cpu);
-  Slab* make_slab(unsigned place);
+  Slab* make_slab(unsigned cpu);
   Slab* new_slab();
-  Slab* settle(Hands& mine);
   Slab& use(Slab* slab);
   void send_home(Hands& mine);
   void clear_way(Hands& mine);
-  void drain(Hands& mine);
+  void drain();
   void drain_own(Hands& mine);
-  process::Claimant who();
+  Claimant who();
   void look_at_a_slab();
   void fork();
   void check_places();
@@ -156,16 +150,15 @@ class CacheProgram {
   Superblocks<ModelEnv, CacheBacking> superblocks_;
   Magazines<CacheProgram> magazines_;
   Way<CacheProgram> way_;
-  ClaimedSlabs<ModelEnv> claimed_;
-  Owned owned_;
-  Owned::Own own_[kThreads];
+  Spare spare_;
+  Spare::Own own_[kThreads];
   bool refused_[kThreads] = {};
   CpuSlabs<ModelEnv> cpu_slabs_;
   ModelEnv::Atomic<Slab*> entries_[2];
   ModelEnv::Atomic<u32> slabs_made_;
   bool made_for_[kCacheSlabs] = {};
   ModelEnv::Plain<u32> made_[kCacheSlabs];  // written by a slab's maker: whoever uses it must have seen that
-  process::Lives<LifeEnv> lives_;
+  Lives<LifeEnv> lives_;
   ModelEnv::Atomic<u64> pages_[3];
   ModelEnv::Atomic<u32> pages_made_;
   Hands hands_[kThreads], main_;

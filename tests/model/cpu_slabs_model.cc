@@ -104,7 +104,7 @@ TEST(CpuSlabsModel, DISABLED_RandomWalksThroughLongScripts) {
 
 TEST(CpuSlabsMutants, AreCaught) {
   for (const char* mutant :
-       {"sections are not interrupted", "nobody's word is heeded", "held beside the current one",
+       {"sections are not interrupted", "held ones are claimed", "held beside the current one",
         "the current superblock is looked at, not taken", "put over the current superblock",
         "refused is taken for done", "what does not fit is forgotten", "closed before it is empty",
         "sent home and kept", "kept blocks that do not fit are forgotten"})

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// guard_slots_model.cc: src/guard/slots.h, all executions of small programs, and the faults they must show.
+// guard_slots_model.cc: src/harden/guard_slots.h, all executions of small programs, and the faults they must show.
 //
 // Promises  a slot is one thread's at a time, who takes it sees what the last one did to its page; of two frees of a block one
 //           wins, and sees the block's facts; facts that are read while nobody moved the slot belong together; the slot that
@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "guard/slots.h"
+#include "harden/guard_slots.h"
 #include "model/explorer.h"
 #include "model/model_env.h"
 #include "model/scenarios.h"
@@ -127,7 +127,7 @@ TEST(GuardSlotsMutants, AreCaught) {
        {"taken in two steps", "retired in two steps", "youngest first", "stamps stay", "facts read once"})
     expect_mutant_caught(scenarios(), mutant);
 }
-TEST(GuardSlotsMutants, EachMemoryOrderIsNeeded) { expect_orders_needed(scenarios(), "guard/slots.h"); }
+TEST(GuardSlotsMutants, EachMemoryOrderIsNeeded) { expect_orders_needed(scenarios(), "harden/guard_slots.h"); }
 
 }  // namespace
 }  // namespace freeway::model

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// heap_strips_model.cc: the strips of src/heap/slices.h, into which several threads free, while others take what was freed, close
+// heap_strips_model.cc: the strips of src/heap/strips.h, into which several threads free, while others take what was freed, close
 // them and sweep.
 //
 // Promises  a block is in one pair of hands, and who gets it sees what was done to it before; a strip is in the list exactly when
@@ -20,7 +20,8 @@ namespace freeway::model {
 namespace {
 
 // Scripts: g takes a block that was freed, if it finds one, and keeps it; a takes all that it finds; f frees the one that it has
-// kept for the longest time; x closes the strip, which until then is open; s sweeps. At first the threads have as many blocks as
+// kept for the longest time; x closes the strip, which until then is open; s sweeps; m makes a large
+// block and frees it; w walks through all. At first the threads have as many blocks as
 // `owned` says; the others are free, and so is the only one of a second strip, if there is one, which is listed below.
 struct StripsProgram {
   static constexpr unsigned kClass = 20;  // of 1 KiB
@@ -28,72 +29,91 @@ struct StripsProgram {
   static constexpr int kThreads = HeapWorld::kThreads;
   const char* script[kThreads];
   HeapWorld world;
-  heap::Slices<ModelEnv, HeapWorld> slices;
+  heap::Strips<ModelEnv, HeapWorld> strips;
   u32 blocks;
 
   StripsProgram(u32 count, bool second_strip, const char* owned, const char* first, const char* second, const char* third)
       : script{first, second, third}, blocks(count) {
-    slices.init(&world);
-    slices.take(world.region, low_bits(count + second_strip));
-    if (second_strip) {
-      auto& below = slices.make_strip(world.region, count, 1);
-      slices.kind_of(below, count * kKiB).store_relaxed(kClass);
-      slices.mark(world.heap, world.region, below, count * kKiB, kClass);
-      slices.close(world.heap, below, (count + 1) * kKiB);
-    }
-    auto& one = slices.make_strip(world.region, 0, count);
-    for (u32 block = 0; block < count; ++block) slices.kind_of(one, block * kKiB).store_relaxed(kClass);
+    strips.init(&world);
+    make(count);
     bool is_open = false;
     for (const char* each : script) is_open |= std::string(each).find('x') != std::string::npos;
-    for (u32 block = world.hand_out(owned); block < count; ++block) slices.mark(world.heap, world.region, one, block * kKiB, kClass);
+    if (second_strip) {
+      auto& below = make(1);
+      strips.mark(world.heap, below, address_of(count), kClass);
+      strips.close(world.heap, below, address_of(count) + kKiB);
+    }
+    for (u32 block = world.hand_out(owned); block < count; ++block) strips.mark(world.heap, strip(), address_of(block), kClass);
     if (!is_open) close();
-    slices.let_go(world.heap.lists[0], world.region);
-    model_name(one.word, "strip");
+    model_name(strip().word, "strip");
     model_name(world.heap.strips, "list");
     model_name(world.heap.marked, "marked");
   }
 
-  auto& strip() { return world.region.slices[0]; }
-  void close() { slices.close(world.heap, strip(), blocks * kKiB); }
+  heap::Run<ModelEnv>& make(u32 count) {
+    auto& one = *strips.make_strip(world.heap);
+    for (u32 block = 0; block < count; ++block)
+      strips.kind_of(one, one.address.load_relaxed() + block * kKiB).store_relaxed(kClass);
+    return one;
+  }
+  heap::Run<ModelEnv>& strip() { return world.strips[0].run; }
+  // Blocks are numbered through: the second strip's follow the first one's.
+  uptr address_of(unsigned block) const {
+    return block < blocks ? HeapWorld::frame(0) + block * kKiB : HeapWorld::frame(1) + (block - blocks) * kKiB;
+  }
+  unsigned block_at(uptr address) const {
+    const auto number = static_cast<unsigned>(address % kFrameSize / kKiB);
+    return address < HeapWorld::frame(1) ? number : blocks + number;
+  }
+  void close() { strips.close(world.heap, strip(), address_of(0) + blocks * kKiB); }
+  void make_large() {
+    bool zero;
+    auto* run = strips.make_whole(world.heap, 1, 1, zero);
+    model_check(run != nullptr && strips.free_whole(world.heap, *run), "a large block is freed once");
+  }
   bool keep(int id, uptr address) {
-    world.keep(id, static_cast<unsigned>(address / kKiB));
+    world.keep(id, block_at(address));
     return true;
   }
   void free(int id) {
     if (!world.has_blocks(id)) return;
     const unsigned block = world.leave(id);
-    auto& of = world.region.slices[block < blocks ? 0 : blocks];
-    model_check(slices.mark(world.heap, world.region, of, block * kKiB, kClass), "a block that is live is not free");
+    auto& of = world.strips[block < blocks ? 0 : 1].run;
+    model_check(strips.mark(world.heap, of, address_of(block), kClass), "a block that is live is not free");
   }
   void thread(int id) {
     for (const char* move = script[id]; *move != 0; ++move) {
       bool has_one = false;
       const auto first = [&](uptr block, unsigned) { return !std::exchange(has_one, true) && keep(id, block); };
       const auto each = [&](uptr block, unsigned) { return keep(id, block); };
-      if (*move == 'g') slices.gather(world.heap, kClass, /*all=*/false, first);
-      if (*move == 'a') slices.gather(world.heap, kClass, /*all=*/true, each);
+      if (*move == 'g') strips.gather(world.heap, kClass, /*all=*/false, first);
+      if (*move == 'a') strips.gather(world.heap, kClass, /*all=*/true, each);
       if (*move == 'f') free(id);
       if (*move == 'x') close();
-      if (*move == 's') slices.sweep(world.heap);
+      if (*move == 's') strips.sweep(world.heap);
+      if (*move == 'm') make_large();
+      if (*move == 'w')
+        strips.each_run(world.heap, [&](auto& run) {
+          model_check(run.heap.load_relaxed() == reinterpret_cast<u64>(&world.heap), "what a walk finds is its heap's");
+        });
     }
   }
 
   void finish() {
     for (u64 in_hand = world.in_hand(); in_hand != 0; in_hand &= in_hand - 1)
       if (const unsigned block = lowest_bit(in_hand); block < blocks)
-        model_check(slices.kind_of(strip(), block * kKiB).load_relaxed() < strip::kMarked, "a block in hand is not free");
+        model_check(strips.kind_of(strip(), address_of(block)).load_relaxed() < strip::kMarked, "a block in hand is not free");
     world.check_given();
     const u64 word = strip().word.load_relaxed();
     model_check(strip::is_open(word) || strip::marked_of(word) <= strip::length_of(word), "no more is counted than there is");
     if (model_stalled() >= 0) return;
-    world.check_list(world.heap.strips);
+    world.check_list();
     for (int id = 0; id < kThreads; ++id)
       while (world.has_blocks(id)) free(id);
-    slices.sweep(world.heap);
+    strips.sweep(world.heap);
     world.check_all_given();
-    for (u32 block = 0; block < blocks; ++block)
-      model_check(reinterpret_cast<ModelEnv::Atomic<u8>&>(world.region.kinds[block * kKiB / strip::kGranule]).load_relaxed() == 0,
-                  "where no strip is, no block begins");
+    for (const auto& each : world.strips)
+      for (const u8 kind : each.kinds) model_check(kind == 0, "where no strip is, no block begins");
   }
 };
 
@@ -108,7 +128,7 @@ Scenario two_strips(const char* owned, const char* first, const char* second, co
 std::vector<Scenario> two_threads() {
   return {strips(1, "100", "f", "g"),  strips(1, "100", "f", "s"),  strips(1, "100", "f", "x"),   strips(2, "110", "f", "f"),
           strips(2, "110", "f", "fg"), strips(2, "100", "f", "g"),  strips(2, "100", "fg", "gf"), strips(2, "100", "f", "a"),
-          strips(2, "110", "f", "fs"), strips(2, "000", "g", "g"),  strips(2, "100", "f", "xg"),  strips(1, "000", "gf", "s"),
+          strips(2, "110", "f", "fs"), strips(2, "000", "g", "g"),  strips(2, "100", "f", "xg"),  strips(1, "000", "gf", "s"),  strips(1, "000", "m", "w"),
           strips(2, "110", "f", "fx"), strips(2, "100", "fg", "x"), strips(3, "110", "f", "ag"),  strips(1, "100", "fg", "xs"),
           two_strips("100", "f", "gg"), two_strips("110", "f", "fg")};
 }
@@ -134,11 +154,9 @@ TEST(HeapStripsMutants, AreCaught) {
   expect_mutant_caught({stops}, "taken before it is counted");
 }
 TEST(HeapStripsMutants, EachMemoryOrderIsNeeded) {
-  // heap_slices_model needs what is carried here, and those of heap/cells.h.
   expect_orders_needed({strips(2, "110", "f", "fs"), strips(2, "110", "f", "fg"), strips(1, "100", "fg", "xs"),
-                        strips(2, "100", "fg", "g")},
-                       "heap/slices.h",
-                       {{"cas_acq_rel(seen, next.word)", Part::kAcquire}});
+                        strips(2, "100", "fg", "g"), strips(1, "000", "m", "w")},
+                       "heap/strips.h");
 }
 
 }  // namespace

@@ -1,45 +1,37 @@
 // SPDX-License-Identifier: MIT
-// heap_world.h: a heap of one region, and who has which of its blocks, for the models of src/heap/slices.h.
+// heap_world.h: a heap of strips of a few blocks, and who has which of them, for the model of src/heap/strips.h.
 #pragma once
 
-#include "heap/slices.h"
+#include <cstring>
+
+#include "heap/strips.h"
 #include "model/explorer.h"
 #include "model/model_env.h"
 
 namespace freeway::model {
 
-// Records are named by what they are.
+// Records are named by what they are. A strip's frame is a number: nothing is stored there.
 struct HeapWorld {
-  static constexpr u32 kHeap = 1, kRegion = 2, kFirstSlice = 4;  // as in a Region: two units before the slices
-  heap::Record<ModelEnv> heap;
-  heap::Region<ModelEnv> region;
+  static constexpr u32 kStrips = 2;
   static constexpr int kThreads = 3;
+  struct Strip {
+    heap::Run<ModelEnv> run;
+    u8 kinds[heap::Run<ModelEnv>::kKinds];
+  };
+  heap::Record<ModelEnv> heap;
+  Strip strips[kStrips];
+  u32 made = 0, taken = 0;
   u32 given = 0;                                      // frames that went back
   ModelEnv::Plain<u32> content[4];                    // of the blocks
   unsigned kept[kThreads][8] = {};                    // blocks
   int kept_from[kThreads] = {}, kept_to[kThreads] = {};  // which of them a thread still has
 
-  // What the heap has: the region, all of whose units are free, and which the caller holds.
-  HeapWorld() {
-    heap.self.store_relaxed(kHeap);
-    heap.held.store_relaxed(1);
-    heap.regions.store_relaxed(kRegion);
-    region.self.store_relaxed(kRegion);
-    region.heap.store_relaxed(reinterpret_cast<u64>(&heap));
-    region.frames.store_relaxed(1);
-    region.word.store_relaxed(cell::born(cell::kItems));
-    memset(region.kinds, 0, sizeof(region.kinds));
-    model_name(region.word, "region");
-    model_name(heap.lists[0], "regions");
-  }
+  HeapWorld() { memset(static_cast<void*>(strips), 0, sizeof(strips)); }
 
-  void* at(u32 index) {
-    if (index == kHeap) return &heap;
-    if (index == kRegion) return &region;
-    return &region.slices[index - kFirstSlice];
-  }
-  u32 make(u32) { return 0; }
-  uptr take_frames(std::size_t, std::size_t, u32, bool&) { return 0; }
+  void* at(u32 index) { return &strips[index - 1]; }
+  u32 make(u32) { return made == kStrips ? 0 : ++made; }
+  static uptr frame(u32 number) { return (number + 1) * kFrameSize; }
+  uptr take_frames(std::size_t, std::size_t, u32, bool&) { return frame(taken++); }
   void give_frames(uptr, std::size_t frames) {
     given += static_cast<u32>(frames);
     for (auto& each : content) each.set(0);  // they are another's, who writes
@@ -77,27 +69,20 @@ struct HeapWorld {
   }
   void check_given() const {
     model_observe(given);
-    model_check(given <= 1, "a frame goes back once");
+    model_check(given <= taken, "a frame goes back once");
   }
   void check_all_given() {
-    model_check(given == 1, "what is free goes back");
+    model_check(given == taken, "what is free goes back");
     model_check(limit_word::held(heap.held.load_relaxed()) == 0, "what went back is held no more");
   }
-  void check_list(TaggedStack<ModelEnv>& list) {
-    u32 say_so = 0;
-    for (unsigned i = 0; i < 4; ++i) say_so += cell::is_listed(region.slices[i].word.load_relaxed());
-    model_check(listed(list) == say_so, "who says that it is listed is");
-  }
-
- private:
-  // How many are in the list; each of them says so.
-  u32 listed(TaggedStack<ModelEnv>& list) {
-    u32 count = 0;
-    for (u32 index = list.peek(); index != 0; index = region.slices[index - kFirstSlice].link.load_relaxed()) {
-      model_check(cell::is_listed(region.slices[index - kFirstSlice].word.load_relaxed()), "what is in a list says so");
-      model_check(++count <= 2, "a list ends");
+  void check_list() {
+    u32 say_so = 0, count = 0;
+    for (u32 i = 0; i < made; ++i) say_so += strip::is_listed(strips[i].run.word.load_relaxed());
+    for (u32 index = heap.strips.peek(); index != 0; index = strips[index - 1].run.link.load_relaxed()) {
+      model_check(strip::is_listed(strips[index - 1].run.word.load_relaxed()), "what is in a list says so");
+      model_check(++count <= kStrips, "a list ends");
     }
-    return count;
+    model_check(count == say_so, "who says that it is listed is");
   }
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// once_model.cc: src/os/once.h (the arena's reservation, the mode, the page that tells forks) and src/os/lives.h: what
+// once_model.cc: src/sync/once.h (the arena's reservation, the mode, the page that tells forks) and src/sync/lives.h: what
 // is published once, whoever does it.
 //
 // Promises  all who ask get one value and see what its maker did; what was made too late is dropped once, never what
@@ -15,7 +15,7 @@
 #include "model/explorer.h"
 #include "model/model_env.h"
 #include "model/scenarios.h"
-#include "os/lives.h"
+#include "sync/lives.h"
 
 namespace freeway::model {
 namespace {
@@ -117,7 +117,7 @@ class LivesProgram {
   void thread(int id) {
     for (const char* move = script_[id]; *move != 0; ++move) {
       if (*move == 'c') {
-        const process::Claimant who = lives_.claimant(static_cast<u64>(id) + 1);
+        const Claimant who = lives_.claimant(static_cast<u64>(id) + 1);
         answers_[count_++] = {who, id, forked_ >= 0};
       } else if (*move == 'F') {
         model_fork();
@@ -129,7 +129,6 @@ class LivesProgram {
     }
   }
   void finish() {
-    using process::Claimant;
     for (int i = 0; i < count_; ++i) {
       const auto& [a, thread, in_child] = answers_[i];
       model_check(Claimant::thread(a.self) == static_cast<u64>(thread) + 1, "a thread bears its own name");
@@ -156,13 +155,13 @@ class LivesProgram {
  private:
   friend struct NameEnv;
   struct Answer {
-    process::Claimant who;
+    Claimant who;
     int thread;
     bool in_child;
   };
   Pages kept_pages_;
   const char* script_[kThreads];
-  process::Lives<NameEnv> lives_;
+  Lives<NameEnv> lives_;
   ModelEnv::Atomic<u64> pages_[4];
   ModelEnv::Atomic<u32> made_;
   Answer answers_[12] = {};
@@ -170,7 +169,7 @@ class LivesProgram {
 };
 
 u64 NameEnv::wiped_page() {
-  if (world->kept_pages_ == Pages::kNotOffered) return process::Lives<NameEnv>::kNoSupport;
+  if (world->kept_pages_ == Pages::kNotOffered) return Lives<NameEnv>::kNoSupport;
   const u32 n = world->made_.fetch_add_relaxed(1);
   if (world->kept_pages_ == Pages::kRefusedOnce && n == 0) return 0;
   model_check(n < 4, "no more pages than are asked for");
@@ -210,7 +209,7 @@ TEST(OnceMutants, AreCaught) {
   for (const char* mutant : {"published twice", "late values stay"}) expect_mutant_caught(scenarios(), mutant);
   expect_mutant_caught(names(), "whoever comes first survived");
 }
-TEST(OnceMutants, EachMemoryOrderIsNeeded) { expect_orders_needed(scenarios(), "os/once.h"); }
+TEST(OnceMutants, EachMemoryOrderIsNeeded) { expect_orders_needed(scenarios(), "sync/once.h"); }
 
 }  // namespace
 }  // namespace freeway::model

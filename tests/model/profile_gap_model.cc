@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // profile_gap_model.cc: src/profile/gap_word.h: the word in a CPU's slab that counts down to the next sampled byte. A
-// section does what the assembly does (arch/*/fast_path.S, *counted*), as tests/rseq shows of that.
+// section does what the assembly does (malloc/*/fast_path.S, *counted*), as tests/rseq shows of that.
 //
 // Scripts   m malloc of kBlock bytes    L of kLarge bytes    M the same; the thread goes to the other CPU if it is not counted
 //           b a profile begins, another one than before

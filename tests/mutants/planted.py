@@ -94,7 +94,7 @@ class Mutant:
 MUTANTS = (
     Mutant(
         "free: the commit before the block is in its slot",
-        "arch/x86_64/fast_path.S",
+        "malloc/x86_64/fast_path.S",
         """    mov     [rax], rdi                                  // [6]
     add     qword ptr [rsi + rcx*8 + (\\form * SLAB_REST)], 8
 .Lpost_\\name:
@@ -108,45 +108,45 @@ MUTANTS = (
     ),
     Mutant(
         "push: the block is written after the commit",
-        "arch/x86_64/rseq_sections.S",
-        """    mov     [r11], rsi                                  // [5]
-    add     qword ptr [r9 + rdi*8], 8                   // [6] commit
+        "cache/x86_64/rseq_sections.S",
+        """    mov     [r11], rdx                                  // [5]
+    add     qword ptr [r9 + rsi*8], 8                   // [6] commit
 .Lpost_push:
 """,
-        """    add     qword ptr [r9 + rdi*8], 8
+        """    add     qword ptr [r9 + rsi*8], 8
 .Lpost_push:
-    mov     [r11], rsi
+    mov     [r11], rdx
 """,
         SECTIONS,
         only_on="x86_64",
     ),
     Mutant(
         "push_run: the top follows each slot instead of being moved once",
-        "arch/x86_64/rseq_sections.S",
+        "cache/x86_64/rseq_sections.S",
         """    mov     [r11], rax
     add     r11, 8
-    sub     rax, rdx
+    sub     rax, rcx
 """,
         """    mov     [r11], rax
     add     r11, 8
-    mov     [r9 + rdi*8], r11
-    sub     rax, rdx
+    mov     [r9 + rsi*8], r11
+    sub     rax, rcx
 """,
         SECTIONS,
         only_on="x86_64",
     ),
     Mutant(
         "alone: whether there is one thread is asked before the section",
-        "arch/x86_64/rseq_sections.S",
+        "arch/x86_64/alone.S",
         """.Lstart_\\name:
-    mov     r9, [rip + freeway_hot + HOT_ALONE]
+    mov     r9, [rip + freeway_rseq + RSEQ_PLACE_ALONE]
     cmp     dword ptr fs:[r10 + RSEQ_CPU_ID], 0         // [2]
     js      1f
     cmp     byte ptr [r9], 0
     je      1f
     mov     rax, [rdi]                                  // [3]
 """,
-        """    mov     r9, [rip + freeway_hot + HOT_ALONE]
+        """    mov     r9, [rip + freeway_rseq + RSEQ_PLACE_ALONE]
     cmp     byte ptr [r9], 0
     je      1f
 .Lstart_\\name:
@@ -159,18 +159,18 @@ MUTANTS = (
     ),
     Mutant(
         "alone: the same, once for all words of a batch",
-        "arch/x86_64/rseq_sections.S",
+        "arch/x86_64/alone.S",
         """    .p2align 4
 .Lnext_set_each:
     mov     fs:[r10 + RSEQ_SECTION], r11                // [1]
 .Lstart_set_each:
-    mov     r9, [rip + freeway_hot + HOT_ALONE]         //     idle.cc moves it, and interrupts sections
+    mov     r9, [rip + freeway_rseq + RSEQ_PLACE_ALONE] //     idle.cc moves it, and interrupts sections
     cmp     dword ptr fs:[r10 + RSEQ_CPU_ID], 0         // [2]
     js      2f
     cmp     byte ptr [r9], 0
     je      2f
 """,
-        """    mov     r9, [rip + freeway_hot + HOT_ALONE]
+        """    mov     r9, [rip + freeway_rseq + RSEQ_PLACE_ALONE]
     cmp     byte ptr [r9], 0
     je      2f
     .p2align 4
@@ -193,8 +193,8 @@ MUTANTS = (
     Mutant(
         "put_current: a superblock that a handler has put there is overwritten",
         "cache/rseq_slabs.h",
-        "return freeway_rseq_replace(offset_of_current(c), 0, d) == 0;",
-        "return freeway_rseq_exchange(offset_of_current(c), d) != kNoSlab;",
+        "return freeway_rseq_replace(table_, offset_of_current(c), 0, d) == 0;",
+        "return freeway_rseq_exchange(table_, offset_of_current(c), d) != kNoSlab;",
         handler_at_every_instruction("handler_allocates", "refill"),
     ),
     Mutant(
@@ -205,22 +205,22 @@ MUTANTS = (
         handler_at_every_instruction("handler_allocates", "::empty"),
     ),
     Mutant(
-        "drain: a claimed slab is not released",
-        "malloc/drain.cc",
-        "    claimed_.release(n);\n",
+        "drain: a spare slab is not released",
+        "cache/spare_slabs.h",
+        "      seat.claim.release(is_others ? seen : 0);\n",
         "",
         Killer("tests/abi/abi_extension", ("--gtest_filter=Trim.*",), CLAIMING),
     ),
     Mutant(
         "claim: load and store, no CAS",
-        "cache/claimed_slabs.h",
-        "return holders_[n].busy.cas_acquire(seen, who.self);  // [A1] pairs with [R1]",
-        "holders_[n].busy.store_relaxed(who.self);\n    return true;",
+        "sync/claim.h",
+        "return word_.cas_acquire(seen, next);  // [A1] pairs with [R1]",
+        "word_.store_relaxed(next);\n    return true;",
         Killer("tests/stall/stall_park_test", ("--seconds", "20"), CLAIMING),
     ),
     Mutant(
         "start: who comes second publishes his arena over the first one's",
-        "os/once.h",
+        "sync/once.h",
         "    if (word_.cas_release(seen, mine)) return mine;  // [R1] pairs with [A1]\n",
         "    word_.store_release(mine);\n    if (seen == 0) return mine;\n",
         FIRST_CALL,
@@ -263,7 +263,7 @@ MUTANTS = (
     ),
     Mutant(
         "vfork: the child runs on its parent's registration",
-        "arch/x86_64/vfork.S",
+        "malloc/x86_64/vfork.S",
         """    RSEQ_CALL RSEQ_UNREGISTER
 """,
         """    xor     eax, eax
@@ -273,7 +273,7 @@ MUTANTS = (
     ),
     Mutant(
         "vfork: the child of a thread that has not called the heap registers itself",
-        "arch/x86_64/vfork.S",
+        "malloc/x86_64/vfork.S",
         """    call    freeway_before_vfork
 """,
         """    xor     eax, eax
@@ -298,8 +298,8 @@ MUTANTS = (
     ),
     Mutant(
         "own rseq: threads are not registered when they come",
-        "malloc/small.cc",
-        " || process::enter_own_rseq(freeway_hot.any_rseq);",
+        "malloc/slabs.cc",
+        " || process::enter_own_rseq(freeway_rseq.area);",
         ";",
         OWN_RSEQ,
     ),
@@ -318,15 +318,15 @@ MUTANTS = (
         PARKED,
     ),
     Mutant(
-        "owned slabs: a handler enters what it may have interrupted",
-        "cache/owned_slabs.h",
+        "kept slabs: a handler enters what it may have interrupted",
+        "cache/spare_slabs.h",
         "FREEWAY_UNLIKELY(own.inside.load_relaxed() != 0)) return nullptr;",
         "false) return nullptr;",
         handler_at_every_instruction("handler_allocates", "freeway_malloc_slow", OWNING),
     ),
     Mutant(
         "births: the tag is set before the block is the caller's",
-        "arch/x86_64/fast_path.S",
+        "malloc/x86_64/fast_path.S",
         """    sub     qword ptr [rsi + rcx*8], 8                  // [6]
 .Lpost_\\name:
   .if \\form == CHECKED
@@ -348,7 +348,7 @@ MUTANTS = (
     ),
     Mutant(
         "births: a freed block stays live",
-        "arch/x86_64/fast_path.S",
+        "malloc/x86_64/fast_path.S",
         """    mov     byte ptr [r9], 0
 """,
         """""",
@@ -357,7 +357,7 @@ MUTANTS = (
     ),
     Mutant(
         "homes: foreign blocks are counted and never sent",
-        "arch/x86_64/fast_path.S",
+        "malloc/x86_64/fast_path.S",
         """    js      freeway_send_home
 """,
         """""",
@@ -365,30 +365,30 @@ MUTANTS = (
         only_on="x86_64",
     ),
     Mutant(
-        "homes: the owned slabs' patience has no end",
+        "homes: the kept slabs' patience has no end",
         "cache/homes.h",
         "  return left > kPatience;\n",
         "  return false;\n",
         FALSE_SHARING_OWNED,
     ),
     Mutant(
-        "heaps: caches are taken apart in the middle of sections",
-        "heap/caches.h",
-        "const bool is_mine = backing_->interrupt_sections();",
+        "heaps: slabs are taken apart in the middle of sections",
+        "heap/heaps.cc",
+        "const bool is_mine = process::interrupt_sections();",
         "const bool is_mine = true;",
         HEAPS,
     ),
     Mutant(
-        "heaps: a call that the limit refuses leaves caches as they are",
+        "heaps: a call that the limit refuses leaves slabs as they are",
         "malloc/heaps.cc",
-        "    all().trim(heap);\n",
+        "    heap.collect();\n",
         "",
         HEAPS,
     ),
     Mutant(
         "helper: the program of one thread is not told of it",
         "malloc/idle.cc",
-        "  freeway_hot.alone.store_relaxed(&not_alone);\n",
+        "  freeway_rseq.alone.store_relaxed(&not_alone);\n",
         "",
         BESIDE_HELPER,
         only_on="x86_64",

@@ -15,7 +15,7 @@ from typing import Any
 
 from looking import Looking, figures, look
 
-WHOSE = re.compile(r": (?:CPU|claimed slab|owned slab) \d+$")
+WHOSE = re.compile(r": (?:CPU|spare slab) \d+$")
 MODES = (
     {"FREEWAY_RSEQ": "1"},
     {"FREEWAY_RSEQ": "0"},
@@ -63,7 +63,7 @@ class Blocks(Looking):
     def test_whose_magazine_and_what_is_beside_it(self) -> None:
         pid, said = self.known(FREEWAY_RSEQ="0")
         cached = next(line for line in self.lines(pid, said) if re.match("freeway: .* in a magazine", line))
-        self.assertRegex(cached, r"^freeway: 0x[0-9a-f]+ is .*: in a magazine: (claimed|owned) slab \d+$")
+        self.assertRegex(cached, r"^freeway: 0x[0-9a-f]+ is .*: in a magazine: spare slab \d+$")
         text = look("blocks", pid, *[f"{a:#x}" for a in said["addresses"]]).stdout
         self.assertRegex(text, r"\n  size class \d+, block \d+ of \d+ in the superblock at 0x[0-9a-f]+0000: \d+ live, ")
         for neighbour in re.findall(r"\n  (before|behind) it (0x[0-9a-f]+) is (live|free)", text)[:10]:

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "freeway/freeway.h"
+#include "freeway/heap.h"
 
 #define SMALL 3000
 #define THREADS 3
@@ -160,6 +161,7 @@ int main(int argc, char** argv) {
   make_bitmaps();
   make_many();
   if (strcmp(what, "arenas") == 0) make_arenas();
+  if (strcmp(what, "heaps") == 0 && freeway_heap_malloc(freeway_heap_new(NULL, 0), 100) == NULL) abort();
   make_large();
   freeway_stats_t stats;
   freeway_stats(&stats, sizeof(stats));

@@ -48,6 +48,10 @@ class Stat(Looking):
         self.assertGreater(said["large"], 64 << 30)
         self.check_figures(said, figures(pid))
 
+    def test_heaps_of_the_program_are_part_of_it(self) -> None:
+        pid, said = self.known("heaps")
+        self.check_figures(said, figures(pid))
+
     def test_who_is_looked_at_is_not_disturbed(self) -> None:
         pid, said = self.known()
         before = self.memory_of(pid)

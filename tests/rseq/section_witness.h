@@ -69,7 +69,7 @@ class State {
     }
   }
 
-  // The byte that says whether a block is live; see src/birth/births.h.
+  // The byte that says whether a block is live; see src/harden/births.h.
   static uint64_t birth_of(const freeway::Hot& hot, unsigned c, uint64_t block) {
     const uint64_t scaled = block * hot.birth_scale[c] >> 8;
     return *reinterpret_cast<const volatile unsigned char*>(hot.birth_base[c] + scaled);

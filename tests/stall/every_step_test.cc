@@ -294,8 +294,8 @@ void most(std::atomic<uint64_t>& figure, uint64_t seen) {
   if (plan.surroundings == kNoMmap) refuse(SYS_mmap, 1 << 20, ENOMEM);
   if (plan.surroundings == kDrained || plan.surroundings == kLeftBehind || plan.surroundings == kCramped)
     park_keepers(sites, "drain.taken_out", use_a_slab_and_trim);
-  if (plan.surroundings == kOwned || plan.surroundings == kCramped) park_keepers(sites, "heap.owned", use_a_slab);
-  if (plan.surroundings == kCramped) park_keepers(sites, "heap.claimed", use_a_slab);
+  if (plan.surroundings == kOwned || plan.surroundings == kCramped) park_keepers(sites, "spare.entered", use_a_slab);
+  if (plan.surroundings == kCramped) park_keepers(sites, "spare.claimed", use_a_slab);
   if (plan.surroundings == kLeftBehind) {
     const pid_t child = ::fork();
     if (child != 0) {

@@ -382,7 +382,8 @@ void forget_the_peak(Give&& give) {
 void run_allocate(Allocate allocate) {
   const auto take = [&](size_t n) { return measured([&] { return hidden(allocate(n)); }); };
   situation = kFast;
-  for (int i = 0; i < 200; i++) plain_free(hidden(allocate(64)), 64);
+  // So many that a heap of the program's has outgrown its strips, which have no magazine where there is no rseq.
+  for (int i = 0; i < 20'000; i++) plain_free(hidden(allocate(64)), 64);
   for (int i = 0; i < 2000; i++) plain_free(take(64), 64);
   situation = kSlow;
   for (int cpu = 0; cpu < 2; cpu++) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Tests of birth/births.h: far blocks' leaves are made once, and purging changes no byte of a block that lives, nor of
+// Tests of harden/births.h: far blocks' leaves are made once, and purging changes no byte of a block that lives, nor of
 // anybody else's memory.
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include <memory>
 #include <set>
 
-#include "birth/births.h"
 #include "differential/random.h"
+#include "harden/births.h"
 #include "unit/births_on_place.h"
 
 namespace freeway {

@@ -8,7 +8,7 @@
 
 #include <memory>
 
-#include "birth/births.h"
+#include "harden/births.h"
 #include "unit/test_env.h"
 
 namespace freeway {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Tests of birth/births.h: a block's byte is its own and its tag no other address's, what is used is accessible and nothing
+// Tests of harden/births.h: a block's byte is its own and its tag no other address's, what is used is accessible and nothing
 // else, and what is refused or in the way is said so and found elsewhere. Leaves and purging: births_far_test.cc.
-#include "birth/births.h"
+#include "harden/births.h"
 
 #include <gtest/gtest.h>
 

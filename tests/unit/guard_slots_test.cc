@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // guard_slots_test.cc: the slots of guarded blocks, one thread at a time (tests/model has the interleavings).
-#include "guard/slots.h"
+#include "harden/guard_slots.h"
 
 #include <gtest/gtest.h>
 

@@ -34,7 +34,7 @@ class HomesTest : public testing::Test {
   TestHeap& heap() { return *heap_; }
   TestSlab& memory() { return *memory_; }
   Slab& slab() { return memory_->slab(); }
-  ClaimedSlab access() { return ClaimedSlab(slab()); }
+  PlainSlab access() { return PlainSlab(slab()); }
   static void move_to(Slab& slab, u8 home) {
     for (auto& each : slab.home) each.store_relaxed(home);
   }
@@ -52,7 +52,7 @@ class HomesTest : public testing::Test {
     move_to(other.slab(), 2);
     for (unsigned i = 0; i < pairs; ++i) {
       own_.push_back(allocate(k16));
-      foreign_.push_back(heap().allocate(ClaimedSlab(other.slab()), other.slab(), k16));
+      foreign_.push_back(heap().allocate(PlainSlab(other.slab()), other.slab(), k16));
     }
     while (access().pop(k16) != 0) {
     }
@@ -127,7 +127,7 @@ TEST_F(HomesTest, WhatFitsNoMoreGoesToItsSuperblock) {
   std::vector<void*> others;
   HeapSlab other(heap());
   move_to(other.slab(), 1);
-  while (others.size() < 200) others.push_back(heap().allocate(ClaimedSlab(other.slab()), other.slab(), k16));
+  while (others.size() < 200) others.push_back(heap().allocate(PlainSlab(other.slab()), other.slab(), k16));
   u64 pushed = 0;
   TestEnv::at_step("magazine.sending", [&] {
     while (access().push(k16, reinterpret_cast<u64>(others[pushed]))) ++pushed;
@@ -207,8 +207,8 @@ class FarTest : public HomesTest {
  protected:
   // A slot is marked if its block is far; no block is when it leaves.
   void check(Slab& slab, unsigned c) {
-    for (u64 at = slab.top[c].load_relaxed() - 8; slab_ops::slot(at)->load_relaxed() != 0; at -= 8) {
-      const u64 slot = slab_ops::slot(at)->load_relaxed();
+    for (u64 at = slab.top[c].load_relaxed() - 8; slab_words::slot(at)->load_relaxed() != 0; at -= 8) {
+      const u64 slot = slab_words::slot(at)->load_relaxed();
       ASSERT_EQ((slot & slots::kFar) != 0, heap().is_far(reinterpret_cast<uptr>(slots::block_of(slot)))) << slot;
     }
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// A thread ends for ever before each store, in turn, of allocations and frees through a claimed slab. Another then goes
+// A thread ends for ever before each store, in turn, of allocations and frees through a slab of its own. Another then goes
 // on with the same slab, as a forked child does: no block may be in two places, what is lost is what the thread had in
 // hand, and everything else works and can be freed.
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ class Scene {
     release(kMagazines[c].small / 2 + 5);
   }
 
-  ClaimedSlab access() { return ClaimedSlab(slab->slab()); }
+  PlainSlab access() { return PlainSlab(slab->slab()); }
   void allocate(u64 count) {
     for (; count > 0; --count) {
       void* block = heap->allocate(access(), slab->slab(), c);

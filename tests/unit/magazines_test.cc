@@ -36,7 +36,7 @@ class MagazinesTest : public testing::Test {
   TestHeap& heap() { return *heap_; }
   Slab& slab() { return memory_->slab(); }
   TestSlab& memory() { return *memory_; }
-  ClaimedSlab access() { return ClaimedSlab(slab()); }
+  PlainSlab access() { return PlainSlab(slab()); }
 
   void* allocate(unsigned c) { return heap().allocate(access(), slab(), c); }
   void release(unsigned c, void* block) { heap().release(access(), slab(), c, block); }
@@ -132,7 +132,7 @@ TEST_F(MagazinesTest, OfARunThatDoesNotFitTheRestGoesBack) {
   }
   // A magazine with room for ten, which a refill finds empty: its upper sentinel stands lower.
   const u64 top = slab().top[k16].load_relaxed();
-  slab_ops::slot(top + 10 * 8)->store_relaxed(0);
+  slab_words::slot(top + 10 * 8)->store_relaxed(0);
   void* const next = allocate(k16);
   EXPECT_EQ(next, static_cast<char*>(first) + 64 * 16);
   std::vector<u64> there = memory().contents(k16);

@@ -21,8 +21,8 @@
 #include <thread>
 
 #include "arch/rseq_layout.h"
-#include "os/lives.h"
 #include "os/machine.h"
+#include "sync/lives.h"
 
 extern "C" {
 extern const unsigned int __rseq_size __attribute__((weak));
@@ -152,7 +152,6 @@ TEST(Process, UsableCpusAreThoseOfTheAffinity) {
 
 // --- Who holds what, after a fork -----------------------------------------------------------------------------------
 
-using process::Claimant;
 using process::claimant;
 
 u64 own_thread() { return reinterpret_cast<u64>(__builtin_thread_pointer()) / Claimant::kThreadUnit; }
@@ -291,7 +290,7 @@ struct RefusingOnce : Machine {
 };
 
 TEST(Claimant, APageThatIsRefusedIsAskedForAgain) {
-  process::Lives<RefusingOnce> lives;
+  Lives<RefusingOnce> lives;
   const Claimant before = lives.claimant(77);
   EXPECT_EQ(Claimant::thread(before.survivor), 0u) << "nothing is taken over for now";
   const Claimant after = lives.claimant(78);

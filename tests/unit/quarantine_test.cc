@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Tests of cache/quarantine.h and cache/scattered.h: how long freed blocks rest, how many places the next block may come
+// Tests of harden/quarantine.h and harden/scattered.h: how long freed blocks rest, how many places the next block may come
 // from, and that no block is lost or doubled, also while the CPU changes and without memory.
-#include "cache/quarantine.h"
+#include "harden/quarantine.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include <set>
 #include <vector>
 
-#include "cache/scattered.h"
+#include "harden/scattered.h"
 #include "unit/test_heap.h"
 
 namespace freeway::test {
@@ -53,7 +53,7 @@ class QuarantineTest : public testing::Test {
   }
 
   Slab& slab(int i = 0) { return slabs_[static_cast<std::size_t>(i)]->slab(); }
-  ClaimedSlab access() { return ClaimedSlab(slab()); }
+  PlainSlab access() { return PlainSlab(slab()); }
   template <class Access>
   void* allocate(const Access& access, unsigned c) {
     void* block = scattered_.refill(access, slab(), c);
@@ -150,7 +150,7 @@ TEST_F(QuarantineTest, FarBlocksStayFar) {
   for (void* block : blocks) ASSERT_LT(reinterpret_cast<u64>(block), slots::kFar);
   for (void* block : blocks) release(k64, block);
   for (int i = 0; i < 100; ++i) ASSERT_LT(reinterpret_cast<u64>(allocate(k64)), slots::kFar);
-  for (u64 at = slab().top[k64].load_relaxed() - 8; const u64 slot = slab_ops::slot(at)->load_relaxed(); at -= 8)
+  for (u64 at = slab().top[k64].load_relaxed() - 8; const u64 slot = slab_words::slot(at)->load_relaxed(); at -= 8)
     ASSERT_GE(slot, slots::kFar) << "the fast path takes it for near";
 }
 

@@ -28,7 +28,7 @@ TEST(SlabAge, EveryChangeOfAMagazineAndEverySlowCallBeginsItAgain) {
     Slab& slab = test.slab();
     test.open(c);
     slab_age::rests(slab, kNow);
-    slab_ops::push(slab, c, block(c, 1));
+    PlainSlab(slab).push(c, block(c, 1));
     EXPECT_FALSE(slab_age::rests(slab, kNow + kRest)) << c;
     ++slab.counters[c].slow_mallocs;
     EXPECT_FALSE(slab_age::rests(slab, kNow + 2 * kRest)) << c;

@@ -36,7 +36,7 @@ class SlabStoppedTest : public testing::Test {
   };
   std::vector<Start> starts() {
     const auto fill = [this](u64 n) {
-      for (u64 i = 0; i < n; ++i) slab_ops::push(slab(), kClass, block(kClass, i));
+      for (u64 i = 0; i < n; ++i) PlainSlab(slab()).push(kClass, block(kClass, i));
     };
     const auto grown = [this] {
       memory_.open(kClass);
@@ -63,15 +63,15 @@ class SlabStoppedTest : public testing::Test {
     std::function<void()> run;
   };
   std::vector<Operation> operations() {
-    return {{"pop", [this] { slab_ops::pop(slab(), kClass); }},
-            {"push", [this] { slab_ops::push(slab(), kClass, block(kClass, 1000)); }},
-            {"pop_batch", [this] { slab_ops::pop_batch(slab(), kClass, out_, 9); }},
+    return {{"pop", [this] { PlainSlab(slab()).pop(kClass); }},
+            {"push", [this] { PlainSlab(slab()).push(kClass, block(kClass, 1000)); }},
+            {"pop_batch", [this] { PlainSlab(slab()).pop_batch(kClass, out_, 9); }},
             {"push_batch",
              [this] {
                for (u64 i = 0; i < 9; ++i) out_[i] = reinterpret_cast<void*>(block(kClass, 2000 + i));
-               slab_ops::push_batch(slab(), kClass, out_, 9);
+               PlainSlab(slab()).push_batch(kClass, out_, 9);
              }},
-            {"push_run", [this] { slab_ops::push_run(slab(), kClass, block(kClass, 3000), 16, 9); }},
+            {"push_run", [this] { PlainSlab(slab()).push_run(kClass, block(kClass, 3000), 16, 9); }},
             {"open", [this] { memory_.open(kClass); }},
             {"move", [this] { memory_.move(kClass, kFirstGrown); }},
             {"grow",
@@ -79,15 +79,15 @@ class SlabStoppedTest : public testing::Test {
                const u64 capacity = slab().capacity[kClass].load_relaxed();
                if (capacity > kMagazines[kClass].small) memory_.grow(kClass, capacity, kStep);  // else one moves first
              }},
-            {"exchange", [this] { slab_ops::exchange(slab(), offset_of_current(kClass), 5); }},
-            {"replace", [this] { slab_ops::replace(slab(), offset_of_current(kClass), 0, 6); }}};
+            {"take_current", [this] { PlainSlab(slab()).take_current(kClass); }},
+            {"put_current", [this] { PlainSlab(slab()).put_current(kClass, 6); }}};
   }
 
   void begin(const Start& start) {
     memory_.clear();
     for (unsigned c : {kClass - 1, kClass + 1}) {  // neighbours, whose sentinels are shared
       memory_.open(c);
-      for (u64 i = 0; i < kMagazines[c].small; ++i) slab_ops::push(slab(), c, block(c, i));
+      for (u64 i = 0; i < kMagazines[c].small; ++i) PlainSlab(slab()).push(c, block(c, i));
     }
     start.make();
   }
@@ -95,14 +95,14 @@ class SlabStoppedTest : public testing::Test {
   // That the slab works: it takes as many as it has room for, gives all back, and its magazine can still grow.
   void use(const View& found) {
     u64 pushed = 0;
-    while (slab_ops::push(slab(), kClass, block(kClass, 5000 + pushed)) == 1) ++pushed;
+    while (PlainSlab(slab()).push(kClass, block(kClass, 5000 + pushed)) == 1) ++pushed;
     ASSERT_EQ(pushed, found.room);
     if (memory_.move(kClass, kFirstGrown) == 1) slab().capacity[kClass].store_relaxed(kFirstGrown);
     ASSERT_EQ(memory_.contents(kClass).size(), pushed + found.contents.size());
-    while (pushed > 0) ASSERT_EQ(slab_ops::pop(slab(), kClass), block(kClass, 5000 + --pushed));
+    while (pushed > 0) ASSERT_EQ(PlainSlab(slab()).pop(kClass), block(kClass, 5000 + --pushed));
     ASSERT_EQ(memory_.contents(kClass), found.contents);
-    for (std::size_t i = found.contents.size(); i-- > 0;) ASSERT_EQ(slab_ops::pop(slab(), kClass), found.contents[i]);
-    ASSERT_EQ(slab_ops::pop(slab(), kClass), 0u);
+    for (std::size_t i = found.contents.size(); i-- > 0;) ASSERT_EQ(PlainSlab(slab()).pop(kClass), found.contents[i]);
+    ASSERT_EQ(PlainSlab(slab()).pop(kClass), 0u);
     if (memory_.room(kClass) > kMagazines[kClass].small) {  // grown: it may grow on, by whatever it has grown to
       u64 capacity = slab().capacity[kClass].load_relaxed();
       if (memory_.grow(kClass, capacity, kStep) == 2)

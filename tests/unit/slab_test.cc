@@ -86,11 +86,11 @@ class SlabTest : public testing::Test {
 TEST_F(SlabTest, AClosedMagazineIsEmptyAndFullAtOnce) {
   for (unsigned c = 0; c < kClassCount; ++c) {
     void* blocks[2] = {};
-    EXPECT_EQ(slab_ops::pop(slab_, c), 0u);
-    EXPECT_EQ(slab_ops::push(slab_, c, 64), 0u);
-    EXPECT_EQ(slab_ops::pop_batch(slab_, c, blocks, 2), 0u);
-    EXPECT_EQ(slab_ops::push_batch(slab_, c, blocks, 2), 0u);
-    EXPECT_EQ(slab_ops::push_run(slab_, c, 64, 64, 2), 0u);
+    EXPECT_EQ(PlainSlab(slab_).pop(c), 0u);
+    EXPECT_EQ(PlainSlab(slab_).push(c, 64), 0u);
+    EXPECT_EQ(PlainSlab(slab_).pop_batch(c, blocks, 2), 0u);
+    EXPECT_EQ(PlainSlab(slab_).push_batch(c, blocks, 2), 0u);
+    EXPECT_EQ(PlainSlab(slab_).push_run(c, 64, 64, 2), 0u);
     EXPECT_EQ(slab_.top[c].load_relaxed(), memory_.closed());
   }
 }
@@ -104,21 +104,21 @@ TEST_F(SlabTest, AnOpenedMagazineHasItsRoomAndIsOpenedOnce) {
   }
   // All of them are full, and each still has its own blocks.
   for (unsigned c = 1; c < kClassCount; ++c)
-    for (u64 i = 0; i < kMagazines[c].small; ++i) ASSERT_EQ(slab_ops::push(slab_, c, block(c, i)), 1u);
+    for (u64 i = 0; i < kMagazines[c].small; ++i) ASSERT_EQ(PlainSlab(slab_).push(c, block(c, i)), 1u);
   for (unsigned c = 1; c < kClassCount; ++c) {
-    EXPECT_EQ(slab_ops::push(slab_, c, 16), 0u) << "full";
-    for (u64 i = kMagazines[c].small; i-- > 0;) ASSERT_EQ(slab_ops::pop(slab_, c), block(c, i));
-    EXPECT_EQ(slab_ops::pop(slab_, c), 0u) << "empty";
+    EXPECT_EQ(PlainSlab(slab_).push(c, 16), 0u) << "full";
+    for (u64 i = kMagazines[c].small; i-- > 0;) ASSERT_EQ(PlainSlab(slab_).pop(c), block(c, i));
+    EXPECT_EQ(PlainSlab(slab_).pop(c), 0u) << "empty";
   }
 }
 
 TEST_F(SlabTest, ABatchIsPushedSoThatItsFirstIsPoppedFirst) {
   memory_.open(9);
   void* in[3] = {reinterpret_cast<void*>(16), reinterpret_cast<void*>(32), reinterpret_cast<void*>(48)};
-  EXPECT_EQ(slab_ops::push_batch(slab_, 9, in, 3), 3u);
-  EXPECT_EQ(slab_ops::pop(slab_, 9), 16u);
+  EXPECT_EQ(PlainSlab(slab_).push_batch(9, in, 3), 3u);
+  EXPECT_EQ(PlainSlab(slab_).pop(9), 16u);
   void* out[5] = {};
-  EXPECT_EQ(slab_ops::pop_batch(slab_, 9, out, 5), 2u);
+  EXPECT_EQ(PlainSlab(slab_).pop_batch(9, out, 5), 2u);
   EXPECT_EQ(out[0], in[1]);
   EXPECT_EQ(out[1], in[2]);
   EXPECT_EQ(out[2], nullptr);
@@ -126,14 +126,14 @@ TEST_F(SlabTest, ABatchIsPushedSoThatItsFirstIsPoppedFirst) {
 
 TEST_F(SlabTest, WhatLiesOnTopIsNotPushedOnceMore) {
   for (unsigned c = 1; c < kClassCount; ++c) {
-    EXPECT_EQ(slab_ops::push_once(slab_, c, block(c, 0)), 0u) << "closed";
+    EXPECT_EQ(PlainSlab(slab_).push_once(c, block(c, 0)), 0u) << "closed";
     memory_.open(c);
-    ASSERT_EQ(slab_ops::push_once(slab_, c, block(c, 0)), 1u) << "below the first slot lies nobody's block";
-    EXPECT_EQ(slab_ops::push_once(slab_, c, block(c, 0)), 0u);
-    ASSERT_EQ(slab_ops::push_once(slab_, c, block(c, 1)), 1u);
-    EXPECT_EQ(slab_ops::push_once(slab_, c, block(c, 0)), 1u) << "what lies deeper is not looked for";
+    ASSERT_EQ(PlainSlab(slab_).push_once(c, block(c, 0)), 1u) << "below the first slot lies nobody's block";
+    EXPECT_EQ(PlainSlab(slab_).push_once(c, block(c, 0)), 0u);
+    ASSERT_EQ(PlainSlab(slab_).push_once(c, block(c, 1)), 1u);
+    EXPECT_EQ(PlainSlab(slab_).push_once(c, block(c, 0)), 1u) << "what lies deeper is not looked for";
     EXPECT_EQ(memory_.contents(c), (std::vector<u64>{block(c, 0), block(c, 1), block(c, 0)}));
-    while (slab_ops::push_once(slab_, c, block(c, 2 + memory_.contents(c).size())) == 1) {
+    while (PlainSlab(slab_).push_once(c, block(c, 2 + memory_.contents(c).size())) == 1) {
     }
     EXPECT_EQ(memory_.contents(c).size(), kMagazines[c].small) << "full";
   }
@@ -143,8 +143,8 @@ TEST_F(SlabTest, WhatLiesOnTopIsNotPushedOnceMore) {
 TEST_F(SlabTest, WhatWasPoppedMayBePushedOnceMore) {
   memory_.open(1);
   for (int i = 0; i < 3; ++i) {
-    ASSERT_EQ(slab_ops::push_once(slab_, 1, 64), 1u);
-    ASSERT_EQ(slab_ops::pop(slab_, 1), 64u);
+    ASSERT_EQ(PlainSlab(slab_).push_once(1, 64), 1u);
+    ASSERT_EQ(PlainSlab(slab_).pop(1), 64u);
   }
 }
 
@@ -153,12 +153,12 @@ TEST_F(SlabTest, ARunIsPushedAsTheBatchOfItsAddresses) {
     for (unsigned count : {1u, 3u, 5u, 64u, 200u}) {
       TestSlab one, other;
       one.open(c), other.open(c);
-      slab_ops::push(one.slab(), c, 16), slab_ops::push(other.slab(), c, 16);
+      PlainSlab(one.slab()).push(c, 16), PlainSlab(other.slab()).push(c, 16);
       std::vector<void*> run;
       for (u64 i = 0; i < count; ++i) run.push_back(reinterpret_cast<void*>(block(c, i)));
       const u64 size = block(c, 1) - block(c, 0);
-      EXPECT_EQ(slab_ops::push_run(one.slab(), c, block(c, 0), size, count),
-                slab_ops::push_batch(other.slab(), c, run.data(), count));
+      EXPECT_EQ(PlainSlab(one.slab()).push_run(c, block(c, 0), size, count),
+                PlainSlab(other.slab()).push_batch(c, run.data(), count));
       EXPECT_EQ(one.contents(c), other.contents(c)) << count << " of class " << c;
       EXPECT_EQ(one.room(c), other.room(c));
     }
@@ -169,7 +169,7 @@ TEST_F(SlabTest, OfABatchThatDoesNotFitTheFirstOnesAreLeft) {
   memory_.open(c);
   void* in[6];
   for (u64 i = 0; i < 6; ++i) in[i] = reinterpret_cast<void*>(block(c, i));
-  EXPECT_EQ(slab_ops::push_batch(slab_, c, in, 6), 4u);
+  EXPECT_EQ(PlainSlab(slab_).push_batch(c, in, 6), 4u);
   EXPECT_EQ(memory_.contents(c), (std::vector<u64>{block(c, 5), block(c, 4), block(c, 3), block(c, 2)}));
 }
 
@@ -179,7 +179,7 @@ TEST_F(SlabTest, AMovedMagazineHasItsBlocksAndItsNewRoom) {
     for (u64 filled : {u64{0}, u64{1}, u64{shape.small} - 1, u64{shape.small}}) {
       TestSlab other;
       other.open(c);
-      for (u64 i = 0; i < filled; ++i) slab_ops::push(other.slab(), c, block(c, i));
+      for (u64 i = 0; i < filled; ++i) PlainSlab(other.slab()).push(c, block(c, i));
       const auto before = other.contents(c);
       ASSERT_EQ(other.move(c, shape.small + 3), 1u);
       EXPECT_EQ(other.contents(c), before);
@@ -198,7 +198,7 @@ TEST_F(SlabTest, AGrowingMagazineKeepsItsBlocks) {
   for (unsigned c : {1u, 8u, 12u, 20u}) {
     const MagazineShape& shape = kMagazines[c];
     memory_.open(c);
-    for (u64 i = 0; i < shape.small; ++i) slab_ops::push(slab_, c, block(c, i));
+    for (u64 i = 0; i < shape.small; ++i) PlainSlab(slab_).push(c, block(c, i));
     u64 capacity = shape.small + 1;
     ASSERT_EQ(memory_.move(c, capacity), 1u);
     slab_.capacity[c].store_relaxed(capacity);
@@ -212,21 +212,25 @@ TEST_F(SlabTest, AGrowingMagazineKeepsItsBlocks) {
       capacity += step;
       slab_.capacity[c].store_relaxed(capacity);
       ASSERT_EQ(memory_.grow(c, capacity - step, step), 0u) << "an old capacity";
-      while (slab_ops::push(slab_, c, block(c, memory_.contents(c).size())) == 1) {
+      while (PlainSlab(slab_).push(c, block(c, memory_.contents(c).size())) == 1) {
       }
       EXPECT_EQ(memory_.contents(c).size(), capacity);
     }
   }
 }
 
-TEST_F(SlabTest, ExchangeAndReplaceAnswerWithWhatWasThere) {
+TEST_F(SlabTest, AClassHasOneCurrentSuperblock) {
+  const PlainSlab access(slab_);
   const u64 at = offset_of_current(3);
-  EXPECT_EQ(slab_ops::exchange(slab_, at, 7), 0u);
-  EXPECT_EQ(slab_ops::exchange(slab_, at, 8), 7u);
-  EXPECT_EQ(slab_ops::replace(slab_, at, 7, 9), 8u);
+  EXPECT_EQ(access.take_current(3), 0u);
+  EXPECT_TRUE(access.put_current(3, 8));
+  EXPECT_FALSE(access.put_current(3, 7));
+  EXPECT_FALSE(access.replace(at, 7, 9));
   EXPECT_EQ(slab_.current[3].load_relaxed(), 8u);
-  EXPECT_EQ(slab_ops::replace(slab_, at, 8, 9), 8u);
+  EXPECT_TRUE(access.replace(at, 8, 9));
   EXPECT_EQ(slab_.current[3].load_relaxed(), 9u);
+  EXPECT_EQ(access.take_current(3), 9u);
+  EXPECT_EQ(access.take_current(3), 0u);
   EXPECT_EQ(slab_.current[2].load_relaxed() + slab_.current[4].load_relaxed(), 0u);
 }
 
@@ -246,19 +250,19 @@ TEST_F(SlabTest, RandomOperationsDoWhatABoundedStackDoes) {
     const auto count = static_cast<unsigned>(random.below(65));
     switch (random.below(7)) {
       case 0: {
-        const u64 got = slab_ops::pop(slab_, c);
+        const u64 got = PlainSlab(slab_).pop(c);
         ASSERT_EQ(got, o.stack.empty() ? 0 : o.stack.back());
         if (got != 0) o.stack.pop_back();
         break;
       }
       case 1: {
         const u64 b = block(c, ++serial);
-        ASSERT_EQ(slab_ops::push(slab_, c, b), o.stack.size() < o.room);
+        ASSERT_EQ(PlainSlab(slab_).push(c, b), o.stack.size() < o.room);
         if (o.stack.size() < o.room) o.stack.push_back(b);
         break;
       }
       case 2: {
-        const unsigned n = slab_ops::pop_batch(slab_, c, blocks, count);
+        const unsigned n = PlainSlab(slab_).pop_batch(c, blocks, count);
         ASSERT_EQ(n, std::min<u64>(count, o.stack.size()));
         for (unsigned k = 0; k < n; ++k) {
           ASSERT_EQ(reinterpret_cast<u64>(blocks[k]), o.stack.back());
@@ -268,7 +272,7 @@ TEST_F(SlabTest, RandomOperationsDoWhatABoundedStackDoes) {
       }
       case 3: {
         for (unsigned k = 0; k < count; ++k) blocks[k] = reinterpret_cast<void*>(block(c, ++serial));
-        const unsigned n = slab_ops::push_batch(slab_, c, blocks, count);
+        const unsigned n = PlainSlab(slab_).push_batch(c, blocks, count);
         ASSERT_EQ(n, std::min<u64>(count, o.room - o.stack.size()));
         for (unsigned k = 0; k < n; ++k) o.stack.push_back(reinterpret_cast<u64>(blocks[count - 1 - k]));
         break;
@@ -301,6 +305,36 @@ TEST_F(SlabTest, RandomOperationsDoWhatABoundedStackDoes) {
         ASSERT_EQ(memory_.room(each), oracle[each].room - oracle[each].stack.size());
       }
   }
+}
+
+TEST(PlainSlab, AnswersAsAnAccessMust) {
+  TestSlab memory;
+  const PlainSlab access(memory.slab());
+  const unsigned c = 20;
+  void* blocks[3] = {};
+  EXPECT_EQ(access.pop(c), 0u);
+  EXPECT_FALSE(access.push(c, 16));
+  EXPECT_TRUE(access.open(c, offset_of_small(c), kMagazines[c].small * 8, memory.closed()));
+  EXPECT_FALSE(access.open(c, offset_of_small(c), kMagazines[c].small * 8, memory.closed()));
+  EXPECT_TRUE(access.push(c, block(c, 1)));
+  EXPECT_EQ(access.pop_batch(c, blocks, 3), 1u);
+  EXPECT_EQ(access.push_batch(c, blocks, 1), 1u);
+  EXPECT_EQ(access.pop(c), block(c, 1));
+  EXPECT_EQ(access.push_run(c, 64, 16, 2), 2u);
+  EXPECT_EQ(access.pop(c), 64u);
+  EXPECT_EQ(access.pop(c), 80u);
+  EXPECT_EQ(access.take_current(c), 0u);
+  EXPECT_TRUE(access.put_current(c, 7));
+  EXPECT_FALSE(access.put_current(c, 8)) << "it has one";
+  EXPECT_EQ(access.take_current(c), 7u);
+  EXPECT_EQ(access.take_current(c), 0u);
+  const u64 capacity = kMagazines[c].small + 4;
+  EXPECT_TRUE(
+      access.move(c, offset_of_small(c), kMagazines[c].small * 8, offset_of_big(c) - offset_of_small(c), capacity * 8));
+  EXPECT_TRUE(access.replace(offset_of_capacity(c), kMagazines[c].small, capacity));
+  EXPECT_FALSE(access.replace(offset_of_capacity(c), kMagazines[c].small, capacity));
+  EXPECT_EQ(access.grow(offset_of_capacity(c), capacity, offset_of_big(c) + capacity * 8, 16), 1u);
+  EXPECT_EQ(memory.room(c), capacity + 2);
 }
 
 }  // namespace

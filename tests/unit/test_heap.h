@@ -12,7 +12,6 @@
 #include <set>
 #include <vector>
 
-#include "cache/claimed_slabs.h"
 #include "cache/magazines.h"
 #include "differential/random.h"
 #include "os/machine.h"
@@ -148,7 +147,7 @@ class Wanderer {
   template <class T, class F>
   T with(T none, F&& f) const {
     const std::size_t which = random_.below(slabs_.size() + 1);
-    return which == slabs_.size() ? none : f(ClaimedSlab(*slabs_[which]));
+    return which == slabs_.size() ? none : f(PlainSlab(*slabs_[which]));
   }
 
   std::vector<Slab*> slabs_;

@@ -33,14 +33,14 @@ class TestSlab {
   u64 closed() const { return reinterpret_cast<u64>(&zeros_[1]); }
 
   u64 open(unsigned c) const {
-    return slab_ops::open(*slab_, c, offset_of_small(c), u64{kMagazines[c].small} * 8, closed());
+    return PlainSlab(*slab_).open(c, offset_of_small(c), u64{kMagazines[c].small} * 8, closed());
   }
   u64 move(unsigned c, u64 capacity) const {
-    return slab_ops::move(*slab_, c, offset_of_small(c), u64{kMagazines[c].small} * 8,
+    return PlainSlab(*slab_).move(c, offset_of_small(c), u64{kMagazines[c].small} * 8,
                           offset_of_big(c) - offset_of_small(c), capacity * 8);
   }
   u64 grow(unsigned c, u64 capacity, u64 step) const {
-    return slab_ops::grow(*slab_, offset_of_capacity(c), capacity, offset_of_big(c) + capacity * 8, step * 8);
+    return PlainSlab(*slab_).grow(offset_of_capacity(c), capacity, offset_of_big(c) + capacity * 8, step * 8);
   }
 
   // The blocks of class c, the lowest first: what is between the top and the zero below it.
@@ -58,7 +58,7 @@ class TestSlab {
   }
 
  private:
-  static u64 read(u64 at) { return slab_ops::slot(at)->load_relaxed(); }
+  static u64 read(u64 at) { return slab_words::slot(at)->load_relaxed(); }
 
   Slab* slab_;
   Atomic<u64> zeros_[3];

@@ -42,7 +42,7 @@ class WayTest : public testing::Test {
   }
 
   Slab& slab() { return memory->slab(); }
-  ClaimedSlab access() { return ClaimedSlab(slab()); }
+  PlainSlab access() { return PlainSlab(slab()); }
   void* allocate() { return heap.allocate(access(), slab(), k1024); }
   void release(void* block) { heap.release(access(), slab(), k1024, block); }
   bool clear() { return way.clear(access(), slab(), k1024); }
@@ -85,7 +85,7 @@ TEST_F(WayTest, AnEmptyMagazineIsRefilledFromOneThatWaitsAsLongAsThatHasFreeBloc
   auto& superblocks = heap.superblocks();
   const auto waiting = [&](unsigned taken) {
     void* blocks[64];
-    const u32 d = superblocks.hold_new(k1024);
+    const u32 d = superblocks.make(k1024, superblocks.here());
     EXPECT_EQ(superblocks.take(d, taken, blocks), taken);
     superblocks.let_go(d);
     return d;
@@ -107,7 +107,7 @@ TEST_F(WayTest, AnEmptyMagazineIsRefilledFromOneThatWaitsAsLongAsThatHasFreeBloc
 TEST_F(WayTest, AThreadThatEndsForEverTakesOneSuperblockWithIt) {
   auto& superblocks = heap.superblocks();
   void* block;
-  const u32 d = superblocks.hold_new(k1024);
+  const u32 d = superblocks.make(k1024, superblocks.here());
   superblocks.take(d, 1, &block);
   superblocks.let_go(d);
   EXPECT_TRUE(ended_at("way.adopted", [&] { clear(); }));

@@ -96,21 +96,21 @@ def figures() -> list[Figure]:
     """All that can be measured here."""
     test_files = [path for path in Path("tests").rglob("*") if path.is_file()]
     found = [
-        Figure("lines of src", lines_below(Path("src")), 20100, 16500),
+        Figure("lines of src", lines_below(Path("src")), 20150, 16500),
         Figure("lines of papers", lines_below(Path("papers")), 9500, 9500),
         Figure("files below tests", len(test_files), 1560, 500),
         Figure("options of the environment", options(), 12, 12),
     ]
     if shutil.which("ctags"):
         count, name = classes()[0]
-        found.append(Figure("functions of the largest class", count, 105, 40, name))
+        found.append(Figure("functions of the largest class", count, 40, 40, name))
     if (BUILD / "libfreeway.so").exists():
-        found.append(Figure("bytes of text of libfreeway.so", text_bytes(), 290000, 200000))
-        found.append(Figure("compile steps of `make`", compile_steps("freeway_installed"), 156, 150))
-        found.append(Figure("compile steps of everything", compile_steps("all"), 1160, 700))
+        found.append(Figure("bytes of text of libfreeway.so", text_bytes(), 259500, 200000))
+        found.append(Figure("compile steps of `make`", compile_steps("freeway_installed"), 158, 150))
+        found.append(Figure("compile steps of everything", compile_steps("all"), 866, 700))
         if shutil.which("gdb") and os.uname().machine == "x86_64":
             files = way()
-            for call, limit, goal in (("hit", 6, 5), ("empty", 24, 18), ("mmap", 38, 30)):
+            for call, limit, goal in (("hit", 6, 5), ("empty", 25, 18), ("mmap", 39, 30)):
                 found.append(Figure(f"files that malloc(32) executes: {call}", len(files[call]), limit, goal))
     return found
 

@@ -5,7 +5,7 @@ volatile long calls;
 void* volatile last;
 __attribute__((noinline)) void before_call(void) { __asm__ volatile(""); }
 __attribute__((noinline)) void loop(void) {
-  for (;; ++calls) {
+  for (; calls < 1000000; ++calls) {
     before_call();
     last = malloc(32);
   }

@@ -66,10 +66,10 @@ def main() -> None:
     for setting in ("pagination off", "confirm off", "breakpoint pending on", "disable-randomization on"):
         gdb.execute(f"set {setting}")
     mapped = stop_at("catch syscall mmap mprotect", FIRST)
-    empty = stop_at("break freeway::Heap::small_slow", FIRST)
+    empty = stop_at("break freeway::Heap::refill", FIRST)
     hit = files_of(empty + 1)
     while "pages/frames.h" in (refilled := files_of(empty)):  # a new superblock: not that one
-        empty = stop_at("break freeway::Heap::small_slow", empty + 1)
+        empty = stop_at("break freeway::Heap::refill", empty + 1)
     found = {"hit": hit, "empty": refilled, "mmap": files_of(mapped)}
     gdb.execute("kill")
     print("WAY " + json.dumps(found))

@@ -7,10 +7,11 @@ import argparse
 import sys
 from pathlib import Path
 
-from tools.lint import claims, figures, hygiene, last_touch, layers, manual, optimistic, orders, references
+from tools.lint import claims, figures, hygiene, last_touch, layers, manual, optimistic, orders, references, upwards
 
 LINTS = {
     "layers": layers.check,
+    "upwards": upwards.check,
     "orders": orders.check,
     "last touch": last_touch.check,
     "optimistic": optimistic.check,

@@ -18,10 +18,20 @@ PUBLIC_HEADER_FOLDER = "freeway"  # include/freeway, open to every layer
 # Of rooms beside src/: the highest layer that each may use; the folder that its others share; what else of src/.
 HIGHEST_FOR_ROOM = {"papers": "pages", "shared": "cache"}
 SHARED_FOLDER = "front"
-FOR_ROOM = {"look/explanation.h", "look/summary.h", "malloc/family.h"}
+FOR_ROOM = {
+    "look/explanation.h",
+    "look/summary.h",
+    "malloc/family.h",
+    "malloc/x86_64/vfork.S",
+    "malloc/aarch64/vfork.S",
+}
 # Below a layer these hold one processor's part of it, and need no README of their own.
 PROCESSOR_FOLDERS = {"x86_64", "aarch64"}
 
+DRAWING, PAGE = "docs/layers.svg", "docs/architecture.md"
+
+_DRAWN = re.compile(r'class="name"[^>]*>([^<]+)<')
+_LISTED = re.compile(r"^\| `(\w+)` \|", re.MULTILINE)
 _INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"')
 
 
@@ -30,15 +40,36 @@ def check(root: Path) -> list[Finding]:
     layers_file = root / "src" / "LAYERS"
     if not layers_file.is_file():
         return [Finding("src/LAYERS", 1, "missing: it lists the folders of src/, lowest first")]
-    lines = [line.split("#")[0].strip() for line in layers_file.read_text().splitlines()]
-    layers = [line for line in lines if line]
+    layers = layers_of(root)
     findings = [
         Finding("src/LAYERS", 1, f"layer '{name}' is listed twice") for name in set(layers) if layers.count(name) > 1
     ]
     findings += _check_folders(root, layers)
+    findings += _check_pages(root, layers)
     for path in library_files(root):
         findings += _check_includes(root, path, layers)
     return findings
+
+
+def _check_pages(root: Path, layers: list[str]) -> list[Finding]:
+    """The drawing has the layers from the highest down, the table of the page from the lowest up."""
+    drawing, page = root / DRAWING, root / PAGE
+    findings = []
+    if drawing.is_file():
+        drawn = [name for name in _DRAWN.findall(drawing.read_text()) if not name.endswith("/")]
+        if drawn != layers[::-1]:
+            findings.append(Finding(DRAWING, 1, f"draws {', '.join(drawn)}: src/LAYERS has others, or another order"))
+    if page.is_file():
+        listed = [name for name in _LISTED.findall(page.read_text()) if name in layers]
+        if listed != layers:
+            findings.append(Finding(PAGE, 1, f"lists {', '.join(listed)}: src/LAYERS has others, or another order"))
+    return findings
+
+
+def layers_of(root: Path) -> list[str]:
+    """The folders of src/, lowest first."""
+    lines = [line.split("#")[0].strip() for line in (root / "src/LAYERS").read_text().splitlines()]
+    return [line for line in lines if line]
 
 
 def _check_folders(root: Path, layers: list[str]) -> list[Finding]:

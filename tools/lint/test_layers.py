@@ -97,3 +97,15 @@ def test_a_missing_an_empty_and_a_long_readme_are_found(tree: Tree) -> None:
 def test_a_tree_without_the_list_is_a_fault(tree: Tree) -> None:
     (tree.root / "src/LAYERS").unlink()
     assert len(messages(tree)) == 1
+
+
+def test_the_drawing_and_the_page_name_the_layers_in_their_order(tree: Tree) -> None:
+    layered = [name for name in (tree.root / "src/LAYERS").read_text().split() if name]
+    drawn = "".join(f'<text class="name" x="1">{name}</text>\n' for name in ["papers/", *layered[::-1]])
+    rows = "".join(f"| `{name}` | it | `a.h` |\n" for name in layered)
+    tree.source("docs/layers.svg", drawn)
+    tree.source("docs/architecture.md", rows)
+    assert messages(tree) == []
+    tree.source("docs/layers.svg", drawn.replace(layered[0], "elsewhere"))
+    tree.source("docs/architecture.md", rows + f"| `{layered[0]}` | again | `a.h` |\n")
+    assert [message.split(":")[0] for message in messages(tree)] == ["docs/layers.svg", "docs/architecture.md"]

@@ -12,10 +12,10 @@
 
 // x13 = thread pointer, x14 = struct rseq; rseq_cs is set to `descriptor`, which stays in x15
 .macro FIND_RSEQ descriptor
-    adrp    x12, freeway_hot
-    add     x12, x12, :lo12:freeway_hot
+    adrp    x12, freeway_rseq
+    add     x12, x12, :lo12:freeway_rseq
     mrs     x13, tpidr_el0
-    ldr     x14, [x12, #HOT_ANY_RSEQ]
+    ldr     x14, [x12, #RSEQ_PLACE_AREA]
     add     x14, x14, x13
     adrp    x15, \descriptor
     add     x15, x15, :lo12:\descriptor

@@ -51,7 +51,7 @@ class OneSuperblock {
 
 inline bool find_rseq_or_say_so() {
   find_rseq(true, false);
-  return freeway_hot.in_use != 0;
+  return rseq_in_use;
 }
 
 using freeway_test::stay_on;

@@ -87,12 +87,12 @@ TEST_F(Sections, SayWhatIsMissing) {
   EXPECT_EQ(freeway_lfmalloc_push(kClass, &other.header, other.block(0)), 0U) << "not on line here";
   // A decoy that says "not registered", as in threads that libc did not register.
   alignas(32) static thread_local int decoy[8] = {0, -1};
-  const u64 place = freeway_hot.any_rseq;
-  freeway_hot.any_rseq = reinterpret_cast<u64>(&decoy) - reinterpret_cast<u64>(__builtin_thread_pointer());
+  const u64 place = freeway_rseq.area;
+  freeway_rseq.area = reinterpret_cast<u64>(&decoy) - reinterpret_cast<u64>(__builtin_thread_pointer());
   EXPECT_EQ(freeway_lfmalloc_pop(kClass).first, kNotRegistered);
   EXPECT_EQ(freeway_lfmalloc_push(kClass, &here().header, here().block(0)), kNotRegistered);
   EXPECT_EQ(freeway_lfmalloc_install(kClass, nullptr, nullptr), kNotRegistered);
-  freeway_hot.any_rseq = place;
+  freeway_rseq.area = place;
 }
 
 // Fig. 2. A: no preemption. The section returns, nothing is restarted.

@@ -115,8 +115,8 @@ TEST_F(Transactions, OneStoreEndsIt) {
 }
 TEST_F(Transactions, WithoutRegistrationThereAreNone) {
   alignas(32) static thread_local int decoy[8] = {0, -1};
-  const u64 place = freeway_hot.any_rseq;
-  freeway_hot.any_rseq = reinterpret_cast<u64>(&decoy) - reinterpret_cast<u64>(__builtin_thread_pointer());
+  const u64 place = freeway_rseq.area;
+  freeway_rseq.area = reinterpret_cast<u64>(&decoy) - reinterpret_cast<u64>(__builtin_thread_pointer());
   {
     Transaction t;
     u64 seen;
@@ -124,7 +124,7 @@ TEST_F(Transactions, WithoutRegistrationThereAreNone) {
     EXPECT_FALSE(t.load(const_cast<u64*>(&word), seen));
     EXPECT_FALSE(t.store(const_cast<u64*>(&word), 5));
   }
-  freeway_hot.any_rseq = place;
+  freeway_rseq.area = place;
   EXPECT_EQ(word, 1U);
 }
 

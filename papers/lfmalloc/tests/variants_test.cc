@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Every form of LFMalloc that config.h can build (the paper's Table 3 and its locks, and ours), in one program: threads that
+// Every form of LFMalloc that form.h has (the paper's Table 3 and its locks, and ours), in one program: threads that
 // allocate, free, and free each other's blocks, with contents checked; at the end all memory can be given back.
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -16,7 +16,6 @@
 #include "papers/lfmalloc/allocator.h"
 #include "papers/lfmalloc/cpu_heaps.h"
 #include "papers/lfmalloc/memory.h"
-#include "papers/lfmalloc/protection.h"
 #include "papers/lfmalloc/rseq_place.h"
 
 namespace freeway::lfmalloc {
@@ -61,10 +60,10 @@ class TestMemory : public CpuSlots {
   uptr gone_[kHeaders] = {};
 };
 
-template <class Heaps, template <class> class Remote, template <class> class List>
 class World {
  public:
-  using Global = GlobalHeap<Product, TestMemory, Remote, List>;
+  using Heaps = LocalHeaps<Product, TestMemory>;
+  using Global = GlobalHeap<Product, TestMemory, RemoteAsTold, ListAsTold>;
 
   World() {
     heaps_.init(&memory_, 2);
@@ -150,53 +149,48 @@ class Variants : public ::testing::Test {
     seed = given ? static_cast<unsigned>(std::strtoul(given, nullptr, 10)) : std::random_device{}();
     std::printf("FREEWAY_TEST_SEED=%u\n", seed);
   }
-  template <class Heaps, template <class> class Remote = RemoteByCas, template <class> class List = LockFreeList>
-  void run() {
+  void TearDown() override { form = Form(); }
+  void run(u64 protection, bool remote_mutex = false, bool global_mutex = false) {
+    form = make_form(protection, remote_mutex, global_mutex);
     std::memset(freeway_lfmalloc_heaps, 0, sizeof freeway_lfmalloc_heaps);  // this world's memory makes them
-    auto world = std::make_unique<World<Heaps, Remote, List>>();
-    world->run(seed);
+    std::make_unique<World>()->run(seed);
   }
-  template <class Protect>
-  using OfCpu = CpuHeaps<Product, TestMemory, Protect, HashedHeaps<Product, Protect>>;
-  template <class Protect>
-  using OfThread = ThreadHeaps<Product, TestMemory, Protect>;
-  using Mutex = UnderLock<Product, SleepingLock>;
-  using Spin = UnderLock<Product, SpinningLock>;
-  using Cas = ByCas<Product>;
-  using Sections = SectionHeaps<Product, TestMemory, HashedHeaps<Product, Cas>>;
   unsigned seed = 0;
 };
 
-TEST_F(Variants, SectionsOfCpus) { run<Sections>(); }
-TEST_F(Variants, SectionsOfCpusWithThePapersLocks) { run<Sections, RemoteUnderMutex, MutexList>(); }
-TEST_F(Variants, SectionsOfCpusWithRemoteMutex) { run<Sections, RemoteUnderMutex, LockFreeList>(); }
-TEST_F(Variants, SectionsOfCpusWithGlobalMutex) { run<Sections, RemoteByCas, MutexList>(); }
-TEST_F(Variants, MutexOfCpus) { run<OfCpu<Mutex>>(); }
-TEST_F(Variants, MutexOfThreads) { run<OfThread<Mutex>>(); }
-TEST_F(Variants, SpinOfCpus) { run<OfCpu<Spin>>(); }
-TEST_F(Variants, SpinOfThreads) { run<OfThread<Spin>>(); }
-TEST_F(Variants, CasOfCpus) { run<OfCpu<Cas>>(); }
-TEST_F(Variants, CasOfThreads) { run<OfThread<Cas>>(); }
+// As in the option's list.
+enum : u64 { kSections, kCasCpu, kCasThread, kMutexCpu, kMutexThread, kSpinCpu, kSpinThread };
+
+TEST_F(Variants, SectionsOfCpus) { run(kSections); }
+TEST_F(Variants, SectionsOfCpusWithThePapersLocks) { run(kSections, true, true); }
+TEST_F(Variants, SectionsOfCpusWithRemoteMutex) { run(kSections, true, false); }
+TEST_F(Variants, SectionsOfCpusWithGlobalMutex) { run(kSections, false, true); }
+TEST_F(Variants, MutexOfCpus) { run(kMutexCpu); }
+TEST_F(Variants, MutexOfThreads) { run(kMutexThread); }
+TEST_F(Variants, SpinOfCpus) { run(kSpinCpu); }
+TEST_F(Variants, SpinOfThreads) { run(kSpinThread); }
+TEST_F(Variants, CasOfCpus) { run(kCasCpu); }
+TEST_F(Variants, CasOfThreads) { run(kCasThread); }
 
 // Threads that lose their registration and get it back: at home in the hashed heaps meanwhile.
 TEST_F(Variants, SectionsAndThreadsWithoutRseqTogether) {
-  if (freeway_hot.in_use == 0) GTEST_SKIP() << "no rseq here";
+  if (!rseq_in_use) GTEST_SKIP() << "no rseq here";
   alignas(32) static thread_local int decoy[8] = {0, -1};
-  const u64 place = freeway_hot.any_rseq;
+  const u64 place = freeway_rseq.area;
   const u64 nowhere = reinterpret_cast<u64>(&decoy) - reinterpret_cast<u64>(__builtin_thread_pointer());
   std::atomic<bool> end{false};
   std::thread changing([&] {
     while (!end.load()) {
-      __atomic_store_n(&freeway_hot.any_rseq, nowhere, __ATOMIC_RELAXED);
+      __atomic_store_n(&freeway_rseq.area, nowhere, __ATOMIC_RELAXED);
       ::sched_yield();
-      __atomic_store_n(&freeway_hot.any_rseq, place, __ATOMIC_RELAXED);
+      __atomic_store_n(&freeway_rseq.area, place, __ATOMIC_RELAXED);
       ::sched_yield();
     }
   });
-  run<Sections>();
+  run(kSections);
   end.store(true);
   changing.join();
-  freeway_hot.any_rseq = place;
+  freeway_rseq.area = place;
 }
 
 }  // namespace

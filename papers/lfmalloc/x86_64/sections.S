@@ -19,7 +19,7 @@
     .type   freeway_lfmalloc_\name, @function
 freeway_lfmalloc_\name:
     .cfi_startproc
-    mov     r10, [rip + freeway_hot + HOT_ANY_RSEQ]
+    mov     r10, [rip + freeway_rseq + RSEQ_PLACE_AREA]
     lea     r11, [rip + freeway_section_lfmalloc_\name]
     mov     fs:[r10 + RSEQ_SECTION], r11                // [1]
 .Lstart_lfmalloc_\name:
@@ -113,7 +113,7 @@ freeway_lfmalloc_\name:
     .p2align 4
     FUNCTION start
     .cfi_startproc
-    mov     r10, [rip + freeway_hot + HOT_ANY_RSEQ]
+    mov     r10, [rip + freeway_rseq + RSEQ_PLACE_AREA]
     lea     r11, [rip + freeway_section_lfmalloc_transaction]
     mov     fs:[r10 + RSEQ_SECTION], r11                // [1]
     movsxd  rax, dword ptr fs:[r10 + RSEQ_CPU_ID]       // [2]
@@ -124,7 +124,7 @@ freeway_lfmalloc_\name:
     // [1] rseq_cs = 0
     FUNCTION abandon
     .cfi_startproc
-    mov     r10, [rip + freeway_hot + HOT_ANY_RSEQ]
+    mov     r10, [rip + freeway_rseq + RSEQ_PLACE_AREA]
     mov     qword ptr fs:[r10 + RSEQ_SECTION], 0        // [1]
     ret
     .cfi_endproc
@@ -134,7 +134,7 @@ freeway_lfmalloc_\name:
     // [1] rseq_cs is not the transaction: interference  [2] load
     FUNCTION conditional_load
     .cfi_startproc
-    mov     r10, [rip + freeway_hot + HOT_ANY_RSEQ]
+    mov     r10, [rip + freeway_rseq + RSEQ_PLACE_AREA]
     lea     r11, [rip + freeway_section_lfmalloc_transaction]
 .Lstart_lfmalloc_transaction:
     xor     eax, eax
@@ -151,7 +151,7 @@ freeway_lfmalloc_\name:
     // [1] rseq_cs is not the transaction: interference  [2] store, commit  [3] rseq_cs = 0: it is over
     FUNCTION conditional_store
     .cfi_startproc
-    mov     r10, [rip + freeway_hot + HOT_ANY_RSEQ]
+    mov     r10, [rip + freeway_rseq + RSEQ_PLACE_AREA]
     lea     r11, [rip + freeway_section_lfmalloc_transaction]
     xor     eax, eax
     cmp     fs:[r10 + RSEQ_SECTION], r11                // [1]

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable
 
 import pytest
-from harness.allocators import DEBIAN, Allocator
+from harness.allocators import DEBIAN, FORMS, ROOT, Allocator
 from harness.catalogue import workloads
 from harness.plan import SUITES, names_for
 from harness.report.lineup import is_engine, is_ours, ordered, peers
@@ -59,10 +60,19 @@ def test_builds_of_the_tables_exist() -> None:
     builds = os.environ.get("FREEWAY_ENGINE_BUILDS", "").split()
     if not builds:
         pytest.skip("which builds there are is known to CMake")
-    option = {"michael-one-heap"}  # of the same library, known to allocators.py
+    option = {f"{engine}-{form}" for engine, forms in FORMS.items() for form in forms}
     used = {place.allocator for paper in PAPERS for table in paper.tables for place in table.places()}
     assert {name for name in used if is_engine(name)} - option <= set(builds)
     assert {name for name in used if not is_engine(name)} <= {"glibc", "locked", "freeway", *(n for n, _, _ in DEBIAN)}
+
+
+def test_forms_are_options_of_their_engines() -> None:
+    table = (ROOT / "papers/front/options.h").read_text()
+    for engine, forms in FORMS.items():
+        for option, value in {pair for options in forms.values() for pair in options.items()}:
+            found = re.search(rf'{{"{engine}", "{option}", "([^"]*)"', table)
+            assert found, f"{engine} has no option {option}"
+            assert value in found[1].split("|") or (".." in found[1] and value.isdigit()), f"{option}={value}"
 
 
 def test_every_row_of_the_readme_leads_to_a_declared_metric() -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1] / "programs"))
 
-from preload import check, environment, main, need, require_same, run, succeed  # noqa: E402
+from preload import Failed, check, environment, main, need, require_same, run, succeed  # noqa: E402
 from redis import Server, data_set  # noqa: E402
 
 KEYS = 200_000
@@ -63,16 +63,31 @@ class Standing(Server):
         return json.loads(succeed(argv, preload=False).out)
 
     def settled(self) -> tuple[dict[str, float], dict[str, int]]:
-        """Both, once redis, which looks ten times a second, tells of what is there now."""
+        """Both, once they agree: redis reads the allocator ten times a second, and INFO shows its last reading.
+
+        A command may run on another CPU than the last one; its per-CPU cache then maps up to a frame for each class.
+        """
         found: list[tuple[dict[str, float], dict[str, int]]] = []
 
         def agree() -> bool:
-            # In between, that is: what a client's question takes comes and goes.
+            # A question takes memory, too, and frees it.
             found[:] = [(self.memory(), self.freeway())]
-            return near(found[0][0]["allocator_allocated"], found[0][1]["allocated"], 1 << 19)
+            return all(near(one, other, apart) for one, other, apart in same_figures(*found[0]))
 
-        self.wait_for("redis and Freeway to agree on what is allocated", agree)
+        try:
+            self.wait_for("redis and Freeway to agree", agree)
+        except Failed as failed:
+            raise Failed(f"{failed}: {found}") from failed
         return found[0]
+
+
+def same_figures(told: dict[str, float], known: dict[str, int]) -> list[tuple[float, float, int]]:
+    """Redis's figures, Freeway's for the same, and the bytes that they may be apart."""
+    return [
+        (told["allocator_allocated"], known["allocated"], 1 << 19),
+        (told["allocator_active"], known["mapped"] - known["dirty"], 1 << 20),
+        (told["allocator_resident"], known["held"], 1 << 20),
+    ]
 
 
 def near(one: float, other: float, bytes_apart: int) -> bool:
@@ -83,15 +98,13 @@ def tells_the_truth(server: Standing) -> None:
     """INFO memory, before and after a load, beside what Freeway says and what redis counts itself."""
     before, _ = server.settled()
     server.command("DEBUG", "POPULATE", str(KEYS), "key", "200")
-    told, known = server.settled()
+    told, _ = server.settled()
     check(told["used_memory"] > before["used_memory"] + KEYS * 200, f"too little to tell: {told}")
     ordered = ["used_memory", "allocator_allocated", "allocator_active", "allocator_resident"]
     for less, more in itertools.pairwise(ordered):
         check(told[less] <= told[more], f"{less} {told[less]} > {more} {told[more]}")
     # Redis counts what it has; there is little else in the process.
     check(told["allocator_allocated"] < told["used_memory"] * 1.1, f"allocator_allocated: {told}")
-    check(near(told["allocator_active"], known["mapped"] - known["dirty"], 1 << 20), f"active: {told} {known}")
-    check(near(told["allocator_resident"], known["held"], 1 << 20), f"resident: {told} {known}")
     check(told["allocator_resident"] < told["used_memory_rss"] * 1.1, f"resident, and not in memory: {told}")
     ratio = told["allocator_active"] / told["allocator_allocated"]
     check(abs(told["allocator_frag_ratio"] - ratio) < 0.02, f"allocator_frag_ratio is not {ratio}")

@@ -150,8 +150,8 @@ class Paths : public LosableSlots {
     for (size_t i = 0; i < kRuns; i += 2) resize(i, random_.between(2, kFrames) * kFrameBytes);
     for (size_t i = 0; i < kRuns; i++) drop(i);
   }
-  // A heap that is filled, emptied but for some blocks, trimmed, filled again and destroyed: small blocks, of strips, larger ones, of
-  // slices, and those that have frames of their own.
+  // A heap that is filled, emptied but for some blocks, trimmed, filled again and destroyed: small blocks, of strips and superblocks,
+  // and those that have frames of their own.
   void own_heaps() {
     constexpr size_t kCount = 500;
     if (heap_account.heap_new == nullptr) return;
@@ -168,6 +168,13 @@ class Paths : public LosableSlots {
       if (round == 1) heap_account.heap_trim(heap);
     }
     if (heap != nullptr) heap_account.heap_destroy(heap);
+    // One of which all is free again.
+    const freeway_heap_t other = heap_account.heap_new(nullptr, 0);
+    for (size_t i = 0; other != nullptr && i < kCount; i++) blocks[i] = heap_account.heap_malloc(other, 200);
+    for (size_t i = 0; other != nullptr && i < kCount; i++)
+      if (blocks[i] != nullptr) ::free(blocks[i]);
+    if (other != nullptr) heap_account.heap_trim(other);
+    if (other != nullptr) heap_account.heap_destroy(other);
     note(0);
   }
   // Of the pages only a few are touched. The second block is in the way of the first one: a mapping that must move; a run

@@ -98,28 +98,28 @@ inline bool belongs_to_another_form(const Site& site) {
                              name.starts_with("wanted.") || name.starts_with("gap.") || name == "heap.sampling";
     if (of_profiles != (std::getenv("FREEWAY_PROFILE") != nullptr)) return true;
     if (name.starts_with("gap.")) return !rseq_mode();  // bytes are counted in sections
-    const bool of_strips = name == "own.marking" || name == "own.marked" || name == "own.counted" || name == "own.gathered" ||
-                           name == "own.leaving" || name == "own.left";
-    const bool of_caches = of_strips || site.file == "heap/cache_place.h" ||
-                           (site.file == "heap/caches.h" && name != "own.cut" && name != "own.kept");
-    if (name == "own.emptied") return true;  // what another CPU has: tests/unit/heap_caches_test.cc stops there
-    if (of_caches) return !rseq_mode() || is_careful;
+    const bool of_heaps_slabs = site.file == "heap/slab_place.h" || name.starts_with("own.slab") || name == "own.opening" ||
+                                name == "own.putting_in" || name == "own.closing" || name == "own.emptied";
+    if (of_heaps_slabs) return !rseq_mode() || is_careful;
+    if (name == "own.strip_taken" || name == "own.putting_strip") return rseq_mode() && !is_careful;
     const bool of_guards = name.starts_with("guard.");
     const bool of_rest = name.starts_with("quarantine.") || name.starts_with("scattered.") ||
                          name.starts_with("random.") || name == "births.leaf";
     const bool of_magazines = name.starts_with("magazine.") && name != "magazine.freeing" && name != "magazine.emptying";
-    const bool of_owned_slabs = name.starts_with("owned.") || name == "heap.owned";
+    const bool of_kept_slabs =
+        name == "spare.entered" || name == "spare.settled" || name == "spare.marked" || name == "spare.judged";
     const bool of_cpus = name.starts_with("drain.") || name == "heap.seized" || name == "heap.installed";
     if (name == "superblock.stealing") return true;  // several NUMA nodes: the models have two
-    if (name.starts_with("roots.") || name.starts_with("seats.")) return true;  // of heaps that processes share: their models
+    if (name.starts_with("roots.")) return true;  // of heaps that processes share: their models
     if (of_guards) return guard == nullptr;
     if (of_rest) return !is_careful;
     if (name.starts_with("way.") || name.starts_with("usage.")) return is_careful;  // blocks are where they are at random
     if (of_magazines || name == "heap.direct") return is_careful;
-    return rseq_mode() || is_careful ? of_owned_slabs : of_cpus;
+    return rseq_mode() || is_careful ? of_kept_slabs : of_cpus;
   }
-  // The layers that all share are the flagship's matter.
-  if (!site.file.starts_with("engine/") && !site.file.starts_with("sync/")) return true;
+  // What all share is the flagship's matter, but for the lists.
+  const bool of_lists = site.file == "sync/tagged_stack.h" || site.file == "sync/hazard_pointers.h";
+  if (!site.file.starts_with("engine/") && !of_lists) return true;
   if (site.file == "papers/lfmalloc/protection.h") return rseq_mode();  // hashed heaps, and CPUs' heaps
   if (site.file == "papers/lfmalloc/cpu_table.h") return !rseq_mode();
   if (name.starts_with("michael.lifo") || name.starts_with("michael.fifo"))

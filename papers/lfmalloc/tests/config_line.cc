@@ -1,2 +1,0 @@
-// SPDX-License-Identifier: MIT
-#include "papers/lfmalloc/config.h"

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT
+// guarded.h: FREEWAY_GUARD: some blocks on pages of their own, between inaccessible ones.
+//
+// Layout    fence | page | fence | page | … | fence: slot i's block lies on the i-th page, at its end or at its beginning. The
+//           pages are accessible while a block is live there; freed, they stay inaccessible until the slot is used again
+// Words     guard_slots.h; range: the place of the pages, once; odds, lottery: they choose the allocations to guard
+//           last_explained: a thread's last fault (exchange). Two threads may share one word: then a fault that comes twice
+//           may be explained twice, nothing else
+// Orders    guarded.cc:[R1] publishes the range and the odds; guarded.cc:[A1] a thread that samples sees them.
+//           guarded.cc:[R2] publishes the other function to ask, with its context; guarded.cc:[A2] a thread that explains a
+//           fault sees both
+// Who       any thread, any signal handler, the child of any fork (which has the pages as they are, copied when written)
+// Lost if killed: the slot in hand, 1 of kSlots, and its page
+// Checked   tests/guard
+#pragma once
+
+#include "base/compiler.h"
+#include "harden/guard_slots.h"
+#include "os/machine.h"
+
+namespace freeway::guard {
+
+constexpr unsigned kSlots = 256;
+constexpr unsigned kResting = kSlots / 4;
+using ProcessSlots = Slots<Machine, kSlots, kResting>;
+
+struct Range {
+  Atomic<uptr> begin;
+  Atomic<u64> bytes;  // 0 while nothing is guarded; stored after `begin`
+};
+extern FREEWAY_HIDDEN constinit Range range;
+extern FREEWAY_HIDDEN constinit ProcessSlots process_slots;
+extern FREEWAY_HIDDEN constinit Atomic<u64> faults;
+
+// Whether the address is a guarded block's, or beside one. Nothing is, while the option is off.
+FREEWAY_INLINE bool owns(uptr address) { return address - range.begin.load_relaxed() < range.bytes.load_relaxed(); }
+inline bool is_on() { return range.bytes.load_relaxed() != 0; }
+
+// From now on one in `odds` of the calls of sample() may have a guarded block. May be called again, by several threads at once.
+// Without memory nothing is guarded.
+void start(u64 odds);
+
+// A guarded block of `bytes` for the call that returns to `caller`; null: this one is not chosen, too large (over a page),
+// or there is no slot for it. Keeps errno.
+void* sample(std::size_t bytes, const void* caller);
+
+enum class Freed { kOk, kTwice, kInterior, kForeign, kOverrun };  // kOverrun: ok, but its last bytes were overwritten
+Freed give(uptr address, const void* caller);
+// Bytes of the live block that begins there; 0: none does.
+std::size_t usable(uptr address);
+// free's verdict on an address at which no live block begins.
+Freed classify(uptr address);
+// Names `caller` as the block's maker, in place of the one that sample() was given.
+void name_maker(const void* block, const void* caller);
+FREEWAY_INLINE void* made_for(void* block, const void* caller) {
+  if (FREEWAY_UNLIKELY(owns(reinterpret_cast<uptr>(block)))) name_maker(block, caller);
+  return block;
+}
+
+// The facts about an address for which owns() is true.
+struct Near {
+  enum Kind { kNothing, kInside, kAfter, kBefore };  // kNothing: no block was ever near
+  Kind kind = kNothing;
+  bool live = false, known = false;  // known: the block was not given or freed while this was read
+  u64 distance = 0;  // kInside: from its first byte; kAfter: from its last one; kBefore: to its first one
+  Birth birth;
+  Call death;  // if it is not live
+  u64 word = 0;  // its slot's: while it is the same, so is the block
+};
+Near near(uptr address);
+// Writes lines to fd 2: the makers and freers of the nearest block. 0, or the error of the last line that failed.
+long write_history(const Near& what, int fd = 2);
+
+// Adds a function that knows other inaccessible pages: find(context, address, near) says whether the address is on one, and
+// beside which block. Once, or again with the same.
+using FindEnd = bool (*)(void* context, uptr address, Near& near);
+void know_ends(void* context, FindEnd find);
+// Explains a fault at the address on fd 2, if it is near a guarded block, or on a page that the added function knows. `pc`:
+// the instruction; access: 'r', 'w', '?'.
+// The thread's last fault again is counted and not explained: after a handler that puts the default back and returns, it comes
+// twice.
+bool explain_fault(uptr address, uptr pc, char access);
+
+}  // namespace freeway::guard

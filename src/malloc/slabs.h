@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT
+// Slabs: all slabs of the process, which of them a call works on, and taking them apart.
+//
+// Mode      undecided -> sections (struct rseq is libc's, or ours) or spare, for good, once the environment can be read.
+//           With sections a call works on the slab of its CPU (cpu_slabs.h). Else, and while that one is not to be had, it
+//           works on a spare one, which its thread keeps or has claimed for the call (spare_slabs.h)
+// Access    RseqSlabs or PlainSlab: what a call does to the slab (slab.h)
+// Draining  another CPU's slab is taken out, all sections are interrupted (membarrier), then it is the drainer's until it
+//           is put back; one at a time, so a thread that stops here strands one
+// Who       any thread, any signal handler, the child of any fork
+// Lost if killed: the slab in hand
+// Checked   tests/model/*_slabs_model.cc, tests/fork, tests/stall, tests/stress/trim_test.cc
+#pragma once
+
+#include "cache/cpu_slabs.h"
+#include "cache/hot.h"
+#include "cache/rseq_slabs.h"
+#include "cache/spare_slabs.h"
+#include "harden/births.h"
+#include "os/machine.h"
+#include "pages/substrate.h"
+#include "sync/once.h"
+
+namespace freeway {
+
+// What this thread knows of its spare slab.
+extern FREEWAY_HIDDEN constinit thread_local SpareSlabs<Machine>::Own own;
+
+class Slabs {
+ public:
+  // A slab that the caller has to himself.
+  using Visit = void (*)(void* to, Slab& slab);
+  // Which ones it is worth to have; others may be in the slab.
+  using Wanted = bool (*)(Slab& slab, u64 now);
+  static bool any(Slab&, u64) { return true; }
+
+  // Once (or again with the same), before anything else. While births are kept, new slabs have room for blocks that rest.
+  void init(Substrate& substrate, Births<Machine>& births);
+  // When the environment can be read: what calls work on from now on. Sections find struct rseq from here on.
+  void decide();
+  bool uses_rseq() const { return mode_.peek() == kRseq || mode_.peek() == kOwnRseq; }
+  // Why calls work on spare slabs; "" where they do not, or it is not known yet.
+  const char* why_spare() const { return uses_rseq() || why_spare_ == nullptr ? "" : why_spare_; }
+  void describe(Line& line) const;
+  // Whether this thread is registered for rseq by now.
+  static bool can_enter_sections();
+
+  // The `top` of a class without a magazine, empty and full at once: a zero between two.
+  u64 closed() const { return reinterpret_cast<u64>(&zeros_[1]); }
+  // The slab of the CPU that this thread was on a moment ago, made if there is none. Null: not in this mode, the thread is
+  // not registered and cannot be, no memory, or the slab is being drained.
+  Slab* of_cpu();
+  // The block of class `c` that malloc would give this thread now; 0: it is not known. A hint: others may take it.
+  uptr on_top(unsigned c);
+
+  // Calls f(access, slab) with a slab on which this call may work; false if none could be had.
+  template <class F>
+  bool with(F&& f) {
+    Slab* slab = of_cpu();
+    if (slab == nullptr) return with_spare(f);
+    f(RseqSlabs(), *slab);
+    return true;
+  }
+  template <class F>
+  bool with_spare(F&& f) {
+    const Spare::Taken taken = take_spare();
+    if (taken.slab != nullptr) f(PlainSlab(*taken.slab), *taken.slab);
+    Spare::give(own, taken);
+    return taken.slab != nullptr;
+  }
+
+  // Calls f(slab, is_taken) for all that exist; is_taken(): whether somebody has it.
+  template <class F>
+  void each(F&& f) const {
+    const Claimant who = process::claimant();
+    for (u32 id = 0; id < ids_; ++id)
+      if (Slab* slab = cpu_slabs_.made(id)) f(*slab, [&] { return cpu_slabs_.is_taken(id, who); });
+    spare_.each(who, Revoker::is_inside, f);
+  }
+
+  // CPUs' slabs have numbers below it: CPU numbers and concurrency ids are; the same, but 0 without sections.
+  u32 ids() const { return ids_; }
+  u32 cpus() const { return uses_rseq() ? ids_ : 0; }
+  // Calls visit(to, slab) for each slab that is wanted and can be had: of a CPU, all spare ones, all, those on which this
+  // thread's next call would work. False: the kernel refuses to interrupt sections, so CPUs' slabs cannot be had.
+  bool drain_cpu(u32 id, Wanted wanted, u64 now, Visit visit, void* to);
+  void drain_spare(Wanted wanted, u64 now, Visit visit, void* to);
+  bool drain(Wanted wanted, u64 now, Visit visit, void* to);
+  void drain_at_hand(Wanted wanted, u64 now, Visit visit, void* to);
+
+  // From now on slabs get their memory at once: a slab for each CPU that a thread of this process may come to, and the spare
+  // ones. Where it is not known how many CPUs there are, none: thousands of them would be gigabytes.
+  void provide();
+  // Bytes of all of them.
+  u64 bytes() const { return bytes_.load_relaxed(); }
+
+ private:
+  using Spare = SpareSlabs<Machine>;
+  enum Mode : u32 { kUndecided, kRseq, kOwnRseq, kSpare };  // kOwnRseq: struct rseq is ours, not libc's
+
+  // What revoking a slab from another thread needs of the kernel (spare_slabs.h).
+  struct Revoker {
+    static bool barrier() { return process::make_barrier(); }
+    static bool is_inside(u64 name);
+  };
+  Spare::Taken take_spare();
+  Slab* make();
+  std::size_t bytes_of_one() const;
+
+  Substrate* substrate_ = nullptr;
+  Births<Machine>* births_ = nullptr;
+  Once<Machine> mode_;
+  const char* why_spare_ = nullptr;
+  u32 ids_ = 0;
+  Atomic<u32> made_;
+  Atomic<u64> bytes_;         // early ones may be longer than later ones
+  Atomic<bool> is_prepared_;  // slabs get their memory at once
+  Atomic<u64> null_slab_[kSlabHeadWords];
+  Atomic<u64> zeros_[3];
+  Spare spare_;
+  CpuSlabs<Machine> cpu_slabs_;
+};
+
+}  // namespace freeway
