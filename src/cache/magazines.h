@@ -209,7 +209,7 @@ class Magazines {
 
   // What is left of a change at which set_each stopped; `block` is one of its superblock's, which is still there: this change
   // of it was not done, or it is owed the rest (anchor.h).
-  FREEWAY_NOINLINE void finish(unsigned c, void* block, const alone::Change& change, const alone::Stopped& stopped) {
+  FREEWAY_COLD void finish(unsigned c, void* block, const alone::Change& change, const alone::Stopped& stopped) {
     const SizeClass& k = kSizeClasses[c];
     const Place p = heap_->place_of(c, k, block);
     if (p.descriptor == 0) return;

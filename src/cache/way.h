@@ -46,7 +46,7 @@ class Way {
  private:
   // Takes blocks of sparse superblocks off the magazine, `most` at most; whether another is on top.
   template <SlabAccess Access>
-  FREEWAY_NOINLINE bool drop(const Access& access, unsigned c, u64 most) {
+  FREEWAY_COLD bool drop(const Access& access, unsigned c, u64 most) {
     void* blocks[kBatchMax];
     unsigned got = 0;
     bool found = false;
@@ -68,7 +68,7 @@ class Way {
 
   // The magazine is empty: lets the slab have a superblock with free blocks, if it has none.
   template <SlabAccess Access>
-  bool refresh(const Access& access, Slab& home, unsigned c) {
+  FREEWAY_COLD bool refresh(const Access& access, Slab& home, unsigned c) {
     auto& superblocks = heap_->superblocks();
     // OPTIMISTIC: move
     if (const u64 d = home.current[c].load_relaxed(); d != 0 && heap_->free_in(static_cast<u32>(d)) != 0) return true;

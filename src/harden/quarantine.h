@@ -88,7 +88,7 @@ class Quarantine {
 
   // Puts a freed block of class `c` into the first bed; false if there is no slab.
   template <SlabAccess Access>
-  bool lay_down(const Access& access, Slab& home, unsigned c, void* block) {
+  FREEWAY_COLD bool lay_down(const Access& access, Slab& home, unsigned c, void* block) {
     const u64 slot = slots::of(block, heap_->is_far(reinterpret_cast<uptr>(block)));
     for (unsigned tries = 0; tries < 4; ++tries) {
       if (access.push(quarantine::row(c, 0), slot)) return true;
@@ -99,7 +99,7 @@ class Quarantine {
 
   // Writes the slots of blocks that have rested, at most kBatchMax, to `out`. Returns how many.
   template <SlabAccess Access>
-  unsigned rouse(const Access& access, Slab& home, unsigned c, random::Stream& random, void** out) {
+  FREEWAY_COLD unsigned rouse(const Access& access, Slab& home, unsigned c, random::Stream& random, void** out) {
     const u32 beds = this->beds(c), old = beds / 2;
     if (old == 0) return 0;
     const u64 turn = slab_words::word(home, quarantine::offset_of_turn(c)).load_relaxed();
@@ -116,7 +116,7 @@ class Quarantine {
   }
 
   // Empties the beds of a slab that only the caller uses, and closes them.
-  void empty(Slab& slab) {
+  FREEWAY_COLD void empty(Slab& slab) {
     for (unsigned c = 1; c < kClassCount; ++c)
       for (u32 bed = 0; bed <= beds(c); ++bed) {
         wake(PlainSlab(slab), c, bed);
@@ -137,7 +137,7 @@ class Quarantine {
 
   // Makes room in the first bed.
   template <SlabAccess Access>
-  void turn(const Access& access, Slab& home, unsigned c) {
+  FREEWAY_COLD void turn(const Access& access, Slab& home, unsigned c) {
     ++home.counters[c].flushes;
     const u32 beds = this->beds(c);
     if (beds == 0) return wake(access, c, 0);
@@ -151,7 +151,7 @@ class Quarantine {
 
   // Moves the first bed's blocks to another bed.
   template <SlabAccess Access>
-  FREEWAY_NOINLINE void lay_over(const Access& access, unsigned c, u32 bed) {
+  FREEWAY_COLD void lay_over(const Access& access, unsigned c, u32 bed) {
     void* blocks[kBatchMax];
     const unsigned got = access.pop_batch(quarantine::row(c, 0), blocks, quarantine::slots_of(c));
     Heap::Env::step("quarantine.turning");
@@ -162,14 +162,14 @@ class Quarantine {
 
   // Empties a bed to the superblocks.
   template <SlabAccess Access>
-  FREEWAY_NOINLINE void wake(const Access& access, unsigned c, u32 bed) {
+  FREEWAY_COLD void wake(const Access& access, unsigned c, u32 bed) {
     void* blocks[kBatchMax];
     const unsigned got = access.pop_batch(quarantine::row(c, bed), blocks, quarantine::slots_of(c));
     Heap::Env::step("quarantine.waking");
     if (got > 0) end_rest(c, blocks, got);
   }
 
-  void end_rest(unsigned c, void** blocks, unsigned count) {
+  FREEWAY_COLD void end_rest(unsigned c, void** blocks, unsigned count) {
     heap_->leaves_rest(c, blocks, count);
     slots::to_blocks(blocks, count);
     magazines_->flush(c, blocks, count);

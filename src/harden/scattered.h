@@ -34,7 +34,7 @@ class Scattered {
 
   // See Magazines::refill.
   template <SlabAccess Access>
-  void* refill(const Access& access, Slab& home, unsigned c) {
+  FREEWAY_COLD void* refill(const Access& access, Slab& home, unsigned c) {
     if (const u64 slot = access.pop(c)) return slots::block_of(slot);
     ++home.counters[c].refills;
     void* blocks[kBatchMax];
@@ -47,7 +47,7 @@ class Scattered {
   }
 
   // One block, for a thread without a slab; null without memory.
-  void* direct(unsigned c) {
+  FREEWAY_COLD void* direct(unsigned c) {
     auto& superblocks = heap_->superblocks();
     random::Stream random = heap_->random();
     void* block = nullptr;
@@ -75,7 +75,7 @@ class Scattered {
 
   // Slots of any free blocks of a superblock.
   template <SlabAccess Access>
-  unsigned cut(const Access& access, const Slab& home, unsigned c, random::Stream& random, void** blocks) {
+  FREEWAY_COLD unsigned cut(const Access& access, const Slab& home, unsigned c, random::Stream& random, void** blocks) {
     auto& superblocks = heap_->superblocks();
     const unsigned wanted = static_cast<unsigned>(clamp(kMagazines[c].small / 2, 1, kBatchMax));
     u32 d = magazines_->take_current(access, c);
@@ -96,7 +96,7 @@ class Scattered {
   }
 
   // Lets the superblock `d` go and holds a random one around it, if there is one, else any.
-  u32 another(unsigned c, u32 d, random::Stream& random) {
+  FREEWAY_COLD u32 another(unsigned c, u32 d, random::Stream& random) {
     auto& superblocks = heap_->superblocks();
     const uptr span = superblocks.span_of(d);
     superblocks.let_go(d);

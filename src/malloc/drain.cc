@@ -18,7 +18,7 @@ void Heap::empty(Slab& slab) {
 }
 
 void Heap::empty_in_sections() {
-  const RseqSlabs access;
+  const SlabInHand access;
   for (unsigned c = 1; c < kClassCount; ++c) {
     void* blocks[kBatchMax];
     for (u32 tries = 0; tries < kMagazines[c].big / kBatchMax + 2; ++tries) {

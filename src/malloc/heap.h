@@ -44,7 +44,7 @@ class Backing {
   }
   static const SizeClass& size_class(unsigned c) { return kSizeClasses[c]; }
   Descriptor<Machine>& descriptor(u32 index) const;
-  u32 make_descriptor(unsigned c);
+  FREEWAY_COLD u32 make_descriptor(unsigned c);
   uptr take_span(unsigned c, u32 descriptor);
   u32 descriptor_at(uptr span, unsigned c) const;
   void give_span(uptr span, unsigned c);
@@ -84,7 +84,7 @@ class Heap {  // all zero until start(): it takes no room in the file
   // Foreign blocks may be on top of the magazine (cache/homes.h).
   void send_home(unsigned c);
   // See cache/way.h.
-  bool clear_way(unsigned c);
+  FREEWAY_COLD bool clear_way(unsigned c);
   // Empties a slab that the caller has to himself: all of it, or what is not to rest.
   void empty(Slab& slab);
   void empty_magazines(Slab& slab) { magazines_.empty(slab); }
@@ -122,7 +122,7 @@ class Heap {  // all zero until start(): it takes no room in the file
   bool is_careful() const { return substrate_->options().harden != 0; }
   random::Stream random() { return random_.stream(process::claimant().survivor); }
   // Blocks that rested go back to their superblocks: with FREEWAY_HARDEN=1,fill names those that were written to.
-  void leaves_rest(unsigned c, void* const* slots, unsigned count);
+  FREEWAY_COLD void leaves_rest(unsigned c, void* const* slots, unsigned count);
   // Whether the block's superblock is worth leaving (superblock/occupancy.h); how many free blocks a superblock has.
   bool is_left(unsigned c, const void* block);
   u32 free_in(u32 d) const;
@@ -135,10 +135,10 @@ class Heap {  // all zero until start(): it takes no room in the file
   void fill_tables();
   void place_births();
   void* refill(unsigned c);
-  void* direct(unsigned c);
+  FREEWAY_COLD void* direct(unsigned c);
   bool is_free(uptr block, u32 descriptor, unsigned c);
   bool seems_free(uptr block, u32 descriptor, unsigned c);
-  FREEWAY_NOINLINE Place place_elsewhere(unsigned c, void* block, u32 index);
+  FREEWAY_COLD Place place_elsewhere(unsigned c, void* block, u32 index);
 
   Substrate* substrate_ = nullptr;
   Backing backing_;

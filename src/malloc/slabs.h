@@ -4,7 +4,7 @@
 // Mode      undecided -> sections (struct rseq is libc's, or ours) or spare, for good, once the environment can be read.
 //           With sections a call works on the slab of its CPU (cpu_slabs.h). Else, and while that one is not to be had, it
 //           works on a spare one, which its thread keeps or has claimed for the call (spare_slabs.h)
-// Access    RseqSlabs or PlainSlab: what a call does to the slab (slab.h)
+// Access    SlabInHand: what a call does to the slab, which is RseqSlabs' or PlainSlab's way to do it (slab.h)
 // Draining  another CPU's slab is taken out, all sections are interrupted (membarrier), then it is the drainer's until it
 //           is put back; one at a time, so a thread that stops here strands one
 // Who       any thread, any signal handler, the child of any fork
@@ -25,6 +25,57 @@ namespace freeway {
 
 // What this thread knows of its spare slab.
 extern FREEWAY_HIDDEN constinit thread_local SpareSlabs<Machine>::Own own;
+
+// The slab that a call works on: a spare one, which it has to itself, or in sections that of whatever CPU it is on. One class
+// for both, so that what moves batches is compiled once.
+class SlabInHand {
+ public:
+  // `spare`: null in sections.
+  explicit SlabInHand(Slab* spare = nullptr) : spare_(spare) {}
+  bool is_spare() const { return spare_ != nullptr; }
+
+  u64 pop(unsigned c) const {
+    return is_spare() ? plain().pop(c) : sections().pop(c);
+  }
+  bool push(unsigned c, u64 block) const {
+    return is_spare() ? plain().push(c, block) : sections().push(c, block);
+  }
+  FREEWAY_NOINLINE unsigned pop_batch(unsigned c, void** out, unsigned count) const {
+    return is_spare() ? plain().pop_batch(c, out, count) : sections().pop_batch(c, out, count);
+  }
+  FREEWAY_NOINLINE unsigned push_batch(unsigned c, void* const* blocks, unsigned count) const {
+    return is_spare() ? plain().push_batch(c, blocks, count) : sections().push_batch(c, blocks, count);
+  }
+  FREEWAY_NOINLINE unsigned push_run(unsigned c, u64 lowest, u64 size, unsigned count) const {
+    return is_spare() ? plain().push_run(c, lowest, size, count) : sections().push_run(c, lowest, size, count);
+  }
+  u32 take_current(unsigned c) const {
+    return is_spare() ? plain().take_current(c) : sections().take_current(c);
+  }
+  bool put_current(unsigned c, u32 d) const {
+    return is_spare() ? plain().put_current(c, d) : sections().put_current(c, d);
+  }
+  bool replace(u64 offset, u64 expected, u64 value) const {
+    return is_spare() ? plain().replace(offset, expected, value) : sections().replace(offset, expected, value);
+  }
+  FREEWAY_NOINLINE bool open(unsigned c, u64 area, u64 bytes, u64 closed) const {
+    return is_spare() ? plain().open(c, area, bytes, closed) : sections().open(c, area, bytes, closed);
+  }
+  FREEWAY_NOINLINE bool move(unsigned c, u64 old_area, u64 old_bytes, u64 distance, u64 new_bytes) const {
+    return is_spare() ? plain().move(c, old_area, old_bytes, distance, new_bytes)
+                      : sections().move(c, old_area, old_bytes, distance, new_bytes);
+  }
+  FREEWAY_NOINLINE u64 grow(u64 capacity_at, u64 expected, u64 end, u64 bytes) const {
+    return is_spare() ? plain().grow(capacity_at, expected, end, bytes) : sections().grow(capacity_at, expected, end, bytes);
+  }
+
+ private:
+  PlainSlab plain() const { return PlainSlab(*spare_); }
+  static RseqSlabs sections() { return RseqSlabs(); }
+
+  Slab* spare_;
+};
+static_assert(SlabAccess<SlabInHand>);
 
 class Slabs {
  public:
@@ -53,18 +104,18 @@ class Slabs {
   // The block of class `c` that malloc would give this thread now; 0: it is not known. A hint: others may take it.
   uptr on_top(unsigned c);
 
-  // Calls f(access, slab) with a slab on which this call may work; false if none could be had.
+  // Calls f(slab in hand, slab) with a slab on which this call may work; false if none could be had.
   template <class F>
   bool with(F&& f) {
     Slab* slab = of_cpu();
     if (slab == nullptr) return with_spare(f);
-    f(RseqSlabs(), *slab);
+    f(SlabInHand(), *slab);
     return true;
   }
   template <class F>
   bool with_spare(F&& f) {
     const Spare::Taken taken = take_spare();
-    if (taken.slab != nullptr) f(PlainSlab(*taken.slab), *taken.slab);
+    if (taken.slab != nullptr) f(SlabInHand(taken.slab), *taken.slab);
     Spare::give(own, taken);
     return taken.slab != nullptr;
   }

@@ -2,8 +2,6 @@
 // small.cc: small blocks off the fast path.
 #include <string.h>
 
-#include <type_traits>
-
 #include "malloc/heap.h"
 #include "malloc/profile.h"
 #include "os/process.h"
@@ -80,7 +78,7 @@ void* Heap::allocate(std::size_t bytes) {
 
 void* Heap::refill(unsigned c) {
   void* block = nullptr;
-  slabs.with([&](const auto& access, Slab& home) {
+  slabs.with([&](const SlabInHand& access, Slab& home) {
     follow_node(superblocks_, home);
     if ((++home.counters[c].slow_mallocs & kTickMask) == 0) {
       substrate_->frames().tick(process::coarse_time_ns());
@@ -170,12 +168,11 @@ Verdict Heap::free(uptr address, u32 descriptor) {
 
 void Heap::put_back(unsigned c, void* block) {
   bool done = false, foreign = false;
-  slabs.with([&]<class Access>(const Access& access, Slab& home) {
+  slabs.with([&](const SlabInHand& access, Slab& home) {
     ++home.counters[c].slow_frees;
     done = is_careful() ? quarantine_.lay_down(access, home, c, block) : magazines_.stash(access, home, c, block);
     // In sections the fast path counts them.
-    if constexpr (!std::is_same_v<Access, RseqSlabs>)
-      foreign = !is_careful() && is_foreign(home, c, block) && homes::is_due(home);
+    foreign = access.is_spare() && !is_careful() && is_foreign(home, c, block) && homes::is_due(home);
   });
   if (!done) magazines_.flush(c, &block, 1);
   if (foreign) send_home(c);
@@ -211,7 +208,7 @@ bool Heap::is_away(const Slab& home, unsigned c, const void* block) const {
 }
 
 void Heap::send_home(unsigned c) {
-  slabs.with([&](const auto& access, Slab& home) {
+  slabs.with([&](const SlabInHand& access, Slab& home) {
     follow_node(superblocks_, home);
     magazines_.send_home(access, home, c);
   });
@@ -221,7 +218,7 @@ void Heap::send_home(unsigned c) {
 
 bool Heap::clear_way(unsigned c) {
   bool clear = false;
-  slabs.with([&](const auto& access, Slab& home) {
+  slabs.with([&](const SlabInHand& access, Slab& home) {
     follow_node(superblocks_, home);
     clear = way_.clear(access, home, c);
   });

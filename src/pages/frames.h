@@ -58,7 +58,7 @@ class Frames {
   PurgePolicy<Env>& policy() { return policy_; }
 
   // A run of `frames` frames at a multiple of `alignment` frames; none if memory is refused.
-  Run take(std::size_t frames, std::size_t alignment) {
+  FREEWAY_NOINLINE Run take(std::size_t frames, std::size_t alignment) {
     if (const std::size_t dirty = policy_.dirty(); frames > dirty && !limits_.has_room(frames - dirty))
       return limits_.note_refusal(), Run{};  // and take no address space for it
     Run run = take_anywhere(frames, alignment);
@@ -76,14 +76,14 @@ class Frames {
   }
 
   // The frames from `end` on, if they are free and in the arena of `address` (another may begin where it ends).
-  Run take_behind(uptr address, uptr end, std::size_t frames) {
+  FREEWAY_NOINLINE Run take_behind(uptr address, uptr end, std::size_t frames) {
     relieve(frames);
     Arena<Env>* arena = arena_of(address);
     return admitted(arena == nullptr ? Run{} : arena->take_at(end, frames), frames, 1);
   }
 
   // Charges `frames` frames of a mapping beside the arenas, or of a table, before they are made; false: they are too many.
-  bool charge_mapping(std::size_t frames) {
+  FREEWAY_NOINLINE bool charge_mapping(std::size_t frames) {
     if (const std::size_t dirty = policy_.dirty(); frames > dirty && !limits_.has_room(frames - dirty))
       return limits_.note_refusal(), false;
     relieve(frames);
@@ -103,7 +103,7 @@ class Frames {
   }
 
   // Gives frames back; `now` is a monotonic time in ns, which the purge policy needs.
-  void give(uptr address, std::size_t frames, u64 now) {
+  FREEWAY_NOINLINE void give(uptr address, std::size_t frames, u64 now) {
     Arena<Env>* arena = arena_of(address);
     FREEWAY_CHECK(arena != nullptr);
     if (Env::mutant("counted late")) arena->give(address, frames);
@@ -114,7 +114,7 @@ class Frames {
   }
 
   // The same for frames whose memory is gone already, and no longer charged, or charged to another: all read as zero.
-  void give_zero(uptr address, std::size_t frames, u64 now) {
+  FREEWAY_NOINLINE void give_zero(uptr address, std::size_t frames, u64 now) {
     Arena<Env>* arena = arena_of(address);
     FREEWAY_CHECK(arena != nullptr);
     policy_.on_give_zero(frames);
@@ -123,7 +123,7 @@ class Frames {
   }
 
   // Purges the frames that the policy does not let stay; slow paths call it now and then.
-  void tick(u64 now) {
+  FREEWAY_NOINLINE void tick(u64 now) {
     const bool none_may_stay = limits_.is_above_soft(0);
     if (policy_.doubts(now, none_may_stay ? 1 : purge_policy::kDoubtTicks)) look_for_lost();
     const std::size_t target = policy_.target(now, none_may_stay);

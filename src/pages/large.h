@@ -76,7 +76,7 @@ class LargeBlocks {
   }
 
   // Makes the block `bytes` long where it is. False: it is as it was.
-  bool resize(uptr address, FrameInfo info, std::size_t bytes, u64 now) {
+  FREEWAY_NOINLINE bool resize(uptr address, FrameInfo info, std::size_t bytes, u64 now) {
     const std::size_t old_frames = info.frames();
     const std::size_t frames = frames_for(bytes, info);
     if (frames == old_frames) return true;
@@ -98,7 +98,7 @@ class LargeBlocks {
 
   // Moves the pages of a huge block, or of a run that is long enough, to a mapping of `bytes` (more than it has), copying
   // nothing. 0: it is as it was.
-  uptr move(uptr address, FrameInfo info, std::size_t bytes, u64 now) {
+  FREEWAY_NOINLINE uptr move(uptr address, FrameInfo info, std::size_t bytes, u64 now) {
     const std::size_t frames = frames_for(bytes, info);
     if (frames > kMaxFrames || frames <= info.frames()) return 0;
     if (info.kind() == FrameInfo::kLarge && info.frames() < lift_from_) return 0;

@@ -37,7 +37,7 @@ class Metadata {
   }
 
   // The index of `units` consecutive zeroed units, 0 if there is no memory, or no segment so long.
-  u32 take(u32 units) {
+  FREEWAY_NOINLINE u32 take(u32 units) {
     u32 seen = cursor_.load_relaxed();
     for (;;) {
       u32 index = seen == 0 ? 1 : seen;

@@ -96,7 +96,7 @@ class PageMap {
   }
 
   // For the owner of the frames only. False if a leaf was needed and there was no memory for it.
-  bool set(uptr address, std::size_t frames, FrameInfo info, unsigned size_class) {
+  FREEWAY_NOINLINE bool set(uptr address, std::size_t frames, FrameInfo info, unsigned size_class) {
     for (std::size_t i = 0; i < frames; ++i) {
       Entry* entry = make(address + i * kFrameSize);
       if (entry == nullptr) {
@@ -110,7 +110,7 @@ class PageMap {
     }
     return true;
   }
-  void clear(uptr address, std::size_t frames) {
+  FREEWAY_NOINLINE void clear(uptr address, std::size_t frames) {
     for (std::size_t i = 0; i < frames; ++i) {
       std::size_t frame = (address - primary_) / kFrameSize + i;
       if (frame < frames_ && classes_ != nullptr) classes_[frame].store_relaxed(0);

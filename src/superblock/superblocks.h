@@ -83,7 +83,7 @@ class Superblocks {
   }
 
   // Holds a new one, of the node; 0: no memory.
-  u32 make(unsigned c, unsigned node) {
+  FREEWAY_COLD u32 make(unsigned c, unsigned node) {
     const SizeClass& k = backing_->size_class(c);
     u32 d = partial_.reuse(c, links());
     if (d == 0) d = backing_->make_descriptor(c);
@@ -114,7 +114,7 @@ class Superblocks {
   }
 
   // The same for kNeighbours of the spans around `span`, which `random` chooses.
-  u32 take_around(unsigned c, uptr span, u64 random) {
+  FREEWAY_COLD u32 take_around(unsigned c, uptr span, u64 random) {
     const SizeClass& k = backing_->size_class(c);
     for (unsigned i = 0; i < kNeighbours; ++i, random >>= kAroundBits) {
       const u64 steps = (random & low_bits(kAroundBits)) - (u64{1} << (kAroundBits - 1));  // modulo 2^64
@@ -180,7 +180,7 @@ class Superblocks {
   // take(), but from a random word of the bitmap on, and random blocks of the last word. Words are taken whole: blocks that
   // are handed out one after the other are used together, so they should lie in few pages.
   template <class Random>
-  unsigned take_scattered(u32 d, unsigned want, void** out, Random& random) {
+  FREEWAY_COLD unsigned take_scattered(u32 d, unsigned want, void** out, Random& random) {
     Descriptor<Env>& desc = backing_->descriptor(d);
     const SizeClass& k = backing_->size_class(desc.size_class.load_relaxed());
     const uptr span = desc.span.load_relaxed();
@@ -272,7 +272,7 @@ class Superblocks {
 
   // Gives back the memory of pages on which the held superblock `d` has only free blocks. `page`: bytes a page.
   // Returns the bytes given back.
-  std::size_t purge(u32 d, std::size_t page) {
+  FREEWAY_COLD std::size_t purge(u32 d, std::size_t page) {
     Descriptor<Env>& desc = backing_->descriptor(d);
     const SizeClass& k = backing_->size_class(desc.size_class.load_relaxed());
     const uptr span = desc.span.load_relaxed();
@@ -352,7 +352,7 @@ class Superblocks {
     return adopt_from(c, node, /*target=*/false);
   }
   // One from other nodes' lists, the next ones first: from those that have some to spare, or from all.
-  u32 steal(unsigned c, unsigned node, bool all) {
+  FREEWAY_COLD u32 steal(unsigned c, unsigned node, bool all) {
     if (Env::mutant("other nodes forgotten")) return 0;
     for (unsigned i = 1; i < partial_.nodes(); ++i) {
       const unsigned other = (node + i) % partial_.nodes();
@@ -444,7 +444,7 @@ class Superblocks {
     desc.owed.set(desc.owed.get() - change);
   }
 
-  std::size_t purge_blocks(Descriptor<Env>& desc, const SizeClass& k, uptr span, unsigned first, unsigned end, u64 from,
+  FREEWAY_COLD std::size_t purge_blocks(Descriptor<Env>& desc, const SizeClass& k, uptr span, unsigned first, unsigned end, u64 from,
                            u64 to) {
     std::size_t backed = to - from;
     if constexpr (requires { Env::resident(from, to); }) backed = Env::resident(span + from, to - from);
