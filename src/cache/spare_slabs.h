@@ -40,6 +40,7 @@
 #pragma once
 
 #include "base/compiler.h"
+#include "base/function_ref.h"
 #include "cache/slab.h"
 #include "sync/claim.h"
 
@@ -135,8 +136,9 @@ class SpareSlabs {
   // Calls f(slab) for each slab that can be had and of which wanted(slab) says so, one at a time, each the caller's alone
   // meanwhile. wanted() looks while others may be in it. What the caller keeps itself is given up; what others keep is theirs
   // again afterwards.
-  template <class Revoker, class Wanted, class F>
-  void drain(Own& own, const Claimant& who, const Revoker& revoker, Wanted&& wanted, F&& f) {
+  template <class Revoker>
+  FREEWAY_COLD void drain(Own& own, const Claimant& who, const Revoker& revoker, FunctionRef<bool(Slab&)> wanted,
+                          FunctionRef<void(Slab&)> f) {
     each_seat(*this, [&](Seat& seat) {
       Slab* slab = seat.slab.load_acquire();  // [A2] pairs with [R2]
       if (slab == nullptr || !wanted(*slab)) return;
@@ -150,7 +152,7 @@ class SpareSlabs {
   }
   // Calls f(slab) with a slab for each seat for single calls that can be had.
   template <class Make, class F>
-  void provide(const Claimant& who, Make&& make, F&& f) {
+  FREEWAY_COLD void provide(const Claimant& who, Make&& make, F&& f) {
     for (u32 n = 0; n < for_calls_.load_relaxed(); ++n) {
       Seat& seat = seats_[kMostKept + n];
       if (!seat.claim.take(who)) continue;
@@ -209,7 +211,7 @@ class SpareSlabs {
 
   // A slab to keep, entered.
   template <class Who, class Make, class Revoker>
-  Slab* settle(Own& own, u64 hash, Who&& who, Make&& make, const Revoker& revoker) {
+  FREEWAY_COLD Slab* settle(Own& own, u64 hash, Who&& who, Make&& make, const Revoker& revoker) {
     const u32 count = kept_.load_relaxed();
     if (count == 0 || own.inside.load_relaxed() != 0) return nullptr;
     if (own.seat.get() != nullptr) {  // it was revoked

@@ -97,7 +97,7 @@ class Births {
   enum class Kind { kNear, kFar, kRefused };
   // Makes the bytes of [address, address + bytes) accessible, for blocks of `block_bytes`. Returns how they are found. `far`:
   // the fast path must not see the blocks.
-  Kind provide(uptr address, std::size_t bytes, u32 block_bytes, bool far = false) {
+  FREEWAY_COLD Kind provide(uptr address, std::size_t bytes, u32 block_bytes, bool far = false) {
     const unsigned shift = birth::shift_of(block_bytes);
     if (!far && address - arena_ < bytes_) {
       auto& range = ranges_[shift - birth::kLeastShift];

@@ -120,7 +120,7 @@ class Heap {  // all zero until start(): it takes no room in the file
   void settle_home(const Slab& home, unsigned c, u32 d);
   // Whether freed blocks rest, and are handed out in random order: FREEWAY_HARDEN=1.
   bool is_careful() const { return substrate_->options().harden != 0; }
-  random::Stream random() { return random_.stream(process::claimant().survivor); }
+  FREEWAY_COLD random::Stream random() { return random_.stream(process::claimant().survivor); }
   // Blocks that rested go back to their superblocks: with FREEWAY_HARDEN=1,fill names those that were written to.
   FREEWAY_COLD void leaves_rest(unsigned c, void* const* slots, unsigned count);
   // Whether the block's superblock is worth leaving (superblock/occupancy.h); how many free blocks a superblock has.

@@ -88,11 +88,11 @@ class Slabs {
   // Once (or again with the same), before anything else. While births are kept, new slabs have room for blocks that rest.
   void init(Substrate& substrate, Births<Machine>& births);
   // When the environment can be read: what calls work on from now on. Sections find struct rseq from here on.
-  void decide();
+  FREEWAY_COLD void decide();
   bool uses_rseq() const { return mode_.peek() == kRseq || mode_.peek() == kOwnRseq; }
   // Why calls work on spare slabs; "" where they do not, or it is not known yet.
   const char* why_spare() const { return uses_rseq() || why_spare_ == nullptr ? "" : why_spare_; }
-  void describe(Line& line) const;
+  FREEWAY_COLD void describe(Line& line) const;
   // Whether this thread is registered for rseq by now.
   static bool can_enter_sections();
 
@@ -134,14 +134,14 @@ class Slabs {
   u32 cpus() const { return uses_rseq() ? ids_ : 0; }
   // Calls visit(to, slab) for each slab that is wanted and can be had: of a CPU, all spare ones, all, those on which this
   // thread's next call would work. False: the kernel refuses to interrupt sections, so CPUs' slabs cannot be had.
-  bool drain_cpu(u32 id, Wanted wanted, u64 now, Visit visit, void* to);
+  FREEWAY_COLD bool drain_cpu(u32 id, Wanted wanted, u64 now, Visit visit, void* to);
   void drain_spare(Wanted wanted, u64 now, Visit visit, void* to);
   bool drain(Wanted wanted, u64 now, Visit visit, void* to);
-  void drain_at_hand(Wanted wanted, u64 now, Visit visit, void* to);
+  FREEWAY_COLD void drain_at_hand(Wanted wanted, u64 now, Visit visit, void* to);
 
   // From now on slabs get their memory at once: a slab for each CPU that a thread of this process may come to, and the spare
   // ones. Where it is not known how many CPUs there are, none: thousands of them would be gigabytes.
-  void provide();
+  FREEWAY_COLD void provide();
   // Bytes of all of them.
   u64 bytes() const { return bytes_.load_relaxed(); }
 
@@ -155,7 +155,7 @@ class Slabs {
     static bool is_inside(u64 name);
   };
   Spare::Taken take_spare();
-  Slab* make();
+  FREEWAY_COLD Slab* make();
   std::size_t bytes_of_one() const;
 
   Substrate* substrate_ = nullptr;

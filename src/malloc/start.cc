@@ -9,7 +9,6 @@
 // options, and with them the choice between restartable sections and spare slabs, as soon as they can be read. Until
 // then every call takes the slow path and spare slabs.
 #include <errno.h>
-#include <string.h>
 
 #include "background/helper.h"
 #include "harden/guarded.h"
@@ -85,10 +84,8 @@ void Heap::start(Substrate& substrate) {
 }
 
 void Heap::fill_tables() {
-  static constexpr auto kBytes = make_byte_table();
-  static constexpr auto kSteps = make_step_table();
-  memcpy(freeway_hot.byte_table, kBytes.data(), sizeof(kBytes));
-  memcpy(freeway_hot.step_table, kSteps.data(), sizeof(kSteps));
+  fill_class_table(freeway_hot.byte_table, 0);
+  fill_class_table(freeway_hot.step_table, kStepTableShift);
   for (unsigned c = 1; c < kClassCount; ++c) {
     freeway_hot.span_mask[c] = kSizeClasses[c].span_bytes() - 1;
     freeway_hot.factor[c] = kSizeClasses[c].begin_factor();

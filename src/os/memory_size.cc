@@ -117,7 +117,7 @@ FREEWAY_NOINLINE u64 number_in(const char* path) {
 }
 
 // A line of /proc/self/cgroup, with room before it for the folders that make the group's name a path.
-struct Group {
+struct ControlGroup {
   static constexpr std::size_t kRoom = 128, kLongest = 720;
   char text[kRoom + kLongest];
   char* line() { return text + kRoom; }
@@ -143,7 +143,7 @@ char* name_of(char* line, const char* controllers) {
 }
 
 // The least of the limits in `file` of the group `name`, which lies in `group`, and of all above it, under root + folder.
-u64 least_limit(Group& group, char* name, const char* root, const char* folder, const char* file) {
+u64 least_limit(ControlGroup& group, char* name, const char* root, const char* folder, const char* file) {
   const std::size_t above = strlen(root), at = strlen(folder), tail = strlen(file);
   if (above + at > static_cast<std::size_t>(name - group.text)) return kUnlimited;
   char* const path = name - at - above;
@@ -168,12 +168,12 @@ u64 process_memory_under(const char* root, u64 machine) {
   constexpr char kGroups[] = "/proc/self/cgroup";
   const std::size_t above = strlen(root);
   u64 least = machine;
-  Group group;
+  ControlGroup group;
   if (above + sizeof(kGroups) > sizeof(group.text)) return least;
   memcpy(group.text, root, above);
   memcpy(group.text + above, kGroups, sizeof(kGroups));
   Lines lines(group.text);
-  while (lines.next(group.line(), Group::kLongest)) {
+  while (lines.next(group.line(), ControlGroup::kLongest)) {
     u64 limit = kUnlimited;
     if (char* name = name_of(group.line(), ""))
       limit = least_limit(group, name, root, "/sys/fs/cgroup", "/memory.max");

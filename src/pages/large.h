@@ -59,7 +59,7 @@ class LargeBlocks {
 
   // A block of `bytes` > 0 (at most PTRDIFF_MAX) at a multiple of `alignment` (a power of two).
   Block take(std::size_t bytes, std::size_t alignment) {
-    return FREEWAY_LIKELY(ends_.bytes() == 0) ? take_as<false>(bytes, alignment) : take_guarded(bytes, alignment);
+    return FREEWAY_LIKELY(ends_.bytes() == 0) ? take_as(bytes, alignment, /*guarded=*/false) : take_guarded(bytes, alignment);
   }
 
   // Frees the block whose entry is `info`; false if another thread did it first.
@@ -141,26 +141,25 @@ class LargeBlocks {
 
   FREEWAY_NOINLINE Block take_guarded(std::size_t bytes, std::size_t alignment) {
     release_kept();
-    if (!ends_.admit()) return take_as<false>(bytes, alignment);
-    const Block block = take_as<true>(bytes + ends_.bytes(), alignment);
+    if (!ends_.admit()) return take_as(bytes, alignment, /*guarded=*/false);
+    const Block block = take_as(bytes + ends_.bytes(), alignment, /*guarded=*/true);
     if (block.address == 0) ends_.dismiss(FrameInfo{}.guarded(true));
     return block;
   }
 
-  template <bool kGuarded>
-  Block take_as(std::size_t bytes, std::size_t alignment) {
+  Block take_as(std::size_t bytes, std::size_t alignment, bool guarded) {
     const std::size_t frames = ceil_div(bytes, kFrameSize);
     if (frames > kMaxFrames || alignment > (std::size_t{1} << 46)) return {};
     // A run at such a multiple would need all memory before it to be accessible.
     const bool far = alignment >= kHugeFrames * kFrameSize;
     if (frames >= huge_from_ || far) {
-      const Block block = take_huge(frames, alignment, kGuarded);
+      const Block block = take_huge(frames, alignment, guarded);
       if (block.address != 0 || frames >= kHugeFrames || far) return block;
     }
     Run run = frames_->take(frames, clamp(alignment / kFrameSize, 1, alignment));
     if (!run) return {};
     Env::step("large.taken");
-    const FrameInfo info = FrameInfo::large(frames).guarded(kGuarded);
+    const FrameInfo info = FrameInfo::large(frames).guarded(guarded);
     ends_.close(run.address, info, run.dirty == 0);
     if (map_->set(run.address, 1, info, 0)) return {run.address, run.dirty == 0};
     give_run(run.address, info, 0);

@@ -9,6 +9,8 @@
 // aligned_alloc finds its class.
 #pragma once
 
+#include <string.h>
+
 #include <array>
 
 #include "base/integers.h"
@@ -110,18 +112,17 @@ constexpr unsigned class_of_aligned(std::size_t bytes, std::size_t alignment) {
 constexpr std::size_t kByteTableMax = 1024;
 constexpr std::size_t kStepTableShift = 7;
 
-constexpr std::array<u8, kByteTableMax + 1> make_byte_table() {
-  std::array<u8, kByteTableMax + 1> table{};
-  for (std::size_t n = 0; n <= kByteTableMax; ++n) table[n] = static_cast<u8>(class_of_size(n));
-  return table;
-}
-
 constexpr std::size_t kStepTableSize = (kMaxSmall >> kStepTableShift) + 1;
 
-constexpr std::array<u8, kStepTableSize> make_step_table() {
-  std::array<u8, kStepTableSize> table{};
-  for (std::size_t i = 0; i < kStepTableSize; ++i) table[i] = static_cast<u8>(class_of_size(i << kStepTableShift));
-  return table;
+// table[n] = class_of_size(n << shift).
+template <std::size_t N>
+void fill_class_table(u8 (&table)[N], unsigned shift) {
+  std::size_t from = 0;
+  for (unsigned c = 1; from < N; ++c) {
+    const std::size_t end = clamp((kSizeClasses[c].size >> shift) + 1, 0, N);
+    memset(table + from, static_cast<int>(c), end - from);
+    from = end;
+  }
 }
 
 }  // namespace freeway

@@ -129,14 +129,15 @@ TEST(SizeClasses, ClassZeroHasNoBlocks) {
 }
 
 TEST(SizeClasses, TheTwoTablesAnswerAsTheArithmeticDoes) {
-  static constexpr auto kBytes = make_byte_table();
-  static constexpr auto kSteps = make_step_table();
-  for (std::size_t bytes = 0; bytes <= kByteTableMax; ++bytes) ASSERT_EQ(kBytes[bytes], class_of_size(bytes)) << bytes;
+  u8 by_byte[kByteTableMax + 1], by_step[kStepTableSize];
+  fill_class_table(by_byte, 0);
+  fill_class_table(by_step, kStepTableShift);
+  for (std::size_t bytes = 0; bytes <= kByteTableMax; ++bytes) ASSERT_EQ(by_byte[bytes], class_of_size(bytes)) << bytes;
   // The step table is asked from the end of the byte table on, with the size rounded up to a whole step.
   for (std::size_t bytes = kByteTableMax + 1; bytes <= kMaxSmall; ++bytes) {
     const std::size_t entry = (bytes + (1 << kStepTableShift) - 1) >> kStepTableShift;
-    ASSERT_LT(entry, kSteps.size());
-    ASSERT_EQ(kSteps[entry], class_of_size(bytes)) << bytes;
+    ASSERT_LT(entry, kStepTableSize);
+    ASSERT_EQ(by_step[entry], class_of_size(bytes)) << bytes;
   }
 }
 
