@@ -89,10 +89,20 @@ function(freeway_set_source_flags)
   # For size: a call of malloc or free that has memory at hand goes through the others alone
   # (docs/decisions/051-rooms.md has the figures).
   if(NOT FREEWAY_SANITIZE)
+    set(hot "/malloc/(small|slabs|heaps|entry|realloc)[.]cc$|/heap/own_heap[.]cc$")
     set(cold ${freeway_core_sources} ${freeway_abi_sources})
     list(FILTER cold INCLUDE REGEX "[.]cc$")
-    list(FILTER cold EXCLUDE REGEX "/malloc/(small|slabs|large|heaps|entry|spare_path|realloc|describe)[.]cc$|/heap/own_heap[.]cc$")
-    set_source_files_properties(${cold} PROPERTIES COMPILE_OPTIONS $<$<NOT:$<CONFIG:Debug>>:-Os>)
+    set(warm ${cold})
+    list(FILTER warm INCLUDE REGEX "${hot}")
+    list(FILTER cold EXCLUDE REGEX "${hot}|/malloc/(spare_path|describe)[.]cc$")
+    set(for_size -Os)
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+      # A function of a template that has one caller goes into it; the copy for other sources is not linked.
+      list(APPEND for_size --param=comdat-sharing-probability=0)
+      # Room before the targets of jumps would be 4 KB.
+      set_source_files_properties(${warm} PROPERTIES COMPILE_OPTIONS $<$<NOT:$<CONFIG:Debug>>:-fno-align-jumps>)
+    endif()
+    set_source_files_properties(${cold} PROPERTIES COMPILE_OPTIONS "$<$<NOT:$<CONFIG:Debug>>:${for_size}>")
   endif()
 endfunction()
 
