@@ -3,11 +3,12 @@
 # libfreeway-prefixed.a (Freeway::freeway_prefixed): Freeway beside the program's malloc. It has the freeway_ functions and
 # neither malloc's names nor operator new nor vfork. What does not define such names is compiled once for all forms.
 set(freeway_naming_sources
-  "${PROJECT_SOURCE_DIR}/src/malloc/${freeway_arch}/fast_path.S" "${PROJECT_SOURCE_DIR}/src/malloc/${freeway_arch}/vfork.S")
+  "${PROJECT_SOURCE_DIR}/src/malloc/${freeway_arch}/fast_path.S" "${PROJECT_SOURCE_DIR}/src/malloc/${freeway_arch}/vfork.S"
+  "${PROJECT_SOURCE_DIR}/src/abi/malloc.cc" "${PROJECT_SOURCE_DIR}/src/abi/extension.cc")
 set(freeway_nameless_objects "$<FILTER:${freeway_core_objects},EXCLUDE,/(fast_path|vfork)[.]S[.]o$>")
 
 add_library(freeway_prefixed STATIC
-  ${freeway_nameless_objects} ${freeway_naming_sources} ${freeway_abi_sources} ${freeway_common_sources})
+  ${freeway_nameless_objects} ${freeway_abi_objects} ${freeway_naming_sources})
 target_compile_definitions(freeway_prefixed PRIVATE FREEWAY_PREFIXED=1)
 target_link_libraries(freeway_prefixed PRIVATE $<BUILD_INTERFACE:freeway_library_flags>)
 set_target_properties(freeway_prefixed PROPERTIES

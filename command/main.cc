@@ -12,7 +12,7 @@
 #include "freeway/freeway.h"
 #include "leaks.h"
 #include "map.h"
-#include "options.h"
+#include "os/option_table.h"
 #include "profile.h"
 #include "report.h"
 #include "run.h"
@@ -36,6 +36,14 @@ namespace {
 
 int print_version() {
   std::printf("freeway %s\n", command_version().c_str());
+  return kOk;
+}
+
+// The list of options is the library's own table.
+int print_options() {
+  std::puts("Freeway's options, set in the environment (default in parentheses):");
+  for (const freeway::OptionDescription& option : freeway::kOptionTable)
+    std::printf("  %-27s %s\n", ("FREEWAY_" + std::string(option.name) + "=" + option.values).c_str(), option.meaning);
   return kOk;
 }
 
@@ -67,7 +75,7 @@ constexpr Subcommand kSubcommands[] = {
     {"profile", "profile top|diff|convert DUMP...", "heap profiles as tables, flame graphs, or for pprof", profile},
     {"engines", "engines", "the allocators to choose from: paper, promise, mode here", alone<engines>},
     {"doctor", "doctor [PROGRAM]", "what this machine offers, and whether it works; whose malloc a program has", doctor},
-    {"options", "options", "the environment variables that the library understands", alone<options>},
+    {"options", "options", "the environment variables that the library understands", alone<print_options>},
     {"--version", "--version, --help", "", alone<print_version>},
     {"--help", nullptr, nullptr, [](char**) { return print_help(); }},
     {"-h", nullptr, nullptr, [](char**) { return print_help(); }},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "papers/hmalloc/engine.h"
 
+#include "freeway/hmalloc.h"
 #include "os/report.h"
 #include "os/thread_exit.h"
 
@@ -192,3 +193,22 @@ bool Engine::begins_block(uptr address, u32 value) {
 
 }  // namespace hmalloc
 }  // namespace freeway
+
+// --- The interface that says which kind of memory a block is (HMalloc 2020, section 3). --------------------------------
+
+using freeway::process_heap;
+
+// What a route does not serve (too large, refused, interrupted inside the heap) plain malloc gets from elsewhere.
+extern "C" {
+FREEWAY_EXPORT void* freeway_malloc_local(std::size_t size) noexcept {
+  if (process_heap.start() && process_heap.ready())
+    if (void* block = process_heap.engine().allocate_local(size)) return block;
+  return process_heap.allocate(size);
+}
+
+FREEWAY_EXPORT void* freeway_malloc_shared(std::size_t size) noexcept {
+  if (size <= freeway::hmalloc::kMaxShared && process_heap.start() && process_heap.ready())
+    if (void* block = process_heap.engine().allocate_shared(size)) return block;
+  return process_heap.allocate(size);
+}
+}

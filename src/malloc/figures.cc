@@ -11,7 +11,76 @@
 #include "os/report.h"
 #include "profile/dumps.h"
 
-namespace freeway::family {
+namespace freeway {
+
+// --- This heap, read in place. ----------------------------------------------------------------------------------------
+
+u64 OwnMemory::View::any_word(u64 offset, u32 bytes) const {
+  switch (bytes) {
+    case 1: return load<u8>(offset);
+    case 2: return load<u16>(offset);
+    case 4: return load<u32>(offset);
+    default: return load<u64>(offset);
+  }
+}
+
+template class look::Walk<OwnMemory>;
+
+// Not all classes at once, since handlers' stacks are small; not one by one, since each walk goes through the whole heap.
+void each_account(FunctionRef<void(unsigned c, const look::ClassAccount& account)> f) {
+  constexpr unsigned kAtATime = 2;
+  const OwnWalk walk = own_walk();
+  for (unsigned first = 1; first < kClassCount; first += kAtATime) {
+    look::ClassAccount accounts[kAtATime] = {};
+    walk.each_superblock([&](const OwnWalk::Descriptor& each) {
+      if (each.size_class() - first < kAtATime) accounts[each.size_class() - first].add(each);
+    });
+    walk.each_slab([&](const char*, u32, const OwnMemory::View& slab) {
+      for (unsigned i = 0; i < kAtATime && first + i < kClassCount; ++i) {
+        accounts[i].cached += look::cached_blocks(walk, slab, first + i);
+        accounts[i].add_counters(walk, slab, first + i);
+      }
+    });
+    for (unsigned i = 0; i < kAtATime; ++i)
+      if (accounts[i].superblocks + accounts[i].slow_mallocs + accounts[i].slow_frees != 0) f(first + i, accounts[i]);
+  }
+}
+
+// --- What each size class did, for people and as JSON. ----------------------------------------------------------------
+
+void write_classes(int fd) {
+  Line().text("   size  superblocks       live     cached       free  slow mallocs  slow frees    refills    flushes")
+      .write(fd);
+  each_account([&](unsigned c, const look::ClassAccount& a) {
+    const SizeClass& k = kSizeClasses[c];
+    Line().number(k.size, 7).number(a.superblocks, 13).bytes(a.live() * k.size, 11).bytes(a.cached * k.size, 11)
+        .bytes(a.free * k.size, 11).number(a.slow_mallocs, 14).number(a.slow_frees, 12).number(a.refills, 11)
+        .number(a.flushes, 11).write(fd);
+  });
+}
+
+void write_classes_json(int fd) {
+  bool first = true;
+  each_account([&](unsigned c, const look::ClassAccount& a) {
+    const SizeClass& k = kSizeClasses[c];
+    const u64 live = a.live() * k.size;
+    Line line;
+    line.text(first ? "  " : "  ,").text("{\"size\": ").number(k.size).text(", \"superblocks\": ").number(a.superblocks)
+        .text(", \"live\": ").number(live).text(", \"cached\": ").number(a.cached * k.size)
+        .text(", \"free\": ").number(a.free * k.size).write(fd);
+    line.text("   , \"blocks\": ").number(a.blocks).text(", \"waste\": ").number(a.superblocks * k.span_bytes() - live)
+        .text(", \"occupancy\": [");
+    for (unsigned i = 0; i < occupancy::kTenths; ++i) line.text(i == 0 ? "" : ", ").number(a.occupancy[i]);
+    line.text("]").write(fd);
+    line.text("   , \"slow_mallocs\": ").number(a.slow_mallocs).text(", \"slow_frees\": ").number(a.slow_frees)
+        .text(", \"refills\": ").number(a.refills).text(", \"flushes\": ").number(a.flushes).text("}").write(fd);
+    first = false;
+  });
+}
+
+// --- The whole. -------------------------------------------------------------------------------------------------------
+
+namespace family {
 
 namespace {
 
@@ -89,4 +158,5 @@ void finish() {
   close_summary(fd);
 }
 
-}  // namespace freeway::family
+}  // namespace family
+}  // namespace freeway

@@ -54,7 +54,7 @@ void each_account(FunctionRef<void(unsigned c, const look::ClassAccount& account
 void audit_small(Heap& heap, freeway_audit_t& audit);
 bool owns(Heap& heap, u32 descriptor, uptr address);
 
-// What each size class in use has and did: a table, or members of a JSON array (classes.cc).
+// What each size class in use has and did: a table, or members of a JSON array.
 void write_classes(int fd);
 void write_classes_json(int fd);
 

@@ -25,7 +25,7 @@
 #pragma once
 
 #include "base/space.h"
-#include "pages/small_pages.h"
+#include "pages/huge_pages.h"
 #include "size/size_classes.h"
 
 namespace freeway {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
-// huge_pages.h: where Freeway asks for huge pages: FREEWAY_HUGE.
+// huge_pages.h: where Freeway asks for huge pages, FREEWAY_HUGE, and where it forbids them.
 //
+// small           a huge page is 2 MiB at the first touch of any byte of it: in a small heap, or in sparsely touched tables, most
+//                 of that is wasted. A large heap gains from huge pages. So the first kSmallPages of each range that grows
+//                 are advised to use small pages, though the system's default says "always" (docs/decisions/025)
 // never, always   applies to all memory of blocks when it becomes accessible; not to tables
 // default         while memory is limited, small pages: a huge one holds more than is charged. Else the system's default
 //                 holds. If that is "on request" (madvise), memory that is new to the process is tried: from kFrom bytes of
@@ -26,6 +29,20 @@
 #include "size/size_classes.h"
 
 namespace freeway {
+
+constexpr std::size_t kSmallPages = 64 * kMiB;
+
+// For Envs whose kernel has such advice.
+template <class Env>
+void prefer_small_pages(uptr address, std::size_t bytes) {
+  if constexpr (requires { Env::prefer_small(address, bytes); }) Env::prefer_small(address, bytes);
+}
+
+// [from, to) of a range that begins at `base` has become accessible.
+template <class Env>
+void prefer_small_pages_at_first(uptr base, std::size_t from, std::size_t to) {
+  if (from < kSmallPages) prefer_small_pages<Env>(base + from, (to < kSmallPages ? to : kSmallPages) - from);
+}
 
 enum class HugeWish : u32 { kDefault, kNever, kAlways };
 

@@ -17,7 +17,7 @@
 
 #include "base/compiler.h"
 #include "pages/limits.h"
-#include "pages/small_pages.h"
+#include "pages/huge_pages.h"
 #include "size/size_classes.h"
 
 namespace freeway {

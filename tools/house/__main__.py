@@ -22,6 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 HERE = Path(__file__).parent
+WAY_TIMEOUT_S = 120  # it takes 2 s; gdb waits for ever for a function that does not exist any more
 SOURCES = {".h", ".cc", ".S", ".inc"}
 BUILD = Path("build/release")
 
@@ -71,7 +72,17 @@ def way() -> dict[str, list[str]]:
         command = ["gdb", "-nx", "-batch", "-iex", "set auto-load off"]
         for name, value in settings.items():
             command += ["-ex", f"set environment {name} {value}"]
-        done = subprocess.run([*command, "-x", HERE / "way.py", program], capture_output=True, text=True, check=False)
+        try:
+            done = subprocess.run(
+                [*command, "-x", HERE / "way.py", program],
+                capture_output=True, text=True, check=False, timeout=WAY_TIMEOUT_S,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired as late:
+            said = (late.stdout or b"").decode(errors="replace")[-500:]
+            raise RuntimeError(
+                f"gdb did not follow malloc within {WAY_TIMEOUT_S} s: is each function that tools/house/way.py stops at "
+                f"still there?\n{said}"
+            ) from None
     for line in done.stdout.splitlines():
         if line.startswith("WAY "):
             return json.loads(line.removeprefix("WAY "))

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -44,3 +45,14 @@ def test_a_figure_above_its_limit_fails(
     monkeypatch.setattr(house, "figures", lambda: [house.Figure("lines", 3, 2, 1)])
     assert house.main() == 1
     assert "above its limit" in capsys.readouterr().out
+
+
+def test_a_gdb_that_does_not_end_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(command: list[str], **settings: object) -> subprocess.CompletedProcess[str]:
+        if command[0] == "gdb":
+            raise subprocess.TimeoutExpired(command, house.WAY_TIMEOUT_S, output=b'Function "refill" not defined.')
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(house.subprocess, "run", run)
+    with pytest.raises(RuntimeError, match="(?s)way.py stops at.*refill"):
+        house.way()
