@@ -90,11 +90,11 @@ function(freeway_set_source_flags)
   # (docs/decisions/051-rooms.md has the figures).
   if(NOT FREEWAY_SANITIZE)
     set(hot "/malloc/(small|slabs|heaps|entry|realloc)[.]cc$|/heap/own_heap[.]cc$")
-    set(cold ${freeway_core_sources} ${freeway_abi_sources})
+    set(cold ${freeway_core_sources} ${freeway_abi_sources} ${freeway_common_sources})
     list(FILTER cold INCLUDE REGEX "[.]cc$")
     set(warm ${cold})
     list(FILTER warm INCLUDE REGEX "${hot}")
-    list(FILTER cold EXCLUDE REGEX "${hot}|/malloc/(spare_path|describe)[.]cc$")
+    list(FILTER cold EXCLUDE REGEX "${hot}|/malloc/(spare_path|describe)[.]cc$|/abi/malloc[.]cc$")
     set(for_size -Os)
     if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
       # A function of a template that has one caller goes into it; the copy for other sources is not linked.

@@ -95,10 +95,7 @@ class Magazines {
   // Frees the foreign ones of the topmost blocks to their superblocks (homes.h).
   template <SlabAccess Access>
   void send_home(const Access& access, Slab& home, unsigned c) {
-    if (heap_->has_nodes())
-      send_topmost<homes::kNodeSentAtOnce>(access, home, c);
-    else
-      send_topmost<homes::kSentAtOnce>(access, home, c);
+    send_topmost(access, home, c, heap_->has_nodes() ? homes::kNodeSentAtOnce : homes::kSentAtOnce);
   }
 
   // Frees `count` (at most kBatchMax) blocks of class `c` to their superblocks. Not inlined: a frame of its own is gone
@@ -159,15 +156,15 @@ class Magazines {
  private:
   static constexpr u8 kLast = 0x80;
 
-  // send_home, looking at so many blocks.
-  template <unsigned kLooked, SlabAccess Access>
-  FREEWAY_NOINLINE void send_topmost(const Access& access, Slab& home, unsigned c) {
-    static_assert(kLooked <= kBatchMax);
-    home.patience.store_relaxed(kLooked == homes::kSentAtOnce ? homes::kPatience : homes::kNodePatience);
-    void* blocks[kLooked];
-    const unsigned got = access.pop_batch(c, blocks, kLooked);
+  // send_home, looking at `most` blocks.
+  template <SlabAccess Access>
+  FREEWAY_NOINLINE void send_topmost(const Access& access, Slab& home, unsigned c, unsigned most) {
+    static_assert(homes::kSentAtOnce <= kBatchMax && homes::kNodeSentAtOnce <= kBatchMax);
+    home.patience.store_relaxed(most == homes::kSentAtOnce ? homes::kPatience : homes::kNodePatience);
+    void* blocks[kBatchMax];
+    const unsigned got = access.pop_batch(c, blocks, most);
     Heap::Env::step("magazine.sending");
-    void* foreign[kLooked];
+    void* foreign[kBatchMax];
     unsigned sent = 0, kept = 0;
     for (unsigned i = 0; i < got; ++i) {
       void* block = slots::block_of(reinterpret_cast<u64>(blocks[i]));
@@ -300,7 +297,7 @@ class Magazines {
 
   // Gives a swinging class a larger magazine; true if it has one more room than before.
   template <SlabAccess Access>
-  bool grow(const Access& access, Slab& home, unsigned c) {
+  FREEWAY_NOINLINE bool grow(const Access& access, Slab& home, unsigned c) {
     const u32 largest = Shapes::big(c);
     const u64 capacity = home.capacity[c].load_relaxed();
     const u64 step = clamp(largest - capacity, 0, kGrowthStep);

@@ -62,8 +62,8 @@ class Spans {
   }
   static const SizeClass& size_class(unsigned c) { return kSizeClasses[c]; }
   inline Descriptor<Machine>& descriptor(u32 index) const;
-  u32 make_descriptor(unsigned c);
-  uptr take_span(unsigned c, u32 descriptor);
+  FREEWAY_COLD u32 make_descriptor(unsigned c);
+  FREEWAY_NOINLINE uptr take_span(unsigned c, u32 descriptor);
   static u32 descriptor_at(uptr, unsigned) { return 0; }  // it might become another heap's meanwhile
   void give_span(uptr span, unsigned c);
   static unsigned node() { return 0; }
@@ -96,7 +96,7 @@ class OwnHeap : public Record<Machine> {
   // Pages under free blocks go to the kernel.
   void purge();
   // For who destroys it.
-  void end();
+  FREEWAY_COLD void end();
 
   // --- For accounts. ---------------------------------------------------------------------------------------------------
   template <class F>
@@ -123,7 +123,7 @@ class OwnHeap : public Record<Machine> {
   enum Access { kInSections, kSeized };  // how a slab is taken apart
 
   HeapSlab* own_slab();
-  FREEWAY_NOINLINE HeapSlab* make_slab(u32 cpu);
+  FREEWAY_COLD HeapSlab* make_slab(u32 cpu);
   enum Source { kOldStrips, kNewStrip, kSuperblocks };
   Source source_of(unsigned c, bool has_some, bool may_open);
   bool suits(unsigned c) const;

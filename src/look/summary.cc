@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include "harden/guarded.h"
@@ -16,11 +17,26 @@
 namespace freeway {
 namespace {
 
+// The names of the figures, in the order in which the structure has them: each with a 0 behind it, then another one.
+constexpr char kNames[] =
+#define FREEWAY_FIGURE(name, ...) #name "\0"
+#include "look/figures.def"
+    ;
+#define FREEWAY_FIGURE(name, ...) +1
+constexpr std::size_t kFigures = 0
+#include "look/figures.def"
+    ;
+static_assert(sizeof(freeway_stats_t) == kFigures * sizeof(u64) && sizeof(std::size_t) == sizeof(u64));
+
 // Calls f(name, value) for every figure of the whole heap.
 template <class F>
-void each_figure(const freeway_stats_t& s, F&& f) {
-#define FREEWAY_FIGURE(name, ...) f(#name, s.name);
-#include "look/figures.def"
+void each_figure(const freeway_stats_t& stats, F&& f) {
+  const auto* figures = reinterpret_cast<const char*>(&stats);
+  for (const char* name = kNames; *name != 0; name += strlen(name) + 1, figures += sizeof(u64)) {
+    u64 value;
+    memcpy(&value, figures, sizeof(value));
+    f(name, value);
+  }
 }
 
 }  // namespace

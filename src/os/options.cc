@@ -4,6 +4,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <array>
+#include <iterator>
+
 #include "os/memory_size.h"
 #include "os/option_table.h"
 #include "os/process.h"
@@ -16,6 +19,17 @@ extern const char* freeway_options __attribute__((weak, visibility("default")));
 
 namespace freeway {
 namespace {
+
+// The table, without what only people read.
+struct Known {
+  const char* name;
+  const char* values;
+};
+constexpr auto kKnown = [] {
+  std::array<Known, std::size(kOptionTable)> known{};
+  for (std::size_t i = 0; i < known.size(); ++i) known[i] = {kOptionTable[i].name, kOptionTable[i].values};
+  return known;
+}();
 
 // The text behind "NAME=", if the entry begins with it.
 const char* value_in(const char* entry, const char* name) {
@@ -128,7 +142,7 @@ class Reader {
     const char* value = value_of(name);
     u64 found = 0;
     if (value == nullptr || *value == 0) return 0;
-    for (const OptionDescription& d : kOptionTable)
+    for (const Known& d : kKnown)
       if (equal(d.name, name) && parse_option(d.values, value, &found)) return found;
     complain(name, value);
     return 0;
@@ -141,7 +155,7 @@ class Reader {
 
   void complain(const char* name, const char* value) const {
     if (!speak_) return;
-    for (const OptionDescription& d : kOptionTable)
+    for (const Known& d : kKnown)
       if (equal(d.name, name)) complain_of_option(name, value, d.values);
   }
 
@@ -207,7 +221,7 @@ bool takes_value(const char* name, const char* text) {
   if (equal(name, "GUARD")) return parse_guard(text, &options);
   if (equal(name, "STATS") && names_file(text)) return true;
   u64 value;
-  for (const OptionDescription& d : kOptionTable)
+  for (const Known& d : kKnown)
     if (equal(d.name, name)) return parse_option(d.values, text, &value);
   return false;
 }

@@ -71,7 +71,7 @@ class Superblocks {
   }
 
   // Holds a superblock of class `c`: one from a partial list, else a new one. 0: no memory.
-  u32 hold(unsigned c) { return hold_at(c, here()); }
+  FREEWAY_NOINLINE u32 hold(unsigned c) { return hold_at(c, here()); }
 
   // The same, but one of the next behind the span `behind` in memory if one of them has free blocks: a thread that goes from
   // one superblock to the next should not be led through memory at random, in the order in which they were listed.
