@@ -34,12 +34,8 @@ class SlabInHand {
   explicit SlabInHand(Slab* spare = nullptr) : spare_(spare) {}
   bool is_spare() const { return spare_ != nullptr; }
 
-  u64 pop(unsigned c) const {
-    return is_spare() ? plain().pop(c) : sections().pop(c);
-  }
-  bool push(unsigned c, u64 block) const {
-    return is_spare() ? plain().push(c, block) : sections().push(c, block);
-  }
+  u64 pop(unsigned c) const { return is_spare() ? plain().pop(c) : sections().pop(c); }
+  bool push(unsigned c, u64 block) const { return is_spare() ? plain().push(c, block) : sections().push(c, block); }
   FREEWAY_NOINLINE unsigned pop_batch(unsigned c, void** out, unsigned count) const {
     return is_spare() ? plain().pop_batch(c, out, count) : sections().pop_batch(c, out, count);
   }
@@ -49,9 +45,7 @@ class SlabInHand {
   FREEWAY_NOINLINE unsigned push_run(unsigned c, u64 lowest, u64 size, unsigned count) const {
     return is_spare() ? plain().push_run(c, lowest, size, count) : sections().push_run(c, lowest, size, count);
   }
-  u32 take_current(unsigned c) const {
-    return is_spare() ? plain().take_current(c) : sections().take_current(c);
-  }
+  u32 take_current(unsigned c) const { return is_spare() ? plain().take_current(c) : sections().take_current(c); }
   bool put_current(unsigned c, u32 d) const {
     return is_spare() ? plain().put_current(c, d) : sections().put_current(c, d);
   }
