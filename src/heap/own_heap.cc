@@ -318,3 +318,8 @@ bool OwnHeap::has_span(u32 index, const Descriptor<Machine>& desc) const {
 
 }  // namespace freeway::heap
 
+namespace freeway {
+template class HeldSuperblock<Machine>;
+template class Superblocks<Machine, heap::Spans, ShortLists<Machine>>;
+template class Magazines<heap::OwnHeap, heap::HeapShapes>;
+}  // namespace freeway

@@ -171,3 +171,10 @@ void OwnHeap::each_superblock(F&& f) const {
 }
 
 }  // namespace freeway::heap
+
+// Compiled once, in own_heap.cc.
+namespace freeway {
+extern template class HeldSuperblock<Machine>;
+extern template class Superblocks<Machine, heap::Spans, ShortLists<Machine>>;
+extern template class Magazines<heap::OwnHeap, heap::HeapShapes>;
+}  // namespace freeway

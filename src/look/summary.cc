@@ -31,12 +31,8 @@ static_assert(sizeof(freeway_stats_t) == kFigures * sizeof(u64) && sizeof(std::s
 // Calls f(name, value) for every figure of the whole heap.
 template <class F>
 void each_figure(const freeway_stats_t& stats, F&& f) {
-  const auto* figures = reinterpret_cast<const char*>(&stats);
-  for (const char* name = kNames; *name != 0; name += strlen(name) + 1, figures += sizeof(u64)) {
-    u64 value;
-    memcpy(&value, figures, sizeof(value));
-    f(name, value);
-  }
+  const auto* figure = reinterpret_cast<const u64*>(&stats);
+  for (const char* name = kNames; *name != 0; name += strlen(name) + 1) f(name, *figure++);
 }
 
 }  // namespace

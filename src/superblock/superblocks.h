@@ -57,6 +57,135 @@ struct Cut {
   uptr run;
 };
 
+// What its holder does with a superblock's bitmap: of descriptors and their shapes alone, so that it is compiled once for all
+// superblocks of an Env.
+template <class Env>
+class HeldSuperblock {
+ public:
+  // Takes up to `want` (1 … 64) free blocks of the superblock, upwards from where the last take stopped: as a run
+  // if the first word has all of them side by side, else writes their addresses to `out`. Count 0: nothing is free.
+  static FREEWAY_NOINLINE Cut cut(Descriptor<Env>& desc, const SizeClass& k, unsigned want, void** out) {
+    const uptr span = desc.span.load_relaxed();
+    unsigned word = desc.next_word.get();
+    unsigned got = 0;
+    for (unsigned scanned = 0; scanned <= k.words; ++scanned) {  // the first word twice: bits may be left below
+      u64 chosen = lowest_set_bits(desc.words[word].load_relaxed(), want - got);
+      if (chosen != 0) chosen = take_bits(desc, k, word, chosen);
+      if (chosen != 0) {
+        const unsigned first = lowest_bit(chosen);
+        if (got == 0 && first + want <= 64 && chosen == low_bits(want) << first) {
+          desc.next_word.set(word);
+          return {want, span + (u64{word} * 64 + first) * k.size};
+        }
+        got += bitmap::addresses_of(chosen, span + u64{word} * 64 * k.size, k.size, out + got);
+      }
+      if (got == want) break;
+      word = word + 1 == k.words ? 0 : word + 1;
+    }
+    desc.next_word.set(word);
+    return {got, 0};
+  }
+
+  // The same with all addresses written. Returns how many.
+  static unsigned take(Descriptor<Env>& desc, const SizeClass& k, unsigned want, void** out) {
+    const Cut got = cut(desc, k, want, out);
+    return got.run == 0 ? got.count : bitmap::addresses_of(low_bits(got.count), got.run, k.size, out);
+  }
+
+  // take(), but from a random word of the bitmap on, and random blocks of the last word. Words are taken whole: blocks that
+  // are handed out one after the other are used together, so they should lie in few pages.
+  template <class Random>
+  static FREEWAY_COLD unsigned take_scattered(Descriptor<Env>& desc, const SizeClass& k, unsigned want, void** out,
+                                              Random& random) {
+    const uptr span = desc.span.load_relaxed();
+    unsigned word = random.below(k.words);
+    unsigned got = 0;
+    for (unsigned scanned = 0; scanned < k.words && got < want; ++scanned) {
+      u64 chosen = desc.words[word].load_relaxed();
+      if (popcount(chosen) > want - got) chosen = random.some_of(chosen, want - got);
+      if (chosen != 0) chosen = take_bits(desc, k, word, chosen);
+      if (chosen != 0) got += bitmap::addresses_of(chosen, span + u64{word} * 64 * k.size, k.size, out + got);
+      word = word + 1 == k.words ? 0 : word + 1;
+    }
+    return got;
+  }
+
+  // Gives back the memory of pages on which the superblock has only free blocks. `page`: bytes a page.
+  // Returns the bytes given back.
+  static FREEWAY_COLD std::size_t purge(Descriptor<Env>& desc, const SizeClass& k, std::size_t page) {
+    const uptr span = desc.span.load_relaxed();
+    std::size_t purged = 0;
+    for (unsigned first = 0; first < k.blocks;) {
+      const unsigned end = bitmap::free_run(desc, k, first);
+      // Whole pages within blocks first … end - 1; the span's unused tail belongs to its last block.
+      const u64 limit = end == k.blocks ? k.span_bytes() : u64{end} * k.size;
+      const u64 from = align_up(u64{first} * k.size, page);
+      if (end > first && align_down(limit, page) > from)
+        purged += purge_blocks(desc, k, span, first, end, from, align_down(limit, page));
+      first = end + 1;
+    }
+    return purged;
+  }
+
+  using Word = typename Env::template Atomic<u64>;
+
+  // A bitmap word's two changes. Where the Env knows that no other thread can change the word (a single-threaded process),
+  // it makes them without an atomic instruction.
+  static u64 set_bits(Word& word, u64 mask) {
+    if constexpr (requires(u64 old) { Env::set_bits_alone(word, mask, old); }) {
+      u64 old;
+      if (Env::set_bits_alone(word, mask, old)) return old;
+    }
+    return word.fetch_or_release(mask);  // [R1] pairs with [A1] [A2] [A3]
+  }
+
+ private:
+  static u64 clear_bits(Word& word, u64 mask) {
+    if constexpr (requires(u64 old) { Env::clear_bits_alone(word, mask, old); }) {
+      u64 old;
+      if (Env::clear_bits_alone(word, mask, old)) return old;
+    }
+    return word.fetch_and_acquire(~mask);  // [A1] pairs with [R1]
+  }
+
+  // Returns the bits that it got (all of them, unless the program freed a block that it did not own).
+  static u64 take_bits(Descriptor<Env>& desc, const SizeClass& k, unsigned word, u64 mask) {
+    const u64 old = clear_bits(desc.words[word], mask);
+    const u64 got = old & mask;
+    if (got != 0) desc.owed.set(desc.owed.get() + anchor::minus(old, got, k.full_mask(word)));
+    return got;
+  }
+  // The inverse, for blocks that never left its hands.
+  static void put_bits(Descriptor<Env>& desc, const SizeClass& k, unsigned word, u64 mask) {
+    const u64 change = anchor::plus(set_bits(desc.words[word], mask), mask, k.full_mask(word));
+    // Others may have freed into the word meanwhile. If it is full now, their frees must be seen before let_go may find the
+    // superblock EMPTY and give its memory away.
+    if (change != 0) Env::fence_acquire();  // [A2] pairs with [R1]
+    desc.owed.set(desc.owed.get() - change);
+  }
+
+  static FREEWAY_COLD std::size_t purge_blocks(Descriptor<Env>& desc, const SizeClass& k, uptr span, unsigned first,
+                                               unsigned end, u64 from, u64 to) {
+    std::size_t backed = to - from;
+    if constexpr (requires { Env::resident(from, to); }) backed = Env::resident(span + from, to - from);
+    if (backed == 0) return 0;
+    bool all = true;
+    u64 got[kMaxWords];
+    bitmap::each_word(first, end, [&](unsigned word, u64 mask) {
+      u64& mine = got[word - first / 64];
+      mine = take_bits(desc, k, word, mask);
+      all &= mine == mask;
+    });
+    Env::step("superblock.purging");
+    const bool done = all && Env::purge(span + from, to - from);
+    Env::step("superblock.purged");
+    bitmap::each_word(first, end, [&](unsigned word, u64) {
+      if (got[word - first / 64] != 0) put_bits(desc, k, word, got[word - first / 64]);
+    });
+    return done ? backed : 0;
+  }
+};
+
 template <class Env, SpanBacking<Env> Backing, class Lists = PartialLists<Env>>
 class Superblocks {
  public:
@@ -142,59 +271,14 @@ class Superblocks {
     return steal(c, node, /*all=*/true);
   }
 
-  // Takes up to `want` (1 … 64) free blocks of the held superblock `d`, upwards from where the last take stopped: as a run
-  // if the first word has all of them side by side, else writes their addresses to `out`. Count 0: nothing is free.
-  Cut cut(u32 d, unsigned want, void** out) {
-    Descriptor<Env>& desc = backing_->descriptor(d);
-    const unsigned c = desc.size_class.load_relaxed();
-    const SizeClass& k = backing_->size_class(c);
-    const uptr span = desc.span.load_relaxed();
-    unsigned word = desc.next_word.get();
-    unsigned got = 0;
-    for (unsigned scanned = 0; scanned <= k.words; ++scanned) {  // the first word twice: bits may be left below
-      u64 chosen = lowest_set_bits(desc.words[word].load_relaxed(), want - got);
-      if (chosen != 0) chosen = take_bits(desc, k, word, chosen);
-      if (chosen != 0) {
-        const unsigned first = lowest_bit(chosen);
-        if (got == 0 && first + want <= 64 && chosen == low_bits(want) << first) {
-          desc.next_word.set(word);
-          return {want, span + (u64{word} * 64 + first) * k.size};
-        }
-        got += bitmap::addresses_of(chosen, span + u64{word} * 64 * k.size, k.size, out + got);
-      }
-      if (got == want) break;
-      word = word + 1 == k.words ? 0 : word + 1;
-    }
-    desc.next_word.set(word);
-    return {got, 0};
-  }
-
-  // The same with all addresses written. Returns how many.
-  unsigned take(u32 d, unsigned want, void** out) {
-    const Cut got = cut(d, want, out);
-    if (got.run == 0) return got.count;
-    const Descriptor<Env>& desc = backing_->descriptor(d);
-    return bitmap::addresses_of(low_bits(got.count), got.run, backing_->size_class(desc.size_class.load_relaxed()).size, out);
-  }
-
-  // take(), but from a random word of the bitmap on, and random blocks of the last word. Words are taken whole: blocks that
-  // are handed out one after the other are used together, so they should lie in few pages.
+  // HeldSuperblock's, of the held superblock `d`.
+  Cut cut(u32 d, unsigned want, void** out) { return Held::cut(backing_->descriptor(d), shape_of(d), want, out); }
+  unsigned take(u32 d, unsigned want, void** out) { return Held::take(backing_->descriptor(d), shape_of(d), want, out); }
   template <class Random>
-  FREEWAY_COLD unsigned take_scattered(u32 d, unsigned want, void** out, Random& random) {
-    Descriptor<Env>& desc = backing_->descriptor(d);
-    const SizeClass& k = backing_->size_class(desc.size_class.load_relaxed());
-    const uptr span = desc.span.load_relaxed();
-    unsigned word = random.below(k.words);
-    unsigned got = 0;
-    for (unsigned scanned = 0; scanned < k.words && got < want; ++scanned) {
-      u64 chosen = desc.words[word].load_relaxed();
-      if (popcount(chosen) > want - got) chosen = random.some_of(chosen, want - got);
-      if (chosen != 0) chosen = take_bits(desc, k, word, chosen);
-      if (chosen != 0) got += bitmap::addresses_of(chosen, span + u64{word} * 64 * k.size, k.size, out + got);
-      word = word + 1 == k.words ? 0 : word + 1;
-    }
-    return got;
+  unsigned take_scattered(u32 d, unsigned want, void** out, Random& random) {
+    return Held::take_scattered(backing_->descriptor(d), shape_of(d), want, out, random);
   }
+  std::size_t purge(u32 d, std::size_t page) { return Held::purge(backing_->descriptor(d), shape_of(d), page); }
 
   // Lets the held superblock `d` go: to a partial list; unlisted, if nothing is free; back to the backing, if all is free.
   void let_go(u32 d) {
@@ -227,7 +311,7 @@ class Superblocks {
   // Frees the blocks `mask` of word `word` of superblock `d`, whose span is `span` and class `c`; the caller owns them.
   // Returns the blocks that were free already: double frees, for which nothing was changed.
   u64 free_group(unsigned c, u32 d, uptr span, unsigned word, u64 mask) {
-    return was_freed(c, d, span, word, mask, set_bits(backing_->descriptor(d).words[word], mask));
+    return was_freed(c, d, span, word, mask, Held::set_bits(backing_->descriptor(d).words[word], mask));
   }
 
   // The bitmap word that free_group changes, for callers that set the bits themselves and then call was_freed, unless
@@ -270,25 +354,6 @@ class Superblocks {
     return (backing_->descriptor(d).words[index / 64].load_relaxed() >> (index % 64) & 1) != 0;
   }
 
-  // Gives back the memory of pages on which the held superblock `d` has only free blocks. `page`: bytes a page.
-  // Returns the bytes given back.
-  FREEWAY_COLD std::size_t purge(u32 d, std::size_t page) {
-    Descriptor<Env>& desc = backing_->descriptor(d);
-    const SizeClass& k = backing_->size_class(desc.size_class.load_relaxed());
-    const uptr span = desc.span.load_relaxed();
-    std::size_t purged = 0;
-    for (unsigned first = 0; first < k.blocks;) {
-      const unsigned end = bitmap::free_run(desc, k, first);
-      // Whole pages within blocks first … end - 1; the span's unused tail belongs to its last block.
-      const u64 limit = end == k.blocks ? k.span_bytes() : u64{end} * k.size;
-      const u64 from = align_up(u64{first} * k.size, page);
-      if (end > first && align_down(limit, page) > from)
-        purged += purge_blocks(desc, k, span, first, end, from, align_down(limit, page));
-      first = end + 1;
-    }
-    return purged;
-  }
-
   // Trimming: takes superblocks one by one off the list that receives no new entries, calls f(d) with each held, and lets it
   // go to the other list; at most `most`, since two trims at once would pass them to and fro. Tombstones do not count: any
   // number of them may lie above a superblock, and each is gone for good. `flip_lists` makes the lists change roles.
@@ -316,6 +381,11 @@ class Superblocks {
   }
 
  private:
+  using Held = HeldSuperblock<Env>;
+
+  const SizeClass& shape_of(u32 d) const {
+    return backing_->size_class(backing_->descriptor(d).size_class.load_relaxed());
+  }
   auto links() {
     return [this](u32 index) -> auto& { return backing_->descriptor(index).link; };
   }
@@ -407,62 +477,6 @@ class Superblocks {
       }
     }
     return 0;
-  }
-
-  using Word = typename Env::template Atomic<u64>;
-
-  // A bitmap word's two changes. Where the Env knows that no other thread can change the word (a single-threaded process),
-  // it makes them without an atomic instruction.
-  static u64 set_bits(Word& word, u64 mask) {
-    if constexpr (requires(u64 old) { Env::set_bits_alone(word, mask, old); }) {
-      u64 old;
-      if (Env::set_bits_alone(word, mask, old)) return old;
-    }
-    return word.fetch_or_release(mask);  // [R1] pairs with [A1] [A2] [A3]
-  }
-  static u64 clear_bits(Word& word, u64 mask) {
-    if constexpr (requires(u64 old) { Env::clear_bits_alone(word, mask, old); }) {
-      u64 old;
-      if (Env::clear_bits_alone(word, mask, old)) return old;
-    }
-    return word.fetch_and_acquire(~mask);  // [A1] pairs with [R1]
-  }
-
-  // Holder only. Returns the bits that it got (all of them, unless the program freed a block that it did not own).
-  u64 take_bits(Descriptor<Env>& desc, const SizeClass& k, unsigned word, u64 mask) {
-    const u64 old = clear_bits(desc.words[word], mask);
-    const u64 got = old & mask;
-    if (got != 0) desc.owed.set(desc.owed.get() + anchor::minus(old, got, k.full_mask(word)));
-    return got;
-  }
-  // Holder only: the inverse, for blocks that never left its hands.
-  void put_bits(Descriptor<Env>& desc, const SizeClass& k, unsigned word, u64 mask) {
-    const u64 change = anchor::plus(set_bits(desc.words[word], mask), mask, k.full_mask(word));
-    // Others may have freed into the word meanwhile. If it is full now, their frees must be seen before let_go may find the
-    // superblock EMPTY and give its memory away.
-    if (change != 0) Env::fence_acquire();  // [A2] pairs with [R1]
-    desc.owed.set(desc.owed.get() - change);
-  }
-
-  FREEWAY_COLD std::size_t purge_blocks(Descriptor<Env>& desc, const SizeClass& k, uptr span, unsigned first, unsigned end, u64 from,
-                           u64 to) {
-    std::size_t backed = to - from;
-    if constexpr (requires { Env::resident(from, to); }) backed = Env::resident(span + from, to - from);
-    if (backed == 0) return 0;
-    bool all = true;
-    u64 got[kMaxWords];
-    bitmap::each_word(first, end, [&](unsigned word, u64 mask) {
-      u64& mine = got[word - first / 64];
-      mine = take_bits(desc, k, word, mask);
-      all &= mine == mask;
-    });
-    Env::step("superblock.purging");
-    const bool done = all && Env::purge(span + from, to - from);
-    Env::step("superblock.purged");
-    bitmap::each_word(first, end, [&](unsigned word, u64) {
-      if (got[word - first / 64] != 0) put_bits(desc, k, word, got[word - first / 64]);
-    });
-    return done ? backed : 0;
   }
 
   Backing* backing_ = nullptr;
