@@ -27,7 +27,7 @@ struct Figures {
 
 // What the heaps need to know of the malloc.
 struct Surroundings {
-  u64 (*give)(const void* heap, u64 c);  // the section on this CPU's slab: a block of the magazine or the strip, 0: there is none
+  u64 (*give)(const void* heap, std::size_t, u64 c);  // the section on this CPU's slab: a block of the magazine or the strip, 0: there is none
   u32 ids;                 // CPU numbers are below it, or have no slabs
   bool direct;             // no slabs, so that each double free is seen at once, and blocks in random order
   bool (*has_sections)();  // whether this thread can enter sections
@@ -72,8 +72,7 @@ class Heaps {
   FREEWAY_INLINE Small small_at(u32 index, uptr address) const {
     const auto& d = *static_cast<const Descriptor<Machine>*>(frames_.at(index));
     if (const unsigned c = d.size_class.load_relaxed()) {
-      const bool begins = kSizeClasses[c].block_at(address) != SizeClass::kNoBlock;
-      return {heap_of(d.heap.load_relaxed()), begins ? c : 0};
+      return {heap_of(d.heap.load_relaxed()), may_begin(address, c) ? c : 0};
     }
     const auto& run = *static_cast<const Run<Machine>*>(frames_.at(index));
     const u8 kind = run.is_whole.load_relaxed() != 0 ? 0 : StripsOf::kind_at(run, address);

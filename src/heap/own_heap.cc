@@ -98,7 +98,7 @@ void OwnHeap::init(Heaps* heaps, u32 index, u32 count) {
 void* OwnHeap::allocate(unsigned c) {
   HeapSlab* slab = own_slab();
   if (slab == nullptr) return allocate_direct(c);
-  if (const u64 block = heaps_->surroundings().give(this, c)) return reinterpret_cast<void*>(block);  // the thread has moved
+  if (const u64 block = heaps_->surroundings().give(this, 0, c)) return reinterpret_cast<void*>(block);  // the thread has moved
   return refill(*slab, c);
 }
 
@@ -203,10 +203,11 @@ Place OwnHeap::place_of(unsigned c, const SizeClass& k, void* block) {
   const auto address = reinterpret_cast<uptr>(block);
   Substrate& substrate = heaps_->frames().substrate();
   const FrameInfo info = substrate.map().get(address);
-  Fault fault = substrate.classify_outside(address);
-  if (FREEWAY_LIKELY(info.is_of_heap())) {
+  Fault fault = Fault::kInterior;
+  if (FREEWAY_UNLIKELY(!info.is_of_heap())) {
+    fault = substrate.classify_outside(address);
+  } else {
     const u32 of = spans_.descriptor(info.value()).size_class.load_relaxed();
-    fault = Fault::kInterior;
     if (of == c) {
       if (const u32 index = k.block_at(address); index != SizeClass::kNoBlock) return {info.value(), index};
     } else if (of == 0) {
