@@ -57,16 +57,7 @@ FREEWAY_INLINE void* made_for(void* block, const void* caller) {
   return block;
 }
 
-// The facts about an address for which owns() is true.
-struct Near {
-  enum Kind { kNothing, kInside, kAfter, kBefore };  // kNothing: no block was ever near
-  Kind kind = kNothing;
-  bool live = false, known = false;  // known: the block was not given or freed while this was read
-  u64 distance = 0;  // kInside: from its first byte; kAfter: from its last one; kBefore: to its first one
-  Birth birth;
-  Call death;  // if it is not live
-  u64 word = 0;  // its slot's: while it is the same, so is the block
-};
+// Of an address for which owns() is true.
 Near near(uptr address);
 // Writes lines to fd 2: the makers and freers of the nearest block. 0, or the error of the last line that failed.
 long write_history(const Near& what, int fd = 2);

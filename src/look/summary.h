@@ -9,6 +9,15 @@ namespace freeway {
 
 // The figures of the whole heap, to `fd`.
 void write_figures(int fd, const char* mode, const freeway_stats_t& stats);
+// A size class that has superblocks, which holds blocks of `from` to `size` bytes.
+struct ClassFigures {
+  u64 from, size;
+  u64 superblocks, sampled;  // all of them, and those for blocks that a profile samples
+  u64 bytes, live, cached;   // bytes in all of them; those of live blocks, and of blocks in caches
+};
+// Called for each of them; `to` is its caller's.
+using TakeClass = void(void* to, const ClassFigures& figures);
+
 // What the JSON says beside the figures.
 struct Setting {
   const char* engine;

@@ -11,6 +11,7 @@
 #include "base/compiler.h"
 #include "base/integers.h"
 #include "freeway/freeway.h"
+#include "look/summary.h"
 
 namespace freeway::family {
 
@@ -36,7 +37,7 @@ std::size_t trim_step(std::size_t most);
 void idle();
 // Makes memory ready for `count` blocks of so many bytes; for how many it is.
 std::size_t reserve(std::size_t bytes, std::size_t count);
-// See freeway_set_limit; 0 or an error's number.
+// See freeway_set_limit; limits that it allows. 0 or an error's number.
 int set_limit(std::size_t soft, std::size_t hard);
 
 // See freeway_profile_start, _stop; an error's number.
@@ -52,11 +53,6 @@ void block_info(uptr address, freeway_block_info_t& info);
 bool should_move(uptr address);
 void write_summary(int fd);
 
-// One size class in use: sizes from `from` to `to`, bytes of its superblocks, how many they are, bytes live and cached.
-struct ClassRow {
-  std::size_t from, to, bytes, superblocks, live, cached;
-};
-// Calls take(to, row) for each size class in use.
-void each_class(void (*take)(void* to, const ClassRow& row), void* to);
+void each_class(TakeClass* take, void* to);
 
 }  // namespace freeway::family

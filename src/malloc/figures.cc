@@ -39,12 +39,12 @@ void fill_audit(freeway_audit_t& audit) {
 
 u64 huge_blocks() { return process_malloc.substrate().large().huge_count(); }
 
-void each_class(void (*take)(void* to, const ClassRow& row), void* to) {
+void each_class(TakeClass* take, void* to) {
   if (!process_malloc.start()) return;
   each_account([&](unsigned c, const look::ClassAccount& a) {
     if (a.superblocks == 0) return;
     const SizeClass& k = kSizeClasses[c];
-    take(to, {c == 1 ? 0 : kSizeClasses[c - 1].size + std::size_t{1}, k.size, a.superblocks * k.span_bytes(), a.superblocks,
+    take(to, {c == 1 ? 0 : u64{kSizeClasses[c - 1].size} + 1, k.size, a.superblocks, a.sampled, a.superblocks * k.span_bytes(),
               a.live() * k.size, a.cached * k.size});
   });
 }

@@ -125,7 +125,7 @@ bool trim_part(Heap& heap, std::size_t& effort) {
 }
 
 void family::idle() {
-  if (!process_malloc.start() || !process_malloc.ready()) return;
+  if (!process_malloc.open()) return;
   const u64 now = process::coarse_time_ns();
   Frames<Machine>& frames = process_malloc.substrate().frames();
   Heap& heap = process_malloc.heap();

@@ -23,6 +23,8 @@ class Malloc {  // all zero until start()
 
   // Initialises what can be by now (start.cc). False: there is no memory to begin with.
   bool start() { return FREEWAY_LIKELY(ready()) || start_slow(); }
+  // The same, and the options are read. False: also while the environment cannot be.
+  bool open() { return start() && ready(); }
   bool ready() const { return ready_.load_acquire() != 0; }  // [A1] pairs with start.cc:[R1]
   Substrate& substrate() { return substrate_; }
   Heap& heap() { return heap_; }

@@ -132,7 +132,7 @@ void small_block_info(Heap& heap, uptr block, u32 descriptor, freeway_block_info
 }  // namespace
 
 bool family::should_move(uptr address) {
-  if (!process_malloc.start() || !process_malloc.ready()) return false;
+  if (!process_malloc.open()) return false;
   const FrameInfo frame = process_malloc.map().get_unowned(address);  // OPTIMISTIC: explain
   return frame.kind() == FrameInfo::kSmall && should_move_small(process_malloc.heap(), address, frame.value());
 }

@@ -175,7 +175,7 @@ void prefault(Heap& heap, u64 bytes) {
 }
 
 std::size_t family::reserve(std::size_t bytes, std::size_t count) {
-  return process_malloc.start() && process_malloc.ready() ? freeway::reserve(process_malloc.heap(), bytes, count) : 0;
+  return process_malloc.open() ? freeway::reserve(process_malloc.heap(), bytes, count) : 0;
 }
 
 }  // namespace freeway
