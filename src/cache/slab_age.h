@@ -12,7 +12,7 @@
 
 namespace freeway::slab_age {
 
-constexpr u64 kRestNs = 900'000'000;  // less than 4 beats of the helper
+constexpr u64 kIdleNs = 900'000'000;  // less than 4 beats of the helper
 constexpr u64 kEmptied = ~u64{0};
 
 inline u64 mark_of(const Slab& slab) {
@@ -24,11 +24,11 @@ inline u64 mark_of(const Slab& slab) {
   return mark;
 }
 
-// Whether the slab has not changed for kRestNs, as far as those who looked know. `now`: ns.
-inline bool rests(Slab& slab, u64 now) {
+// Whether the slab has not changed for kIdleNs, as far as those who looked know. `now`: ns.
+inline bool is_idle(Slab& slab, u64 now) {
   const u64 mark = mark_of(slab);
   const u64 since = slab.since.load_relaxed();
-  if (slab.seen.load_relaxed() == mark) return since != kEmptied && now > since && now - since >= kRestNs;
+  if (slab.seen.load_relaxed() == mark) return since != kEmptied && now > since && now - since >= kIdleNs;
   slab.seen.store_relaxed(mark);
   slab.since.store_relaxed(now);
   return false;

@@ -27,8 +27,7 @@ constexpr u64 kMostExplained = 32;  // faults: a handler that returns may cause 
 constinit Once<Machine> place;
 constinit Atomic<u64> odds_word, lottery, explained;
 constinit Atomic<u64> last_explained[16];
-constinit Atomic<void*> end_context;
-constinit Atomic<FindEnd> find_end;  // stored after its context
+constinit Atomic<FindEnd> find_end;
 
 std::size_t page() { return vm::page_size(); }
 std::size_t range_bytes() { return (2 * kSlots + 1) * page(); }
@@ -142,10 +141,7 @@ long write_history(const Near& what, int fd) {
   return what.live || failed != 0 ? failed : write("freed", what.death);
 }
 
-void know_ends(void* context, FindEnd find) {
-  end_context.store_relaxed(context);
-  find_end.store_release(find);  // [R2] pairs with [A2]
-}
+void know_ends(FindEnd find) { find_end.store_relaxed(find); }
 
 namespace {
 
@@ -182,8 +178,7 @@ bool explain_fault(uptr address, uptr pc, char kind) {
   Near what;
   if (owns(address))
     what = near(address);
-  else if (const FindEnd find = find_end.load_acquire();  // [A2] pairs with [R2]
-           find == nullptr || !find(end_context.load_relaxed(), address, what))
+  else if (const FindEnd find = find_end.load_relaxed(); find == nullptr || !find(address, what))
     return false;
   if (what.kind == Near::kNothing || (what.kind == Near::kInside && what.live)) return false;
   faults.fetch_add_relaxed(1);

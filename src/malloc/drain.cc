@@ -34,8 +34,7 @@ void Heap::empty_in_sections() {
 }
 
 bool drain(Heap& heap) {
-  const auto empty = [](void* of, Slab& slab) { static_cast<Heap*>(of)->empty(slab); };
-  const bool complete = heap.slabs.drain(Slabs::any, 0, empty, &heap);
+  const bool complete = heap.slabs.drain(Slabs::any, [&](Slab& slab) { heap.empty(slab); });
   if (!complete) heap.empty_in_sections();
   return complete;
 }

@@ -21,7 +21,17 @@ constexpr std::size_t kWorthFrames = 4 * kMiB / kFrameSize;
 
 constinit char not_alone = 0;
 
-bool is_used(Slab& slab, u64) { return !slab_age::was_emptied(slab); }
+constexpr auto is_used = [](Slab& slab) { return !slab_age::was_emptied(slab); };
+auto is_idle_at(u64 now) {
+  return [now](Slab& slab) { return slab_age::is_idle(slab, now); };
+}
+// Empties a slab but for freed blocks that are to rest (FREEWAY_HARDEN=1).
+auto emptied_but_for_rest(Heap& heap) {
+  return [&heap](Slab& slab) {
+    heap.empty_magazines(slab);
+    slab_age::note_emptied(slab);
+  };
+}
 
 }  // namespace
 
@@ -40,16 +50,10 @@ void beside_program(Heap& heap, F&& f) {
   freeway_rseq.alone.store_relaxed(process::single_threaded_flag());
 }
 
-// Empties a slab but for freed blocks that are to rest (FREEWAY_HARDEN=1).
-void rest(void* heap, Slab& slab) {
-  static_cast<Heap*>(heap)->empty_magazines(slab);
-  slab_age::note_emptied(slab);
-}
-
-// Notes what has changed in all slabs; whether some have not for a while.
-bool has_resting(Heap& heap, u64 now) {
+// Notes what has changed in all slabs; whether some are idle.
+bool has_idle(Heap& heap, u64 now) {
   bool found = false;
-  heap.slabs.each([&](Slab& slab, auto) { found = slab_age::rests(slab, now) || found; });
+  heap.slabs.each([&](Slab& slab, auto) { found = slab_age::is_idle(slab, now) || found; });
   return found;
 }
 
@@ -60,9 +64,9 @@ void care_for(Heap& heap, background::Care care) {
   const PurgePolicy<Machine>& policy = frames.policy();
   const bool gives = !policy.is_never();
   const bool deep = gives && care == Care::kDeep && policy.kept() == 0;  // else there is nothing to purge: purge_class
-  if (gives && (has_resting(heap, now) || deep))
+  if (gives && (has_idle(heap, now) || deep))
     beside_program(heap, [&] {
-      heap.slabs.drain(slab_age::rests, now, rest, &heap);
+      heap.slabs.drain(is_idle_at(now), emptied_but_for_rest(heap));
       if (deep) purge_superblocks(heap);
     });
   frames.tick(now);
@@ -99,22 +103,17 @@ unsigned trim_parts(const Heap& heap) { return heap.slabs.cpus() + kClassCount; 
 bool trim_part(Heap& heap, std::size_t& effort) {
   constexpr std::size_t kSlab = 4 * kFrameSize;  // bytes that are given back while a slab is emptied, about
   static constinit Atomic<u32> next_part;
-  struct Emptied {
-    Heap& heap;
-    std::size_t& effort;
-  } emptied{heap, effort};
-  const auto empty = [](void* to, Slab& slab) {
-    auto& [of, left] = *static_cast<Emptied*>(to);
-    of.empty(slab);
+  const auto empty = [&](Slab& slab) {
+    heap.empty(slab);
     slab_age::note_emptied(slab);
-    left -= clamp(kSlab, 0, left);
+    effort -= clamp(kSlab, 0, effort);
   };
   const u32 slabs = heap.slabs.cpus(), part = next_part.load_relaxed();
   bool done = true;
   if (part < slabs) {
-    heap.slabs.drain_cpu(part, is_used, 0, empty, &emptied);
+    heap.slabs.drain_cpu(part, is_used, empty);
   } else if (part == slabs) {
-    heap.slabs.drain_spare(is_used, 0, empty, &emptied);
+    heap.slabs.drain_spare(is_used, empty);
     heap.superblocks().flip_lists();
     heap.sampled_superblocks().flip_lists();
   } else {
@@ -129,7 +128,7 @@ void family::idle() {
   const u64 now = process::coarse_time_ns();
   Frames<Machine>& frames = process_malloc.substrate().frames();
   Heap& heap = process_malloc.heap();
-  if (!frames.policy().is_never()) heap.slabs.drain_at_hand(slab_age::rests, now, rest, &heap);
+  if (!frames.policy().is_never()) heap.slabs.drain_at_hand(is_idle_at(now), emptied_but_for_rest(heap));
   frames.tick(now);
 }
 

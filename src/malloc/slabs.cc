@@ -149,36 +149,30 @@ uptr Slabs::on_top(unsigned c) {
 
 // --- Draining ----------------------------------------------------------------------------------------------------------
 
-bool Slabs::drain_cpu(u32 id, Wanted wanted, u64 now, Visit visit, void* to) {
+bool Slabs::drain_cpu(u32 id, Wanted wanted, Visit visit) {
   Slab* slab = cpu_slabs_.made(id);
-  if (slab == nullptr || !wanted(*slab, now)) return true;
-  const auto end = cpu_slabs_.drain(id, process::claimant(), process::interrupt_sections,
-                                    [visit, to](Slab& mine) { visit(to, mine); });
+  if (slab == nullptr || !wanted(*slab)) return true;
+  const auto end = cpu_slabs_.drain(id, process::claimant(), process::interrupt_sections, visit);
   return end != CpuSlabs<Machine>::Drained::kRefused;
 }
 
-void Slabs::drain_spare(Wanted wanted, u64 now, Visit visit, void* to) {
-  spare_.drain(own, process::claimant(), Revoker(), [wanted, now](Slab& slab) { return wanted(slab, now); },
-               [visit, to](Slab& slab) { visit(to, slab); });
-}
+void Slabs::drain_spare(Wanted wanted, Visit visit) { spare_.drain(own, process::claimant(), Revoker(), wanted, visit); }
 
-bool Slabs::drain(Wanted wanted, u64 now, Visit visit, void* to) {
+bool Slabs::drain(Wanted wanted, Visit visit) {
   bool complete = true;
-  for (u32 id = 0; id < cpus() && complete; ++id) complete = drain_cpu(id, wanted, now, visit, to);
-  drain_spare(wanted, now, visit, to);
+  for (u32 id = 0; id < cpus() && complete; ++id) complete = drain_cpu(id, wanted, visit);
+  drain_spare(wanted, visit);
   return complete;
 }
 
-void Slabs::drain_at_hand(Wanted wanted, u64 now, Visit visit, void* to) {
+void Slabs::drain_at_hand(Wanted wanted, Visit visit) {
   if (Slab* slab = of_cpu()) {
     const u32 id = rseq_index();
-    if (id < ids_ && cpu_slabs_.made(id) == slab) drain_cpu(id, wanted, now, visit, to);
+    if (id < ids_ && cpu_slabs_.made(id) == slab) drain_cpu(id, wanted, visit);
     return;
   }
   const Slab* kept = Spare::peek_kept(own);
-  if (kept == nullptr) return drain_spare(wanted, now, visit, to);
-  spare_.drain(own, process::claimant(), Revoker(), [=](Slab& slab) { return &slab == kept && wanted(slab, now); },
-               [visit, to](Slab& slab) { visit(to, slab); });
+  drain_spare([&](Slab& slab) { return (kept == nullptr || &slab == kept) && wanted(slab); }, visit);
 }
 
 void Slabs::provide() {

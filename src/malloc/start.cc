@@ -51,7 +51,7 @@ bool Malloc::start_slow() {
 // Before the first block that leaves here: all know how long theirs is by its own entry.
 void Malloc::guard_large() {
   substrate_.large().guard_ends(vm::page_size());
-  guard::know_ends(nullptr, [](void*, uptr address, guard::Near& near) {
+  guard::know_ends([](uptr address, guard::Near& near) {
     freeway_explanation_t found;
     family::explain(address, found);
     const auto size = static_cast<ptrdiff_t>(found.size);
