@@ -13,7 +13,7 @@
 
 namespace freeway {
 
-// What it asks of its heap, beside what magazines do.
+// Asked of its heap, beside a MagazineHeap's.
 template <class H>
 concept ScatteredHeap = MagazineHeap<H> && requires(H heap) {
   { heap.random() } -> std::same_as<random::Stream>;

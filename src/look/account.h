@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// account.h: what a heap adds up to, as a walk (walk.h) meets it: by size class, and as freeway_stats says it.
+// account.h: the sums of a heap, as a walk (walk.h) meets it: by size class, and as freeway_stats has them.
 //
 // While others allocate, a block may be counted as cached and, a moment later, as free: so differences stop at 0.
 #pragma once

@@ -10,7 +10,7 @@
 
 namespace freeway {
 
-// Writes one line to `fd`; of a guarded block, who made and freed it, too. Signal-safe; a full pipe may block it.
+// Writes one line to `fd`; of a guarded block also the calls that made and freed it. Signal-safe; a full pipe may block it.
 void write_explanation(int fd, const void* address, const freeway_explanation_t& found);
 
 namespace explanation {

@@ -3,7 +3,7 @@
 // computes it from the structures, so it cannot differ from them. It is constant; this process's own walk reads by it, too.
 // Compiled without access control, since most of these words are private.
 //
-// Both lie in this file so that whoever links libfreeway.a has the description with the heap.
+// Both lie in this file so that a program that links libfreeway.a has the description with the heap.
 #include <cstddef>
 
 #include "arch/retained.h"
@@ -218,7 +218,7 @@ struct Describe {
   }
 };
 
-// Whoever changes it, or what one of its words means, counts FREEWAY_DEBUG_VERSION up.
+// A change to it, or to the meaning of one of its words, counts FREEWAY_DEBUG_VERSION up.
 static_assert(sizeof(freeway_debug_t) == 4200 && FREEWAY_DEBUG_VERSION == 3);
 
 }  // namespace freeway

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // explain.cc: what an address is.
 //
-// Reads Freeway's own maps and nothing at the address; takes nothing, stops nobody. What is read of others' blocks may
-// change meanwhile; descriptors and slabs stay what they are (type-stable), so there is nothing to fall through.
+// Reads Freeway's own maps and nothing at the address; takes nothing, stops nobody. The state of
+// others' blocks may change meanwhile; descriptors and slabs are type-stable, so every address that is read stays readable.
 #include "malloc/explain.h"
 
 #include <string.h>
@@ -18,8 +18,8 @@ namespace freeway {
 
 namespace {
 
-// Where the block lies in a slab; null: in none. Others push and pop meanwhile: of a block that nobody has in hand it is
-// exact.
+// The place of the block in a slab; null: it is in none. Others push and pop meanwhile: exact for a block that no thread has
+// in hand.
 const char* cache_of(unsigned c, uptr block) {
   const char* found = nullptr;
   const OwnWalk walk = own_walk();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// explain.h: whether a small block is live: the one place that says so.
+// explain.h: whether a small block is live: decided here alone.
 #pragma once
 
 #include "freeway/freeway.h"

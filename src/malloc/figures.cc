@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// figures.cc: what the malloc holds and did: statistics, audit, the summary at exit.
+// figures.cc: figures of the malloc: statistics, audit, the summary at exit.
 //
 // Everything is read without stopping anybody: exact when nobody else allocates.
 #include <string.h>

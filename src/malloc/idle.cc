@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// idle.cc: giving memory back while little happens: what the helper does (background/helper.h), what a thread does that is
-// about to sleep (freeway_idle), and trimming piece by piece (freeway_trim_step).
+// idle.cc: giving memory back while little happens: by the helper (background/helper.h), by a thread that is about to sleep
+// (freeway_idle), and piece by piece (freeway_trim_step).
 //
 // Word      freeway_rseq.alone: libc's flag -> a 0 -> libc's flag, by the helper alone. libc does not know of the helper, so
 //           its flag says that the process has one thread, whose sections change bitmap words without atomic instructions
 //           (arch/alone.h). Before the helper touches such a word it has them look at a 0, and interrupts all sections:
-//           those that begin later see the 0, since what the interruption does is a barrier, too
+//           those that begin later see the 0, since the interruption is a barrier, too
 // Lost if killed: between the two: atomic instructions where none would be needed, until the next helper has done its work
 #include "background/helper.h"
 #include "cache/slab_age.h"
@@ -50,7 +50,7 @@ void beside_program(Heap& heap, F&& f) {
   freeway_rseq.alone.store_relaxed(process::single_threaded_flag());
 }
 
-// Notes what has changed in all slabs; whether some are idle.
+// Looks at all slabs, which notes their changes; whether some are idle.
 bool has_idle(Heap& heap, u64 now) {
   bool found = false;
   heap.slabs.each([&](Slab& slab, auto) { found = slab_age::is_idle(slab, now) || found; });
@@ -96,8 +96,8 @@ void start_background(Heap& heap) {
 
 // --- Trimming piece by piece ------------------------------------------------------------------------------------------
 
-// First the slabs (those of CPUs one by one, then all others), then the classes. The number of the next part is a hint: who
-// works beside others may do what they do, or leave a part to the next round.
+// First the slabs (those of CPUs one by one, then all others), then the classes. The number of the next part is a hint:
+// threads that trim at the same time may do a part twice, or leave one to the next round.
 unsigned trim_parts(const Heap& heap) { return heap.slabs.cpus() + kClassCount; }
 
 bool trim_part(Heap& heap, std::size_t& effort) {

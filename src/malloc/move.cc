@@ -36,7 +36,7 @@ class FrameWalk {
 
   bool is_end(u64 place) { return arena_of(place) == nullptr; }
 
-  // Behind the superblock or large block that begins at the place, or the frame, and what nobody uses behind that.
+  // Behind the superblock or large block that begins at the place, or the frame, and unused frames behind that.
   u64 behind(u64 place) {
     const Arena<Machine>& arena = *arena_of(place);
     const std::size_t first = frame_of(place), end = end_of(arena);

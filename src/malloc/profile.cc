@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // profile.cc: which blocks a profile samples (profile/README.md), and where they lie.
 //
-// While a profile is made malloc counts bytes, in the slab of its CPU (malloc/*/fast_path.S, *counted*). What it cannot count
-// there draws a gap of its own: gaps may be begun anywhere (profile/gap.h).
+// While a profile is made malloc counts bytes, in the slab of its CPU (malloc/*/fast_path.S, *counted*). A call that cannot count
+// draws a gap of its own: gaps may be begun anywhere (profile/gap.h).
 //
 // Words     gap of a slab: profile/gap_word.h. byte_limit, step_limit, malloc_form of freeway_hot: malloc_form.h
 // Places    sampled blocks have superblocks of their own, in frames of class 0 for the fast path of free: so their frees come
@@ -47,8 +47,8 @@ unsigned class_of_sampled(uptr block, u64 bytes) {
   return c != 0 ? c : class_of_size(clamp(bytes, 0, kMaxSmall));
 }
 
-// All live blocks of a superblock have the same share of what it wastes. The sampled one counts as one of those that were
-// its neighbours; if they are gone, it would be the last.
+// All live blocks of a superblock have the same share of its waste. The sampled block counts as one of its former neighbours; if
+// they are gone, it would be the last.
 profile::Pin pinned(uptr block, u32 place, u64 bytes) {
   const unsigned c = class_of_sampled(block, bytes);
   const SizeClass& k = kSizeClasses[c];
@@ -134,7 +134,7 @@ void* allocate_drawn(std::size_t size, std::size_t asked) {
 
 }  // namespace
 
-// A block of the class is what malloc of the class's size gives; but a profile counts what was asked for.
+// malloc of the class's size gives a block of the class; but a profile counts the bytes that the program asked for.
 void* allocate_small_aligned(std::size_t bytes, std::size_t alignment) {
   const unsigned c = class_of_aligned(bytes, alignment);
   if (c == 0) return nullptr;
@@ -157,7 +157,7 @@ void family::end_profile() {
 
 }  // namespace freeway
 
-// What the counted malloc goes to.
+// For the counted malloc.
 extern "C" {
 
 // The block of so many bytes could not be counted.

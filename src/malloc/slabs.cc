@@ -19,7 +19,7 @@ constexpr u32 kLeastIds = 256;
 // Sections find struct rseq at `by_mm_cid` or `by_cpu`, offsets from the thread pointer; 0: at the decoy.
 void enter_by(u64 by_mm_cid, u64 by_cpu, u64 bytes) {
   const u64 nowhere = static_cast<u64>(process::rseq_decoy_offset());
-  const char* nothing = nullptr;  // a late thread must not undo what the helper says
+  const char* nothing = nullptr;  // a late thread must not undo a store of the helper's
   freeway_rseq.alone.cas_relaxed(nothing, process::single_threaded_flag());
   freeway_rseq.bytes = bytes;
   freeway_hot.rseq = by_mm_cid != 0 ? by_mm_cid : nowhere;
@@ -75,7 +75,7 @@ void Slabs::decide() {
   // Before the mode: no far block is marked in a CPU's slab then that an unchecked path will pop (cache/slots.h).
   if (options.harden == 0) births_->drop();
   const u64 mode = mode_.get([wanted] { return wanted; }, [](u64) {});
-  const process::Rseq rseq = mode == kOwnRseq ? process::own_rseq() : process::rseq();  // the same for all who start
+  const process::Rseq rseq = mode == kOwnRseq ? process::own_rseq() : process::rseq();  // the same for all threads that start
   const bool on = mode != kSpare;
   const u64 area = static_cast<u64>(rseq.offset);
   enter_by(on && rseq.has_mm_cid ? area : 0, on && !rseq.has_mm_cid ? area : 0, rseq.bytes);

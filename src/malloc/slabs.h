@@ -4,7 +4,7 @@
 // Mode      undecided -> sections (struct rseq is libc's, or ours) or spare, for good, once the environment can be read.
 //           With sections a call works on the slab of its CPU (cpu_slabs.h). Else, and while that one is not to be had, it
 //           works on a spare one, which its thread keeps or has claimed for the call (spare_slabs.h)
-// Access    RseqSlabs or PlainSlab: what a call does to the slab (slab.h)
+// Access    RseqSlabs or PlainSlab: how a call changes the slab (slab.h)
 // Draining  another CPU's slab is taken out, all sections are interrupted (membarrier), then it is the drainer's until it
 //           is put back; one at a time, so a thread that stops here strands one
 // Who       any thread, any signal handler, the child of any fork
@@ -24,7 +24,7 @@
 
 namespace freeway {
 
-// What this thread knows of its spare slab.
+// This thread's notes on its spare slab.
 extern FREEWAY_HIDDEN constinit thread_local SpareSlabs<Machine>::Own own;
 
 class Slabs {
@@ -37,7 +37,7 @@ class Slabs {
 
   // Once (or again with the same), before anything else. While births are kept, new slabs have room for blocks that rest.
   void init(Substrate& substrate, Births<Machine>& births);
-  // When the environment can be read: what calls work on from now on. Sections find struct rseq from here on.
+  // When the environment can be read: decides on which slabs calls work. Sections find struct rseq from here on.
   void decide();
   bool uses_rseq() const { return mode_.peek() == kRseq || mode_.peek() == kOwnRseq; }
   // Why calls work on spare slabs; "" where they do not, or it is not known yet.

@@ -103,7 +103,7 @@ void* Heap::direct(unsigned c) {
 
 // --- free --------------------------------------------------------------------------------------------------------------
 
-// place_of for what is not in the primary arena, or no block at all.
+// place_of for a block that is not in the primary arena, or for no block at all.
 Place Heap::place_elsewhere(unsigned c, void* block, u32 index) {
   const auto address = reinterpret_cast<uptr>(block);
   const FrameInfo info = substrate_->map().get(address);
@@ -132,8 +132,8 @@ bool sees_more() {
 }  // namespace
 
 // Whether the block, which begins where one may, is known to be free: exactly where there are births; else it is if it lies
-// on top of this CPU's, or thread's, magazine, or its superblock has it. Where processors reorder stores, what is seen may
-// be older than the caller's right to the block: then it looks again.
+// on top of this CPU's, or thread's, magazine, or its superblock has it. Where processors reorder stores, the words that it
+// sees may be older than the caller's right to the block: then it looks again.
 bool Heap::is_free(uptr block, u32 descriptor, unsigned c) {
   // The tag may be on its way from the processor that allocated the block (births.h, Orders).
   if (births.are_kept()) return !birth::is_born(birth_of(block, c), block, sees_more);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // start.cc: initialisation, on the process's first allocation.
 //
-// Without a lock: everybody who comes before it is done (a signal handler during the first malloc; in theory a second
-// thread) does all of it himself. Words that must have one value are published by CAS; everything else is stored with the
-// same values by everybody. The fast path opens when its limits are stored, last.
+// Without a lock: each caller that comes before it is done (a signal handler during the first malloc; in theory a second
+// thread) does all of it. Words that must have one value are published by CAS; all others are stored by each of them, with
+// the same values. The fast path opens when its limits are stored, last.
 //
 // Two steps, since the first allocations of a process may come before the C library has set `environ`: memory first;
 // options, and with them the choice between restartable sections and spare slabs, as soon as they can be read. Until
@@ -69,7 +69,7 @@ void Heap::start(Substrate& substrate) {
   substrate_ = &substrate;
   backing_.init(this, kOrdinary);
   sampled_backing_.init(this, kSampled);
-  // For good: what is allowed may change, and superblocks are listed by what there was.
+  // For good: superblocks are listed by these nodes, and the process may be allowed others later.
   const u64 nodes = nodes_.get([]() -> u64 { return process::nodes(); }, [](u64) {});
   superblocks_.init(&backing_, static_cast<unsigned>(nodes));
   sampled_.init(&sampled_backing_);
