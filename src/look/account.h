@@ -129,6 +129,16 @@ void add_up(const Walk<R>& walk, freeway_stats_t& stats) {
   detail::add_guarded(walk, stats);
 }
 
+// The way of calls, as statistics name it.
+constexpr u64 kSpareMode = 3;  // of the word heap_mode, where calls work on spare slabs; 0: not decided yet
+template <Reader R>
+const char* mode_of(const Walk<R>& walk) {
+  const freeway_debug_t& d = walk.reader().layout();
+  if (walk.word(d.heap_harden) != 0) return "hardened";
+  const u64 mode = walk.word(d.heap_mode);
+  return mode != 0 && mode != kSpareMode ? "rseq" : "spare";
+}
+
 // Address space that was made accessible and holds no memory now: free frames that are not dirty.
 template <Reader R>
 u64 retained_bytes(const Walk<R>& walk) {

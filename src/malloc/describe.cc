@@ -80,7 +80,8 @@ struct Describe {
   static constexpr void describe_engine(freeway_debug_t& d) {
     d.heap_ready = FREEWAY_WORD(Process, ready_);
     d.heap_mode = FREEWAY_WORD(Process, heap_.slabs.mode_.word_);
-    d.heap_why_claimed = FREEWAY_WORD(Process, heap_.slabs.why_spare_);
+    static_assert(Slabs::kUndecided == 0 && Slabs::kSpare == look::kSpareMode);
+    d.heap_why_spare = FREEWAY_WORD(Process, heap_.slabs.why_spare_);
     d.heap_harden = FREEWAY_WORD(Process, substrate_.options_.harden);
     d.heap_quarantine = FREEWAY_WORD(Process, heap_.quarantine_.bytes_);
     d.heap_cpu_ids = FREEWAY_WORD(Process, heap_.slabs.ids_);

@@ -13,15 +13,6 @@
 
 namespace freeway::family {
 
-namespace {
-
-const char* mode(const Heap& heap) {
-  if (heap.is_careful()) return "hardened";
-  return heap.slabs.uses_rseq() ? "rseq" : "claimed";
-}
-
-}  // namespace
-
 void fill_stats(freeway_stats_t& stats) {
   memset(&stats, 0, sizeof(stats));
   if (!process_malloc.start()) return;
@@ -52,7 +43,7 @@ void each_class(TakeClass* take, void* to) {
 void write_summary(int fd) {
   freeway_stats_t stats;
   fill_stats(stats);
-  write_figures(fd, process_malloc.start() ? mode(process_malloc.heap()) : "freeway", stats);
+  write_figures(fd, process_malloc.start() ? look::mode_of(own_walk()) : "freeway", stats);
   if (process_malloc.start()) {
     Line line;
     line.text(process_malloc.heap().is_careful() ? "  path       hardened: " : "  path       ");
@@ -68,8 +59,9 @@ namespace {
 void write_summary_json(int fd) {
   freeway_stats_t stats;
   fill_stats(stats);
-  Heap& heap = process_malloc.heap();
-  write_figures_json(fd, {"freeway", mode(heap), heap.slabs.why_spare(), look::retained_bytes(own_walk())}, stats);
+  const OwnWalk walk = own_walk();
+  const char* why_spare = process_malloc.heap().slabs.why_spare();
+  write_figures_json(fd, {"freeway", look::mode_of(walk), why_spare, look::retained_bytes(walk)}, stats);
   write_classes_json(fd);
   heaps::write_json(fd);
   write_all(fd, " ]}\n", 4);

@@ -89,7 +89,7 @@ void Slabs::decide() {
 
 void Slabs::describe(Line& line) const {
   if (!uses_rseq()) {
-    line.text("claimed slabs: ").text(why_spare());
+    line.text("spare slabs: ").text(why_spare());
     return;
   }
   line.text("per-CPU slabs in restartable sections, indexed by ").text(process::rseq().has_mm_cid ? "mm_cid" : "cpu_id");
