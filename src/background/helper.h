@@ -20,12 +20,11 @@
 
 namespace freeway::background {
 
-// The helper's functions on the heap; each gets `heap`.
+// The helper's functions on the heap.
 struct Work {
-  void* heap = nullptr;
-  bool (*is_worth_it)(void*) = nullptr;  // whether the heap is large enough for a thread; the maker asks
-  void (*care)(void*, Care) = nullptr;   // for all cares but kSleep
-  void (*trim)(void*, std::size_t keep) = nullptr;
+  bool (*is_worth_it)() = nullptr;  // whether the heap is large enough for a thread; the maker asks
+  void (*care)(Care) = nullptr;     // for all cares but kSleep
+  void (*trim)(std::size_t keep) = nullptr;
 };
 
 // Once, or again with the same: from now on the process is to have a helper. `speak`: if it cannot have one, it says so.

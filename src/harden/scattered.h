@@ -50,7 +50,7 @@ class Scattered {
   void* direct(unsigned c) {
     auto& superblocks = heap_->superblocks();
     random::Stream random = heap_->random();
-    return superblocks.take_one(c, [&](u32 d, void** block) { return superblocks.take_scattered(d, 1, block, random); });
+    return take_one(superblocks, c, [&](u32 d, void** block) { return superblocks.take_scattered(d, 1, block, random); });
   }
 
  private:

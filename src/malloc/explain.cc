@@ -3,8 +3,6 @@
 //
 // Reads Freeway's own maps and nothing at the address; takes nothing, stops nobody. The state of
 // others' blocks may change meanwhile; descriptors and slabs are type-stable, so every address that is read stays readable.
-#include "malloc/explain.h"
-
 #include <string.h>
 
 #include "harden/guarded.h"

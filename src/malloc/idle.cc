@@ -75,23 +75,22 @@ void care_for(Heap& heap, background::Care care) {
 
 }  // namespace
 
-void start_background(Heap& heap) {
+void start_background() {
   background::Work work;
-  work.heap = &heap;
   // The child of a vfork is not registered, and must not make a thread.
-  work.is_worth_it = [](void* of) {
-    auto& self = *static_cast<Heap*>(of);
-    const PurgePolicy<Machine>& policy = self.substrate().frames().policy();
-    return policy.live() + policy.dirty() >= kWorthFrames && (!self.slabs.uses_rseq() || Slabs::can_enter_sections());
+  work.is_worth_it = [] {
+    Heap& heap = process_malloc.heap();
+    const PurgePolicy<Machine>& policy = heap.substrate().frames().policy();
+    return policy.live() + policy.dirty() >= kWorthFrames && (!heap.slabs.uses_rseq() || Slabs::can_enter_sections());
   };
-  work.care = [](void* of, background::Care care) { care_for(*static_cast<Heap*>(of), care); };
-  work.trim = [](void* of, std::size_t keep) {
-    auto& self = *static_cast<Heap*>(of);
-    beside_program(self, [&self] { trim(self); });
-    self.substrate().purge_beyond(keep);
+  work.care = [](background::Care care) { care_for(process_malloc.heap(), care); };
+  work.trim = [](std::size_t keep) {
+    Heap& heap = process_malloc.heap();
+    beside_program(heap, [&] { trim(heap); });
+    heap.substrate().purge_beyond(keep);
   };
-  background::start(work, heap.substrate().options().stats);
-  heap.substrate().frames().on_tick(background::tick);
+  background::start(work, process_malloc.options().stats);
+  process_malloc.substrate().frames().on_tick(background::tick);
 }
 
 // --- Trimming piece by piece ------------------------------------------------------------------------------------------

@@ -30,7 +30,6 @@ class Malloc {  // all zero until start()
   Heap& heap() { return heap_; }
   const Options& options() const { return substrate_.options(); }
   PageMap<Machine>& map() { return substrate_.map(); }
-  bool owns(uptr address) const { return address - reinterpret_cast<uptr>(this) < sizeof(*this); }
 
  private:
   FREEWAY_NOINLINE bool start_slow();
@@ -42,6 +41,9 @@ class Malloc {  // all zero until start()
 };
 
 extern FREEWAY_HIDDEN constinit Malloc process_malloc;
+
+// Once: memory for so many bytes, resident from now on: FREEWAY_PREFAULT (reserve.cc).
+void prefault(Heap& heap, u64 bytes);
 
 inline void* refused() {
   errno = ENOMEM;

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "harden/guarded.h"
-#include "malloc/explain.h"
 #include "malloc/family.h"
 #include "malloc/heaps.h"
 #include "malloc/large.h"

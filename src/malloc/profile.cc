@@ -104,7 +104,7 @@ namespace {
 // A block that is sampled; null: it cannot be, or there is no memory.
 void* allocate_sampled(Heap& heap, unsigned c) {
   auto& superblocks = heap.sampled_superblocks();
-  void* const block = superblocks.take_one(c, [&](u32 d, void** one) {
+  void* const block = take_one(superblocks, c, [&](u32 d, void** one) {
     const unsigned got = superblocks.take(d, 1, one);
     Machine::step("heap.sampling");
     return got;

@@ -10,8 +10,6 @@
 // Who       any thread, any signal handler
 // Lost if killed: the frames in hand, all that were asked for; the policy is told first
 // Checked   tests/reserve
-#include "malloc/reserve.h"
-
 #include "malloc/drain.h"
 #include "malloc/family.h"
 #include "malloc/malloc.h"

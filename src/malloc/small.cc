@@ -94,7 +94,7 @@ void* Heap::refill(unsigned c) {
 // One block without a slab.
 void* Heap::direct(unsigned c) {
   if (is_careful()) return scattered_.direct(c);
-  return superblocks_.take_one(c, [&](u32 d, void** block) {
+  return take_one(superblocks_, c, [&](u32 d, void** block) {
     const unsigned got = superblocks_.take(d, 1, block);
     Machine::step("heap.direct");
     return got;

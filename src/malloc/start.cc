@@ -18,7 +18,6 @@
 #include "malloc/family.h"
 #include "malloc/malloc.h"
 #include "malloc/malloc_form.h"
-#include "malloc/reserve.h"
 #include "os/report.h"
 #include "profile/dumps.h"
 
@@ -130,7 +129,7 @@ void Heap::open() {
   const auto has_sections = [] { return process_malloc.heap().slabs.uses_rseq() && Slabs::can_enter_sections(); };
   const auto random = [] { return process_malloc.heap().random(); };
   own_heaps.start({freeway_rseq_give_own, slabs.ids(), options.harden != 0, has_sections, closed(), random});
-  if (options.background) start_background(*this);
+  if (options.background) start_background();
   quarantine_.init(this, &magazines_, options.quarantine);
   substrate_->large().empty_freed(options.fill);
   const std::size_t frames = substrate_->frames().primary().bytes() / kFrameSize;

@@ -182,12 +182,10 @@ struct Kernel : Machine {
 };
 
 constinit Lives<Kernel> lives;
+constinit thread_local bool bare = false;
 
 }  // namespace
 
-namespace {
-constinit thread_local bool bare = false;
-}
 void become_bare() { bare = true; }
 bool is_bare() { return bare; }
 

@@ -177,18 +177,6 @@ class Superblocks {
     return bitmap::addresses_of(low_bits(got.count), got.run, backing_->size_class(desc.size_class.load_relaxed()).size, out);
   }
 
-  // One block, for a thread without a slab; null: no memory. `take(d, &block)` takes it from the held superblock.
-  template <class Take>
-  void* take_one(unsigned c, Take&& take) {
-    void* block = nullptr;
-    while (const u32 d = hold(c)) {
-      const unsigned got = take(d, &block);
-      let_go(d);
-      if (got == 1) return block;
-    }
-    return nullptr;
-  }
-
   // take(), but from a random word of the bitmap on, and random blocks of the last word. Words are taken whole: blocks that
   // are handed out one after the other are used together, so they should lie in few pages.
   template <class Random>
@@ -480,5 +468,17 @@ class Superblocks {
   Backing* backing_ = nullptr;
   Lists partial_;
 };
+
+// One block, for a thread without a slab; null: no memory. take(d, &block) takes it from the held superblock.
+template <class Superblocks, class Take>
+void* take_one(Superblocks& superblocks, unsigned c, Take&& take) {
+  void* block = nullptr;
+  while (const u32 d = superblocks.hold(c)) {
+    const unsigned got = take(d, &block);
+    superblocks.let_go(d);
+    if (got == 1) return block;
+  }
+  return nullptr;
+}
 
 }  // namespace freeway
