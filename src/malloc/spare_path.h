@@ -6,10 +6,10 @@
 
 namespace freeway {
 
-// malloc and free of what a spare slab does not have or take.
+// malloc and free of blocks that a spare slab does not have or take.
 void* allocate_otherwise(std::size_t size, const void* caller);
 void free_otherwise(void* block, const void* caller);
-// What is in no superblock: a block of a strip, at once, or the same.
+// The same of a block that is in no superblock: one of a heap of the program's goes into a magazine at once.
 void free_own(void* block, uptr frame);
 
 }  // namespace freeway

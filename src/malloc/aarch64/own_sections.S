@@ -27,7 +27,7 @@
     b.eq    \none
 .endm
 
-// x0 = heap, x1 = class. A block of it, or what is done at `none`.
+// x0 = heap, x1 = class. A block of the class; or goes on at `none`.
 .macro GIVE_OWN name, none
     SECTION_BEGIN_OWN \name, x0, \none
     add     x10, x9, x1, lsl #3                         // [4] the magazine's top block: top = top - 8

@@ -24,7 +24,7 @@
     je      \none
 .endm
 
-// rdi = heap, rsi = class. A block of it, or what is done at `none`.
+// rdi = heap, rsi = class. A block of the class; or goes on at `none`.
 .macro GIVE_OWN name, none
     SECTION_BEGIN_OWN \name, rdi, \none
     lea     r10, [r9 + rsi*8]                           // [4] the magazine's top block: top = top - 8
