@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT
-// CpuSlabs: which slab each CPU has, and who may give it one or take it away (decision 007).
+// CpuSlabs: which slab each CPU has, and which thread may give it one or take it away (decision 007).
 //
 // Words     entry: the null slab -> slab -> the null slab (while it is drained) -> slab. It lies where the sections
 //           look for it (hot.h's slab_of)
 //           made: null -> the CPU's slab, for good
-//           exclusive: who may change these two (sync/claim.h)
+//           exclusive: names the thread that may change these two (sync/claim.h)
 // Invariant only the holder of a CPU's exclusive word stores its entry and made. A slab that was taken out is its
 //           drainer's alone, once all sections that may have read the old entry have been interrupted
 // Who       any thread, any signal handler, the child of any fork (where a slab that was taken out is put back: it is
 //           consistent at every instruction, slab.h)
 // Orders    of exclusive: the claim's
-//           [R2] an entry, and made, publish the slab; [A2] whoever finds it there sees that. Sections load the entry
-//           without an order: what they then read depends on the address
+//           [R2] an entry, and made, publish the slab; [A2] a thread that finds it there sees that. Sections load the entry
+//           without an order: all that they then read depends on the address
 // Progress  wait-free       Lost if killed: the word. That CPU's threads use spare slabs until the next fork
 // Checked   tests/model/cpu_slabs_model.cc, tests/fork, tests/stress/trim_test.cc
 #pragma once
@@ -28,7 +28,7 @@ class CpuSlabs {
   using Entry = typename Env::template Atomic<Slab*>;
   enum class Drained { kNothing, kDone, kRefused };  // none was there, or somebody has it; and then; not interrupted
 
-  // By everybody who takes part in initialisation, with the same values. `none`: the null slab.
+  // By each thread that takes part in initialisation, with the same values. `none`: the null slab.
   void init(Entry* entries, u32 ids, Slab* none) {
     entries_ = entries;
     none_ = none;
@@ -38,7 +38,7 @@ class CpuSlabs {
     }
   }
 
-  // The slab of CPU `id`: make() yields one if it has none yet. who() says who asks. Null: no memory, or it is being
+  // The slab of CPU `id`: make() yields one if it has none yet. who() names the caller. Null: no memory, or it is being
   // drained.
   template <class Who, class Make>
   Slab* get(u32 id, Who&& who, Make&& make) {
@@ -74,7 +74,7 @@ class CpuSlabs {
 
   // The slab that CPU `id` ever got, installed or not; null if none.
   Slab* made(u32 id) const { return made_[id].load_acquire(); }  // [A2] pairs with [R2]
-  // Whether somebody has it whom `who` could not replace.
+  // Whether a thread has it that `who` could not replace.
   bool is_taken(u32 id, const Claimant& who) const { return exclusive_[id].is_taken(who); }
 
  private:

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
-// Magazines: what happens when a magazine is empty or full: batches move between it and the superblocks.
+// Magazines: batches of blocks move between a magazine that is empty or full and the superblocks.
 //
 // Written against an access (RseqSlabs or PlainSlab): between two of its calls the thread may move to another CPU or be
-// interrupted by a handler that does the same; what it holds meanwhile (a superblock, a batch) is its own and in no slab.
+// interrupted by a handler that does the same; a superblock or batch that it holds meanwhile is its own and in no slab.
 //
 //   refill   take the slab's current superblock (else hold one), take a batch of blocks from it, put it back (else let it
-//            go), push the batch, or the run if they lie side by side; what does not fit goes back to its superblock
+//            go), push the batch, or the run if they lie side by side; blocks that do not fit go back to their superblock
 //   stash    push; else open the magazine, or grow it if the class swings, or pop a batch and flush it; then push again
 //   flush    group a batch by bitmap word, free each group with one atomic OR
 //
-// Swing     a class that is refilled and flushed by turns has a magazine that is too small for what the program does. It
-//           grows by up to 256 blocks each time, within kGrowthBudget bytes of blocks per slab
+// Swing     a class that is refilled and flushed by turns has a magazine that is too small for the program. It grows
+//           by up to 256 blocks each time, within kGrowthBudget bytes of blocks per slab
 // Lost if killed: the batch and the superblock in hand
 // Checked   tests/model/spare_slabs_model.cc, tests/model/cpu_slabs_model.cc, tests/unit/magazines_test.cc, tests/stress
 //
@@ -28,7 +28,7 @@
 
 namespace freeway {
 
-// What magazines ask of their heap. If it may change words without atomic instructions it also has alone() and
+// Asked of the heap. If it may change words without atomic instructions it also has alone() and
 // group_was_freed(c, k, group, block, old).
 template <class H>
 concept MagazineHeap = requires(H heap, unsigned c, const SizeClass& k, void* block, const Group& group, Slab& slab, u32 d) {
@@ -121,7 +121,7 @@ class Magazines {
     return 0;
   }
 
-  // Pushes blocks of one superblock so that the first is popped first; what does not fit is freed.
+  // Pushes blocks of one superblock so that the first is popped first; those that do not fit are freed.
   template <SlabAccess Access>
   void load(const Access& access, unsigned c, void** blocks, unsigned count) {
     Heap::Env::step("magazine.loading");
@@ -137,7 +137,7 @@ class Magazines {
     if (left > 0 && !Heap::Env::mutant("what does not fit is forgotten")) flush(c, blocks, left);
   }
 
-  // Empties a slab that the caller has to himself, and closes its magazines.
+  // Empties a slab that the caller has to itself, and takes its magazines away.
   void empty(Slab& slab) {
     for (unsigned c = 1; c < kClassCount; ++c) empty_class(slab, c);
     slab.grown_bytes.store_relaxed(0);
@@ -207,8 +207,8 @@ class Magazines {
     }
   }
 
-  // What is left of a change at which set_each stopped; `block` is one of its superblock's, which is still there: this change
-  // of it was not done, or it is owed the rest (anchor.h).
+  // Completes a change at which set_each stopped. `block` is one of its superblock's, which is still there: this change of it was
+  // not done, or is owed to its anchor (anchor.h).
   FREEWAY_NOINLINE void finish(unsigned c, void* block, const alone::Change& change, const alone::Stopped& stopped) {
     const SizeClass& k = kSizeClasses[c];
     const Place p = heap_->place_of(c, k, block);
@@ -309,8 +309,8 @@ class Magazines {
         home.grown_bytes.load_relaxed() + bytes > kGrowthBudget)
       return false;
     home.refills_seen[c].store_relaxed(static_cast<u32>(home.counters[c].refills));
-    // The capacity is only what a slab is thought to have: where the thread changed its CPU on the last lines, another
-    // slab's was raised. So the magazine is looked for in its first place, then the lowest sentinel of its second.
+    // The capacity is a guess: where the thread changed its CPU on the last lines, another slab's was raised. So the
+    // magazine is looked for in its first place, then the lowest sentinel of its second.
     const u64 first = Shapes::offset_of_small(c), big = Shapes::offset_of_big(c);
     bool grown = access.move(c, first, u64{Shapes::small(c)} * 8, big - first, (capacity + step) * 8);
     for (u64 at = Shapes::small(c) + kGrowthStep; !grown; at += kGrowthStep) {

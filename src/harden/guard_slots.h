@@ -34,18 +34,57 @@ struct Birth {
   Call by;
 };
 
+// A slot as a thread, or another process, saw it.
+struct Seen {
+  u64 word = 0;
+  Birth birth;
+  Call death;         // of the block; if that is live, of the one before
+  bool stable = false;  // the slot was not moved while it was read
+};
+
+// The facts about an address on a slot's page, or on a fence beside one.
+struct Near {
+  enum Kind { kNothing, kInside, kAfter, kBefore };  // kNothing: no block was ever near
+  Kind kind = kNothing;
+  bool live = false, known = false;  // known: the block was not given or freed while this was read
+  u64 distance = 0;  // kInside: from its first byte; kAfter: from its last one; kBefore: to its first one
+  Birth birth;
+  Call death;  // if it is not live
+  u64 word = 0;  // its slot's: while it is the same, so is the block
+};
+
+inline Near near(u64 address, const Seen& seen) {
+  if (!slot_word::was_used(seen.word)) return {};
+  const u64 begin = seen.birth.address, end = begin + seen.birth.size;
+  const bool live = slot_word::is_live(seen.word);
+  return {.kind = address < begin ? Near::kBefore : address < end ? Near::kInside : Near::kAfter,
+          .live = live,
+          .known = seen.stable && (live || slot_word::is_idle(seen.word)),  // else the facts are of two blocks
+          .distance = address < begin ? begin - address : address < end ? address - begin : address - end + 1,
+          .birth = seen.birth,
+          .death = seen.death,
+          .word = seen.word};
+}
+// The same for the address `offset` bytes into the range of so many slots. On a fence: of the blocks on both sides the live
+// one, else the closer one.
+template <class Look>
+Near nearest(u64 address, u64 offset, u64 page, u64 slots, Look&& look) {
+  const u64 number = offset / page, slot = number / 2;
+  if (number > 2 * slots) return {};
+  if (number % 2 == 1) return near(address, look(slot));
+  const Near before = slot == 0 ? Near() : near(address, look(slot - 1));
+  const Near after = slot == slots ? Near() : near(address, look(slot));
+  if (before.kind == Near::kNothing || after.kind == Near::kNothing)
+    return after.kind == Near::kNothing ? before : after;
+  if (before.live != after.live) return before.live ? before : after;
+  return before.distance <= after.distance ? before : after;
+}
+
 // `kCount` slots, of which at least kResting are unused: so many more blocks are given before a slot is used again.
 template <class Env, unsigned kCount, unsigned kResting>
 class Slots {
  public:
   static constexpr unsigned kNone = kCount;
-
-  struct Seen {
-    u64 word = 0;
-    Birth birth;
-    Call death;         // of the block; if that is live, of the one before
-    bool stable = false;  // the slot was not moved while it was read
-  };
 
   // Takes the slot that has rested for the longest time; kNone: too few rest.
   unsigned take() {

@@ -67,7 +67,7 @@ inline void close(Slab& slab, u64 closed) {
 
 }  // namespace quarantine
 
-// What a quarantine asks of its heap, beside what magazines do.
+// Asked of its heap, beside a MagazineHeap's.
 template <class H>
 concept QuarantineHeap = MagazineHeap<H> && requires(H heap, unsigned c, void* const* slots, unsigned count) {
   // These blocks, as they lie in slots, have rested.

@@ -13,7 +13,7 @@
 
 namespace freeway {
 
-// What it asks of its heap, beside what magazines do.
+// Asked of its heap, beside a MagazineHeap's.
 template <class H>
 concept ScatteredHeap = MagazineHeap<H> && requires(H heap) {
   { heap.random() } -> std::same_as<random::Stream>;
@@ -50,13 +50,7 @@ class Scattered {
   void* direct(unsigned c) {
     auto& superblocks = heap_->superblocks();
     random::Stream random = heap_->random();
-    void* block = nullptr;
-    while (const u32 d = superblocks.hold(c)) {
-      const unsigned got = superblocks.take_scattered(d, 1, &block, random);
-      superblocks.let_go(d);
-      if (got == 1) return block;
-    }
-    return nullptr;
+    return take_one(superblocks, c, [&](u32 d, void** block) { return superblocks.take_scattered(d, 1, block, random); });
   }
 
  private:

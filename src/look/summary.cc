@@ -97,10 +97,6 @@ bool identify(int fd, u64& device, u64& inode) {
   return true;
 }
 
-}  // namespace
-
-namespace {
-
 constexpr std::size_t kLongestPath = 4096;  // PATH_MAX
 
 constinit char expanded[kLongestPath];  // only used when the process ends

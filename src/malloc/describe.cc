@@ -3,7 +3,7 @@
 // computes it from the structures, so it cannot differ from them. It is constant; this process's own walk reads by it, too.
 // Compiled without access control, since most of these words are private.
 //
-// Both lie in this file so that whoever links libfreeway.a has the description with the heap.
+// Both lie in this file so that a program that links libfreeway.a has the description with the heap.
 #include <cstddef>
 
 #include "arch/retained.h"
@@ -80,7 +80,8 @@ struct Describe {
   static constexpr void describe_engine(freeway_debug_t& d) {
     d.heap_ready = FREEWAY_WORD(Process, ready_);
     d.heap_mode = FREEWAY_WORD(Process, heap_.slabs.mode_.word_);
-    d.heap_why_claimed = FREEWAY_WORD(Process, heap_.slabs.why_spare_);
+    static_assert(Slabs::kUndecided == 0 && Slabs::kSpare == look::kSpareMode);
+    d.heap_why_spare = FREEWAY_WORD(Process, heap_.slabs.why_spare_);
     d.heap_harden = FREEWAY_WORD(Process, substrate_.options_.harden);
     d.heap_quarantine = FREEWAY_WORD(Process, heap_.quarantine_.bytes_);
     d.heap_cpu_ids = FREEWAY_WORD(Process, heap_.slabs.ids_);
@@ -218,7 +219,7 @@ struct Describe {
   }
 };
 
-// Whoever changes it, or what one of its words means, counts FREEWAY_DEBUG_VERSION up.
+// A change to it, or to the meaning of one of its words, counts FREEWAY_DEBUG_VERSION up.
 static_assert(sizeof(freeway_debug_t) == 4200 && FREEWAY_DEBUG_VERSION == 3);
 
 }  // namespace freeway

@@ -70,7 +70,7 @@ class Heap {  // all zero until start(): it takes no room in the file
 
   // --- Small blocks, for the rest of this folder. Sizes are bytes. ---------------------------------------------------
 
-  // start.cc: the tables; then, when the environment can be read, what is wanted. The fast path opens with it.
+  // start.cc: the tables; then, when the environment can be read, the options. The fast path opens with them.
   void start(Substrate& substrate);
   void open();
   // Off the fast path; null: no memory.
@@ -85,7 +85,7 @@ class Heap {  // all zero until start(): it takes no room in the file
   void send_home(unsigned c);
   // See cache/way.h.
   bool clear_way(unsigned c);
-  // Empties a slab that the caller has to himself: all of it, or what is not to rest.
+  // Empties a slab that the caller has to itself: all of it, or all but the blocks that are to rest.
   void empty(Slab& slab);
   void empty_magazines(Slab& slab) { magazines_.empty(slab); }
   // Empties the slab of the CPU that each section happens to run on, in sections.
@@ -95,7 +95,7 @@ class Heap {  // all zero until start(): it takes no room in the file
   Superblocks<Machine, Backing>& sampled_superblocks() { return sampled_; }
   Descriptor<Machine>& descriptor(u32 index) const { return backing_.descriptor(index); }
 
-  // --- What the layers ask of each other. ---------------------------------------------------------------------------
+  // --- For the layers below (their concepts). ---------------------------------------------------------------------------
 
   Superblocks<Machine, Backing>& superblocks() { return superblocks_; }
   u64 closed() const { return slabs.closed(); }
@@ -105,7 +105,7 @@ class Heap {  // all zero until start(): it takes no room in the file
   FREEWAY_INLINE Place place_of(unsigned c, const SizeClass& k, void* block);
   // Frees the group's blocks to their superblock; reports double frees. `block` is one of them.
   FREEWAY_INLINE void free_group(unsigned c, const SizeClass& k, const Group& group, void* block);
-  // What is left to do after the group's bits were set in a word that was `old`.
+  // The rest of free_group, after the group's bits were set in a word that was `old`.
   void group_was_freed(unsigned c, const SizeClass& k, const Group& group, void* block, u64 old);
   // The birth byte of a block of class `c`.
   Births<Machine>::Byte& birth_of(uptr block, unsigned c) const;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// heaps.h: heaps that the program makes (freeway/heap.h): what it asks of them, and what becomes of their blocks in free,
-// realloc and the rest.
+// heaps.h: heaps that the program makes (freeway/heap.h): its calls on them, and their blocks in free, realloc and the others.
 //
 // Handles are heap/heaps.h's. Functions that return an int: 0 or an error's number. Blocks: null with errno.
 #pragma once

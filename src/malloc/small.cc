@@ -88,25 +88,22 @@ void* Heap::refill(unsigned c) {
     }
     block = is_careful() ? scattered_.refill(access, home, c) : magazines_.refill(access, home, c);
   });
-  if (block != nullptr) return block;
-  return is_careful() ? scattered_.direct(c) : direct(c);
+  return block != nullptr ? block : direct(c);
 }
 
 // One block without a slab.
 void* Heap::direct(unsigned c) {
-  void* block = nullptr;
-  while (const u32 d = superblocks_.hold(c)) {
-    const unsigned got = superblocks_.take(d, 1, &block);
+  if (is_careful()) return scattered_.direct(c);
+  return take_one(superblocks_, c, [&](u32 d, void** block) {
+    const unsigned got = superblocks_.take(d, 1, block);
     Machine::step("heap.direct");
-    superblocks_.let_go(d);
-    if (got == 1) return block;
-  }
-  return nullptr;
+    return got;
+  });
 }
 
 // --- free --------------------------------------------------------------------------------------------------------------
 
-// place_of for what is not in the primary arena, or no block at all.
+// place_of for a block that is not in the primary arena, or for no block at all.
 Place Heap::place_elsewhere(unsigned c, void* block, u32 index) {
   const auto address = reinterpret_cast<uptr>(block);
   const FrameInfo info = substrate_->map().get(address);
@@ -123,9 +120,10 @@ Place Heap::place_elsewhere(unsigned c, void* block, u32 index) {
 
 namespace {
 
-// What other processors had under way a moment ago is seen from here on. Where the kernel offers no barrier: in all
-// probability.
-bool have_seen_all() {
+// Where processors reorder stores: waits until this thread sees those that others had under way (without the kernel's barrier:
+// in all probability), and is true. False: there is nothing more to see.
+bool sees_more() {
+  if constexpr (kStoresStayInOrder) return false;
   if (!process::make_barrier())
     for (unsigned i = 0; i < 10000; ++i) fence_signal();
   return true;
@@ -134,13 +132,12 @@ bool have_seen_all() {
 }  // namespace
 
 // Whether the block, which begins where one may, is known to be free: exactly where there are births; else it is if it lies
-// on top of this CPU's, or thread's, magazine, or its superblock has it. Where processors reorder stores, what is seen may
-// be older than the caller's right to the block: then it looks again.
+// on top of this CPU's, or thread's, magazine, or its superblock has it. Where processors reorder stores, the words that it
+// sees may be older than the caller's right to the block: then it looks again.
 bool Heap::is_free(uptr block, u32 descriptor, unsigned c) {
   // The tag may be on its way from the processor that allocated the block (births.h, Orders).
-  if (births.are_kept())
-    return !birth::is_born(birth_of(block, c), block, [] { return !kStoresStayInOrder && have_seen_all(); });
-  return seems_free(block, descriptor, c) && (kStoresStayInOrder || (have_seen_all() && seems_free(block, descriptor, c)));
+  if (births.are_kept()) return !birth::is_born(birth_of(block, c), block, sees_more);
+  return seems_free(block, descriptor, c) && (!sees_more() || seems_free(block, descriptor, c));
 }
 
 bool Heap::seems_free(uptr block, u32 descriptor, unsigned c) {

@@ -6,7 +6,7 @@
 
 namespace freeway {
 
-// malloc and free of what a spare slab does not have or take.
+// malloc and free of blocks that a spare slab does not have or take.
 void* allocate_otherwise(std::size_t size, const void* caller);
 void free_otherwise(void* block, const void* caller);
 
