@@ -76,6 +76,7 @@ struct Block {
   unsigned char stamp;
 };
 
+constexpr size_t kMostInHand = size_t{1} << 20;  // the longest superblock
 constexpr size_t kSizes[] = {24, 2048, 2048, 4000, 200, 9000, 40000};
 
 class HeapSteps : public testing::Test {
@@ -126,6 +127,11 @@ class HeapSteps : public testing::Test {
     freeway_heap_stats_t found;
     EXPECT_EQ(freeway_heap_stats(heap_, &found, sizeof(found)), 0);
     return found;
+  }
+  static size_t of_all_heaps() {
+    freeway_stats_t stats;
+    freeway_stats(&stats, sizeof(stats));
+    return stats.large;
   }
   // Nobody else uses the heap.
   bool holds_nothing() {
@@ -267,9 +273,12 @@ TEST_F(HeapSteps, AChildOfAForkHasTheHeap) {
   });
 }
 
-// What it had in hand is lost until the heap is destroyed; the next heap in its place has nothing of that.
+// What it had in hand is lost until the heap is destroyed; then one run of frames at most, unless it ended as it destroyed the heap:
+// then what that had. The next heap in its place has nothing of that.
 TEST_F(HeapSteps, AThreadEndsForEver) {
   at_each([&](Stop& at) {
+    const size_t before = of_all_heaps();
+    std::atomic<size_t> had{kMostInHand};
     Signpost state;
     at.act = [&] {
       state.set(1);
@@ -277,7 +286,10 @@ TEST_F(HeapSteps, AThreadEndsForEver) {
     };
     Visitor visitor(at, [&] {
       work(60);
+      const size_t held = stats().held;
+      had = held + kMostInHand;
       destroy_and_begin();
+      had = kMostInHand;
       work(60);
       state.set(2);
     });
@@ -294,6 +306,7 @@ TEST_F(HeapSteps, AThreadEndsForEver) {
     work(40);
     EXPECT_TRUE(holds_nothing()) << stats().held;
     destroy_and_begin();
+    EXPECT_LE(of_all_heaps(), before + had);
   });
 }
 
