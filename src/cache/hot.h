@@ -57,3 +57,12 @@ struct Hot {
 }  // namespace freeway
 
 extern "C" FREEWAY_HIDDEN freeway::Hot freeway_hot;
+
+namespace freeway {
+
+// Whether a block of the class may begin there, as the assembly finds out.
+FREEWAY_INLINE bool may_begin(u64 block, unsigned c) {
+  return (block & freeway_hot.span_mask[c]) * freeway_hot.factor[c] < freeway_hot.factor_limit[c];
+}
+
+}  // namespace freeway

@@ -5,7 +5,7 @@
 
 #define MALLOC_COUNTED 1
 #define MALLOC_CHECKED 2
-#define OWN_IDS 72
+#define OWN_IDS 8
 #define OWN_SLAB_OF 1536
 #define OWN_STRIP_BASE 26624
 #define OWN_STRIP_NEXT 26632

@@ -9,7 +9,8 @@ namespace freeway {
 // malloc and free of blocks that a spare slab does not have or take.
 void* allocate_otherwise(std::size_t size, const void* caller);
 void free_otherwise(void* block, const void* caller);
-// The same of a block that is in no superblock: one of a heap of the program's goes into a magazine at once.
-void free_own(void* block, uptr frame);
 
 }  // namespace freeway
+
+// What lies in no superblock of malloc's: a block of a heap, at once, or free_otherwise.
+extern "C" FREEWAY_HIDDEN void freeway_free_own(void* block, freeway::u64, freeway::u64 frame);

@@ -262,7 +262,7 @@ freeway_free:
     and     x13, x13, x0
     mul     x13, x13, x14
     cmp     x13, x15
-    b.hs    .Lleave_free
+    b.hs    .Lno_block
 .Lfree_class:
     SECTION PUSH, free, PLAIN, AT_FREE
     SECTION_BY_CPU PUSH, free_by_cpu, PLAIN, .Lfree_slow, AT_FREE
@@ -272,6 +272,8 @@ freeway_free:
     str     w13, [x14, #SLAB_PATIENCE]
     b.mi    .Lsend_home
     ret
+.Lno_block:
+    cbz     w11, .Lfree_own
 .Lleave_free:
     ldr     x10, [x9, #HOT_CHECKED AT_FREE]
     cbz     x10, .Lfree_slow
@@ -294,6 +296,9 @@ freeway_free:
 .Lfree_slow:
     mov     x2, x8
     b       freeway_free_slow                           // (block, -, frame)
+.Lfree_own:
+    mov     x2, x8
+    b       freeway_free_own                            // the same
 .Lfree_full:
     b       freeway_free_full
 .Lsend_home:

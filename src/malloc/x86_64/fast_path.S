@@ -243,7 +243,7 @@ freeway_free:
     and     r9, rdi
     imul    r9, [r8 + rcx*8 + HOT_FACTOR AT_FREE]
     cmp     r9, [r8 + rcx*8 + HOT_FACTOR_LIMIT AT_FREE]
-    jae     .Lleave_free
+    jae     .Lno_block
 .Lfree_class:
     SECTION PUSH, free, PLAIN, AT_FREE
     SECTION_BY_CPU PUSH, free_by_cpu, PLAIN, freeway_free_slow, AT_FREE
@@ -251,6 +251,9 @@ freeway_free:
     sub     dword ptr [rsi + SLAB_PATIENCE], 1
     js      freeway_send_home
     ret
+.Lno_block:
+    test    ecx, ecx
+    je      freeway_free_own                            // (block, -, frame)
 .Lleave_free:
     mov     rax, [r8 + HOT_CHECKED AT_FREE]
     test    rax, rax
