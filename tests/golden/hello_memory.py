@@ -28,7 +28,9 @@ SKIPPED = 77
 def mappings(program: str, library: str | None) -> list[tuple[int, str, dict[str, int]]]:
     """Address, file and figures in KiB of each mapping of the program, started with nothing in its environment."""
     variables = {"LD_PRELOAD": library} if library else {}
-    with subprocess.Popen([program], env=variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [program], env=variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdin is not None and process.stdout is not None
         process.stdout.readline()
         lines = Path(f"/proc/{process.pid}/smaps").read_text().splitlines()

@@ -55,6 +55,11 @@ SECTIONS
   .rodata : { *(.rodata .rodata.*) }
 }
 INSERT AFTER .rela.dyn;
+SECTIONS
+{
+  .bss.large (NOLOAD) : ALIGN(4096) { *(.bss.large) }
+}
+INSERT AFTER .bss;
 """
 
 
@@ -74,8 +79,10 @@ def main() -> int:
     """Writes the order."""
     runs = [executed(program) for program in PROGRAMS]
     count = collections.Counter(name for run in runs for name in run)
-    names = sorted(dict.fromkeys(name for run in runs for name in run),
-                   key=lambda name: (name not in runs[0], name not in runs[1], -count[name]))
+    names = sorted(
+        dict.fromkeys(name for run in runs for name in run),
+        key=lambda name: (name not in runs[0], name not in runs[1], -count[name]),
+    )
     # Those of the compiler's own files have no sections of their own.
     names = [name for name in names if re.match(r"_Z|freeway_|[a-z]+$", name)]
     ORDER.write_text(SCRIPT % "\n".join(f"    *(.text.{name}*)" for name in names))
