@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`python3 -m tools.order`: writes src/order.ld, the order in which libfreeway.so's functions lie, from runs of programs.
+"""`python3 -m tools.order`: writes src/order.ld, the order of libfreeway.so's functions, from runs of programs.
 
 Linux maps a file's code in windows of 64 KiB around each page that is touched. So the functions that every process
 executes come first, as the programs below are observed to call them: those of a program that does nothing, of one that
@@ -34,7 +34,7 @@ PROGRAMS = (
 CLONE = re.compile(r"\.(constprop|part|isra|cold|lto_priv)\b.*")
 SCRIPT = """/* SPDX-License-Identifier: MIT
  *
- * The order of what lies in libfreeway.so, written by `python3 -m tools.order`: docs/decisions/052-order-of-functions.md.
+ * The order of libfreeway.so, written by `python3 -m tools.order`: docs/decisions/052-order-of-functions.md.
  * Functions first that every process executes, then those of most programs. What the names do not match lies behind.
  */
 SECTIONS

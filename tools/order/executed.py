@@ -12,6 +12,7 @@ import json
 import os
 import subprocess
 from pathlib import Path
+from typing import ClassVar
 
 import gdb
 
@@ -37,7 +38,7 @@ def base() -> int:
 class First(gdb.Breakpoint):
     """Notes the first call of a function, and goes on."""
 
-    calls: list[int] = []
+    calls: ClassVar[list[int]] = []
 
     def __init__(self, base: int, offset: int) -> None:
         super().__init__(f"*{base + offset:#x}", internal=True)
