@@ -154,8 +154,8 @@ class Heap {  // all zero until start(): it takes no room in the file
 
  public:
   Slabs slabs;
+  heap::Heaps own_heaps;      // the program's
   ClassUsage<Machine> usage;  // move.cc
-  heap::Heaps own_heaps;  // the program's
 };
 
 // Compiled once, in small.cc.
