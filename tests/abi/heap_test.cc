@@ -284,6 +284,15 @@ TEST(Heap, ALimitIsKeptAndBindsNobodyElse) {
   freeway_heap_destroy(other);
 }
 
+TEST(Heap, ALimitThatCannotBeCountedIsNone) {
+  const freeway_heap_t heap = make_heap(SIZE_MAX);
+  EXPECT_EQ(stats_of(heap).limit, 0u);
+  void* block = freeway_heap_malloc(heap, 100);
+  EXPECT_NE(block, nullptr);
+  free(block);
+  freeway_heap_destroy(heap);
+}
+
 TEST(Heap, AFrameIsEnoughForAFewBlocks) {
   const freeway_heap_t heap = make_heap(kFrame);
   EXPECT_NE(hide(freeway_heap_malloc(heap, 16)), nullptr);
