@@ -44,14 +44,14 @@ class CpuSlabs {
   Slab* get(u32 id, Who&& who, Make&& make) {
     Slab* slab = entries_[id].load_acquire();  // [A2] pairs with [R2]
     if (slab != none_) return slab;
-    if (!exclusive_[id].take(who())) return nullptr;
+    if (!cpus_[id].exclusive.take(who())) return nullptr;
     // One that exists but is not installed was being drained by a thread that a fork left behind.
-    slab = Env::mutant("always a new slab") ? nullptr : made_[id].load_relaxed();
+    slab = Env::mutant("always a new slab") ? nullptr : cpus_[id].made.load_relaxed();
     Env::step("heap.seized");
-    if (slab == nullptr && (slab = make()) != nullptr) made_[id].store_release(slab);  // [R2] pairs with [A2]
+    if (slab == nullptr && (slab = make()) != nullptr) cpus_[id].made.store_release(slab);  // [R2] pairs with [A2]
     if (slab != nullptr) entries_[id].store_release(slab);                             // [R2] pairs with [A2]
     Env::step("heap.installed");
-    exclusive_[id].release();
+    cpus_[id].exclusive.release();
     return slab;
   }
 
@@ -60,7 +60,7 @@ class CpuSlabs {
   template <class Interrupt, class F>
   Drained drain(u32 id, const Claimant& who, Interrupt&& interrupt, F&& f) {
     Slab* slab = made(id);
-    if (slab == nullptr || !exclusive_[id].take(who)) return Drained::kNothing;
+    if (slab == nullptr || !cpus_[id].exclusive.take(who)) return Drained::kNothing;
     entries_[id].store_relaxed(none_);  // it publishes nothing
     Env::step("drain.taken_out");
     const bool mine = interrupt();
@@ -68,20 +68,22 @@ class CpuSlabs {
     Env::step("drain.emptied");
     entries_[id].store_release(slab);  // [R2] pairs with [A2]
     Env::step("drain.put_back");
-    exclusive_[id].release();
+    cpus_[id].exclusive.release();
     return mine ? Drained::kDone : Drained::kRefused;
   }
 
   // The slab that CPU `id` ever got, installed or not; null if none.
-  Slab* made(u32 id) const { return made_[id].load_acquire(); }  // [A2] pairs with [R2]
+  Slab* made(u32 id) const { return cpus_[id].made.load_acquire(); }  // [A2] pairs with [R2]
   // Whether a thread has it that `who` could not replace.
-  bool is_taken(u32 id, const Claimant& who) const { return exclusive_[id].is_taken(who); }
+  bool is_taken(u32 id, const Claimant& who) const { return cpus_[id].exclusive.is_taken(who); }
 
  private:
   Entry* entries_ = nullptr;
   Slab* none_ = nullptr;
-  Claim<Env> exclusive_[RSEQ_IDS];
-  typename Env::template Atomic<Slab*> made_[RSEQ_IDS];
+  struct {
+    Claim<Env> exclusive;
+    typename Env::template Atomic<Slab*> made;
+  } cpus_[RSEQ_IDS];
 };
 
 }  // namespace freeway

@@ -268,8 +268,8 @@ class SpareSlabs {
     return seat.claim.pass(keeper & ~kKept, mine ? name : keeper) && mine;
   }
 
-  typename Env::template Atomic<u32> for_calls_, kept_;
   Seat seats_[kSeats];
+  typename Env::template Atomic<u32> for_calls_, kept_;
 };
 
 }  // namespace freeway

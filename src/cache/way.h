@@ -39,9 +39,9 @@ class Way {
 
   // Whether malloc will give a block of class `c` from a superblock that is not worth leaving, as far as can be known.
   template <SlabAccess Access>
-  bool clear(const Access& access, Slab& home, unsigned c) {
+  bool clear(const Access& access, Slab& slab, unsigned c) {
     // OPTIMISTIC: capacity
-    return drop(access, c, home.capacity[c].load_relaxed()) || refresh(access, home, c);
+    return drop(access, c, slab.capacity[c].load_relaxed()) || refresh(access, slab, c);
   }
 
  private:
@@ -69,15 +69,15 @@ class Way {
 
   // The magazine is empty: lets the slab have a superblock with free blocks, if it has none.
   template <SlabAccess Access>
-  bool refresh(const Access& access, Slab& home, unsigned c) {
+  bool refresh(const Access& access, Slab& slab, unsigned c) {
     auto& superblocks = heap_->superblocks();
     // OPTIMISTIC: move
-    if (const u64 d = home.current[c].load_relaxed(); d != 0 && heap_->free_in(static_cast<u32>(d)) != 0) return true;
+    if (const u64 d = slab.current[c].load_relaxed(); d != 0 && heap_->free_in(static_cast<u32>(d)) != 0) return true;
     if (const u32 d = magazines_->take_current(access, c)) superblocks.let_go(d);
     const u32 d = superblocks.adopt(c);
     if (d == 0) return false;
     Heap::Env::step("way.adopted");
-    heap_->settle_home(home, c, d);
+    heap_->settle_home(slab, c, d);
     const bool has_room = access.put_current(c, d);  // else it has another by now
     if (!has_room && !Heap::Env::mutant("what has no room stays held")) superblocks.let_go(d);
     return true;

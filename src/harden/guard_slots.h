@@ -2,16 +2,16 @@
 // Slots: places for guarded blocks, and facts about the live or last block in each.
 //
 // Word      one a slot: guard_word.h. clock: how many slots were put to rest so far
-// Moves     take: IDLE -> GIVING (CAS), of the slot that has rested longest; retire: LIVE -> RETIRING (CAS): of two frees
+// Moves     take: IDLE -> TAKEN (CAS), of the slot that has rested longest; retire: LIVE -> RETIRING (CAS): of two frees
 //           one wins. publish, abandon, rest: stores, by the thread that won that
-// Facts     birth and death of the block: stored by the owner while GIVING and while RETIRING, read by any thread (to explain
+// Facts     birth and death of the block: stored by the owner while TAKEN and while RETIRING, read by any thread (to explain
 //           a fault): between two loads of the word, which must be the same
 // Who       any thread, any signal handler, the child of any fork
 // Orders    [R1] rest and abandon publish the work on the slot's page; [A1] the thread that takes the slot sees it
 //           [R2] publish publishes the block's facts; [A2] retire sees them
 //           [R3] a fact is stored after the word was moved; [A3] a thread that reads the fact sees that move in its second
 //           load. [R2] and [R1] publish the facts to readers, too: [A4]
-// ABA       none: stamps grow, so a slot's word never returns to an old value, except from GIVING, by abandon: nothing was
+// ABA       none: stamps grow, so a slot's word never returns to an old value, except from TAKEN, by abandon: nothing was
 //           stored in between
 // Progress  wait-free, kTries looks at all slots      Lost if killed: the slot in hand
 // Checked   tests/model/guard_slots_model.cc, tests/unit/guard_slots_test.cc
@@ -155,14 +155,14 @@ class Slots {
 
   // The number of slots in each state, at about this moment.
   struct Counts {
-    u64 idle = 0, giving = 0, live = 0, retiring = 0;
+    u64 idle = 0, taken = 0, live = 0, retiring = 0;
   };
   Counts counts() const {
     Counts counts;
     for (const Slot& slot : slots_) {
       const State state = slot_word::state(slot.word.load_relaxed());
       counts.idle += state == State::kIdle;
-      counts.giving += state == State::kGiving;
+      counts.taken += state == State::kTaken;
       counts.retiring += state == State::kRetiring;
       counts.live += state == State::kLive;
     }

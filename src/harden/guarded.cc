@@ -15,7 +15,7 @@
 namespace freeway::guard {
 
 constinit Range range;
-constinit ProcessSlots process_slots;
+constinit FREEWAY_LARGE ProcessSlots process_slots;
 constinit Atomic<u64> faults;
 
 namespace {

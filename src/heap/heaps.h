@@ -119,12 +119,12 @@ class Heaps {
   using RegistryOf = Registry<Machine, OwnHeap, Heaps>;
   static constexpr unsigned kMostOthers = 2 * kKiB / kMinBlock;
   static OwnHeap* heap_of(u64 word) { return reinterpret_cast<OwnHeap*>(word); }
+  TaggedStack<Machine> slabs_[kMostIds];           // slabs of each CPU that are no heap's
+  TaggedStack<Machine> descriptors_[kClassCount];  // those that are no heap's
   Surroundings surroundings_ = {};
   FrameSource frames_;
   StripsOf strips_;
   RegistryOf registry_;
-  TaggedStack<Machine> descriptors_[kClassCount];  // those that are no heap's
-  TaggedStack<Machine> slabs_[kMostIds];           // slabs of each CPU that are no heap's
 };
 
 inline Descriptor<Machine>& Spans::descriptor(u32 index) const {

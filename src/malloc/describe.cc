@@ -23,7 +23,7 @@
 
 namespace freeway {
 
-constinit Malloc process_malloc;
+constinit FREEWAY_LARGE Malloc process_malloc;
 
 struct Describe {
   using Field = freeway_debug_field_t;
@@ -85,7 +85,7 @@ struct Describe {
     d.heap_harden = FREEWAY_WORD(Process, substrate_.options_.harden);
     d.heap_quarantine = FREEWAY_WORD(Process, heap_.quarantine_.bytes_);
     d.heap_cpu_ids = FREEWAY_WORD(Process, heap_.slabs.ids_);
-    d.heap_cpu_slabs = FREEWAY_ROW(Process, heap_.slabs.cpu_slabs_.made_, );
+    d.heap_cpu_slabs = FREEWAY_ROW(Process, heap_.slabs.cpu_slabs_.cpus_, .made);
     d.heap_spare_slabs = FREEWAY_ROW(Process, heap_.slabs.spare_.seats_, .slab);
     d.heap_slabs_bytes = FREEWAY_WORD(Process, heap_.slabs.bytes_);
     d.heap_record_ends = FREEWAY_ROW(Process, heap_.own_heaps.frames_.records_.segments_, .extent.word_);

@@ -108,6 +108,7 @@ class Slabs {
   Slab* make();
   std::size_t bytes_of_one() const;
 
+  Spare spare_;
   Substrate* substrate_ = nullptr;
   Births<Machine>* births_ = nullptr;
   Once<Machine> mode_;
@@ -118,7 +119,6 @@ class Slabs {
   Atomic<bool> is_prepared_;  // slabs get their memory at once
   Atomic<u64> null_slab_[kSlabHeadWords];
   Atomic<u64> zeros_[3];
-  Spare spare_;
   CpuSlabs<Machine> cpu_slabs_;
 };
 

@@ -28,7 +28,7 @@ namespace {
 constinit Atomic<u64> lottery;
 constinit Atomic<u32> site_count, block_count;
 constinit Once<Machine> tables;
-constinit CodeRanges<Machine> the_code;
+constinit FREEWAY_LARGE CodeRanges<Machine> the_code;
 constinit Atomic<u64> copy_bytes{kUsualCopy}, code_read_ms;
 constinit Atomic<uptr> own_code, own_code_bytes;
 constinit thread_local u64 the_tag = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// heap_test.cc: freeway/heap.h: heaps of one's own: their blocks, limits, figures and end; what handlers, threads and children of
+// heap_test.cc: freeway/heap.h: heaps of the program: their blocks, limits, figures and end; what handlers, threads and children of
 // forks do with them; that they leave nothing behind; and what is said of blocks and handles of heaps that are gone.
 #include <freeway/heap.h>
 #include <freeway/pmr.h>
