@@ -8,5 +8,7 @@
 #define FREEWAY_NOINLINE __attribute__((noinline))
 // For size, in a source that is compiled for speed: what a call with memory at hand does not execute.
 #define FREEWAY_COLD __attribute__((cold, noinline))
+// Large and zero at first: behind the small words, which thus lie on few pages (src/order.ld).
+#define FREEWAY_LARGE __attribute__((section(".bss.large"), aligned(4096)))
 #define FREEWAY_HIDDEN __attribute__((visibility("hidden")))
 #define FREEWAY_EXPORT __attribute__((visibility("default")))

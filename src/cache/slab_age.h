@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// slab_age.h: how long nothing has changed in a slab, for who empties those that are not used (malloc/idle.cc).
+// slab_age.h: how long nothing has changed in a slab; idle ones are emptied (malloc/idle.cc).
 //
-// Words     seen: a number made of the slab's tops and counts, when somebody last looked. since: when they last had
+// Words     seen: a number made of the slab's tops and counts, when a thread last looked. since: when they last had
 //           changed, in ns; kEmptied: it was emptied, and has not been used since
-// Hints     both: a wrong one empties a slab that is in use, or leaves one. (A CPU that frees what it allocates, and never
-//           anything else, leaves no trace.)
+// Hints     both: a wrong one empties a slab that is in use, or leaves one. (A CPU that frees only its own blocks leaves no
+//           trace.)
 // Checked   tests/unit/slab_age_test.cc
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace freeway::slab_age {
 
-constexpr u64 kRestNs = 900'000'000;  // less than 4 beats of the helper
+constexpr u64 kIdleNs = 900'000'000;  // less than 4 beats of the helper
 constexpr u64 kEmptied = ~u64{0};
 
 inline u64 mark_of(const Slab& slab) {
@@ -24,11 +24,11 @@ inline u64 mark_of(const Slab& slab) {
   return mark;
 }
 
-// Whether the slab has not changed for kRestNs, as far as those who looked know. `now`: ns.
-inline bool rests(Slab& slab, u64 now) {
+// Whether the slab has not changed for kIdleNs, as far as earlier looks tell. `now`: ns.
+inline bool is_idle(Slab& slab, u64 now) {
   const u64 mark = mark_of(slab);
   const u64 since = slab.since.load_relaxed();
-  if (slab.seen.load_relaxed() == mark) return since != kEmptied && now > since && now - since >= kRestNs;
+  if (slab.seen.load_relaxed() == mark) return since != kEmptied && now > since && now - since >= kIdleNs;
   slab.seen.store_relaxed(mark);
   slab.since.store_relaxed(now);
   return false;
@@ -38,7 +38,7 @@ inline bool was_emptied(const Slab& slab) {
   return slab.since.load_relaxed() == kEmptied && slab.seen.load_relaxed() == mark_of(slab);
 }
 
-// By who has emptied it, and has it still.
+// By the thread that has emptied it, and has it still.
 inline void note_emptied(Slab& slab) {
   slab.seen.store_relaxed(mark_of(slab));
   slab.since.store_relaxed(kEmptied);

@@ -106,10 +106,9 @@ std::size_t trim(u64 handle) {
 
 }  // namespace freeway::heaps
 
-namespace freeway {
-
 // A block that begins in such a frame of the primary arena goes into a magazine at once.
-void free_own(void* block, uptr frame) {
+extern "C" void freeway_free_own(void* block, freeway::u64, freeway::u64 frame) {
+  using namespace freeway;
   const auto address = reinterpret_cast<uptr>(block);
   const FrameInfo info = process_malloc.map().get_primary(frame);
   if (FREEWAY_LIKELY(info.is_of_heap())) {
@@ -118,8 +117,6 @@ void free_own(void* block, uptr frame) {
   }
   free_otherwise(block, __builtin_return_address(0));
 }
-
-}  // namespace freeway
 
 namespace freeway::heaps {
 
@@ -214,7 +211,7 @@ void write_json(int fd) {
 }  // namespace freeway::heaps
 
 // The sections have found no block for it.
-extern "C" FREEWAY_HIDDEN void* freeway_malloc_own_slow(void* record, freeway::u64 c, std::size_t bytes) {
+extern "C" FREEWAY_HIDDEN void* freeway_malloc_own_slow(void* record, std::size_t bytes, freeway::u64 c) {
   using namespace freeway;
   auto& heap = *static_cast<heap::OwnHeap*>(record);
   void* block = heaps::all().allocate(heap, static_cast<unsigned>(c));

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// heaps.h: heaps that the program makes (freeway/heap.h): what it asks of them, and what becomes of their blocks in free,
-// realloc and the rest.
+// heaps.h: heaps that the program makes (freeway/heap.h): its calls on them, and their blocks in free, realloc and the others.
 //
 // Handles are heap/heaps.h's. Functions that return an int: 0 or an error's number. Blocks: null with errno.
 #pragma once
@@ -40,9 +39,9 @@ void write_json(int fd);
 // As malloc. Blocks that a CPU has in hand come at once.
 FREEWAY_INLINE void* allocate(u64 handle, std::size_t bytes) {
   auto* heap = all().find(handle);
-  if (FREEWAY_LIKELY(heap != nullptr))
-    if (const unsigned c = class_of_request(bytes); FREEWAY_LIKELY(c != 0))
-      return freeway_rseq_malloc_own(heap, c, bytes);
+  if (FREEWAY_LIKELY(heap != nullptr && bytes <= kByteTableMax))
+    return freeway_rseq_malloc_own(heap, bytes, freeway_hot.byte_table[bytes]);
+  if (const unsigned c = heap == nullptr ? 0 : class_of_request(bytes)) return freeway_rseq_malloc_own(heap, bytes, c);
   return allocate(handle, bytes, kMinBlock, /*zeroed=*/false);
 }
 

@@ -12,6 +12,7 @@
 // Checked   tests/model/*_slabs_model.cc, tests/fork, tests/stall, tests/stress/trim_test.cc
 #pragma once
 
+#include "base/function_ref.h"
 #include "cache/cpu_slabs.h"
 #include "cache/hot.h"
 #include "cache/rseq_slabs.h"
@@ -23,7 +24,7 @@
 
 namespace freeway {
 
-// What this thread knows of its spare slab.
+// This thread's notes on its spare slab.
 extern FREEWAY_HIDDEN constinit thread_local SpareSlabs<Machine>::Own own;
 
 // The slab that a call works on: a spare one, which it has to itself, or in sections that of whatever CPU it is on. One class
@@ -73,15 +74,15 @@ static_assert(SlabAccess<SlabInHand>);
 
 class Slabs {
  public:
-  // A slab that the caller has to himself.
-  using Visit = void (*)(void* to, Slab& slab);
+  // Of a slab that the caller has to itself.
+  using Visit = FunctionRef<void(Slab& slab)>;
   // Which ones it is worth to have; others may be in the slab.
-  using Wanted = bool (*)(Slab& slab, u64 now);
-  static bool any(Slab&, u64) { return true; }
+  using Wanted = FunctionRef<bool(Slab& slab)>;
+  static constexpr auto any = [](Slab&) { return true; };
 
   // Once (or again with the same), before anything else. While births are kept, new slabs have room for blocks that rest.
   void init(Substrate& substrate, Births<Machine>& births);
-  // When the environment can be read: what calls work on from now on. Sections find struct rseq from here on.
+  // When the environment can be read: decides on which slabs calls work. Sections find struct rseq from here on.
   FREEWAY_COLD void decide();
   bool uses_rseq() const { return mode_.peek() == kRseq || mode_.peek() == kOwnRseq; }
   // Why calls work on spare slabs; "" where they do not, or it is not known yet.
@@ -126,12 +127,12 @@ class Slabs {
   // CPUs' slabs have numbers below it: CPU numbers and concurrency ids are; the same, but 0 without sections.
   u32 ids() const { return ids_; }
   u32 cpus() const { return uses_rseq() ? ids_ : 0; }
-  // Calls visit(to, slab) for each slab that is wanted and can be had: of a CPU, all spare ones, all, those on which this
+  // Calls visit(slab) for each slab that is wanted and can be had: of a CPU, all spare ones, all, those on which this
   // thread's next call would work. False: the kernel refuses to interrupt sections, so CPUs' slabs cannot be had.
-  FREEWAY_COLD bool drain_cpu(u32 id, Wanted wanted, u64 now, Visit visit, void* to);
-  void drain_spare(Wanted wanted, u64 now, Visit visit, void* to);
-  bool drain(Wanted wanted, u64 now, Visit visit, void* to);
-  FREEWAY_COLD void drain_at_hand(Wanted wanted, u64 now, Visit visit, void* to);
+  FREEWAY_COLD bool drain_cpu(u32 id, Wanted wanted, Visit visit);
+  void drain_spare(Wanted wanted, Visit visit);
+  bool drain(Wanted wanted, Visit visit);
+  FREEWAY_COLD void drain_at_hand(Wanted wanted, Visit visit);
 
   // From now on slabs get their memory at once: a slab for each CPU that a thread of this process may come to, and the spare
   // ones. Where it is not known how many CPUs there are, none: thousands of them would be gigabytes.
@@ -152,6 +153,7 @@ class Slabs {
   FREEWAY_COLD Slab* make();
   std::size_t bytes_of_one() const;
 
+  Spare spare_;
   Substrate* substrate_ = nullptr;
   Births<Machine>* births_ = nullptr;
   Once<Machine> mode_;
@@ -162,7 +164,6 @@ class Slabs {
   Atomic<bool> is_prepared_;  // slabs get their memory at once
   Atomic<u64> null_slab_[kSlabHeadWords];
   Atomic<u64> zeros_[3];
-  Spare spare_;
   CpuSlabs<Machine> cpu_slabs_;
 };
 
