@@ -2,6 +2,8 @@
 // heaps.cc: compiled for size: all that is not done for each block. What is: own_heap.cc.
 #include "heap/heaps.h"
 
+#include "cache/slab_age.h"
+
 namespace freeway::heap {
 
 namespace {
@@ -34,7 +36,15 @@ uptr next_of(const OwnHeap& heap, const Run<Machine>& one) {
   return next;
 }
 
+u64 age_mark(const OwnHeap& heap) {
+  u64 mark = heap.held.load_relaxed();
+  heap.each_slab([&](HeapSlab& slab) { mark += slab_age::mark_of(slab.slab()) ^ slab.strip_next.load_relaxed(); });
+  return mark;
+}
+
 }  // namespace
+
+bool Heaps::rests(OwnHeap& heap, u64 now) { return slab_age::rests(heap.age_seen, heap.age_since, age_mark(heap), now); }
 
 void Heaps::init(Substrate* substrate) {
   frames_.init(substrate);
@@ -84,16 +94,34 @@ u64 Heaps::create(u64 limit, const char* name) {
   return handle;
 }
 
-OwnHeap* Heaps::take(u64 handle) {
+bool Heaps::destroy(u64 handle, Gone gone) {
   OwnHeap* heap = find(handle);
-  if (heap == nullptr || !heap->handle.cas_relaxed(handle, 0)) return nullptr;
+  if (heap == nullptr || !heap->handle.cas_relaxed(handle, 0)) return false;
   Machine::step("own.destroying");
-  return heap;
+  if (VisitOf::destroy(heap->visitor, process::claimant())) end(*heap, gone);
+  return true;
 }
 
-void Heaps::give(OwnHeap& heap) {
+void Heaps::end(OwnHeap& heap, Gone gone) {
+  heap.end();
+  strips_.give_all(heap, gone);
+  VisitOf::done(heap.visitor);
   Machine::step("own.destroyed");
   pool_.push(heap.self.load_relaxed(), [this](u32 index) -> auto& { return at(index).link; });
+}
+
+u32 Heaps::visit_each(u32 from, FunctionRef<bool(OwnHeap&)> visit, Gone gone) {
+  u32 index = from != 0 ? from : all_.load_acquire();  // [A1] pairs with [R1]
+  for (bool more = true; more && index != 0; index = at(index).next_heap.load_relaxed()) {
+    OwnHeap& heap = at(index);
+    const Claimant who = process::claimant();
+    const auto entered = VisitOf::enter(heap.visitor, who);
+    if (entered == VisitOf::Entered::kNo) continue;
+    if (entered == VisitOf::Entered::kIn && heap.handle.load_acquire() != 0) more = visit(heap);  // [A1] pairs with [R1]
+    Machine::step("own.visited");
+    if (entered == VisitOf::Entered::kToEnd || VisitOf::leave(heap.visitor, who)) end(heap, gone);
+  }
+  return index;
 }
 
 // Blocks of strips are aligned to 16 bytes only. Where there is no room for a superblock blocks are taken off the strip until its
@@ -335,6 +363,8 @@ void OwnHeap::collect() {
   empty_all();
   leave_direct_strip(StripsOf::kIfUnused);
   heaps_->strips().sweep(*this);
+  age_seen.store_relaxed(age_mark(*this));
+  age_since.store_relaxed(slab_age::kEmptied);
 }
 
 void OwnHeap::purge() {

@@ -3,7 +3,9 @@
 //
 // Words     handle of a record: 0 -> its handle (its maker) -> 0 (CAS: who destroys it).   all_: records that were ever made,
 //           pushed only; pool_: those that are nobody's
-// Who       create, destroy, find, allocate, free: any thread, any signal handler, the child of any fork
+// Who       create, destroy, find, allocate, free, visit_each: any thread, any signal handler, the child of any fork
+// Visits    the malloc works on heaps that the program may destroy meanwhile by visit_each only (visit.h): then the visitor ends the
+//           heap
 // Contract  nobody uses a heap, or a block of it, while or after it is destroyed. Use after destroy may return or free another
 //           heap's block, as any use of a block after its free. Use during destroy may corrupt the tables
 // Orders    heap/heaps.cc:[R1] a record's maker publishes it, [A1] walks see that; handles carry the rest along
@@ -12,7 +14,9 @@
 // Checked   tests/abi/heap_test.cc
 #pragma once
 
+#include "base/function_ref.h"
 #include "heap/own_heap.h"
+#include "heap/visit.h"
 #include "os/random.h"
 
 namespace freeway::heap {
@@ -52,16 +56,13 @@ class Heaps {
     auto& heap = *reinterpret_cast<OwnHeap*>(address);
     return FREEWAY_LIKELY(heap.handle.load_relaxed() == handle) ? &heap : nullptr;
   }
-  // Gives back the heap and all its blocks; f(run) sees each strip and large block. False: the handle is none.
-  template <class F>
-  bool destroy(u64 handle, F&& f) {
-    OwnHeap* heap = take(handle);
-    if (heap == nullptr) return false;
-    heap->end();
-    strips_.give_all(*heap, f);
-    give(*heap);
-    return true;
-  }
+  // Gives back the heap and all its blocks, or has its visitor do it; gone(run) sees each strip and large block. False: the handle
+  // is none.
+  using Gone = void (*)(const Run<Machine>& run);
+  bool destroy(u64 handle, Gone gone);
+  // Calls visit(heap) for each that exists and has no visitor, from the record `from` on (0: the first), until it says false. Where
+  // to go on; 0: it has seen all. `gone`: for what the program destroys meanwhile.
+  u32 visit_each(u32 from, FunctionRef<bool(OwnHeap&)> visit, Gone gone);
 
   // A block of class `c`; null: no memory, or the limit.
   void* allocate(OwnHeap& heap, unsigned c) { return is_direct() ? heap.allocate_direct(c) : heap.allocate(c); }
@@ -103,6 +104,8 @@ class Heaps {
   // Exact while nobody else uses the heap.
   Figures figures(const OwnHeap& heap) const;
 
+  // Whether what CPUs have in hand of a heap has not changed for a while (cache/slab_age.h); collect takes it away.
+  static bool rests(OwnHeap& heap, u64 now);
   // Calls f(heap) for each that exists.
   template <class F>
   void each(F&& f) const {
@@ -132,8 +135,8 @@ class Heaps {
   static constexpr unsigned kMostOthers = 2 * kKiB / kMinBlock;
   static OwnHeap* heap_of(u64 word) { return reinterpret_cast<OwnHeap*>(word); }
   OwnHeap& at(u32 index) const { return *static_cast<OwnHeap*>(frames_.at(index)); }
-  OwnHeap* take(u64 handle);
-  void give(OwnHeap& heap);
+  using VisitOf = Visit<Machine>;
+  void end(OwnHeap& heap, Gone gone);
 
   Surroundings surroundings_ = {};
   FrameSource frames_;

@@ -67,12 +67,16 @@ u64 make(std::size_t limit, const char* name) {
   return handle;
 }
 
-int destroy(u64 handle) {
-  const bool done = process_malloc.ready() && all().destroy(handle, [](const auto& run) {
-    if (run.is_whole.load_relaxed() != 0) process_malloc.substrate().count_large(-1);
-  });
-  return done ? 0 : EINVAL;
+namespace {
+
+// A strip or large block of a heap that ends.
+void gone(const heap::Run<Machine>& run) {
+  if (run.is_whole.load_relaxed() != 0) process_malloc.substrate().count_large(-1);
 }
+
+}  // namespace
+
+int destroy(u64 handle) { return process_malloc.ready() && all().destroy(handle, gone) ? 0 : EINVAL; }
 
 void* allocate(u64 handle, std::size_t bytes, std::size_t alignment, bool zeroed) {
   auto* heap = all().find(handle);
@@ -102,6 +106,33 @@ std::size_t trim(u64 handle) {
   heap->purge();
   process_malloc.substrate().frames().purge_some(frames, process_malloc.substrate().frames().policy().kept());
   return bytes;
+}
+
+u32 trim_some(u32 from, std::size_t& effort) {
+  constexpr std::size_t kLook = kFrameSize;  // bytes that are given back in about the same time
+  const auto trim = [&](OwnHeap& heap) {
+    const u64 before = limit_word::held(heap.held.load_relaxed());
+    heap.collect();
+    heap.purge();
+    const u64 given = before - clamp(limit_word::held(heap.held.load_relaxed()), 0, before);
+    effort -= clamp(kLook + given * kFrameSize, 0, effort);
+    return effort > 0;
+  };
+  return all().visit_each(from, trim, gone);
+}
+
+bool some_rest(u64 now) {
+  bool found = false;
+  all().each([&](OwnHeap& heap) { found = all().rests(heap, now) || found; });
+  return found;
+}
+
+void collect_all(u64 now) {
+  const auto collect = [now](OwnHeap& heap) {
+    if (now == 0 || all().rests(heap, now)) heap.collect();
+    return true;
+  };
+  all().visit_each(0, collect, gone);
 }
 
 }  // namespace freeway::heaps

@@ -24,6 +24,14 @@ int destroy(u64 handle);
 void* allocate(u64 handle, std::size_t bytes, std::size_t alignment, bool zeroed);
 void* reallocate(u64 handle, void* block, std::size_t bytes, const void* caller);
 std::size_t trim(u64 handle);
+// The malloc's own, which heaps may be destroyed beside. What CPUs have in hand of all heaps goes back; `now`: of those that have not
+// been used for a while, if it is not 0.
+void collect_all(u64 now = 0);
+// Of all, with pages under free blocks, from a place on (0: the beginning) until that is all or the effort is spent. The place to
+// go on with; 0: that was all.
+u32 trim_some(u32 from, std::size_t& effort);
+// Notes what has changed in all heaps; whether some have not been used for a while.
+bool some_rest(u64 now);
 int fill_stats(u64 handle, freeway_heap_stats_t& stats);
 
 // Of an address whose page-map entry is_of_heap().

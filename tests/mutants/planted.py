@@ -69,6 +69,11 @@ HEAPS = Killer(
     ("--gtest_filter=Heap.After*:Heap.CachesAre*", "--gtest_repeat=30", "--gtest_brief=1"),
     ("FREEWAY_RSEQ=1",),
 )
+TRIMMED_HEAPS = Killer(
+    "tests/abi/abi_heap",
+    ("--gtest_filter=Heap.ATrim*:Heap.HeapsAreMade*:Heap.HandlersDestroy*", "--gtest_repeat=5", "--gtest_brief=1"),
+    ("FREEWAY_RSEQ=1",),
+)
 ALIGNED = Killer("tests/abi/abi_functions", (), ("FREEWAY_RSEQ=1",))
 MAKING = Killer("tests/shared/shared_making")
 BEGUN = Killer("tests/shared/shared_attach", ("--gtest_filter=*Making*",))
@@ -381,9 +386,30 @@ MUTANTS = (
     Mutant(
         "heaps: a call that the limit refuses leaves slabs as they are",
         "malloc/heaps.cc",
-        "    heap.collect();\n",
-        "",
+        "    heap.collect();\n    if (",
+        "    if (",
         HEAPS,
+    ),
+    Mutant(
+        "heaps: ended beside the trim that looks into them",
+        "heap/heaps.cc",
+        "  if (VisitOf::destroy(heap->visitor, process::claimant())) end(*heap, gone);\n",
+        "  VisitOf::destroy(heap->visitor, process::claimant());\n  end(*heap, gone);\n",
+        TRIMMED_HEAPS,
+    ),
+    Mutant(
+        "heaps: destroyed in the middle of a trim, and ended by nobody",
+        "heap/heaps.cc",
+        " || VisitOf::leave(heap.visitor, who)) end(heap, gone);",
+        ") end(heap, gone); else VisitOf::leave(heap.visitor, who);",
+        TRIMMED_HEAPS,
+    ),
+    Mutant(
+        "heaps: a trim of everything leaves out their free pages",
+        "malloc/heaps.cc",
+        "    heap.collect();\n    heap.purge();\n",
+        "    heap.collect();\n",
+        TRIMMED_HEAPS,
     ),
     Mutant(
         "helper: the program of one thread is not told of it",
