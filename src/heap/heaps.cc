@@ -76,6 +76,7 @@ u64 Heaps::create(u64 limit, const char* name) {
   heap.held.store_relaxed(limit_word::limited(0, limit > limit_word::kMostHard ? 0 : limit));
   heap.denials.store_relaxed(0);
   heap.refusals.store_relaxed(0);
+  heap.is_sampled.store_relaxed(0);
   for (std::size_t i = 0; i < kNameBytes; ++i) {
     const char letter = name == nullptr || i + 1 == kNameBytes ? '\0' : *name;
     heap.name[i].store_relaxed(static_cast<u8>(letter));
@@ -160,8 +161,9 @@ Freed Heaps::free(u32 index, uptr address, bool& was_whole) {
   was_whole = false;
   const Small small = small_at(index, address);
   if (FREEWAY_LIKELY(small.size_class != 0)) return small.heap->free(small.size_class, address) ? Freed::kOk : Freed::kTwice;
-  auto& run = strips_.at(index);
-  if (run.size_class.load_relaxed() != 0) return Freed::kInterior;
+  auto* const one = run_at(index);
+  if (one == nullptr) return Freed::kInterior;
+  auto& run = *one;
   if (run.is_whole.load_relaxed() == 0) return StripsOf::kind_at(run, address) == 0 ? Freed::kInterior : Freed::kTwice;
   if (address != run.address.load_relaxed()) return Freed::kInterior;
   was_whole = strips_.free_whole(*small.heap, run);
@@ -186,7 +188,7 @@ Heaps::Block Heaps::block_around(u32 index, uptr address) const {
   const uptr begin = StripsOf::begin_of(run, address);
   if (begin == 0) return {heap, 0, 0, false, false, 0};
   const u8 kind = StripsOf::kind_at(run, begin);
-  return {heap, begin, StripsOf::size_of(kind), false, kind > strip::kMarked, kind & ~unsigned{strip::kMarked}};
+  return {heap, begin, StripsOf::size_of(kind), false, kind > strip::kMarked, strip::class_of(kind)};
 }
 
 bool Heaps::seems_in_hand(const Block& block) {
@@ -231,6 +233,13 @@ Figures Heaps::figures(const OwnHeap& heap) const {
   sum.refusals = heap.refusals.load_relaxed();
   sum.free_bytes = sum.held_bytes - clamp(sum.live_bytes, 0, sum.held_bytes);
   return sum;
+}
+
+// A block of class `c` of a strip; null: there are none of the class, or no memory. Another thread may have the strip in hand.
+void* OwnHeap::allocate_of_strip(unsigned c) {
+  for (unsigned tries = 0; tries < 4; ++tries)
+    if (void* block = take_of_strip(c, /*may_open=*/false)) return block;
+  return take_of_strip(c, /*may_open=*/true);
 }
 
 // --- OwnHeap: without a slab. --------------------------------------------------------------------------------------------

@@ -86,7 +86,13 @@ class Heaps {
     }
     const auto& run = *static_cast<const Run<Machine>*>(frames_.at(index));
     const u8 kind = run.is_whole.load_relaxed() != 0 ? 0 : StripsOf::kind_at(run, address);
-    return {heap_of(run.heap.load_relaxed()), StripsOf::is_live(kind) ? kind : 0u};
+    return {heap_of(run.heap.load_relaxed()), strip::is_plain(kind) ? kind : 0u};
+  }
+
+  // The run in which the address lies; null: it lies in a superblock.
+  Run<Machine>* run_at(u32 index) const {
+    auto& run = strips_.at(index);
+    return run.size_class.load_relaxed() == 0 ? &run : nullptr;
   }
 
   // What is known of the block that the address lies in.

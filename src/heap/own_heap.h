@@ -89,6 +89,7 @@ class OwnHeap : public Record<Machine> {
   // The same without a slab; from a superblock, so that it is aligned to what divides its size.
   void* allocate_direct(unsigned c);
   void* allocate_of_superblock(unsigned c);
+  void* allocate_of_strip(unsigned c);
   // Frees the block of class `c`, which has been looked at; false: it is free already.
   bool free(unsigned c, uptr block);
   // What CPUs have in hand goes back, and what is wholly free then.

@@ -45,12 +45,14 @@ void write(int fd);
 // As a member of its own behind the size classes, if there are heaps.
 void write_json(int fd);
 
-// As malloc. Blocks that a CPU has in hand come at once.
+// As malloc. Blocks that a CPU has in hand come at once, within malloc's limits: they are 0 while a profile is made.
 FREEWAY_INLINE void* allocate(u64 handle, std::size_t bytes) {
-  auto* heap = all().find(handle);
-  if (FREEWAY_LIKELY(heap != nullptr))
-    if (const unsigned c = class_of_request(bytes); FREEWAY_LIKELY(c != 0))
-      return freeway_rseq_malloc_own(heap, c, bytes);
+  if (auto* heap = all().find(handle); FREEWAY_LIKELY(heap != nullptr)) {
+    if (FREEWAY_LIKELY(bytes < freeway_hot.byte_limit.load_relaxed()))
+      return freeway_rseq_malloc_own(heap, freeway_hot.byte_table[bytes], bytes);
+    if (FREEWAY_LIKELY(bytes < freeway_hot.step_limit.load_relaxed()))
+      return freeway_rseq_malloc_own(heap, freeway_hot.step_table[(bytes + low_bits(kStepTableShift)) >> kStepTableShift], bytes);
+  }
   return allocate(handle, bytes, kMinBlock, /*zeroed=*/false);
 }
 

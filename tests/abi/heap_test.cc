@@ -623,7 +623,7 @@ TEST(Heap, HandlersDestroyHeapsInTheMiddleOfATrim) {
   sigaction(SIGALRM, &action, &old);
   const itimerval often = {{0, 50}, {0, 50}}, never = {};
   setitimer(ITIMER_REAL, &often, nullptr);
-  while (heaps_destroyed < 2000) freeway_trim(0);
+  while (heaps_destroyed < 1000) freeway_trim(0);
   setitimer(ITIMER_REAL, &never, nullptr);
   sigaction(SIGALRM, &old, nullptr);
   EXPECT_EQ(handler_faults.load(), 0);
