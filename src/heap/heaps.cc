@@ -235,13 +235,6 @@ Figures Heaps::figures(const OwnHeap& heap) const {
   return sum;
 }
 
-// A block of class `c` of a strip; null: there are none of the class, or no memory. Another thread may have the strip in hand.
-void* OwnHeap::allocate_of_strip(unsigned c) {
-  for (unsigned tries = 0; tries < 4; ++tries)
-    if (void* block = take_of_strip(c, /*may_open=*/false)) return block;
-  return take_of_strip(c, /*may_open=*/true);
-}
-
 // --- OwnHeap: without a slab. --------------------------------------------------------------------------------------------
 
 void* OwnHeap::allocate_direct(unsigned c) {

@@ -34,7 +34,10 @@ FREEWAY_NOINLINE void* followable(OwnHeap& heap, void* block, unsigned c, std::s
   const u32 index = record_at(block);
   if (all().run_at(index) != nullptr) return block;
   bool zero, was_whole;
-  void* other = alignment <= kMinBlock ? heap.allocate_of_strip(c) : nullptr;
+  void* other = nullptr;
+  // Another thread may have the strip in hand.
+  for (unsigned tries = 0; alignment <= kMinBlock && other == nullptr && tries < 4; ++tries)
+    other = heap.take_of_strip(c, /*may_open=*/tries == 3);
   if (other == nullptr && heap.room() >= kRoom) other = allocate_whole(heap, kSizeClasses[c].size, alignment, zero);
   if (other == nullptr) return block;
   all().free(index, reinterpret_cast<uptr>(block), was_whole);

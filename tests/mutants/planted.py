@@ -74,6 +74,7 @@ TRIMMED_HEAPS = Killer(
     ("--gtest_filter=Heap.ATrim*:Heap.HeapsAreMade*:Heap.HandlersDestroy*", "--gtest_repeat=5", "--gtest_brief=1"),
     ("FREEWAY_RSEQ=1",),
 )
+PROFILED_HEAPS = Killer("tests/profile/profile_heaps", (), ("FREEWAY_RSEQ=1",))
 ALIGNED = Killer("tests/abi/abi_functions", (), ("FREEWAY_RSEQ=1",))
 MAKING = Killer("tests/shared/shared_making")
 BEGUN = Killer("tests/shared/shared_attach", ("--gtest_filter=*Making*",))
@@ -410,6 +411,27 @@ MUTANTS = (
         "    heap.collect();\n    heap.purge();\n",
         "    heap.collect();\n",
         TRIMMED_HEAPS,
+    ),
+    Mutant(
+        "heaps: samples outlive their heap",
+        "malloc/heaps.cc",
+        "is_sampled.load_relaxed() != 0)",
+        "is_sampled.load_relaxed() == 0)",
+        PROFILED_HEAPS,
+    ),
+    Mutant(
+        "heaps: a sampled block is freed on the fast path",
+        "heap/strip.h",
+        "return kind - 1u < kClass;",
+        "return kind - 1u < kMarked - 1u;",
+        PROFILED_HEAPS,
+    ),
+    Mutant(
+        "heaps: calls stay on the fast path while a profile is made",
+        "malloc/heaps.h",
+        "bytes < freeway_hot.byte_limit.load_relaxed()",
+        "bytes <= kByteTableMax",
+        PROFILED_HEAPS,
     ),
     Mutant(
         "helper: the program of one thread is not told of it",
