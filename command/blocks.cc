@@ -38,17 +38,8 @@ uint64_t address_of(const std::string& text) {
 
 // In the library's own words.
 void print_explanation(uint64_t address, const Explained& found) {
-  freeway_explanation_t said = {};
-  said.kind = found.kind;
-  said.state = found.state;
-  said.begin = reinterpret_cast<void*>(found.begin);
-  said.size = found.size;
-  said.offset = found.offset;
-  said.what = found.what.c_str();
-  said.allocated_by = reinterpret_cast<void*>(found.guarded.allocated_by);
-  said.allocated_in = found.guarded.allocated_in;
-  said.freed_by = reinterpret_cast<void*>(found.guarded.freed_by);
-  said.freed_in = found.guarded.freed_in;
+  freeway_explanation_t said = found;
+  said.what = found.words.c_str();
   std::fflush(stdout);
   freeway::write_explanation(1, reinterpret_cast<void*>(address), said);
 }
@@ -105,7 +96,7 @@ int blocks(char** argv) {
       const Explained found = explain(heap, address);
       print_explanation(address, found);
       if (found.kind == FREEWAY_SMALL_BLOCK) print_superblock(heap, found);
-      if (found.state == FREEWAY_LIVE) print_sample(heap, samples, found.begin);
+      if (found.state == FREEWAY_LIVE) print_sample(heap, samples, reinterpret_cast<uint64_t>(found.begin));
     }
     return static_cast<int>(kOk);
   });

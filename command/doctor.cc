@@ -68,7 +68,7 @@ int examine_restarts(const std::string& path) {
   } else {
     print({"restarts", "NO: preempted sections go on where they were, or end the process",
            used ? "blocks will be handed out twice: set FREEWAY_RSEQ=0, or run another kernel"
-                : "claimed slabs are used: correct, somewhat slower"});
+                : "spare slabs are used: correct, somewhat slower"});
     if (used) return kUnwell;
   }
   return kOk;

@@ -134,7 +134,7 @@ Fact fork_epoch() {
   if (page != MAP_FAILED) munmap(page, bytes);
   if (offered) return {"wipe on fork", "yes", {}};
   return {"wipe on fork", "no (Linux 4.14 has it)",
-          "a forked child cannot take over the claimed slabs of threads that it does not have"};
+          "a forked child cannot take over the spare slabs of threads that it does not have"};
 }
 
 // The library's dlopen decides it, for each process.

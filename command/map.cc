@@ -166,7 +166,7 @@ std::string page_of(const Heap& heap) {
   const std::string name = escaped(heap.memory().program()) + " (" + std::to_string(heap.memory().pid()) + ")";
   page << "<!DOCTYPE html>\n<html lang=\"en\">\n<title>" << name << ": the heap</title>\n"
        << kMapHead << "<h1>" << name << "</h1>\n"
-       << "<p>Freeway " << escaped(heap.layout().library) << ", " << mode_of(heap.walk()) << "; "
+       << "<p>Freeway " << escaped(heap.layout().library) << ", " << freeway::look::mode_of(heap.walk()) << "; "
        << (heap.memory().is_live() ? "of a process" : "of a core file")
        << (heap.memory().warning().empty() ? "" : ", truncated") << "</p>\n";
   write_figures(page, heap);

@@ -48,12 +48,12 @@ struct RunOption {
 constexpr RunOption kRunOptions[] = {
     {"--stats", "FREEWAY_STATS", "1", "--stats", "at exit, print what each layer of the program's heap did"},
     {"--stats=", "FREEWAY_STATS", nullptr, "--stats=json:PATH", "as JSON in PATH, or text:PATH; %p in it: process id"},
-    {"--no-rseq", "FREEWAY_RSEQ", "0", "--no-rseq", "claimed caches instead of per-CPU ones"},
-    {"--harden", "FREEWAY_HARDEN", "1", "--harden", "catch every bad free where it happens; random order, blocks rest"},
+    {"--no-rseq", "FREEWAY_RSEQ", "0", "--no-rseq", "spare slabs instead of per-CPU ones"},
+    {"--harden", "FREEWAY_HARDEN", "1", "--harden", "catch every invalid free where it happens; random order, blocks rest"},
     {"--harden=", "FREEWAY_HARDEN", nullptr, "--harden=1,fill", "also name writes to freed blocks; quarantine=BYTES: how many rest"},
     {"--guard=", "FREEWAY_GUARD", nullptr, "--guard=N[,large]",
      "explain overflows and uses after free of one in N slow mallocs; large: of all large blocks"},
-    {"--on-error=", "FREEWAY_ON_ERROR", nullptr, "--on-error=report", "name a bad free and go on instead of aborting"},
+    {"--on-error=", "FREEWAY_ON_ERROR", nullptr, "--on-error=report", "name an invalid free and go on instead of aborting"},
     {"--background", "FREEWAY_BACKGROUND", "1", "--background", "a thread gives memory back while the program does nothing"},
     {"--pressure", "FREEWAY_BACKGROUND", "1", "--pressure", "the same, and whenever memory is short (systemd's protocol, or PSI)"},
 };

@@ -51,7 +51,7 @@ std::vector<Figure> known_figures(const Walk& walk, const freeway_stats_t& s) {
 void print_json(const Walk& walk, const freeway_stats_t& stats) {
   const freeway_debug_t& d = walk.reader().layout();
   std::printf("{\"schema\": 1, \"version\": %s, \"engine\": %s, \"mode\": %s,\n", json_text(d.library).c_str(),
-              json_text(d.engine).c_str(), json_text(mode_of(walk)).c_str());
+              json_text(d.engine).c_str(), json_text(freeway::look::mode_of(walk)).c_str());
   std::printf(" \"rseq_reason\": %s,\n", json_text(rseq_reason_of(walk)).c_str());
   std::printf(" \"program\": %s, \"pid\": %d, \"time_ns\": %" PRIu64 ", \"page_size\": %zu",
               json_text(walk.reader().memory().program()).c_str(), walk.reader().memory().pid(), now_ns(), walk.reader().memory().page_size());
@@ -88,7 +88,7 @@ void print_text(const Walk& walk, const freeway_stats_t& s) {
   };
   const auto count = [](uint64_t n) { return std::to_string(n); };
   std::printf("%s (%d): Freeway %s, %s\n", walk.reader().memory().program().c_str(), walk.reader().memory().pid(), walk.reader().layout().library,
-              mode_of(walk).c_str());
+              freeway::look::mode_of(walk));
   if (const auto resident = resident_bytes(walk.reader().memory())) line("resident", *resident, " of the whole process");
   line("live", s.live, " in " + count(s.live_blocks) + " blocks");
   line("cached", s.cached,

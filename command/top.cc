@@ -39,7 +39,8 @@ class Top {
     while (!samples_.empty() && samples_.front().at < now.at - kMinute) samples_.pop_front();
     samples_.push_back(now);
     std::vector<std::string> lines{screen_.in(1, heap.memory().program()) + " (" + std::to_string(heap.memory().pid()) +
-                                   "), Freeway " + heap.layout().library + ", " + mode_of(heap.walk())};
+                                   "), Freeway " + heap.layout().library + ", " +
+                                   freeway::look::mode_of(heap.walk())};
     add_figure(lines, "live", 32, [](const Sample& s) { return s.stats.live; });
     add_figure(lines, "cached", 36, [](const Sample& s) { return s.stats.cached; });
     add_figure(lines, "dirty", 33, [](const Sample& s) { return s.stats.dirty; });

@@ -9,13 +9,8 @@
 
 namespace freeway_command {
 
-struct Explained {
-  freeway_kind_t kind = FREEWAY_NOT_OURS;
-  freeway_state_t state = FREEWAY_STATE_UNKNOWN;
-  std::uint64_t begin = 0, size = 0;  // of the block; 0 where there is none
-  std::int64_t offset = 0;            // of the address from `begin`
-  std::string what;
-  GuardSlot guarded = {};  // whose calls are known; else all 0
+struct Explained : freeway_explanation_t {
+  std::string words;  // `what`, with the slab
   // Of a small block, and of the unused end of a superblock.
   const Superblock* superblock = nullptr;
   std::uint32_t index = 0;

@@ -8,12 +8,6 @@ namespace freeway_command {
 
 using std::uint32_t, std::uint64_t;
 
-namespace {
-
-constexpr uint64_t kClaimed = 3;  // malloc/heap.h: Mode
-
-}  // namespace
-
 freeway_stats_t stats_of(const Walk& walk) {
   freeway_stats_t stats = {};
   freeway::look::add_up(walk, stats);
@@ -45,16 +39,10 @@ std::optional<uint64_t> resident_bytes(const Memory& memory) {
   return pages * memory.page_size();
 }
 
-std::string mode_of(const Walk& walk) {
-  if (walk.word(walk.reader().layout().heap_harden) != 0) return "hardened";
-  const uint64_t mode = walk.word(walk.reader().layout().heap_mode);
-  return mode != 0 && mode != kClaimed ? "rseq" : "claimed";
-}
-
 std::string rseq_reason_of(const Walk& walk) {
   constexpr std::size_t kLongest = 200;
-  if (walk.word(walk.reader().layout().heap_mode) != kClaimed) return "";
-  const uint64_t address = walk.word(walk.reader().layout().heap_why_claimed);
+  if (walk.word(walk.reader().layout().heap_mode) != freeway::look::kSpareMode) return "";
+  const uint64_t address = walk.word(walk.reader().layout().heap_why_spare);
   std::string text;
   for (char c; address != 0 && text.size() < kLongest; text += c)
     if (!walk.reader().memory().read(address + text.size(), &c, 1) || c == 0) break;

@@ -23,8 +23,6 @@ std::vector<ClassFigures> class_figures_of(const Heap& heap);
 
 // Bytes of the whole process that are in memory; none of a core file.
 std::optional<std::uint64_t> resident_bytes(const Memory& memory);
-// "rseq", "claimed", "hardened", as freeway_stats_t's JSON says.
-std::string mode_of(const Walk& walk);
 // Why per-CPU caches are not used; empty: they are, or the text cannot be read (of a core file without its library).
 std::string rseq_reason_of(const Walk& walk);
 

@@ -8,6 +8,7 @@
 
 #include <unordered_map>
 
+#include "harden/guard_slots.h"
 #include "heap/description.h"
 #include "look/account.h"
 
@@ -34,9 +35,7 @@ struct SlabView {
 
 using ArenaView = Walk::Arena;
 
-struct GuardSlot {
-  std::uint64_t word, address, size, allocated_by, allocated_in, freed_by, freed_in;
-};
+using GuardSlot = freeway::guard::Seen;
 
 class Heap {
  public:

@@ -100,7 +100,7 @@ void add_own(const Heap& heap, const Samples& samples, Ranges& own) {
   samples.each_table([&](uint64_t begin, uint64_t bytes) { own.add(begin, bytes); });
 }
 
-// Frames of heaps of one's own (freeway/heap.h), which lie in arenas: to blocks of malloc they are as variables. Which of
+// Frames of heaps of the program (freeway/heap.h), which lie in arenas: to blocks of malloc they are as variables. Which of
 // their own blocks are live is not asked: what free ones hold counts, too.
 void add_heaps(const Heap& heap, Ranges& heaps) {
   const uint64_t frame_bytes = heap.description().frame_bytes();

@@ -79,8 +79,8 @@ typedef struct freeway_debug_t {
 
   /* The heap. */
   freeway_debug_field_t heap_ready;        /* not 0: options have been read */
-  freeway_debug_field_t heap_mode;         /* malloc/heap.h: Mode */
-  freeway_debug_field_t heap_why_claimed;  /* address of a text: why there is no rseq; or 0 */
+  freeway_debug_field_t heap_mode;         /* malloc/slabs.h: Mode */
+  freeway_debug_field_t heap_why_spare;    /* address of a text: why there is no rseq; or 0 */
   freeway_debug_field_t heap_harden;       /* FREEWAY_HARDEN */
   freeway_debug_field_t heap_quarantine;   /* bytes that rest, by class and slab */
   freeway_debug_field_t heap_cpu_ids;      /* of `heap_cpu_slabs` the first so many may be other than 0 */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * heap.h: heaps of one's own: made, used from any thread, limited, counted, and destroyed with all their blocks at once.
+ * heap.h: heaps that the program makes: made, used from any thread, limited, counted, and destroyed with all their blocks at once.
  *
  *     freeway_heap_options_t options = {.name = "requests", .limit = 64 << 20};
  *     freeway_heap_t heap = freeway_heap_new(&options, sizeof(options));
@@ -14,9 +14,9 @@
  *
  * Nobody may use a heap, or a block of it, while or after it is destroyed, as nobody may use a block after its free. A handle
  * of a heap that is gone is refused with EINVAL, until four million others have had its place; what never was a handle may fault.
- * A block of it that is freed is named as a bad free, as long as its memory is not another's. A double free is named if the block
- * is in no cache, or on top of one, as with malloc; FREEWAY_HARDEN=1 names them all. There may be about 64 GiB in heaps, or a million
- * blocks above 32 KiB.
+ * A free of one of its blocks is named as an invalid free, as long as the memory is not another's. A double free is named if
+ * the block is in no cache, or on top of one, as with malloc; FREEWAY_HARDEN=1 names them all. There may be about 64 GiB in
+ * heaps, or a million blocks above 32 KiB.
  *
  * Each CPU on which a heap is used has a frame of 64 KiB that it fills with new blocks, and blocks and a superblock (64 KiB to 1 MiB)
  * of each size in use. A call that the limit would refuse takes all of that back (membarrier), but for frames that are being filled

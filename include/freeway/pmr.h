@@ -56,8 +56,8 @@ class malloc_resource final : public std::pmr::memory_resource {
   bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override { return this == &other; }
 };
 
-/* The same over a heap of one's own (freeway/heap.h), which it does not own. Blocks may be given to freeway_free, too; or not be
- * given back at all, where the heap is destroyed:
+/* The same over a heap that the program makes (freeway/heap.h), which it does not own. Blocks may be given to freeway_free,
+ * too; or not be freed at all, where the heap is destroyed:
  *
  *     freeway_heap_t heap = freeway_heap_new(nullptr, 0);
  *     freeway::heap_resource resource(heap);

@@ -186,22 +186,12 @@ void Front<E>::scavenge() {
 
 template <Engine E>
 std::size_t Front<E>::trim(std::size_t keep) {
-  if (!has_engine()) return 0;
+  if (!open()) return 0;
   const PurgePolicy<Machine>& policy = substrate_.frames().policy();
   const u64 before = policy.purged_bytes();
   engine_.trim();
   substrate_.purge_beyond(keep);
   return policy.purged_bytes() - before;
-}
-
-template <Engine E>
-int Front<E>::set_limit(std::size_t soft, std::size_t hard) {
-  const auto is_limit = [](std::size_t bytes) { return bytes == 0 || bytes >= kFrameSize; };
-  if (!is_limit(soft) || !is_limit(hard) || (hard != 0 && soft > hard)) return EINVAL;
-  if (!start()) return ENOMEM;
-  substrate_.frames().limit(soft, hard);
-  substrate_.frames().tick(process::coarse_time_ns());
-  return 0;
 }
 
 // What `address`, where no live block begins, is. Reads only our own maps.

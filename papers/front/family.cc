@@ -32,10 +32,12 @@ void bad_batch(std::size_t count, const void* blocks, const void* caller) {
 std::size_t trim(std::size_t keep) { return process_heap.trim(keep); }
 std::size_t trim_step(std::size_t) { return process_heap.trim(0); }
 void idle() {
-  if (process_heap.start() && process_heap.ready()) process_heap.substrate().frames().tick(process::coarse_time_ns());
+  if (process_heap.open()) process_heap.substrate().frames().tick(process::coarse_time_ns());
 }
 std::size_t reserve(std::size_t, std::size_t) { return 0; }
-int set_limit(std::size_t soft, std::size_t hard) { return process_heap.set_limit(soft, hard); }
+int set_limit(std::size_t soft, std::size_t hard) {
+  return process_heap.start() ? process_heap.substrate().limit(soft, hard), 0 : ENOMEM;
+}
 
 int begin_profile(u64) { return ENOTSUP; }
 void end_profile() {}
@@ -47,7 +49,7 @@ void explain(uptr address, freeway_explanation_t& found) { process_heap.explain(
 void block_info(uptr address, freeway_block_info_t& info) { process_heap.block_info(address, info); }
 bool should_move(uptr) { return false; }
 void write_summary(int fd) { process_heap.write_summary(fd); }
-void each_class(void (*)(void*, const ClassRow&), void*) {}
+void each_class(TakeClass*, void*) {}
 
 }  // namespace freeway::family
 

@@ -59,7 +59,7 @@ void Front<E>::fill_stats(freeway_stats_t& stats) {
 template <Engine E>
 void Front<E>::fill_audit(freeway_audit_t& audit) {
   memset(&audit, 0, sizeof(audit));
-  if (!has_engine()) return;
+  if (!open()) return;
   if constexpr (requires { engine_.audit(audit); }) {
     engine_.audit(audit);
   } else {
@@ -80,7 +80,7 @@ void Front<E>::write_summary(int fd) {
   fill_stats(stats);
   write_figures(fd, mode(), stats);
   if constexpr (requires { engine_.write_classes(fd); })
-    if (has_engine()) engine_.write_classes(fd);
+    if (open()) engine_.write_classes(fd);
 }
 
 template <Engine E>
@@ -102,40 +102,23 @@ void Front<E>::finish() {
   close_summary(fd);
 }
 
-// Large blocks are known by their first frame: looks for it below the address, as far as a block can reach.
-template <Engine E>
-bool Front<E>::explain_large(uptr address, freeway_explanation_t& found) {
-  constexpr std::size_t kFurthest = std::size_t{1} << 16;  // frames: 4 GiB; of longer ones the rest is not found
-  uptr frame = align_down(address, kFrameSize);
-  for (std::size_t distance = 0; distance < kFurthest && frame >= kFrameSize; ++distance, frame -= kFrameSize) {
-    const FrameInfo info = substrate_.map().get_unowned(frame);  // OPTIMISTIC: explain
-    if (info.kind() == FrameInfo::kNothing) continue;
-    if (info.kind() == FrameInfo::kSmall || info.frames() <= distance) return false;
-    const uptr begin = frame + E::kLargePrefix;
-    explanation::block(found, FREEWAY_LARGE_BLOCK, FREEWAY_LIVE, begin, large_bytes(begin, info), address);
-    if (address >= begin + found.size)
-      found.what = "on the guard page behind it";
-    else if (info.kind() == FrameInfo::kHuge)
-      found.what = "a mapping of its own";
-    return true;
-  }
-  return false;
-}
-
 // An engine's small blocks are not told apart.
 template <Engine E>
 void Front<E>::explain(uptr address, freeway_explanation_t& found) {
   memset(&found, 0, sizeof(found));
   found.what = "";
-  if (!has_engine()) return;
-  const FrameInfo info = substrate_.map().get_unowned(address);  // OPTIMISTIC: explain
-  if (info.kind() == FrameInfo::kSmall)
+  if (!open()) return;
+  const auto entry = [this](uptr frame) { return substrate_.map().get_unowned(frame); };  // OPTIMISTIC: explain
+  const auto bytes_of = [this](FrameInfo info) { return large_bytes(E::kLargePrefix, info); };
+  if (entry(address).kind() == FrameInfo::kSmall)
     explanation::other(found, FREEWAY_SMALL_BLOCK, "of this engine no more is known");
-  else if (!explain_large(address, found) && substrate_.frames().arena_of(address) != nullptr)
+  else if (explanation::large(found, address, entry, bytes_of, E::kLargePrefix))
+    return;
+  else if (substrate_.frames().arena_of(address) != nullptr)
     explanation::other(found, FREEWAY_FREE_MEMORY, "no block's");
-  else if (found.kind == FREEWAY_NOT_OURS && substrate_.metadata().contains(address))
+  else if (substrate_.metadata().contains(address))
     explanation::other(found, FREEWAY_METADATA, "descriptors");
-  else if (found.kind == FREEWAY_NOT_OURS && address - reinterpret_cast<uptr>(this) < sizeof(*this))
+  else if (address - reinterpret_cast<uptr>(this) < sizeof(*this))
     explanation::other(found, FREEWAY_METADATA, "the heap's tables");
 }
 
@@ -143,7 +126,7 @@ void Front<E>::explain(uptr address, freeway_explanation_t& found) {
 template <Engine E>
 void Front<E>::block_info(uptr address, freeway_block_info_t& info) {
   memset(&info, 0, sizeof(info));
-  if (!has_engine()) return;
+  if (!open()) return;
   const FrameInfo frame = substrate_.map().get_unowned(address);  // OPTIMISTIC: explain
   if (frame.kind() == FrameInfo::kSmall || frame.kind() == FrameInfo::kNothing || !begins_large(address)) return;
   info.size = large_bytes(address, frame);

@@ -85,6 +85,8 @@ class Front {  // all zero until start()
   // Initialises what can be by now. False: there is no memory to begin with.
   bool start();
   bool ready() const { return ready_.load_relaxed() != 0; }
+  // The same, and the engine is started. False: also while the environment cannot be read.
+  bool open() { return start() && ready(); }
   void finish();
 
   // As family.h has them.
@@ -95,7 +97,6 @@ class Front {  // all zero until start()
   void free(void* block, const void* caller);
   std::size_t usable_size(const void* block, const void* caller);
   std::size_t trim(std::size_t keep);
-  int set_limit(std::size_t soft, std::size_t hard);
   void fill_stats(freeway_stats_t& stats);
   void fill_audit(freeway_audit_t& audit);
   void explain(uptr address, freeway_explanation_t& found);
@@ -113,15 +114,13 @@ class Front {  // all zero until start()
     errno = ENOMEM;
     return nullptr;
   }
-  // Whether the engine has been started by now: it is not while memory is refused, or the environment cannot be read.
-  bool has_engine() { return start() && ready(); }
   bool is_small(std::size_t bytes) const {
     if constexpr (requires { engine_.largest(); }) return bytes <= engine_.largest();
     return bytes <= E::kMaxSmall;
   }
   const char* mode() {
     if constexpr (requires { engine_.mode(); })
-      if (has_engine()) return engine_.mode();
+      if (open()) return engine_.mode();
     return E::kName;
   }
   void* allocate_slow(std::size_t bytes);
@@ -144,7 +143,6 @@ class Front {  // all zero until start()
     report(fault, function, pointer, caller, go_on);
   }
   Fault classify(uptr address, FrameInfo info);
-  bool explain_large(uptr address, freeway_explanation_t& found);
 
   Substrate substrate_;
   E engine_;

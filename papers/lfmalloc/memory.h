@@ -16,13 +16,23 @@
 
 namespace freeway::lfmalloc {
 
+// Reads the link of a free block. The block may be the program's again by now, and the program writes to it; then the value is
+// not used (docs/optimistic-reads.md). Hidden from the sanitizer: the program's writes are not atomic.
+#ifdef FREEWAY_TSAN
+__attribute__((no_sanitize("thread"), noinline)) inline u64 link_unseen(uptr block) {
+  return *reinterpret_cast<const volatile u64*>(block);  // the sanitizer sees atomic accesses even here
+}
+#else
+FREEWAY_INLINE u64 link_unseen(uptr block) { return __atomic_load_n(reinterpret_cast<const u64*>(block), __ATOMIC_RELAXED); }
+#endif
+
 // The Env of the product: local words are atomic, since threads without rseq change them by CAS.
 struct Product : Machine {
   template <class T>
   using Local = Atomic<T>;
   static Atomic<u64>& link(uptr block) { return *reinterpret_cast<Atomic<u64>*>(block); }
-  // For who does not own the block.
-  static u64 link_unowned(uptr block) { return tsan::unseen(block); }
+  // For a thread that does not own the block.
+  static u64 link_unowned(uptr block) { return link_unseen(block); }
 };
 
 using Block = Superblock<Product>;

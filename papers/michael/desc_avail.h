@@ -13,7 +13,7 @@
 #pragma once
 
 #include "papers/michael/descriptor.h"
-#include "sync/hazard_pointers.h"
+#include "papers/michael/hazard_pointers.h"
 
 namespace freeway::michael {
 

@@ -11,6 +11,7 @@
 #include "malloc/family.h"
 #include "profile/dump.h"
 #include "profile/profiler.h"
+#include "size/size_classes.h"
 
 namespace family = freeway::family;
 
@@ -38,6 +39,8 @@ FREEWAY_EXPORT std::size_t freeway_reserve(std::size_t size, std::size_t count) 
 }
 
 FREEWAY_EXPORT int freeway_set_limit(std::size_t soft, std::size_t hard) noexcept {
+  const auto is_limit = [](std::size_t bytes) { return bytes == 0 || bytes >= freeway::kFrameSize; };
+  if (!is_limit(soft) || !is_limit(hard) || (hard != 0 && soft > hard)) return EINVAL;
   return family::set_limit(soft, hard);
 }
 
@@ -144,12 +147,12 @@ FREEWAY_EXPORT int freeway_malloc_info(int options, FILE* stream) noexcept {
     FILE* stream;
     int written;
   } output{stream, written};
-  const auto write_class = [](void* to, const family::ClassRow& row) {
+  const auto write_class = [](void* to, const freeway::ClassFigures& each) {
     auto& out = *static_cast<Output*>(to);
     if (out.written >= 0)
       out.written = fprintf(out.stream,
                             "<size from=\"%zu\" to=\"%zu\" total=\"%zu\" count=\"%zu\" live=\"%zu\" cached=\"%zu\"/>\n",
-                            row.from, row.to, row.bytes, row.superblocks, row.live, row.cached);
+                            each.from, each.size, each.bytes, each.superblocks, each.live, each.cached);
   };
   family::each_class(write_class, &output);
   written = output.written;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// offsets.h: where the assembly finds what it reads, in bytes: in `freeway_rseq`.
+// offsets.h: the offsets by which the assembly reads, in bytes: `freeway_rseq`.
 // Written by tests/golden/offsets.py from malloc/offsets.cc, which says why it is kept. Both processors have the same.
 #pragma once
 

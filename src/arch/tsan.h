@@ -46,16 +46,4 @@ __attribute__((weak)) void __msan_init();
 }
 inline bool fixes_addresses() { return &__tsan_init != nullptr || &__msan_init != nullptr; }
 
-// Reads a word of a free block. The block may be the program's again by now, and the program writes to it; then the value
-// is not used (docs/optimistic-reads.md). Hidden from the sanitizer: the program's writes are not atomic.
-#ifdef FREEWAY_TSAN
-__attribute__((no_sanitize("thread"), noinline)) inline u64 unseen(uptr address) {
-  return *reinterpret_cast<const volatile u64*>(address);  // the sanitizer sees atomic accesses even here
-}
-#else
-FREEWAY_INLINE u64 unseen(uptr address) {
-  return __atomic_load_n(reinterpret_cast<const u64*>(address), __ATOMIC_RELAXED);
-}
-#endif
-
 }  // namespace freeway::tsan

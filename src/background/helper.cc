@@ -53,7 +53,7 @@ void refuse(const char* why) {
 bool attend(u64 ns) {
   const bare_thread::Request request = bare_thread::wait(ns);
   if (request.failed) words()->not_before.store_relaxed(kNever);
-  if (request.is_order && (request.value & 1) != 0) work.trim(work.heap, request.value / 2);
+  if (request.is_order && (request.value & 1) != 0) work.trim(request.value / 2);
   return !request.failed;
 }
 
@@ -69,7 +69,7 @@ int live() {
       if (!attend(kLongNs)) return 0;
       word.rise();
     } else {
-      work.care(work.heap, care);
+      work.care(care);
       beats.done(care, from, process::coarse_time_ns());
       if (!attend(kBeatNs)) return 0;
     }
@@ -86,7 +86,7 @@ int begin() {
 
 FREEWAY_NOINLINE void make(Words& mine) {
   const u64 now = process::coarse_time_ns();
-  if (now < mine.not_before.load_relaxed() || !work.is_worth_it(work.heap) || !is_theirs(mine)) return;
+  if (now < mine.not_before.load_relaxed() || !work.is_worth_it() || !is_theirs(mine)) return;
   process::claimant();  // the helper must not be the first to ask in this process (process.h)
   const bare_thread::SignalsBlocked blocked;  // else a handler could fork, and the child would have two makers
   if (!mine.helper.begin()) return;
@@ -113,7 +113,7 @@ void know_process() {
 }
 
 void tick() {
-  Words* mine = work.heap == nullptr ? nullptr : words();
+  Words* mine = work.care == nullptr ? nullptr : words();
   if (mine == nullptr || process::is_bare()) return;  // the helper's own slow paths are not the program's
   const Due due = mine->helper.tick();
   if (due == Due::kHelper) make(*mine);

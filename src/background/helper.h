@@ -10,7 +10,7 @@
 // Rights    it gives up all (background/confinement.h) before it looks at anything; where that is refused there is no helper
 // Signals   kSignal of background/bare_thread.h, sent to its thread id: without a value it looks again; with (bytes to keep)
 //           * 2 + 1 it gives back all but those: `freeway trim`
-// Lost if killed: what the malloc loses with a thread that vanishes in drain() or trim(); on x86-64 (a single-threaded
+// Lost if killed: as for any thread that vanishes in drain() or trim(); on x86-64 (a single-threaded
 //           program) bitmap words stay atomic until the next helper has done something
 // Checked   tests/background, tests/model/helper_word_model.cc, tests/unit/beats_test.cc
 #pragma once
@@ -20,12 +20,11 @@
 
 namespace freeway::background {
 
-// The helper's functions on the heap; each gets `heap`.
+// The helper's functions on the heap.
 struct Work {
-  void* heap = nullptr;
-  bool (*is_worth_it)(void*) = nullptr;  // whether the heap is large enough for a thread; the maker asks
-  void (*care)(void*, Care) = nullptr;   // for all cares but kSleep
-  void (*trim)(void*, std::size_t keep) = nullptr;
+  bool (*is_worth_it)() = nullptr;  // whether the heap is large enough for a thread; the maker asks
+  void (*care)(Care) = nullptr;     // for all cares but kSleep
+  void (*trim)(std::size_t keep) = nullptr;
 };
 
 // Once, or again with the same: from now on the process is to have a helper. `speak`: if it cannot have one, it says so.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // groups.h: sorts a batch of freed blocks by the bitmap word that they belong to, so that each word is touched once.
 //
-// Blocks that were freed in the order of their addresses, or against it, are found as runs. What is left is merged by a
+// Blocks that were freed in the order of their addresses, or against it, are found as runs. The others are merged by a
 // hash of 128 entries; a collision starts a second group for the same word, which costs one more operation on it and
 // nothing else. Where operations are not atomic (arch/alone.h) they cost less than the hash, so there nothing is merged
 // but neighbours in the batch. Pure: reads no shared word but the page map, through `place`.
@@ -83,7 +83,7 @@ FREEWAY_INLINE void each_piece(void* const* blocks, unsigned count, u64 size, u3
       ++i;
       continue;
     }
-    const u32 room = up ? in_span - p.index : p.index + 1;  // up to the span's end; what is beyond is another's
+    const u32 room = up ? in_span - p.index : p.index + 1;  // up to the span's end; beyond it is another's
     const unsigned length = run_length(blocks + i, room < left ? room : left, step);
     u32 at = up ? p.index : p.index + 1 - length;
     for (unsigned rest = length; rest > 0;) {

@@ -2,5 +2,5 @@
 #include "cache/hot.h"
 
 extern "C" {
-constinit FREEWAY_HIDDEN freeway::Hot freeway_hot = {};
+constinit FREEWAY_HIDDEN FREEWAY_LARGE freeway::Hot freeway_hot = {};
 }

@@ -3,7 +3,7 @@
 //
 // All of it is zero until the heap is initialised; with zero limits every call takes the slow path, which initialises.
 //
-// Words     limits, offsets, tables: written by initialisation only, by everybody who takes part in it with the same
+// Words     limits, offsets, tables: written by initialisation only, by each thread that takes part in it, with the same
 //           values; the limits last. slab_of[id]: null slab -> slab -> null slab (while it is drained) -> slab, stored by
 //           the holder of the CPU's exclusive word (cpu_slabs.h). frame_class: see page_map.h
 //           byte_limit, step_limit, malloc_form: also as profiles are begun and ended (malloc/profile.cc)
@@ -57,3 +57,12 @@ struct Hot {
 }  // namespace freeway
 
 extern "C" FREEWAY_HIDDEN freeway::Hot freeway_hot;
+
+namespace freeway {
+
+// Whether a block of the class may begin there, as the assembly finds out.
+FREEWAY_INLINE bool may_begin(u64 block, unsigned c) {
+  return (block & freeway_hot.span_mask[c]) * freeway_hot.factor[c] < freeway_hot.factor_limit[c];
+}
+
+}  // namespace freeway

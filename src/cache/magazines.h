@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
-// Magazines: what happens when a magazine is empty or full: batches move between it and the superblocks.
+// Magazines: batches of blocks move between a magazine that is empty or full and the superblocks.
 //
 // Written against an access (RseqSlabs or PlainSlab): between two of its calls the thread may move to another CPU or be
-// interrupted by a handler that does the same; what it holds meanwhile (a superblock, a batch) is its own and in no slab.
+// interrupted by a handler that does the same; a superblock or batch that it holds meanwhile is its own and in no slab.
 //
 //   refill   take the slab's current superblock (else hold one), take a batch of blocks from it, put it back (else let it
-//            go), push the batch, or the run if they lie side by side; what does not fit goes back to its superblock
+//            go), push the batch, or the run if they lie side by side; blocks that do not fit go back to their superblock
 //   stash    push; else open the magazine, or grow it if the class swings, or pop a batch and flush it; then push again
 //   flush    group a batch by bitmap word, free each group with one atomic OR
 //
-// Swing     a class that is refilled and flushed by turns has a magazine that is too small for what the program does. It
-//           grows by up to 256 blocks each time, within kGrowthBudget bytes of blocks per slab
+// Swing     a class that is refilled and flushed by turns has a magazine that is too small for the program. It grows
+//           by up to 256 blocks each time, within kGrowthBudget bytes of blocks per slab
 // Lost if killed: the batch and the superblock in hand
 // Checked   tests/model/spare_slabs_model.cc, tests/model/cpu_slabs_model.cc, tests/unit/magazines_test.cc, tests/stress
 //
@@ -28,7 +28,7 @@
 
 namespace freeway {
 
-// What magazines ask of their heap. If it may change words without atomic instructions it also has alone() and
+// Asked of the heap. If it may change words without atomic instructions it also has alone() and
 // group_was_freed(c, k, group, block, old).
 template <class H>
 concept MagazineHeap = requires(H heap, unsigned c, const SizeClass& k, void* block, const Group& group, Slab& slab, u32 d) {
@@ -61,16 +61,16 @@ class Magazines {
     heap_ = owner;
   }
 
-  // A block of class `c`, and a batch more for the magazine; null without memory. `home` is the slab of some CPU the
+  // A block of class `c`, and a batch more for the magazine; null without memory. `slab` is the slab of some CPU the
   // thread was just on: for hints and counters.
   template <SlabAccess Access>
-  void* refill(const Access& access, Slab& home, unsigned c) {
+  void* refill(const Access& access, Slab& slab, unsigned c) {
     if (const u64 slot = access.pop(c)) return slots::block_of(slot);
-    ++home.counters[c].refills;
+    ++slab.counters[c].refills;
     // One batch at a time, also for a grown magazine: a second one would lie on top of the first, and blocks would leave
     // in another order than that of their addresses (measured: a list built so is walked 4 times slower).
     void* blocks[kBatchMax];
-    const Cut got = cut(access, home, c, refill_size(home, c), blocks);
+    const Cut got = cut(access, slab, c, refill_size(slab, c), blocks);
     if (got.count == 0) return nullptr;
     if (got.run != 0) {
       if (got.count > 1) load_run(access, c, got.run + kSizeClasses[c].size, got.count - 1, blocks);
@@ -82,23 +82,23 @@ class Magazines {
 
   // Puts a freed block of class `c` into the magazine, making room; false if there is no slab to put it in.
   template <SlabAccess Access>
-  bool stash(const Access& access, Slab& home, unsigned c, void* block) {
+  bool stash(const Access& access, Slab& slab, unsigned c, void* block) {
     const u64 word = slots::of(block, heap_->is_far(reinterpret_cast<uptr>(block)));
     for (unsigned tries = 0; tries < 4; ++tries) {
       if (access.push(c, word)) return true;
-      if (open(access, c) || grow(access, home, c)) continue;
-      if (!unload(access, home, c)) break;
+      if (open(access, c) || grow(access, slab, c)) continue;
+      if (!unload(access, slab, c)) break;
     }
     return access.push(c, word);
   }
 
   // Frees the foreign ones of the topmost blocks to their superblocks (homes.h).
   template <SlabAccess Access>
-  void send_home(const Access& access, Slab& home, unsigned c) {
+  void send_home(const Access& access, Slab& slab, unsigned c) {
     if (heap_->has_nodes())
-      send_topmost<homes::kNodeSentAtOnce>(access, home, c);
+      send_topmost<homes::kNodeSentAtOnce>(access, slab, c);
     else
-      send_topmost<homes::kSentAtOnce>(access, home, c);
+      send_topmost<homes::kSentAtOnce>(access, slab, c);
   }
 
   // Frees `count` (at most kBatchMax) blocks of class `c` to their superblocks. Not inlined: a frame of its own is gone
@@ -121,7 +121,7 @@ class Magazines {
     return 0;
   }
 
-  // Pushes blocks of one superblock so that the first is popped first; what does not fit is freed.
+  // Pushes blocks of one superblock so that the first is popped first; those that do not fit are freed.
   template <SlabAccess Access>
   void load(const Access& access, unsigned c, void** blocks, unsigned count) {
     Heap::Env::step("magazine.loading");
@@ -137,7 +137,7 @@ class Magazines {
     if (left > 0 && !Heap::Env::mutant("what does not fit is forgotten")) flush(c, blocks, left);
   }
 
-  // Empties a slab that the caller has to himself, and closes its magazines.
+  // Empties a slab that the caller has to itself, and takes its magazines away.
   void empty(Slab& slab) {
     for (unsigned c = 1; c < kClassCount; ++c) empty_class(slab, c);
     slab.grown_bytes.store_relaxed(0);
@@ -161,9 +161,9 @@ class Magazines {
 
   // send_home, looking at so many blocks.
   template <unsigned kLooked, SlabAccess Access>
-  FREEWAY_NOINLINE void send_topmost(const Access& access, Slab& home, unsigned c) {
+  FREEWAY_NOINLINE void send_topmost(const Access& access, Slab& slab, unsigned c) {
     static_assert(kLooked <= kBatchMax);
-    home.patience.store_relaxed(kLooked == homes::kSentAtOnce ? homes::kPatience : homes::kNodePatience);
+    slab.patience.store_relaxed(kLooked == homes::kSentAtOnce ? homes::kPatience : homes::kNodePatience);
     void* blocks[kLooked];
     const unsigned got = access.pop_batch(c, blocks, kLooked);
     Heap::Env::step("magazine.sending");
@@ -171,7 +171,7 @@ class Magazines {
     unsigned sent = 0, kept = 0;
     for (unsigned i = 0; i < got; ++i) {
       void* block = slots::block_of(reinterpret_cast<u64>(blocks[i]));
-      const bool goes = heap_->is_foreign(home, c, block) && (i < homes::kSentAtOnce || heap_->is_away(home, c, block));
+      const bool goes = heap_->is_foreign(slab, c, block) && (i < homes::kSentAtOnce || heap_->is_away(slab, c, block));
       if (goes) foreign[sent++] = block;
       if (!goes || Heap::Env::mutant("sent home and kept")) blocks[kept++] = blocks[i];
     }
@@ -207,8 +207,8 @@ class Magazines {
     }
   }
 
-  // What is left of a change at which set_each stopped; `block` is one of its superblock's, which is still there: this change
-  // of it was not done, or it is owed the rest (anchor.h).
+  // Completes a change at which set_each stopped. `block` is one of its superblock's, which is still there: this change of it was
+  // not done, or is owed to its anchor (anchor.h).
   FREEWAY_NOINLINE void finish(unsigned c, void* block, const alone::Change& change, const alone::Stopped& stopped) {
     const SizeClass& k = kSizeClasses[c];
     const Place p = heap_->place_of(c, k, block);
@@ -231,25 +231,25 @@ class Magazines {
   }
 
   // Blocks that move at a time: half a small magazine; out of a grown one an eighth.
-  static unsigned refill_size(const Slab& home, unsigned c) {
+  static unsigned refill_size(const Slab& slab, unsigned c) {
     // OPTIMISTIC: capacity
-    return static_cast<unsigned>(clamp(home.capacity[c].load_relaxed() / 2, 1, kBatchMax));
+    return static_cast<unsigned>(clamp(slab.capacity[c].load_relaxed() / 2, 1, kBatchMax));
   }
-  static unsigned flush_size(const Slab& home, unsigned c) {
-    const unsigned eighth = static_cast<unsigned>(home.capacity[c].load_relaxed() / 8);
-    return eighth > kBatchMax ? eighth : refill_size(home, c);
+  static unsigned flush_size(const Slab& slab, unsigned c) {
+    const unsigned eighth = static_cast<unsigned>(slab.capacity[c].load_relaxed() / 8);
+    return eighth > kBatchMax ? eighth : refill_size(slab, c);
   }
 
   // Up to `wanted` blocks from the slab's current superblock, or another; none without memory.
   template <SlabAccess Access>
-  Cut cut(const Access& access, const Slab& home, unsigned c, unsigned wanted, void** blocks) {
+  Cut cut(const Access& access, const Slab& slab, unsigned c, unsigned wanted, void** blocks) {
     auto& superblocks = heap_->superblocks();
     u32 d = take_current(access, c);
     const u32 old = d;
     if (d == 0) d = superblocks.hold(c);
     for (;;) {
       if (d == 0) return {};
-      if (d != old) heap_->settle_home(home, c, d);
+      if (d != old) heap_->settle_home(slab, c, d);
       Heap::Env::step("magazine.superblock");
       if (const Cut got = superblocks.cut(d, wanted, blocks); got.count != 0) {
         Heap::Env::step("magazine.cut");
@@ -275,11 +275,11 @@ class Magazines {
   }
 
   template <SlabAccess Access>
-  bool unload(const Access& access, Slab& home, unsigned c) {
-    ++home.counters[c].flushes;
-    home.refills_seen[c].store_relaxed(static_cast<u32>(home.counters[c].refills));
+  bool unload(const Access& access, Slab& slab, unsigned c) {
+    ++slab.counters[c].flushes;
+    slab.refills_seen[c].store_relaxed(static_cast<u32>(slab.counters[c].refills));
     bool any = false;
-    for (unsigned left = flush_size(home, c); left > 0;) {
+    for (unsigned left = flush_size(slab, c); left > 0;) {
       void* blocks[kBatchMax];
       const unsigned wanted = left < kBatchMax ? left : kBatchMax;
       const unsigned got = access.pop_batch(c, blocks, wanted);
@@ -300,17 +300,17 @@ class Magazines {
 
   // Gives a swinging class a larger magazine; true if it has one more room than before.
   template <SlabAccess Access>
-  bool grow(const Access& access, Slab& home, unsigned c) {
+  bool grow(const Access& access, Slab& slab, unsigned c) {
     const u32 largest = Shapes::big(c);
-    const u64 capacity = home.capacity[c].load_relaxed();
+    const u64 capacity = slab.capacity[c].load_relaxed();
     const u64 step = clamp(largest - capacity, 0, kGrowthStep);
     const u64 bytes = step * kSizeClasses[c].size;
-    if (capacity >= largest || home.refills_seen[c].load_relaxed() == static_cast<u32>(home.counters[c].refills) ||
-        home.grown_bytes.load_relaxed() + bytes > kGrowthBudget)
+    if (capacity >= largest || slab.refills_seen[c].load_relaxed() == static_cast<u32>(slab.counters[c].refills) ||
+        slab.grown_bytes.load_relaxed() + bytes > kGrowthBudget)
       return false;
-    home.refills_seen[c].store_relaxed(static_cast<u32>(home.counters[c].refills));
-    // The capacity is only what a slab is thought to have: where the thread changed its CPU on the last lines, another
-    // slab's was raised. So the magazine is looked for in its first place, then the lowest sentinel of its second.
+    slab.refills_seen[c].store_relaxed(static_cast<u32>(slab.counters[c].refills));
+    // The capacity is a guess: where the thread changed its CPU on the last lines, another slab's was raised. So the
+    // magazine is looked for in its first place, then the lowest sentinel of its second.
     const u64 first = Shapes::offset_of_small(c), big = Shapes::offset_of_big(c);
     bool grown = access.move(c, first, u64{Shapes::small(c)} * 8, big - first, (capacity + step) * 8);
     for (u64 at = Shapes::small(c) + kGrowthStep; !grown; at += kGrowthStep) {
@@ -322,7 +322,7 @@ class Magazines {
     // The capacity follows the sentinel; if the thread stops in between, the next one to grow finds none and moves it.
     Heap::Env::step("magazine.growing");
     if (grown && access.replace(offset_of_capacity(c), capacity, capacity + step))
-      home.grown_bytes.fetch_add_relaxed(bytes);
+      slab.grown_bytes.fetch_add_relaxed(bytes);
     return grown;
   }
 

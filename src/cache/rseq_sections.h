@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // rseq_sections.h: restartable sections on the slab of the current CPU (rseq_sections.S), as C functions.
 //
-// A section reads the CPU's index, finds its slab in a table (freeway_hot.slab_of is the malloc's), does plain loads and stores, and ends in one committing store. If the
-// thread is preempted, migrated or gets a signal before that store, the kernel sends it back to the start; so what a
-// section does to a slab happens at once, on the slab of the CPU it runs on, without an atomic instruction. Between two
-// sections the CPU may change: each one re-reads all it needs.
+// A section reads the CPU's index, finds its slab in a table (freeway_hot.slab_of is the malloc's), does plain loads and
+// stores, and ends in one committing store. If the thread is preempted, migrated or gets a signal before that store, the
+// kernel sends it back to the start; so a section changes the slab of the CPU that it runs on at once, without an atomic
+// instruction. Between two sections the CPU may change: each one re-reads all it needs.
 //
 // `table`: the addresses of the slabs, by index; the null slab's where there is none.
 // All: signal-safe, no system call, return kNoSlab if the thread is not registered or its CPU has no slab. Offsets are
@@ -17,14 +17,13 @@
 #include "base/integers.h"
 
 namespace freeway {
-constexpr u64 kNoSlab = static_cast<u64>(RSEQ_NO_SLAB);
-}
 
-namespace freeway {
+constexpr u64 kNoSlab = static_cast<u64>(RSEQ_NO_SLAB);
 // Where a magazine of `old_bytes` lies, how far behind it the larger one does, and how long that is.
 struct MagazineMove {
   u64 old_area, old_bytes, distance, new_bytes;
 };
+
 }  // namespace freeway
 
 extern "C" {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// RseqSlabs: the operations of PlainSlab (slab.h) on whatever slab the current CPU has in a table, through restartable
+// RseqSlabs: the operations of PlainSlab (slab.h) on the slab that the current CPU has in a table, through restartable
 // sections.
 //
 // Each call may find another CPU's slab than the one before, or none; then it answers as an empty and full slab would.

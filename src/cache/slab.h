@@ -74,7 +74,7 @@ class LossyCount {
   Atomic<u64> value_;
 };
 
-// Counts of what left the fast path.
+// Counts of calls that left the fast path.
 struct ClassCounters {
   LossyCount slow_mallocs, slow_frees, refills, flushes;
 };
@@ -126,7 +126,8 @@ inline u64 on_top(const Slab& slab, unsigned c) { return slot(slab.top[c].load_r
 
 }  // namespace slab_words
 
-// What magazines are written against: PlainSlab, or RseqSlabs (rseq_slabs.h), which does the same in restartable sections.
+// The operations that magazines are written against: PlainSlab's, or RseqSlabs' (rseq_slabs.h), the same in restartable
+// sections.
 template <class A>
 concept SlabAccess = requires(const A access, unsigned c, u64 word, void** out, void* const* blocks, u32 descriptor) {
   { access.pop(c) } -> std::same_as<u64>;
@@ -163,7 +164,7 @@ class PlainSlab {
     top_of(c).store_release(top + 8);  // [R1] pairs with [A1]
     return true;
   }
-  // The same, but not of what lies on top already.
+  // The same; also false of the block that lies on top already.
   FREEWAY_INLINE bool push_once(unsigned c, u64 block) const {
     const u64 top = top_of(c).load_relaxed();
     return FREEWAY_LIKELY(slot(top - 8)->load_relaxed() != block) && push(c, block);

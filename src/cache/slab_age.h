@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// slab_age.h: how long nothing has changed in a slab, for who empties those that are not used (malloc/idle.cc).
+// slab_age.h: how long nothing has changed in a slab; idle ones are emptied (malloc/idle.cc).
 //
-// Words     seen: a number made of the slab's tops and counts, when somebody last looked. since: when they last had
+// Words     seen: a number made of the slab's tops and counts, when a thread last looked. since: when they last had
 //           changed, in ns; kEmptied: it was emptied, and has not been used since
-// Hints     both: a wrong one empties a slab that is in use, or leaves one. (A CPU that frees what it allocates, and never
-//           anything else, leaves no trace.)
+// Hints     both: a wrong one empties a slab that is in use, or leaves one. (A CPU that frees only its own blocks leaves no
+//           trace.)
 // Checked   tests/unit/slab_age_test.cc
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace freeway::slab_age {
 
-constexpr u64 kRestNs = 900'000'000;  // less than 4 beats of the helper
+constexpr u64 kIdleNs = 900'000'000;  // less than 4 beats of the helper
 constexpr u64 kEmptied = ~u64{0};
 
 inline u64 mark_of(const Slab& slab) {
@@ -24,22 +24,22 @@ inline u64 mark_of(const Slab& slab) {
   return mark;
 }
 
-// Whether what has the two words has had this mark for kRestNs, as far as those who looked know. `now`: ns.
-inline bool rests(Atomic<u64>& seen, Atomic<u64>& since, u64 mark, u64 now) {
+// Whether what has the two words has had this mark for kIdleNs, as far as earlier looks tell. `now`: ns.
+inline bool is_idle(Atomic<u64>& seen, Atomic<u64>& since, u64 mark, u64 now) {
   const u64 then = since.load_relaxed();
-  if (seen.load_relaxed() == mark) return then != kEmptied && now > then && now - then >= kRestNs;
+  if (seen.load_relaxed() == mark) return then != kEmptied && now > then && now - then >= kIdleNs;
   seen.store_relaxed(mark);
   since.store_relaxed(now);
   return false;
 }
 // Whether the slab has not changed for so long.
-inline bool rests(Slab& slab, u64 now) { return rests(slab.seen, slab.since, mark_of(slab), now); }
+inline bool is_idle(Slab& slab, u64 now) { return is_idle(slab.seen, slab.since, mark_of(slab), now); }
 
 inline bool was_emptied(const Slab& slab) {
   return slab.since.load_relaxed() == kEmptied && slab.seen.load_relaxed() == mark_of(slab);
 }
 
-// By who has emptied it, and has it still.
+// By the thread that has emptied it, and has it still.
 inline void note_emptied(Slab& slab) {
   slab.seen.store_relaxed(mark_of(slab));
   slab.since.store_relaxed(kEmptied);

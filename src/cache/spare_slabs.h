@@ -6,7 +6,7 @@
 //
 // Words     claim (of a seat): 0 = free; a name: that thread has the slab for itself, or loses it in this moment; a name
 //           with kKept: that thread keeps the slab between its calls (sync/claim.h)
-//           inside (of a thread): its kept name while it is in a call that uses what it keeps, else 0 (any other value
+//           inside (of a thread): its kept name while it is in a call that uses its kept slab, else 0 (any other value
 //           reads as 0). Only its thread writes it; it lies in thread-local storage, at an address that the name tells
 // Moves     take, release: see claim.h
 //           keep: a claimer says that it is inside, then name -> kept name (store): it is in
@@ -32,10 +32,10 @@
 // Parting   seats for single calls: a thread begins with the one that it had last. Threads that meet in one while they run
 //           at the same time part for good: the one that finds it taken moves on, and stays where it found room
 // Who       any thread, any signal handler, the child of any fork: a slab is consistent at every instruction (slab.h)
-// Orders    of claims: claim.h's; [A3] enter sees what a release did. [R1] leave publishes what was done in the slab; [A1] the
-//           revoker sees it. [R2] publishes a new slab; [A2] those who only look (accounts) see it
+// Orders    of claims: claim.h's; [A3] enter sees the work before a release. [R1] leave publishes the work in the slab; [A1] the
+//           revoker sees it. [R2] publishes a new slab; [A2] accounts, which only look, see it
 // Progress  wait-free: kTries attempts, one revocation; then the caller does without a slab
-// Lost if killed: the slab that was claimed, kept and in use, revoked or drained, with what is in it
+// Lost if killed: the slab that was claimed, kept and in use, revoked or drained, with its blocks
 // Checked   tests/model/spare_slabs_model.cc, tests/unit/spare_slabs_test.cc, tests/stall, tests/fork, tests/signal
 #pragma once
 
@@ -99,7 +99,7 @@ class SpareSlabs {
     Slab* slab;
     Seat* seat;  // null: the thread keeps it
   };
-  // `hash`: where to begin to look; who() says who asks; make() yields a slab, or null; revoker: see revoke().
+  // `hash`: where to begin to look; who() names the caller; make() yields a slab, or null; revoker: see revoke().
   template <class Who, class Make, class Revoker>
   Taken take(Own& own, u64 hash, Who&& who, Make&& make, const Revoker& revoker) {
     Slab* slab = enter(own);
@@ -133,8 +133,8 @@ class SpareSlabs {
     return nullptr;
   }
   // Calls f(slab) for each slab that can be had and of which wanted(slab) says so, one at a time, each the caller's alone
-  // meanwhile. wanted() looks while others may be in it. What the caller keeps itself is given up; what others keep is theirs
-  // again afterwards.
+  // meanwhile. wanted() looks while others may be in it. The caller's kept slab is given up; others' are theirs again
+  // afterwards.
   template <class Revoker, class Wanted, class F>
   void drain(Own& own, const Claimant& who, const Revoker& revoker, Wanted&& wanted, F&& f) {
     each_seat(*this, [&](Seat& seat) {
@@ -243,7 +243,7 @@ class SpareSlabs {
     }
     return nullptr;
   }
-  // Claims a seat whose claim was `seen`: nobody's, or what the thread keeps itself, unless a call that this one has
+  // Claims a seat whose claim was `seen`: nobody's, or the thread's own kept one, unless a call that this one has
   // interrupted may be in it.
   static bool take_seat(Seat& seat, u64 seen, Own& own, const Claimant& who) {
     if (seen != own.name.get()) return seat.claim.take(who);
@@ -268,8 +268,8 @@ class SpareSlabs {
     return seat.claim.pass(keeper & ~kKept, mine ? name : keeper) && mine;
   }
 
-  typename Env::template Atomic<u32> for_calls_, kept_;
   Seat seats_[kSeats];
+  typename Env::template Atomic<u32> for_calls_, kept_;
 };
 
 }  // namespace freeway

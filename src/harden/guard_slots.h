@@ -2,16 +2,16 @@
 // Slots: places for guarded blocks, and facts about the live or last block in each.
 //
 // Word      one a slot: guard_word.h. clock: how many slots were put to rest so far
-// Moves     take: IDLE -> GIVING (CAS), of the slot that has rested longest; retire: LIVE -> RETIRING (CAS): of two frees
+// Moves     take: IDLE -> TAKEN (CAS), of the slot that has rested longest; retire: LIVE -> RETIRING (CAS): of two frees
 //           one wins. publish, abandon, rest: stores, by the thread that won that
-// Facts     birth and death of the block: stored by the owner while GIVING and while RETIRING, read by any thread (to explain
+// Facts     birth and death of the block: stored by the owner while TAKEN and while RETIRING, read by any thread (to explain
 //           a fault): between two loads of the word, which must be the same
 // Who       any thread, any signal handler, the child of any fork
 // Orders    [R1] rest and abandon publish the work on the slot's page; [A1] the thread that takes the slot sees it
 //           [R2] publish publishes the block's facts; [A2] retire sees them
 //           [R3] a fact is stored after the word was moved; [A3] a thread that reads the fact sees that move in its second
 //           load. [R2] and [R1] publish the facts to readers, too: [A4]
-// ABA       none: stamps grow, so a slot's word never returns to an old value, except from GIVING, by abandon: nothing was
+// ABA       none: stamps grow, so a slot's word never returns to an old value, except from TAKEN, by abandon: nothing was
 //           stored in between
 // Progress  wait-free, kTries looks at all slots      Lost if killed: the slot in hand
 // Checked   tests/model/guard_slots_model.cc, tests/unit/guard_slots_test.cc
@@ -34,18 +34,57 @@ struct Birth {
   Call by;
 };
 
+// A slot as a thread, or another process, saw it.
+struct Seen {
+  u64 word = 0;
+  Birth birth;
+  Call death;         // of the block; if that is live, of the one before
+  bool stable = false;  // the slot was not moved while it was read
+};
+
+// The facts about an address on a slot's page, or on a fence beside one.
+struct Near {
+  enum Kind { kNothing, kInside, kAfter, kBefore };  // kNothing: no block was ever near
+  Kind kind = kNothing;
+  bool live = false, known = false;  // known: the block was not given or freed while this was read
+  u64 distance = 0;  // kInside: from its first byte; kAfter: from its last one; kBefore: to its first one
+  Birth birth;
+  Call death;  // if it is not live
+  u64 word = 0;  // its slot's: while it is the same, so is the block
+};
+
+inline Near near(u64 address, const Seen& seen) {
+  if (!slot_word::was_used(seen.word)) return {};
+  const u64 begin = seen.birth.address, end = begin + seen.birth.size;
+  const bool live = slot_word::is_live(seen.word);
+  return {.kind = address < begin ? Near::kBefore : address < end ? Near::kInside : Near::kAfter,
+          .live = live,
+          .known = seen.stable && (live || slot_word::is_idle(seen.word)),  // else the facts are of two blocks
+          .distance = address < begin ? begin - address : address < end ? address - begin : address - end + 1,
+          .birth = seen.birth,
+          .death = seen.death,
+          .word = seen.word};
+}
+// The same for the address `offset` bytes into the range of so many slots. On a fence: of the blocks on both sides the live
+// one, else the closer one.
+template <class Look>
+Near nearest(u64 address, u64 offset, u64 page, u64 slots, Look&& look) {
+  const u64 number = offset / page, slot = number / 2;
+  if (number > 2 * slots) return {};
+  if (number % 2 == 1) return near(address, look(slot));
+  const Near before = slot == 0 ? Near() : near(address, look(slot - 1));
+  const Near after = slot == slots ? Near() : near(address, look(slot));
+  if (before.kind == Near::kNothing || after.kind == Near::kNothing)
+    return after.kind == Near::kNothing ? before : after;
+  if (before.live != after.live) return before.live ? before : after;
+  return before.distance <= after.distance ? before : after;
+}
+
 // `kCount` slots, of which at least kResting are unused: so many more blocks are given before a slot is used again.
 template <class Env, unsigned kCount, unsigned kResting>
 class Slots {
  public:
   static constexpr unsigned kNone = kCount;
-
-  struct Seen {
-    u64 word = 0;
-    Birth birth;
-    Call death;         // of the block; if that is live, of the one before
-    bool stable = false;  // the slot was not moved while it was read
-  };
 
   // Takes the slot that has rested for the longest time; kNone: too few rest.
   unsigned take() {
@@ -116,14 +155,14 @@ class Slots {
 
   // The number of slots in each state, at about this moment.
   struct Counts {
-    u64 idle = 0, giving = 0, live = 0, retiring = 0;
+    u64 idle = 0, taken = 0, live = 0, retiring = 0;
   };
   Counts counts() const {
     Counts counts;
     for (const Slot& slot : slots_) {
       const State state = slot_word::state(slot.word.load_relaxed());
       counts.idle += state == State::kIdle;
-      counts.giving += state == State::kGiving;
+      counts.taken += state == State::kTaken;
       counts.retiring += state == State::kRetiring;
       counts.live += state == State::kLive;
     }

@@ -15,7 +15,7 @@
 namespace freeway::guard {
 
 constinit Range range;
-constinit ProcessSlots process_slots;
+constinit FREEWAY_LARGE ProcessSlots process_slots;
 constinit Atomic<u64> faults;
 
 namespace {
@@ -27,8 +27,7 @@ constexpr u64 kMostExplained = 32;  // faults: a handler that returns may cause 
 constinit Once<Machine> place;
 constinit Atomic<u64> odds_word, lottery, explained;
 constinit Atomic<u64> last_explained[16];
-constinit Atomic<void*> end_context;
-constinit Atomic<FindEnd> find_end;  // stored after its context
+constinit Atomic<FindEnd> find_end;
 
 std::size_t page() { return vm::page_size(); }
 std::size_t range_bytes() { return (2 * kSlots + 1) * page(); }
@@ -88,7 +87,7 @@ void* sample(std::size_t bytes, const void* caller) {
 Freed give(uptr address, const void* caller) {
   const unsigned slot = slot_of(address);
   if (slot == kSlots) return Freed::kForeign;
-  const ProcessSlots::Seen seen = process_slots.look(slot);
+  const Seen seen = process_slots.look(slot);
   if (!slot_word::was_used(seen.word)) return Freed::kForeign;
   if (seen.stable && seen.birth.address != address) return Freed::kInterior;
   if (!process_slots.retire(slot, seen.word, call_of(caller))) return Freed::kTwice;
@@ -103,14 +102,14 @@ Freed give(uptr address, const void* caller) {
 std::size_t usable(uptr address) {
   const unsigned slot = slot_of(address);
   if (slot == kSlots) return 0;
-  const ProcessSlots::Seen seen = process_slots.look(slot);
+  const Seen seen = process_slots.look(slot);
   return slot_word::is_live(seen.word) && seen.birth.address == address ? seen.birth.size : 0;
 }
 
 Freed classify(uptr address) {
   const unsigned slot = slot_of(address);
   if (slot == kSlots) return Freed::kForeign;
-  const ProcessSlots::Seen seen = process_slots.look(slot);
+  const Seen seen = process_slots.look(slot);
   if (!slot_word::was_used(seen.word)) return Freed::kForeign;
   return seen.birth.address == address ? Freed::kTwice : Freed::kInterior;
 }
@@ -120,37 +119,9 @@ void name_maker(const void* block, const void* caller) {
   if (slot != kSlots) process_slots.name_maker(slot, reinterpret_cast<u64>(caller));
 }
 
-namespace {
-
-Near near_slot(uptr address, unsigned slot) {
-  Near near;
-  const ProcessSlots::Seen seen = process_slots.look(slot);
-  if (!slot_word::was_used(seen.word)) return near;
-  near.word = seen.word;
-  near.birth = seen.birth;
-  near.death = seen.death;
-  near.live = slot_word::is_live(seen.word);
-  // While a block is given or freed, the facts are half its own, half another's.
-  near.known = seen.stable && (near.live || slot_word::is_idle(seen.word));
-  const uptr begin = seen.birth.address, end = begin + seen.birth.size;
-  near.kind = address < begin ? Near::kBefore : address < end ? Near::kInside : Near::kAfter;
-  near.distance = address < begin ? begin - address : address < end ? address - begin : address - end + 1;
-  return near;
-}
-
-}  // namespace
-
-// On a fence: of the blocks on both sides the live one, else the closer one.
 Near near(uptr address) {
-  const unsigned slot = slot_of(address);
-  if (slot != kSlots) return near_slot(address, slot);
-  const std::size_t fence = (address - range.begin.load_relaxed()) / page() / 2;
-  const Near before = fence == 0 ? Near() : near_slot(address, static_cast<unsigned>(fence) - 1);
-  const Near after = fence == kSlots ? Near() : near_slot(address, static_cast<unsigned>(fence));
-  if (before.kind == Near::kNothing || after.kind == Near::kNothing)
-    return after.kind == Near::kNothing ? before : after;
-  if (before.live != after.live) return before.live ? before : after;
-  return before.distance <= after.distance ? before : after;
+  return nearest(address, address - range.begin.load_relaxed(), page(), kSlots,
+                 [](u64 slot) { return process_slots.look(static_cast<unsigned>(slot)); });
 }
 
 long write_history(const Near& what, int fd) {
@@ -170,10 +141,7 @@ long write_history(const Near& what, int fd) {
   return what.live || failed != 0 ? failed : write("freed", what.death);
 }
 
-void know_ends(void* context, FindEnd find) {
-  end_context.store_relaxed(context);
-  find_end.store_release(find);  // [R2] pairs with [A2]
-}
+void know_ends(FindEnd find) { find_end.store_relaxed(find); }
 
 namespace {
 
@@ -210,8 +178,7 @@ bool explain_fault(uptr address, uptr pc, char kind) {
   Near what;
   if (owns(address))
     what = near(address);
-  else if (const FindEnd find = find_end.load_acquire();  // [A2] pairs with [R2]
-           find == nullptr || !find(end_context.load_relaxed(), address, what))
+  else if (const FindEnd find = find_end.load_relaxed(); find == nullptr || !find(address, what))
     return false;
   if (what.kind == Near::kNothing || (what.kind == Near::kInside && what.live)) return false;
   faults.fetch_add_relaxed(1);

@@ -7,8 +7,6 @@
 //           last_explained: a thread's last fault (exchange). Two threads may share one word: then a fault that comes twice
 //           may be explained twice, nothing else
 // Orders    guarded.cc:[R1] publishes the range and the odds; guarded.cc:[A1] a thread that samples sees them.
-//           guarded.cc:[R2] publishes the other function to ask, with its context; guarded.cc:[A2] a thread that explains a
-//           fault sees both
 // Who       any thread, any signal handler, the child of any fork (which has the pages as they are, copied when written)
 // Lost if killed: the slot in hand, 1 of kSlots, and its page
 // Checked   tests/guard
@@ -57,24 +55,15 @@ FREEWAY_INLINE void* made_for(void* block, const void* caller) {
   return block;
 }
 
-// The facts about an address for which owns() is true.
-struct Near {
-  enum Kind { kNothing, kInside, kAfter, kBefore };  // kNothing: no block was ever near
-  Kind kind = kNothing;
-  bool live = false, known = false;  // known: the block was not given or freed while this was read
-  u64 distance = 0;  // kInside: from its first byte; kAfter: from its last one; kBefore: to its first one
-  Birth birth;
-  Call death;  // if it is not live
-  u64 word = 0;  // its slot's: while it is the same, so is the block
-};
+// Of an address for which owns() is true.
 Near near(uptr address);
 // Writes lines to fd 2: the makers and freers of the nearest block. 0, or the error of the last line that failed.
 long write_history(const Near& what, int fd = 2);
 
-// Adds a function that knows other inaccessible pages: find(context, address, near) says whether the address is on one, and
-// beside which block. Once, or again with the same.
-using FindEnd = bool (*)(void* context, uptr address, Near& near);
-void know_ends(void* context, FindEnd find);
+// Adds a function that knows other inaccessible pages: find(address, near) says whether the address is on one, and beside
+// which block. Once, or again with the same.
+using FindEnd = bool (*)(uptr address, Near& near);
+void know_ends(FindEnd find);
 // Explains a fault at the address on fd 2, if it is near a guarded block, or on a page that the added function knows. `pc`:
 // the instruction; access: 'r', 'w', '?'.
 // The thread's last fault again is counted and not explained: after a handler that puts the default back and returns, it comes

@@ -67,7 +67,7 @@ inline void close(Slab& slab, u64 closed) {
 
 }  // namespace quarantine
 
-// What a quarantine asks of its heap, beside what magazines do.
+// Asked of its heap, beside a MagazineHeap's.
 template <class H>
 concept QuarantineHeap = MagazineHeap<H> && requires(H heap, unsigned c, void* const* slots, unsigned count) {
   // These blocks, as they lie in slots, have rested.
@@ -88,21 +88,21 @@ class Quarantine {
 
   // Puts a freed block of class `c` into the first bed; false if there is no slab.
   template <SlabAccess Access>
-  bool lay_down(const Access& access, Slab& home, unsigned c, void* block) {
+  bool lay_down(const Access& access, Slab& slab, unsigned c, void* block) {
     const u64 slot = slots::of(block, heap_->is_far(reinterpret_cast<uptr>(block)));
     for (unsigned tries = 0; tries < 4; ++tries) {
       if (access.push(quarantine::row(c, 0), slot)) return true;
-      if (!open(access, c, 0)) turn(access, home, c);
+      if (!open(access, c, 0)) turn(access, slab, c);
     }
     return access.push(quarantine::row(c, 0), slot);
   }
 
   // Writes the slots of blocks that have rested, at most kBatchMax, to `out`. Returns how many.
   template <SlabAccess Access>
-  unsigned rouse(const Access& access, Slab& home, unsigned c, random::Stream& random, void** out) {
+  unsigned rouse(const Access& access, Slab& slab, unsigned c, random::Stream& random, void** out) {
     const u32 beds = this->beds(c), old = beds / 2;
     if (old == 0) return 0;
-    const u64 turn = slab_words::word(home, quarantine::offset_of_turn(c)).load_relaxed();
+    const u64 turn = slab_words::word(slab, quarantine::offset_of_turn(c)).load_relaxed();
     const u32 first = random.below(old);
     for (u32 i = 0; i < old; ++i) {
       const u32 bed = static_cast<u32>((turn + (first + i) % old) % beds) + 1;
@@ -137,11 +137,11 @@ class Quarantine {
 
   // Makes room in the first bed.
   template <SlabAccess Access>
-  void turn(const Access& access, Slab& home, unsigned c) {
-    ++home.counters[c].flushes;
+  void turn(const Access& access, Slab& slab, unsigned c) {
+    ++slab.counters[c].flushes;
     const u32 beds = this->beds(c);
     if (beds == 0) return wake(access, c, 0);
-    auto& turn = slab_words::word(home, quarantine::offset_of_turn(c));
+    auto& turn = slab_words::word(slab, quarantine::offset_of_turn(c));
     const u64 now = turn.load_relaxed();
     const u32 bed = static_cast<u32>(now < beds ? now + 1 : 1);
     turn.store_relaxed(bed);

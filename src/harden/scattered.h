@@ -13,7 +13,7 @@
 
 namespace freeway {
 
-// What it asks of its heap, beside what magazines do.
+// Asked of its heap, beside a MagazineHeap's.
 template <class H>
 concept ScatteredHeap = MagazineHeap<H> && requires(H heap) {
   { heap.random() } -> std::same_as<random::Stream>;
@@ -34,13 +34,13 @@ class Scattered {
 
   // See Magazines::refill.
   template <SlabAccess Access>
-  void* refill(const Access& access, Slab& home, unsigned c) {
+  void* refill(const Access& access, Slab& slab, unsigned c) {
     if (const u64 slot = access.pop(c)) return slots::block_of(slot);
-    ++home.counters[c].refills;
+    ++slab.counters[c].refills;
     void* blocks[kBatchMax];
     random::Stream random = heap_->random();
-    unsigned got = random.below(kBeds) == 0 ? 0 : quarantine_->rouse(access, home, c, random, blocks);
-    if (got == 0 && (got = cut(access, home, c, random, blocks)) == 0) return nullptr;
+    unsigned got = random.below(kBeds) == 0 ? 0 : quarantine_->rouse(access, slab, c, random, blocks);
+    if (got == 0 && (got = cut(access, slab, c, random, blocks)) == 0) return nullptr;
     shuffle(blocks, got, random);
     magazines_->load_slots(access, c, blocks + 1, got - 1);
     return slots::block_of(reinterpret_cast<u64>(blocks[0]));
@@ -50,13 +50,7 @@ class Scattered {
   void* direct(unsigned c) {
     auto& superblocks = heap_->superblocks();
     random::Stream random = heap_->random();
-    void* block = nullptr;
-    while (const u32 d = superblocks.hold(c)) {
-      const unsigned got = superblocks.take_scattered(d, 1, &block, random);
-      superblocks.let_go(d);
-      if (got == 1) return block;
-    }
-    return nullptr;
+    return take_one(superblocks, c, [&](u32 d, void** block) { return superblocks.take_scattered(d, 1, block, random); });
   }
 
  private:
@@ -75,7 +69,7 @@ class Scattered {
 
   // Slots of any free blocks of a superblock.
   template <SlabAccess Access>
-  unsigned cut(const Access& access, const Slab& home, unsigned c, random::Stream& random, void** blocks) {
+  unsigned cut(const Access& access, const Slab& slab, unsigned c, random::Stream& random, void** blocks) {
     auto& superblocks = heap_->superblocks();
     const unsigned wanted = static_cast<unsigned>(clamp(kMagazines[c].small / 2, 1, kBatchMax));
     u32 d = magazines_->take_current(access, c);
@@ -83,7 +77,7 @@ class Scattered {
     if (d == 0) d = superblocks.hold(c);
     for (;;) {
       if (d == 0) return 0;
-      heap_->settle_home(home, c, d);
+      heap_->settle_home(slab, c, d);
       Heap::Env::step("scattered.superblock");
       if (const unsigned got = superblocks.take_scattered(d, wanted, blocks, random)) {
         Heap::Env::step("scattered.cut");

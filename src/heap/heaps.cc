@@ -44,7 +44,7 @@ u64 age_mark(const OwnHeap& heap) {
 
 }  // namespace
 
-bool Heaps::rests(OwnHeap& heap, u64 now) { return slab_age::rests(heap.age_seen, heap.age_since, age_mark(heap), now); }
+bool Heaps::is_idle(OwnHeap& heap, u64 now) { return slab_age::is_idle(heap.age_seen, heap.age_since, age_mark(heap), now); }
 
 void Heaps::init(Substrate* substrate) {
   frames_.init(substrate);
@@ -64,65 +64,34 @@ u32 Heaps::cpu() const {
 u32 FrameSource::make(u32 units) { return records_.take(units); }
 
 u64 Heaps::create(u64 limit, const char* name) {
-  const auto links = [this](u32 index) -> auto& { return at(index).link; };
-  u32 index = pool_.pop(links);
-  const bool is_new = index == 0;
-  const u32 ids = surroundings_.ids;
-  if (is_new) {
-    if ((index = frames_.make(static_cast<u32>(OwnHeap::bytes(ids) / Metadata<Machine>::kUnit))) == 0) return 0;
-    at(index).init(this, index, ids);
-  }
-  OwnHeap& heap = at(index);
-  heap.held.store_relaxed(limit_word::limited(0, limit > limit_word::kMostHard ? 0 : limit));
-  heap.denials.store_relaxed(0);
-  heap.refusals.store_relaxed(0);
-  heap.is_sampled.store_relaxed(0);
-  for (std::size_t i = 0; i < kNameBytes; ++i) {
-    const char letter = name == nullptr || i + 1 == kNameBytes ? '\0' : *name;
-    heap.name[i].store_relaxed(static_cast<u8>(letter));
-    if (letter != '\0') ++name;
-  }
-  const u64 life = heap.lives.load_relaxed() + 1;
-  heap.lives.store_relaxed(life);
-  const u64 handle = handle_of(reinterpret_cast<uptr>(&heap), life);
-  heap.handle.store_release(handle);  // [R1] pairs with heap/heaps.h:[A1]
-  Machine::step("own.created");
-  if (is_new) {
-    u32 head = all_.load_relaxed();
-    do heap.next_heap.store_relaxed(head);
-    while (!all_.cas_release(head, index));  // [R1] pairs with heap/heaps.h:[A1]
-  }
-  return handle;
+  return registry_.create(*this, [=](OwnHeap& heap) mutable {
+    heap.held.store_relaxed(limit_word::limited(0, limit > limit_word::kMostHard ? 0 : limit));
+    heap.denials.store_relaxed(0);
+    heap.refusals.store_relaxed(0);
+    heap.is_sampled.store_relaxed(0);
+    for (std::size_t i = 0; i < kNameBytes; ++i) {
+      const char letter = name == nullptr || i + 1 == kNameBytes ? '\0' : *name;
+      heap.name[i].store_relaxed(static_cast<u8>(letter));
+      if (letter != '\0') ++name;
+    }
+  });
+}
+
+u32 Heaps::make_record() {
+  const u32 ids = surroundings_.ids, index = frames_.make(static_cast<u32>(OwnHeap::bytes(ids) / Metadata<Machine>::kUnit));
+  if (index != 0) at(index).init(this, index, ids);
+  return index;
 }
 
 bool Heaps::destroy(u64 handle, Gone gone) {
-  OwnHeap* heap = find(handle);
-  if (heap == nullptr || !heap->handle.cas_relaxed(handle, 0)) return false;
-  Machine::step("own.destroying");
-  if (VisitOf::destroy(heap->visitor, process::claimant())) end(*heap, gone);
-  return true;
+  return registry_.destroy(*this, handle, process::claimant(), [&](OwnHeap& heap) { end(heap, gone); });
 }
-
+u32 Heaps::visit_each(u32 from, FunctionRef<bool(OwnHeap&)> visit, Gone gone) {
+  return registry_.visit_each(*this, from, process::claimant, visit, [&](OwnHeap& heap) { end(heap, gone); });
+}
 void Heaps::end(OwnHeap& heap, Gone gone) {
   heap.end();
   strips_.give_all(heap, gone);
-  VisitOf::done(heap.visitor);
-  Machine::step("own.destroyed");
-  pool_.push(heap.self.load_relaxed(), [this](u32 index) -> auto& { return at(index).link; });
-}
-
-u32 Heaps::visit_each(u32 from, FunctionRef<bool(OwnHeap&)> visit, Gone gone) {
-  u32 index = from != 0 ? from : all_.load_acquire();  // [A1] pairs with [R1]
-  for (bool more = true; more && index != 0; index = at(index).next_heap.load_relaxed()) {
-    OwnHeap& heap = at(index);
-    const Claimant who = process::claimant();
-    const auto entered = VisitOf::enter(heap.visitor, who);
-    if (entered == VisitOf::Entered::kNo) continue;
-    if (entered == VisitOf::Entered::kIn && heap.handle.load_acquire() != 0) more = visit(heap);  // [A1] pairs with [R1]
-    Machine::step("own.visited");
-    if (entered == VisitOf::Entered::kToEnd || VisitOf::leave(heap.visitor, who)) end(heap, gone);
-  }
-  return index;
 }
 
 // Blocks of strips are aligned to 16 bytes only. Where there is no room for a superblock blocks are taken off the strip until its
@@ -240,7 +209,7 @@ Figures Heaps::figures(const OwnHeap& heap) const {
 void* OwnHeap::allocate_direct(unsigned c) {
   if (void* block = take_of_strip(c, /*may_open=*/false)) return block;
   void* block = nullptr;
-  const Source source = source_of(c, current_[c].load_relaxed() != 0, direct_strips_.load_relaxed() < kMostDirect);
+  const Source source = source_of(c, !direct_.looks_empty(c), direct_strip_.opened() < kMostDirect);
   if (source != kSuperblocks)
     if ((block = gather(nullptr, c, /*all=*/false)) != nullptr) return block;
   if (source == kNewStrip)
@@ -248,71 +217,21 @@ void* OwnHeap::allocate_direct(unsigned c) {
   if (source == kSuperblocks || suits(c))
     if ((block = allocate_of_superblock(c)) != nullptr) return block;
   if (!has_strips(c)) return nullptr;
-  leave_direct_strip(StripsOf::kIfWorth);  // marks in an open strip list it nowhere
+  direct_strip_.leave(heaps_->strips(), *this, StripsOf::kIfWorth);  // marks in an open strip list it nowhere
   if ((block = gather(nullptr, c, /*all=*/true)) != nullptr) return block;
   return take_of_strip(c, /*may_open=*/kSizeClasses[c].span_frames > 1);
 }
 
-// Whoever has taken the strip out of the heap's word has it alone; its end moves with it.
 void* OwnHeap::take_of_strip(unsigned c, bool may_open) {
-  if (!has_strips(c) || (!may_open && direct_strip_.load_relaxed() == nullptr)) return nullptr;
-  auto& all_strips = heaps_->strips();
-  Run<Machine>* one = direct_strip_.exchange_acquire(nullptr);  // [A2] pairs with [R2]
-  Machine::step("own.strip_taken");
-  const auto has_room = [&] {
-    return one != nullptr && one->end.load_relaxed() + kSizeClasses[c].size <= one->address.load_relaxed() + kFrameSize;
-  };
-  if (!has_room() && may_open && room() != 0) {
-    if (one != nullptr) all_strips.close(*this, *one, one->end.load_relaxed());
-    if ((one = all_strips.make_strip(*this)) != nullptr) one->end.store_relaxed(one->address.load_relaxed());
-    direct_strips_.store_relaxed(direct_strips_.load_relaxed() + 1);
-  }
-  uptr block = 0;
-  if (has_room()) {
-    block = one->end.load_relaxed();
-    Heaps::StripsOf::kind_of(*one, block).store_relaxed(static_cast<u8>(c));
-    one->end.store_relaxed(block + kSizeClasses[c].size);
-  }
-  if (one != nullptr) put_strip(*one);
-  return reinterpret_cast<void*>(block);
+  return has_strips(c) ? reinterpret_cast<void*>(direct_strip_.allocate(heaps_->strips(), *this, c, may_open)) : nullptr;
 }
 
-void OwnHeap::put_strip(Run<Machine>& one) {
-  Run<Machine>* none = nullptr;
-  Machine::step("own.putting_strip");
-  if (!direct_strip_.cas_release(none, &one))  // [R2] pairs with [A2]
-    heaps_->strips().close(*this, one, one.end.load_relaxed());
-}
-
-void OwnHeap::leave_direct_strip(StripsOf::When when) {
-  Run<Machine>* one = direct_strip_.exchange_acquire(nullptr);  // [A2] pairs with [R2]
-  if (one == nullptr) return;
-  const uptr end = one->end.load_relaxed();
-  if (StripsOf::is_time(when, *one, end))
-    heaps_->strips().close(*this, *one, end);
-  else
-    put_strip(*one);
-}
-
-// One block without a slab. The superblock stays held, so that it does not come and go with its last block.
 void* OwnHeap::allocate_of_superblock(unsigned c) {
-  void* block = nullptr;
-  u32 d = current_[c].exchange_acquire(0);  // [A2] pairs with [R2]
-  for (; (d != 0 || (d = superblocks_.hold(c)) != 0); d = 0) {
-    unsigned got;
-    if (heaps_->is_direct()) {
-      random::Stream random = heaps_->surroundings().random();
-      got = superblocks_.take_scattered(d, 1, &block, random);
-    } else {
-      got = superblocks_.take(d, 1, &block);
-    }
-    Machine::step("own.direct");
-    u32 none = 0;
-    const bool is_back = got == 1 && current_[c].cas_release(none, d);  // [R2] pairs with [A2]
-    if (!is_back) superblocks_.let_go(d);
-    if (got == 1) return block;
-  }
-  return nullptr;
+  return direct_.allocate(superblocks_, c, [this](u32 d, void** block) {
+    if (!heaps_->is_direct()) return superblocks_.take(d, 1, block) == 1;
+    random::Stream random = heaps_->surroundings().random();
+    return superblocks_.take_scattered(d, 1, block, random) == 1;
+  });
 }
 
 // --- OwnHeap: taking apart. --------------------------------------------------------------------------------------------
@@ -359,11 +278,9 @@ void OwnHeap::empty_own(HeapSlab& slab) {
 }
 
 void OwnHeap::collect() {
-  for (auto& current : current_)
-    if (current.load_relaxed() != 0)
-      if (const u32 d = current.exchange_acquire(0)) superblocks_.let_go(d);  // [A2] pairs with [R2]
+  for (unsigned c = 1; c < kClassCount; ++c) direct_.empty(superblocks_, c);
   empty_all();
-  leave_direct_strip(StripsOf::kIfUnused);
+  direct_strip_.leave(heaps_->strips(), *this, StripsOf::kIfUnused);
   heaps_->strips().sweep(*this);
   age_seen.store_relaxed(age_mark(*this));
   age_since.store_relaxed(slab_age::kEmptied);
@@ -371,7 +288,7 @@ void OwnHeap::collect() {
 
 void OwnHeap::purge() {
   PurgePolicy<Machine>& policy = heaps_->frames().substrate().frames().policy();
-  if (policy.kept() != 0 || superblocks_made.load_relaxed() == 0) return;
+  if (policy.kept() != 0 || superblocks_made.looks_empty()) return;
   superblocks_.flip_lists();
   for (unsigned c = 1; c < kClassCount; ++c)
     superblocks_.each_listed(c, limit_word::held(held.load_relaxed()), [&](u32 d) {

@@ -1,22 +1,20 @@
 // SPDX-License-Identifier: MIT
 // Heaps: the program's heaps: made, used by any thread, limited, counted, and given back whole.
 //
-// Words     handle of a record: 0 -> its handle (its maker) -> 0 (CAS: who destroys it).   all_: records that were ever made,
-//           pushed only; pool_: those that are nobody's
+// Words     of the records: registry.h.   descriptors_, slabs_: those that are no heap's
 // Who       create, destroy, find, allocate, free, visit_each: any thread, any signal handler, the child of any fork
 // Visits    the malloc works on heaps that the program may destroy meanwhile by visit_each only (visit.h): then the visitor ends the
 //           heap
 // Contract  nobody uses a heap, or a block of it, while or after it is destroyed. Use after destroy may return or free another
 //           heap's block, as any use of a block after its free. Use during destroy may corrupt the tables
-// Orders    heap/heaps.cc:[R1] a record's maker publishes it, [A1] walks see that; handles carry the rest along
 // Progress  lock-free; destroy: as many steps as the heap has frames and slabs
 // Lost if killed: create: the record. destroy: what it had not given back
-// Checked   tests/abi/heap_test.cc
+// Checked   tests/model/heap_registry_model.cc, tests/abi/heap_test.cc
 #pragma once
 
 #include "base/function_ref.h"
 #include "heap/own_heap.h"
-#include "heap/visit.h"
+#include "heap/registry.h"
 #include "os/random.h"
 
 namespace freeway::heap {
@@ -32,7 +30,7 @@ struct Figures {
 
 // What the heaps need to know of the malloc.
 struct Surroundings {
-  u64 (*give)(const void* heap, u64 c);  // the section on this CPU's slab: a block of the magazine or the strip, 0: there is none
+  u64 (*give)(const void* heap, std::size_t, u64 c);  // the section on this CPU's slab: a block of the magazine or the strip, 0: there is none
   u32 ids;                 // CPU numbers are below it, or have no slabs
   bool direct;             // no slabs, so that each double free is seen at once, and blocks in random order
   bool (*has_sections)();  // whether this thread can enter sections
@@ -50,18 +48,12 @@ class Heaps {
   // is room; may be null.
   u64 create(u64 limit, const char* name);
   // The heap of a handle; null: it is none any more.
-  static FREEWAY_INLINE OwnHeap* find(u64 handle) {
-    const uptr address = record_of(handle);
-    if (FREEWAY_UNLIKELY(address == 0)) return nullptr;
-    auto& heap = *reinterpret_cast<OwnHeap*>(address);
-    return FREEWAY_LIKELY(heap.handle.load_relaxed() == handle) ? &heap : nullptr;
-  }
+  static FREEWAY_INLINE OwnHeap* find(u64 handle) { return RegistryOf::find(handle); }
   // Gives back the heap and all its blocks, or has its visitor do it; gone(run) sees each strip and large block. False: the handle
   // is none.
   using Gone = void (*)(const Run<Machine>& run);
   bool destroy(u64 handle, Gone gone);
-  // Calls visit(heap) for each that exists and has no visitor, from the record `from` on (0: the first), until it says false. Where
-  // to go on; 0: it has seen all. `gone`: for what the program destroys meanwhile.
+  // See registry.h; `gone`: for what the program destroys meanwhile.
   u32 visit_each(u32 from, FunctionRef<bool(OwnHeap&)> visit, Gone gone);
 
   // A block of class `c`; null: no memory, or the limit.
@@ -81,8 +73,7 @@ class Heaps {
   FREEWAY_INLINE Small small_at(u32 index, uptr address) const {
     const auto& d = *static_cast<const Descriptor<Machine>*>(frames_.at(index));
     if (const unsigned c = d.size_class.load_relaxed()) {
-      const bool begins = kSizeClasses[c].block_at(address) != SizeClass::kNoBlock;
-      return {heap_of(d.heap.load_relaxed()), begins ? c : 0};
+      return {heap_of(d.heap.load_relaxed()), may_begin(address, c) ? c : 0};
     }
     const auto& run = *static_cast<const Run<Machine>*>(frames_.at(index));
     const u8 kind = run.is_whole.load_relaxed() != 0 ? 0 : StripsOf::kind_at(run, address);
@@ -111,12 +102,11 @@ class Heaps {
   Figures figures(const OwnHeap& heap) const;
 
   // Whether what CPUs have in hand of a heap has not changed for a while (cache/slab_age.h); collect takes it away.
-  static bool rests(OwnHeap& heap, u64 now);
+  static bool is_idle(OwnHeap& heap, u64 now);
   // Calls f(heap) for each that exists.
   template <class F>
-  void each(F&& f) const {
-    for (u32 index = all_.load_acquire(); index != 0; index = at(index).next_heap.load_relaxed())  // [A1] pairs with heap/heaps.cc:[R1]
-      if (at(index).handle.load_acquire() != 0) f(at(index));                                // [A1] pairs with heap/heaps.cc:[R1]
+  void each(F&& f) {
+    registry_.each(*this, f);
   }
   u64 table_bytes() const { return frames_.records().committed(); }
 
@@ -130,27 +120,21 @@ class Heaps {
   u32 cpu() const;
   TaggedStack<Machine>& spare_slabs(u32 id) { return slabs_[id]; }
   TaggedStack<Machine>& spare_descriptors(unsigned c) { return descriptors_[c]; }
-  auto slab_links() {
-    return [this](u32 index) -> auto& { return static_cast<HeapSlab*>(frames_.at(index))->link; };
-  }
-  auto descriptor_links() {
-    return [this](u32 index) -> auto& { return static_cast<Descriptor<Machine>*>(frames_.at(index))->link; };
-  }
+
+  OwnHeap& at(u32 index) const { return *static_cast<OwnHeap*>(frames_.at(index)); }
+  u32 make_record();
 
  private:
+  using RegistryOf = Registry<Machine, OwnHeap, Heaps>;
   static constexpr unsigned kMostOthers = 2 * kKiB / kMinBlock;
   static OwnHeap* heap_of(u64 word) { return reinterpret_cast<OwnHeap*>(word); }
-  OwnHeap& at(u32 index) const { return *static_cast<OwnHeap*>(frames_.at(index)); }
-  using VisitOf = Visit<Machine>;
   void end(OwnHeap& heap, Gone gone);
-
+  TaggedStack<Machine> slabs_[kMostIds];           // slabs of each CPU that are no heap's
+  TaggedStack<Machine> descriptors_[kClassCount];  // those that are no heap's
   Surroundings surroundings_ = {};
   FrameSource frames_;
   StripsOf strips_;
-  Atomic<u32> all_;
-  TaggedStack<Machine> pool_;
-  TaggedStack<Machine> descriptors_[kClassCount];  // those that are no heap's
-  TaggedStack<Machine> slabs_[kMostIds];           // slabs of each CPU that are no heap's
+  RegistryOf registry_;
 };
 
 inline Descriptor<Machine>& Spans::descriptor(u32 index) const {

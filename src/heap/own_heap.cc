@@ -54,18 +54,15 @@ void FrameSource::give_frames(uptr address, std::size_t frames) {
 }
 
 u32 Spans::make_descriptor(unsigned c) {
-  u32 index = heaps_->spare_descriptors(c).pop(heaps_->descriptor_links());
+  FrameSource& frames = heaps_->frames();
+  u32 index = heaps_->spare_descriptors(c).pop(frames.links<Descriptor<Machine>>());
   const std::size_t bytes = Descriptor<Machine>::bytes(kSizeClasses[c].words);
-  if (index == 0 && (index = heaps_->frames().make(static_cast<u32>(bytes / Metadata<Machine>::kUnit))) == 0) return 0;
+  if (index == 0 && (index = frames.make(static_cast<u32>(bytes / Metadata<Machine>::kUnit))) == 0) return 0;
   Descriptor<Machine>& desc = descriptor(index);
   desc.heap.store_relaxed(reinterpret_cast<u64>(heap_));
   desc.span.store_relaxed(0);
   desc.size_class.store_relaxed(c);
-  u32 head = heap_->superblocks_made.load_relaxed();
-  do {
-    desc.next.store_relaxed(head);
-    Machine::step("own.descriptor");
-  } while (!heap_->superblocks_made.cas_release(head, index));  // [R1] pairs with [A1]
+  heap_->superblocks_made.push(index, frames.nexts<Descriptor<Machine>>());
   return index;
 }
 
@@ -101,7 +98,7 @@ void OwnHeap::init(Heaps* heaps, u32 index, u32 count) {
 void* OwnHeap::allocate(unsigned c) {
   HeapSlab* slab = own_slab();
   if (slab == nullptr) return allocate_direct(c);
-  if (const u64 block = heaps_->surroundings().give(this, c)) return reinterpret_cast<void*>(block);  // the thread has moved
+  if (const u64 block = heaps_->surroundings().give(this, 0, c)) return reinterpret_cast<void*>(block);  // the thread has moved
   return refill(*slab, c);
 }
 
@@ -207,10 +204,11 @@ Place OwnHeap::place_of(unsigned c, const SizeClass& k, void* block) {
   const auto address = reinterpret_cast<uptr>(block);
   Substrate& substrate = heaps_->frames().substrate();
   const FrameInfo info = substrate.map().get(address);
-  Fault fault = substrate.classify_outside(address);
-  if (FREEWAY_LIKELY(info.is_of_heap())) {
+  Fault fault = Fault::kInterior;
+  if (FREEWAY_UNLIKELY(!info.is_of_heap())) {
+    fault = substrate.classify_outside(address);
+  } else {
     const u32 of = spans_.descriptor(info.value()).size_class.load_relaxed();
-    fault = Fault::kInterior;
     if (of == c) {
       if (const u32 index = k.block_at(address); index != SizeClass::kNoBlock) return {info.value(), index};
     } else if (of == 0) {
@@ -255,10 +253,11 @@ HeapSlab* OwnHeap::make_slab(u32 cpu) {
     PlaceOf::settle(slab_of[cpu], slab, process::claimant(), freeway_hot.null_slab);
   });
   if (is_made) return in_place(slab_of[cpu]);
-  u32 index = heaps_->spare_slabs(cpu).pop(heaps_->slab_links());
+  FrameSource& frames = heaps_->frames();
+  u32 index = heaps_->spare_slabs(cpu).pop(frames.links<HeapSlab>());
   const bool is_new = index == 0;
-  if (is_new && (index = heaps_->frames().make(sizeof(HeapSlab) / Metadata<Machine>::kUnit)) == 0) return nullptr;
-  auto& slab = *static_cast<HeapSlab*>(heaps_->frames().at(index));
+  if (is_new && (index = frames.make(sizeof(HeapSlab) / Metadata<Machine>::kUnit)) == 0) return nullptr;
+  auto& slab = *static_cast<HeapSlab*>(frames.at(index));
   if (is_new) {
     slab.self.store_relaxed(index);
     slab.id.store_relaxed(cpu);
@@ -268,19 +267,16 @@ HeapSlab* OwnHeap::make_slab(u32 cpu) {
   slab.claim.take(process::claimant());
   Machine::step("own.slab");
   // First: whoever destroys the heap then finds each slab that anybody may have used, wherever this thread ends.
-  u32 head = slabs.load_relaxed();
-  do slab.next.store_relaxed(head);
-  while (!slabs.cas_release(head, index));  // [R1] pairs with [A1]
+  slabs.push(index, frames.nexts<HeapSlab>());
   Machine::step("own.slab_listed");
   PlaceOf::put(slab_of[cpu], slab);
   return in_place(slab_of[cpu]);  // if another was faster, this one is spare
 }
 
 void OwnHeap::end() {
-  u32 next;
-  for (u32 index = slabs.load_acquire(); index != 0; index = next) {  // [A1] pairs with [R1]
-    auto& slab = *static_cast<HeapSlab*>(heaps_->frames().at(index));
-    next = slab.next.load_relaxed();
+  FrameSource& frames = heaps_->frames();
+  slabs.take_all(frames.nexts<HeapSlab>(), [&](u32 index) {
+    auto& slab = *static_cast<HeapSlab*>(frames.at(index));
     const u32 id = slab.id.load_relaxed();
     slab_of[id].store_relaxed(freeway_hot.null_slab);
     slab.claim.release();
@@ -290,24 +286,19 @@ void OwnHeap::end() {
     }
     slab.strip_base.store_relaxed(0);
     slab.strips.store_relaxed(0);
-    heaps_->spare_slabs(id).push(index, heaps_->slab_links());
-  }
-  slabs.store_relaxed(0);
-  direct_strip_.store_relaxed(nullptr);
-  direct_strips_.store_relaxed(0);
-  const u32 first = superblocks_made.load_acquire();  // [A1] pairs with [R1]
-  if (first == 0) return;
-  for (u32 index = first; index != 0; index = next) {
+    heaps_->spare_slabs(id).push(index, frames.links<HeapSlab>());
+  });
+  direct_strip_.clear();
+  if (superblocks_made.looks_empty()) return;
+  superblocks_made.take_all(frames.nexts<Descriptor<Machine>>(), [&](u32 index) {
     Descriptor<Machine>& desc = spans_.descriptor(index);
-    next = desc.next.load_relaxed();
     const unsigned c = desc.size_class.load_relaxed();
-    if (has_span(index, desc)) heaps_->frames().give_frames(desc.span.load_relaxed(), kSizeClasses[c].span_frames);
+    if (has_span(index, desc)) frames.give_frames(desc.span.load_relaxed(), kSizeClasses[c].span_frames);
     Machine::step("own.recycling");
-    heaps_->spare_descriptors(c).push(index, heaps_->descriptor_links());
-  }
-  superblocks_made.store_relaxed(0);
+    heaps_->spare_descriptors(c).push(index, frames.links<Descriptor<Machine>>());
+  });
   superblocks_.lists().clear();
-  for (auto& current : current_) current.store_relaxed(0);
+  direct_.clear();
 }
 
 const FrameSource& OwnHeap::frame_source() const { return heaps_->frames(); }

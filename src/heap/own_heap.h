@@ -4,16 +4,12 @@
 // A block goes to the magazine of the CPU that frees it, whether it is of a strip or of a superblock; from there it goes back
 // where it is from (place_of). A superblock's descriptor is its heap's until that is destroyed.
 //
-// Words     slabs, superblocks_made: all that the heap ever had of them, pushed only.   slab_of: see slab_place.h
-//           current_[c]: 0 <-> the superblock that calls without a slab take blocks of class c from, held
-//           direct_strip_: 0 <-> the strip that they take blocks from, open; its end is where the next block begins
-// Moves     current_, direct_strip_: whoever takes the word's content out (exchange) has that alone, and puts it back while the
-//           word is 0 (CAS); else it lets the superblock go, or closes the strip
+// Words     slabs, superblocks_made: all that the heap ever had of them.   slab_of: see slab_place.h
+//           direct_, direct_strip_: see direct.h
 // Who       all: any thread, any signal handler, the child of any fork
 // Contract  as Heaps
-// Orders    own_heap.cc:[R1] a slab, or descriptor, is published with its words; [A1] walks see them.  heap/heaps.cc:[R2] what
-//           was done to a superblock, or strip, is published with it; heap/heaps.cc:[A2] the next one who takes it out sees that
-// Progress  lock-free: a call that finds a word 0 makes do with another superblock, or strip
+// Orders    slabs', superblocks_made's own: a slab, or descriptor, is published with its words; walks see them
+// Progress  lock-free
 // Lost if killed, until the heap is destroyed: the superblock, strip or slab in hand, or all slabs that a trim has seized
 // Checked   tests/abi/heap_test.cc, tests/rseq, tests/stall, the models of what it is made of
 #pragma once
@@ -21,8 +17,9 @@
 #include "arch/rseq_place.h"
 #include "cache/magazines.h"
 #include "cache/rseq_slabs.h"
-#include "heap/slab_place.h"
+#include "heap/direct.h"
 #include "heap/heap_slab.h"
+#include "heap/slab_place.h"
 #include "heap/strips.h"
 #include "os/machine.h"
 #include "pages/substrate.h"
@@ -44,6 +41,14 @@ class FrameSource {
   const Metadata<Machine>& records() const { return records_; }
 
   void* at(u32 index) const { return records_.at(index); }
+  template <class T>
+  auto links() const {
+    return [this](u32 index) -> auto& { return static_cast<T*>(at(index))->link; };
+  }
+  template <class T>
+  auto nexts() const {
+    return [this](u32 index) -> auto& { return static_cast<T*>(at(index))->next; };
+  }
   u32 make(u32 units);
   uptr take_frames(std::size_t frames, std::size_t alignment, u32 index, bool& zero);
   void give_frames(uptr address, std::size_t frames);
@@ -129,11 +134,9 @@ class OwnHeap : public Record<Machine> {
   Source source_of(unsigned c, bool has_some, bool may_open);
   bool suits(unsigned c) const;
   void* refill(HeapSlab& slab, unsigned c);
-  void put_strip(Run<Machine>& one);
   void* gather(HeapSlab* slab, unsigned c, bool all);
   void* open_strip(HeapSlab& slab, unsigned c);
   void leave_strip(HeapSlab& slab, StripsOf::When when, Access access);
-  void leave_direct_strip(StripsOf::When when);
   void empty_own(HeapSlab& slab);
   void empty_all();
   bool has_span(u32 index, const Descriptor<Machine>& desc) const;
@@ -143,10 +146,8 @@ class OwnHeap : public Record<Machine> {
   Spans spans_;
   SuperblocksOf superblocks_;
   Magazines<OwnHeap, HeapShapes> magazines_;
-  // For calls without a slab; direct_strips_: how many strips there were.
-  Atomic<u32> current_[kClassCount];
-  Atomic<Run<Machine>*> direct_strip_;
-  Atomic<u32> direct_strips_;
+  DirectSuperblocks<Machine, SuperblocksOf> direct_;
+  DirectStrip<Machine, StripsOf> direct_strip_;
 
  public:
   alignas(64) Atomic<u64> slab_of[8];  // really one for each CPU number: addresses, the null slab's where there is none
@@ -154,20 +155,17 @@ class OwnHeap : public Record<Machine> {
 
 template <class F>
 void OwnHeap::each_slab(F&& f) const {
-  for (u32 index = slabs.load_acquire(); index != 0;) {  // [A1] pairs with own_heap.cc:[R1]
-    auto& slab = *static_cast<HeapSlab*>(frame_source().at(index));
-    f(slab);
-    index = slab.next.load_relaxed();
-  }
+  const FrameSource& source = frame_source();
+  slabs.each(source.nexts<HeapSlab>(), [&](u32 index) { f(*static_cast<HeapSlab*>(source.at(index))); });
 }
 
 template <class F>
 void OwnHeap::each_superblock(F&& f) const {
-  for (u32 index = superblocks_made.load_acquire(); index != 0;) {  // [A1] pairs with own_heap.cc:[R1]
-    const auto& desc = *static_cast<const Descriptor<Machine>*>(frame_source().at(index));
+  const FrameSource& source = frame_source();
+  superblocks_made.each(source.nexts<Descriptor<Machine>>(), [&](u32 index) {
+    const auto& desc = *static_cast<const Descriptor<Machine>*>(source.at(index));
     if (has_span(index, desc)) f(desc);
-    index = desc.next.load_relaxed();
-  }
+  });
 }
 
 }  // namespace freeway::heap

@@ -42,17 +42,17 @@ struct alignas(64) Run {
 template <class Env>
 struct alignas(64) Record {
   typename Env::template Atomic<u64> handle;
+  typename Env::template Atomic<u32> ids;        // CPU numbers below it may have a slab: constant
+  typename Env::template Atomic<u32> next_heap;  // of all that were ever made, for ever
   typename Env::template Atomic<u64> lives;     // how many it had: only its maker changes it
   typename Env::template Atomic<u64> held;      // frames, and the limit, see pages/limits.h: limit_word
   typename Env::template Atomic<u64> denials;   // frames that the limit did not allow
   typename Env::template Atomic<u64> refusals;  // requests that failed because of the limit
   typename Env::template Atomic<u64> marked;    // classes of which strips have marked blocks: a hint
   typename Env::template Atomic<u32> self, link;
-  typename Env::template Atomic<u32> runs, slabs, superblocks_made;
-  typename Env::template Atomic<u32> next_heap;  // of all that were ever made, for ever
-  typename Env::template Atomic<u32> ids;   // CPU numbers below it may have a slab: constant
-  TaggedStack<Env> strips;                  // with marked blocks
-  TaggedStack<Env> vacant[2];               // its runs without frames: strips', whole blocks'
+  TaggedStack<Env> runs, slabs, superblocks_made;  // all it has had, by their `next`
+  TaggedStack<Env> strips;                         // with marked blocks
+  TaggedStack<Env> vacant[2];                      // its runs without frames: strips', whole blocks'
   typename Env::template Atomic<u8> name[kNameBytes];
   typename Env::template Atomic<u32> is_sampled;   // whether it may have blocks that a profile has sampled
   typename Env::template Atomic<u64> visitor;      // visit.h

@@ -6,8 +6,7 @@
 // Invariant a strip is in its heap's list at most once; only its holder takes its marked blocks, so that what is taken is one
 //           thread's.  A frame is given back by the holder of its strip, once all its blocks are free
 // Orders    [R1] freeing publishes what was done to the block; [A1] whoever takes it sees that.  [R2] letting go publishes
-//           the holder's view; [A2] the next holder sees it.  [R3] publishes a run's record; [A3] walks see it.  Poppers see what
-//           was done before by the list's own orders
+//           the holder's view; [A2] the next holder sees it.  Poppers, and walks, see what was done before by the list's own orders
 // Progress  lock-free       Lost if killed, until the heap is destroyed: the strip or record in hand, or all strips that sweep, or
 //           gather of all, took; a block between its mark and the count. For good: frames that are not yet, or no more, in their
 //           run's record
@@ -156,7 +155,7 @@ class Strips {
       leave(heap, one, strip::let_go);
     };
     if (all)
-      each_listed(heap.strips, look);
+      heap.strips.take_all(links(), look);
     else if (const u32 index = heap.strips.pop(links()))
       look(index);
     if (has_had) heap.marked.fetch_or_relaxed(bit);
@@ -165,7 +164,7 @@ class Strips {
 
   // Gives back the listed strips of which nothing is live.
   void sweep(RecordOf& heap) {
-    each_listed(heap.strips, [&](u32 index) {
+    heap.strips.take_all(links(), [&](u32 index) {
       RunOf& one = at(index);
       hold(one);
       leave(heap, one, strip::let_go);
@@ -193,10 +192,8 @@ class Strips {
   // For who destroys the heap: all its frames; f(run) sees each run before.
   template <class F>
   void give_all(RecordOf& heap, F&& f) {
-    u32 next;
-    for (u32 index = heap.runs.load_acquire(); index != 0; index = next) {  // [A3] pairs with [R3]
+    heap.runs.take_all(nexts(), [&](u32 index) {
       RunOf& run = at(index);
-      next = run.next.load_relaxed();
       if (const u32 frames = run.frames.load_relaxed()) {
         f(run);
         run.frames.store_relaxed(0);
@@ -206,8 +203,7 @@ class Strips {
       }
       Env::step("strip.recycling");
       spare_[run.is_whole.load_relaxed()].push(index, links());
-    }
-    heap.runs.store_relaxed(0);
+    });
     heap.strips.take_all();
     for (auto& each : heap.vacant) each.take_all();
     heap.marked.store_relaxed(0);
@@ -215,11 +211,9 @@ class Strips {
 
   template <class F>
   void each_run(const RecordOf& heap, F&& f) const {
-    for (u32 index = heap.runs.load_acquire(); index != 0;) {  // [A3] pairs with [R3]
-      RunOf& run = at(index);
-      if (run.frames.load_relaxed() != 0) f(run);
-      index = run.next.load_relaxed();
-    }
+    heap.runs.each(nexts(), [&](u32 index) {
+      if (RunOf& run = at(index); run.frames.load_relaxed() != 0) f(run);
+    });
   }
 
  private:
@@ -229,13 +223,8 @@ class Strips {
   auto links() const {
     return [this](u32 index) -> auto& { return at(index).link; };
   }
-  template <class F>
-  void each_listed(TaggedStack<Env>& list, F&& f) {
-    u32 below;
-    for (u32 index = list.take_all(); index != 0; index = below) {
-      below = at(index).link.load_relaxed();
-      f(index);
-    }
+  auto nexts() const {
+    return [this](u32 index) -> auto& { return at(index).next; };
   }
 
   // Its entry was popped: what its word was.
@@ -333,11 +322,7 @@ class Strips {
     run.self.store_relaxed(index);
     run.is_whole.store_relaxed(sort);
     run.heap.store_relaxed(reinterpret_cast<u64>(&heap));
-    u32 head = heap.runs.load_relaxed();
-    do {
-      run.next.store_relaxed(head);
-      Env::step("strip.adding");
-    } while (!heap.runs.cas_release(head, index));  // [R3] pairs with [A3]
+    heap.runs.push(index, nexts());
     return &run;
   }
 

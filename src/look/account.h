@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// account.h: what a heap adds up to, as a walk (walk.h) meets it: by size class, and as freeway_stats says it.
+// account.h: the sums of a heap, as a walk (walk.h) meets it: by size class, and as freeway_stats has them.
 //
 // While others allocate, a block may be counted as cached and, a moment later, as free: so differences stop at 0.
 #pragma once
@@ -127,6 +127,16 @@ void add_up(const Walk<R>& walk, freeway_stats_t& stats) {
   detail::add_small(walk, stats);
   detail::add_pages(walk, stats);
   detail::add_guarded(walk, stats);
+}
+
+// The way of calls, as statistics name it.
+constexpr u64 kSpareMode = 3;  // of the word heap_mode, where calls work on spare slabs; 0: not decided yet
+template <Reader R>
+const char* mode_of(const Walk<R>& walk) {
+  const freeway_debug_t& d = walk.reader().layout();
+  if (walk.word(d.heap_harden) != 0) return "hardened";
+  const u64 mode = walk.word(d.heap_mode);
+  return mode != 0 && mode != kSpareMode ? "rseq" : "spare";
 }
 
 // Address space that was made accessible and holds no memory now: free frames that are not dirty.

@@ -41,6 +41,30 @@ void write_call(int fd, const char* did, const void* caller, u64 thread) {
 
 }  // namespace
 
+namespace explanation {
+
+u32 small(freeway_explanation_t& found, const SizeClass& k, uptr address) {
+  const uptr span = k.span_of(address);
+  const u32 index = k.index_of(address - span);
+  if (index >= k.blocks) return other(found, FREEWAY_FREE_MEMORY, "the unused end of a superblock"), SizeClass::kNoBlock;
+  block(found, FREEWAY_SMALL_BLOCK, FREEWAY_STATE_UNKNOWN, span + u64{index} * k.size, k.size, address);
+  return index;
+}
+
+void guarded(freeway_explanation_t& found, const guard::Near& near, uptr address) {
+  if (near.kind == guard::Near::kNothing) return other(found, FREEWAY_METADATA, "pages for guarded blocks");
+  const freeway_state_t state = !near.known ? FREEWAY_STATE_UNKNOWN : near.live ? FREEWAY_LIVE : FREEWAY_FREE;
+  block(found, FREEWAY_GUARDED_BLOCK, state, near.birth.address, near.birth.size, address);
+  if (!near.known) return;
+  found.allocated_by = reinterpret_cast<void*>(near.birth.by.caller);
+  found.allocated_in = near.birth.by.thread;
+  if (near.live) return;
+  found.freed_by = reinterpret_cast<void*>(near.death.caller);
+  found.freed_in = near.death.thread;
+}
+
+}  // namespace explanation
+
 void write_explanation(int fd, const void* address, const freeway_explanation_t& found) {
   Line line;
   line.text("freeway: ").hex(reinterpret_cast<u64>(address)).text(" is ");

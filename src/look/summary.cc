@@ -97,13 +97,9 @@ bool identify(int fd, u64& device, u64& inode) {
   return true;
 }
 
-}  // namespace
-
-namespace {
-
 constexpr std::size_t kLongestPath = 4096;  // PATH_MAX
 
-constinit char expanded[kLongestPath];  // only used when the process ends
+constinit FREEWAY_LARGE char expanded[kLongestPath];  // only used when the process ends
 
 // Puts `path` with %p and %% replaced into `expanded`; false if it gets too long.
 bool expand(const char* path) {

@@ -3,7 +3,7 @@
 // another one, or of a core file (command/heap/description.h). Account, audit, profile, `freeway stat` and its like go here.
 //
 // Nobody is stopped. Each word is one that it had at some moment; together they may be of different moments. So nothing here
-// takes two words to agree, and every loop ends by a bound that no other thread moves. What is counted is exact while nobody
+// takes two words to agree, and every loop ends by a bound that no other thread moves. Counts are exact while nobody
 // allocates.
 //
 // Who may call  any thread, any signal handler, if the reader may: nothing is allocated here
@@ -239,7 +239,8 @@ class Walk {
   }
 
   // The units of the piece that begins at this one. What take() has handed out and nobody has filled in yet is of class 0.
-  FREEWAY_NOINLINE u64 descriptor(const Part& segment, u64 first, u64 unit, u64 units, FunctionRef<void(const Descriptor&)> f) const {
+  FREEWAY_NOINLINE u64 descriptor(const Part& segment, u64 first, u64 unit, u64 units,
+                                  FunctionRef<void(const Descriptor&)> f) const {
     const u64 at = unit * d_.unit_bytes, left = (units - unit) * d_.unit_bytes;
     const u64 c = left < d_.descriptor_bytes ? 0 : segment.word(at + d_.descriptor_class.offset, 4);
     if (c == 0 || c >= d_.class_count) return 1;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// audit.cc: whether what the heap holds adds up, and what of it nobody can reach any more.
+// audit.cc: whether the heap adds up, and which parts of it no thread can reach any more.
 //
 // One walk over descriptors, lists and slabs, each checked against the others; audit_frames.h does the same for frames.
 // Everything that is an error here holds at any moment of any thread's calls, as seen by a thread that finds the others
-// stopped there for ever: what a call has in hand is counted, not complained about.
+// stopped there for ever: memory that a call has in hand is counted, not reported.
 #include "malloc/walk.h"
 #include "os/report.h"
 
@@ -13,7 +13,7 @@ namespace {
 
 using Described = OwnWalk::Descriptor;
 
-// What is noted of a descriptor during the walk. It lies at the descriptor's offset in a mapping as large as the
+// Notes on a descriptor during the walk. They lie at the descriptor's offset in a mapping as large as the
 // metadata that is in use, and so do the bits of the blocks that slabs have.
 struct Mark {
   u32 entries;      // in lists and pools
@@ -171,7 +171,7 @@ class Auditor {
     }
   }
 
-  // Who can find the superblock, and what is lost if nobody can.
+  // Counts the frames and blocks that are lost if no thread can find the superblock.
   void reach(const Described& d, u32 taken) {
     const SizeClass& k = d.shape();
     const u64 a = d.anchor();
@@ -181,7 +181,7 @@ class Auditor {
     if (anchor::is_held(a)) {
       found = mark.slabs != 0 && mark.taken_slabs == 0;
     } else if (mark.entries == 0) {
-      // Full ones are found by whoever frees one of their blocks.
+      // The thread that frees one of its blocks finds a full one.
       const bool full = anchor::is_unlisted(a);
       audit_.superblocks_adrift += !full;
       found = full && !free;

@@ -3,7 +3,7 @@
 // computes it from the structures, so it cannot differ from them. It is constant; this process's own walk reads by it, too.
 // Compiled without access control, since most of these words are private.
 //
-// Both lie in this file so that whoever links libfreeway.a has the description with the heap.
+// Both lie in this file so that a program that links libfreeway.a has the description with the heap.
 #include <cstddef>
 
 #include "arch/retained.h"
@@ -23,7 +23,7 @@
 
 namespace freeway {
 
-constinit Malloc process_malloc;
+constinit FREEWAY_LARGE Malloc process_malloc;
 
 struct Describe {
   using Field = freeway_debug_field_t;
@@ -80,11 +80,12 @@ struct Describe {
   static constexpr void describe_engine(freeway_debug_t& d) {
     d.heap_ready = FREEWAY_WORD(Process, ready_);
     d.heap_mode = FREEWAY_WORD(Process, heap_.slabs.mode_.word_);
-    d.heap_why_claimed = FREEWAY_WORD(Process, heap_.slabs.why_spare_);
+    static_assert(Slabs::kUndecided == 0 && Slabs::kSpare == look::kSpareMode);
+    d.heap_why_spare = FREEWAY_WORD(Process, heap_.slabs.why_spare_);
     d.heap_harden = FREEWAY_WORD(Process, substrate_.options_.harden);
     d.heap_quarantine = FREEWAY_WORD(Process, heap_.quarantine_.bytes_);
     d.heap_cpu_ids = FREEWAY_WORD(Process, heap_.slabs.ids_);
-    d.heap_cpu_slabs = FREEWAY_ROW(Process, heap_.slabs.cpu_slabs_.made_, );
+    d.heap_cpu_slabs = FREEWAY_ROW(Process, heap_.slabs.cpu_slabs_.cpus_, .made);
     d.heap_spare_slabs = FREEWAY_ROW(Process, heap_.slabs.spare_.seats_, .slab);
     d.heap_slabs_bytes = FREEWAY_WORD(Process, heap_.slabs.bytes_);
     d.heap_record_ends = FREEWAY_ROW(Process, heap_.own_heaps.frames_.records_.segments_, .extent.word_);
@@ -218,7 +219,7 @@ struct Describe {
   }
 };
 
-// Whoever changes it, or what one of its words means, counts FREEWAY_DEBUG_VERSION up.
+// A change to it, or to the meaning of one of its words, counts FREEWAY_DEBUG_VERSION up.
 static_assert(sizeof(freeway_debug_t) == 4200 && FREEWAY_DEBUG_VERSION == 3);
 
 }  // namespace freeway

@@ -35,8 +35,7 @@ void Heap::empty_in_sections() {
 }
 
 bool drain(Heap& heap) {
-  const auto empty = [](void* of, Slab& slab) { static_cast<Heap*>(of)->empty(slab); };
-  const bool complete = heap.slabs.drain(Slabs::any, 0, empty, &heap);
+  const bool complete = heap.slabs.drain(Slabs::any, [&](Slab& slab) { heap.empty(slab); });
   if (!complete) heap.empty_in_sections();
   return complete;
 }
@@ -92,7 +91,7 @@ void scavenge() {
 namespace family {
 
 std::size_t trim(std::size_t keep) {
-  if (!process_malloc.start() || !process_malloc.ready()) return 0;
+  if (!process_malloc.open()) return 0;
   const PurgePolicy<Machine>& policy = process_malloc.substrate().frames().policy();
   const u64 before = policy.purged_bytes();
   freeway::trim(process_malloc.heap());
@@ -106,7 +105,7 @@ constinit Atomic<u32> barren_parts;  // that trim_step did without finding anyth
 
 // Free frames first, they cost least; then a part of the heap after the other, and the frames that it has set free.
 std::size_t trim_step(std::size_t most) {
-  if (!process_malloc.start() || !process_malloc.ready()) return 0;
+  if (!process_malloc.open()) return 0;
   Heap& heap = process_malloc.heap();
   Frames<Machine>& frames = process_malloc.substrate().frames();
   const PurgePolicy<Machine>& policy = frames.policy();
@@ -135,13 +134,7 @@ std::size_t trim_step(std::size_t most) {
 }
 
 int set_limit(std::size_t soft, std::size_t hard) {
-  const auto is_limit = [](std::size_t bytes) { return bytes == 0 || bytes >= kFrameSize; };
-  if (!is_limit(soft) || !is_limit(hard) || (hard != 0 && soft > hard)) return EINVAL;
-  if (!process_malloc.start()) return ENOMEM;
-  Frames<Machine>& frames = process_malloc.substrate().frames();
-  frames.limit(soft, hard);
-  frames.tick(process::coarse_time_ns());
-  return 0;
+  return process_malloc.start() ? process_malloc.substrate().limit(soft, hard), 0 : ENOMEM;
 }
 
 }  // namespace family

@@ -20,7 +20,7 @@ void scavenge();
 // Does one of trim_parts() parts of a trim, the next one, or as much of it as `effort` lasts for. Whether that part is done.
 bool trim_part(Heap& heap, std::size_t& effort);
 unsigned trim_parts(const Heap& heap);
-// The helper (background/helper.h) works for this heap from now on.
-void start_background(Heap& heap);
+// From now on the helper (background/helper.h) works for the process's heap.
+void start_background();
 
 }  // namespace freeway

@@ -74,7 +74,7 @@ void free_otherwise(void* block, const void* caller) {
   if (block != nullptr && process_malloc.start()) family::free(block, caller);
 }
 
-// --- From src/abi. Guarded blocks name who called us, not us. ---------------------------------------------------------
+// --- From src/abi. Guarded blocks name our caller, not us. ------------------------------------------------------------
 
 namespace family {
 

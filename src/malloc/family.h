@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// family.h: what the exported names (src/abi) call: the malloc family as plain functions. Freeway's are in this folder; a
+// family.h: the malloc family as plain functions, for the exported names (src/abi). Freeway's are in this folder; a
 // paper's library has a set of its own (papers/front/family.cc) in their place.
 //
 // Who may call  any thread, any signal handler, the child of any fork
@@ -11,6 +11,7 @@
 #include "base/compiler.h"
 #include "base/integers.h"
 #include "freeway/freeway.h"
+#include "look/summary.h"
 
 namespace freeway::family {
 
@@ -32,11 +33,11 @@ void bad_batch(std::size_t count, const void* blocks, const void* caller);
 std::size_t trim(std::size_t keep);
 // The same piece by piece: about `most` bytes, or as much work as they would be; 0: there is nothing more, else at least 1.
 std::size_t trim_step(std::size_t most);
-// The thread is about to sleep: gives back what the purge policy lets go, and what its cache has not needed lately.
+// The thread is about to sleep: gives back the memory that the purge policy lets go, and its cache's if that is idle.
 void idle();
 // Makes memory ready for `count` blocks of so many bytes; for how many it is.
 std::size_t reserve(std::size_t bytes, std::size_t count);
-// See freeway_set_limit; 0 or an error's number.
+// See freeway_set_limit; limits that it allows. 0 or an error's number.
 int set_limit(std::size_t soft, std::size_t hard);
 
 // See freeway_profile_start, _stop; an error's number.
@@ -47,16 +48,11 @@ void fill_stats(freeway_stats_t& stats);
 void fill_audit(freeway_audit_t& audit);
 u64 huge_blocks();
 void explain(uptr address, freeway_explanation_t& explanation);
-// What is known of the live block that begins at the address; all 0 if none does. Whether moving it would help.
+// Facts about the live block that begins at the address; all 0 if none does. Whether moving it would help.
 void block_info(uptr address, freeway_block_info_t& info);
 bool should_move(uptr address);
 void write_summary(int fd);
 
-// One size class in use: sizes from `from` to `to`, bytes of its superblocks, how many they are, bytes live and cached.
-struct ClassRow {
-  std::size_t from, to, bytes, superblocks, live, cached;
-};
-// Calls take(to, row) for each size class in use.
-void each_class(void (*take)(void* to, const ClassRow& row), void* to);
+void each_class(TakeClass* take, void* to);
 
 }  // namespace freeway::family

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// figures.cc: what the malloc holds and did: statistics, audit, the summary at exit.
+// figures.cc: figures of the malloc: statistics, audit, the summary at exit.
 //
 // Everything is read without stopping anybody: exact when nobody else allocates.
 #include <string.h>
@@ -12,15 +12,6 @@
 #include "profile/dumps.h"
 
 namespace freeway::family {
-
-namespace {
-
-const char* mode(const Heap& heap) {
-  if (heap.is_careful()) return "hardened";
-  return heap.slabs.uses_rseq() ? "rseq" : "claimed";
-}
-
-}  // namespace
 
 void fill_stats(freeway_stats_t& stats) {
   memset(&stats, 0, sizeof(stats));
@@ -39,12 +30,12 @@ void fill_audit(freeway_audit_t& audit) {
 
 u64 huge_blocks() { return process_malloc.substrate().large().huge_count(); }
 
-void each_class(void (*take)(void* to, const ClassRow& row), void* to) {
+void each_class(TakeClass* take, void* to) {
   if (!process_malloc.start()) return;
   each_account([&](unsigned c, const look::ClassAccount& a) {
     if (a.superblocks == 0) return;
     const SizeClass& k = kSizeClasses[c];
-    take(to, {c == 1 ? 0 : kSizeClasses[c - 1].size + std::size_t{1}, k.size, a.superblocks * k.span_bytes(), a.superblocks,
+    take(to, {c == 1 ? 0 : u64{kSizeClasses[c - 1].size} + 1, k.size, a.superblocks, a.sampled, a.superblocks * k.span_bytes(),
               a.live() * k.size, a.cached * k.size});
   });
 }
@@ -52,7 +43,7 @@ void each_class(void (*take)(void* to, const ClassRow& row), void* to) {
 void write_summary(int fd) {
   freeway_stats_t stats;
   fill_stats(stats);
-  write_figures(fd, process_malloc.start() ? mode(process_malloc.heap()) : "freeway", stats);
+  write_figures(fd, process_malloc.start() ? look::mode_of(own_walk()) : "freeway", stats);
   if (process_malloc.start()) {
     Line line;
     line.text(process_malloc.heap().is_careful() ? "  path       hardened: " : "  path       ");
@@ -68,8 +59,9 @@ namespace {
 void write_summary_json(int fd) {
   freeway_stats_t stats;
   fill_stats(stats);
-  Heap& heap = process_malloc.heap();
-  write_figures_json(fd, {"freeway", mode(heap), heap.slabs.why_spare(), look::retained_bytes(own_walk())}, stats);
+  const OwnWalk walk = own_walk();
+  const char* why_spare = process_malloc.heap().slabs.why_spare();
+  write_figures_json(fd, {"freeway", look::mode_of(walk), why_spare, look::retained_bytes(walk)}, stats);
   write_classes_json(fd);
   heaps::write_json(fd);
   write_all(fd, " ]}\n", 4);

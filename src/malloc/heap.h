@@ -70,7 +70,7 @@ class Heap {  // all zero until start(): it takes no room in the file
 
   // --- Small blocks, for the rest of this folder. Sizes are bytes. ---------------------------------------------------
 
-  // start.cc: the tables; then, when the environment can be read, what is wanted. The fast path opens with it.
+  // start.cc: the tables; then, when the environment can be read, the options. The fast path opens with them.
   void start(Substrate& substrate);
   void open();
   // Off the fast path; null: no memory.
@@ -85,7 +85,7 @@ class Heap {  // all zero until start(): it takes no room in the file
   void send_home(unsigned c);
   // See cache/way.h.
   bool clear_way(unsigned c);
-  // Empties a slab that the caller has to himself: all of it, or what is not to rest.
+  // Empties a slab that the caller has to itself: all of it, or all but the blocks that are to rest.
   void empty(Slab& slab);
   void empty_magazines(Slab& slab) { magazines_.empty(slab); }
   // Empties the slab of the CPU that each section happens to run on, in sections.
@@ -95,7 +95,7 @@ class Heap {  // all zero until start(): it takes no room in the file
   Superblocks<Machine, Backing>& sampled_superblocks() { return sampled_; }
   Descriptor<Machine>& descriptor(u32 index) const { return backing_.descriptor(index); }
 
-  // --- What the layers ask of each other. ---------------------------------------------------------------------------
+  // --- For the layers below (their concepts). ---------------------------------------------------------------------------
 
   Superblocks<Machine, Backing>& superblocks() { return superblocks_; }
   u64 closed() const { return slabs.closed(); }
@@ -105,19 +105,19 @@ class Heap {  // all zero until start(): it takes no room in the file
   FREEWAY_INLINE Place place_of(unsigned c, const SizeClass& k, void* block);
   // Frees the group's blocks to their superblock; reports double frees. `block` is one of them.
   FREEWAY_INLINE void free_group(unsigned c, const SizeClass& k, const Group& group, void* block);
-  // What is left to do after the group's bits were set in a word that was `old`.
+  // The rest of free_group, after the group's bits were set in a word that was `old`.
   void group_was_freed(unsigned c, const SizeClass& k, const Group& group, void* block, u64 old);
   // The birth byte of a block of class `c`.
   Births<Machine>::Byte& birth_of(uptr block, unsigned c) const;
   // Whether the fast path must not see blocks there (harden/births.h).
   bool is_far(uptr address) const { return births.are_kept() && substrate_->map().class_byte(address) == 0; }
   // Whether the block is another's than the slab's (cache/homes.h).
-  bool is_foreign(const Slab& home, unsigned c, const void* block) const;
+  bool is_foreign(const Slab& slab, unsigned c, const void* block) const;
   // Whether there are several NUMA nodes; whether the block is of another one than that on which the slab is used.
   bool has_nodes() const { return superblocks_.has_nodes(); }
-  bool is_away(const Slab& home, unsigned c, const void* block) const;
-  // The slab that `home` is, or was a moment ago, holds superblock `d` of class `c` from now on.
-  void settle_home(const Slab& home, unsigned c, u32 d);
+  bool is_away(const Slab& slab, unsigned c, const void* block) const;
+  // From now on the slab, or another that the thread has come to, holds superblock `d` of class `c`.
+  void settle_home(const Slab& slab, unsigned c, u32 d);
   // Whether freed blocks rest, and are handed out in random order: FREEWAY_HARDEN=1.
   bool is_careful() const { return substrate_->options().harden != 0; }
   random::Stream random() { return random_.stream(process::claimant().survivor); }
@@ -154,8 +154,8 @@ class Heap {  // all zero until start(): it takes no room in the file
 
  public:
   Slabs slabs;
+  heap::Heaps own_heaps;      // the program's
   ClassUsage<Machine> usage;  // move.cc
-  heap::Heaps own_heaps;  // the program's
 };
 
 // Compiled once, in small.cc.
@@ -179,9 +179,9 @@ inline Atomic<u8>& home_of(uptr address) {
   return reinterpret_cast<Atomic<u8>*>(freeway_hot.home)[frame];
 }
 
-inline bool Heap::is_foreign(const Slab& home, unsigned c, const void* block) const {
+inline bool Heap::is_foreign(const Slab& slab, unsigned c, const void* block) const {
   const auto address = reinterpret_cast<uptr>(block);
-  return substrate_->map().class_byte(address) != 0 && home.home[c].load_relaxed() != home_of(address).load_relaxed();
+  return substrate_->map().class_byte(address) != 0 && slab.home[c].load_relaxed() != home_of(address).load_relaxed();
 }
 
 inline Place Heap::place_of(unsigned c, const SizeClass& k, void* block) {

@@ -160,15 +160,15 @@ u32 trim_some(u32 from, std::size_t& effort) {
   return all().visit_each(from, trim, gone);
 }
 
-bool some_rest(u64 now) {
+bool some_idle(u64 now) {
   bool found = false;
-  all().each([&](OwnHeap& heap) { found = all().rests(heap, now) || found; });
+  all().each([&](OwnHeap& heap) { found = all().is_idle(heap, now) || found; });
   return found;
 }
 
 void collect_all(u64 now) {
   const auto collect = [now](OwnHeap& heap) {
-    if (now == 0 || all().rests(heap, now)) heap.collect();
+    if (now == 0 || all().is_idle(heap, now)) heap.collect();
     return true;
   };
   all().visit_each(0, collect, gone);
@@ -176,10 +176,9 @@ void collect_all(u64 now) {
 
 }  // namespace freeway::heaps
 
-namespace freeway {
-
 // A block that begins in such a frame of the primary arena goes into a magazine at once.
-void free_own(void* block, uptr frame) {
+extern "C" void freeway_free_own(void* block, freeway::u64, freeway::u64 frame) {
+  using namespace freeway;
   const auto address = reinterpret_cast<uptr>(block);
   const FrameInfo info = process_malloc.map().get_primary(frame);
   if (FREEWAY_LIKELY(info.is_of_heap())) {
@@ -188,8 +187,6 @@ void free_own(void* block, uptr frame) {
   }
   free_otherwise(block, __builtin_return_address(0));
 }
-
-}  // namespace freeway
 
 namespace freeway::heaps {
 
@@ -299,7 +296,7 @@ void write_json(int fd) {
 }  // namespace freeway::heaps
 
 // The sections have found no block for it.
-extern "C" FREEWAY_HIDDEN void* freeway_malloc_own_slow(void* record, freeway::u64 c, std::size_t bytes) {
+extern "C" FREEWAY_HIDDEN void* freeway_malloc_own_slow(void* record, std::size_t bytes, freeway::u64 c) {
   using namespace freeway;
   auto& heap = *static_cast<heap::OwnHeap*>(record);
   void* block = heaps::all().allocate(heap, static_cast<unsigned>(c));

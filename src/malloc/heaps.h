@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// heaps.h: heaps that the program makes (freeway/heap.h): what it asks of them, and what becomes of their blocks in free,
-// realloc and the rest.
+// heaps.h: heaps that the program makes (freeway/heap.h): its calls on them, and their blocks in free, realloc and the others.
 //
 // Handles are heap/heaps.h's. Functions that return an int: 0 or an error's number. Blocks: null with errno.
 #pragma once
@@ -31,7 +30,7 @@ void collect_all(u64 now = 0);
 // go on with; 0: that was all.
 u32 trim_some(u32 from, std::size_t& effort);
 // Notes what has changed in all heaps; whether some have not been used for a while.
-bool some_rest(u64 now);
+bool some_idle(u64 now);
 int fill_stats(u64 handle, freeway_heap_stats_t& stats);
 
 // Of an address whose page-map entry is_of_heap().
@@ -49,9 +48,9 @@ void write_json(int fd);
 FREEWAY_INLINE void* allocate(u64 handle, std::size_t bytes) {
   if (auto* heap = all().find(handle); FREEWAY_LIKELY(heap != nullptr)) {
     if (FREEWAY_LIKELY(bytes < freeway_hot.byte_limit.load_relaxed()))
-      return freeway_rseq_malloc_own(heap, freeway_hot.byte_table[bytes], bytes);
+      return freeway_rseq_malloc_own(heap, bytes, freeway_hot.byte_table[bytes]);
     if (FREEWAY_LIKELY(bytes < freeway_hot.step_limit.load_relaxed()))
-      return freeway_rseq_malloc_own(heap, freeway_hot.step_table[(bytes + low_bits(kStepTableShift)) >> kStepTableShift], bytes);
+      return freeway_rseq_malloc_own(heap, bytes, freeway_hot.step_table[(bytes + low_bits(kStepTableShift)) >> kStepTableShift]);
   }
   return allocate(handle, bytes, kMinBlock, /*zeroed=*/false);
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// idle.cc: giving memory back while little happens: what the helper does (background/helper.h), what a thread does that is
-// about to sleep (freeway_idle), and trimming piece by piece (freeway_trim_step).
+// idle.cc: giving memory back while little happens: by the helper (background/helper.h), by a thread that is about to sleep
+// (freeway_idle), and piece by piece (freeway_trim_step).
 //
 // Word      freeway_rseq.alone: libc's flag -> a 0 -> libc's flag, by the helper alone. libc does not know of the helper, so
 //           its flag says that the process has one thread, whose sections change bitmap words without atomic instructions
 //           (arch/alone.h). Before the helper touches such a word it has them look at a 0, and interrupts all sections:
-//           those that begin later see the 0, since what the interruption does is a barrier, too
+//           those that begin later see the 0, since the interruption is a barrier, too
 // Lost if killed: between the two: atomic instructions where none would be needed, until the next helper has done its work
 #include "background/helper.h"
 #include "cache/slab_age.h"
@@ -22,7 +22,17 @@ constexpr std::size_t kWorthFrames = 4 * kMiB / kFrameSize;
 
 constinit char not_alone = 0;
 
-bool is_used(Slab& slab, u64) { return !slab_age::was_emptied(slab); }
+constexpr auto is_used = [](Slab& slab) { return !slab_age::was_emptied(slab); };
+auto is_idle_at(u64 now) {
+  return [now](Slab& slab) { return slab_age::is_idle(slab, now); };
+}
+// Empties a slab but for freed blocks that are to rest (FREEWAY_HARDEN=1).
+auto emptied_but_for_rest(Heap& heap) {
+  return [&heap](Slab& slab) {
+    heap.empty_magazines(slab);
+    slab_age::note_emptied(slab);
+  };
+}
 
 }  // namespace
 
@@ -41,17 +51,11 @@ void beside_program(Heap& heap, F&& f) {
   freeway_rseq.alone.store_relaxed(process::single_threaded_flag());
 }
 
-// Empties a slab but for freed blocks that are to rest (FREEWAY_HARDEN=1).
-void rest(void* heap, Slab& slab) {
-  static_cast<Heap*>(heap)->empty_magazines(slab);
-  slab_age::note_emptied(slab);
-}
-
-// Notes what has changed in all slabs; whether some have not for a while.
-bool has_resting(Heap& heap, u64 now) {
+// Looks at all slabs, which notes their changes; whether some are idle.
+bool has_idle(Heap& heap, u64 now) {
   bool found = false;
-  heap.slabs.each([&](Slab& slab, auto) { found = slab_age::rests(slab, now) || found; });
-  return heaps::some_rest(now) || found;
+  heap.slabs.each([&](Slab& slab, auto) { found = slab_age::is_idle(slab, now) || found; });
+  return heaps::some_idle(now) || found;
 }
 
 void care_for(Heap& heap, background::Care care) {
@@ -61,9 +65,9 @@ void care_for(Heap& heap, background::Care care) {
   const PurgePolicy<Machine>& policy = frames.policy();
   const bool gives = !policy.is_never();
   const bool deep = gives && care == Care::kDeep && policy.kept() == 0;  // else there is nothing to purge: purge_class
-  if (gives && (has_resting(heap, now) || deep))
+  if (gives && (has_idle(heap, now) || deep))
     beside_program(heap, [&] {
-      heap.slabs.drain(slab_age::rests, now, rest, &heap);
+      heap.slabs.drain(is_idle_at(now), emptied_but_for_rest(heap));
       heaps::collect_all(now);
       if (deep) purge_superblocks(heap);
     });
@@ -73,50 +77,44 @@ void care_for(Heap& heap, background::Care care) {
 
 }  // namespace
 
-void start_background(Heap& heap) {
+void start_background() {
   background::Work work;
-  work.heap = &heap;
   // The child of a vfork is not registered, and must not make a thread.
-  work.is_worth_it = [](void* of) {
-    auto& self = *static_cast<Heap*>(of);
-    const PurgePolicy<Machine>& policy = self.substrate().frames().policy();
-    return policy.live() + policy.dirty() >= kWorthFrames && (!self.slabs.uses_rseq() || Slabs::can_enter_sections());
+  work.is_worth_it = [] {
+    Heap& heap = process_malloc.heap();
+    const PurgePolicy<Machine>& policy = heap.substrate().frames().policy();
+    return policy.live() + policy.dirty() >= kWorthFrames && (!heap.slabs.uses_rseq() || Slabs::can_enter_sections());
   };
-  work.care = [](void* of, background::Care care) { care_for(*static_cast<Heap*>(of), care); };
-  work.trim = [](void* of, std::size_t keep) {
-    auto& self = *static_cast<Heap*>(of);
-    beside_program(self, [&self] { trim(self); });
-    self.substrate().purge_beyond(keep);
+  work.care = [](background::Care care) { care_for(process_malloc.heap(), care); };
+  work.trim = [](std::size_t keep) {
+    Heap& heap = process_malloc.heap();
+    beside_program(heap, [&] { trim(heap); });
+    heap.substrate().purge_beyond(keep);
   };
-  background::start(work, heap.substrate().options().stats);
-  heap.substrate().frames().on_tick(background::tick);
+  background::start(work, process_malloc.options().stats);
+  process_malloc.substrate().frames().on_tick(background::tick);
 }
 
 // --- Trimming piece by piece ------------------------------------------------------------------------------------------
 
 // First the slabs (those of CPUs one by one, then all others), then the classes, then the program's heaps. The number of the next part,
-// and the heap to go on with, are hints: threads beside each other may do the same, or leave a part to the next round.
+// and the heap to go on with, are hints: threads that trim at the same time may do a part twice, or leave one to the next round.
 unsigned trim_parts(const Heap& heap) { return heap.slabs.cpus() + kClassCount + 1; }
 
 bool trim_part(Heap& heap, std::size_t& effort) {
   constexpr std::size_t kSlab = 4 * kFrameSize;  // bytes that are given back while a slab is emptied, about
   static constinit Atomic<u32> next_part, next_heap;
-  struct Emptied {
-    Heap& heap;
-    std::size_t& effort;
-  } emptied{heap, effort};
-  const auto empty = [](void* to, Slab& slab) {
-    auto& [of, left] = *static_cast<Emptied*>(to);
-    of.empty(slab);
+  const auto empty = [&](Slab& slab) {
+    heap.empty(slab);
     slab_age::note_emptied(slab);
-    left -= clamp(kSlab, 0, left);
+    effort -= clamp(kSlab, 0, effort);
   };
   const u32 slabs = heap.slabs.cpus(), part = next_part.load_relaxed();
   bool done = true;
   if (part < slabs) {
-    heap.slabs.drain_cpu(part, is_used, 0, empty, &emptied);
+    heap.slabs.drain_cpu(part, is_used, empty);
   } else if (part == slabs) {
-    heap.slabs.drain_spare(is_used, 0, empty, &emptied);
+    heap.slabs.drain_spare(is_used, empty);
     heap.superblocks().flip_lists();
     heap.sampled_superblocks().flip_lists();
   } else if (part < slabs + kClassCount) {
@@ -131,11 +129,11 @@ bool trim_part(Heap& heap, std::size_t& effort) {
 }
 
 void family::idle() {
-  if (!process_malloc.start() || !process_malloc.ready()) return;
+  if (!process_malloc.open()) return;
   const u64 now = process::coarse_time_ns();
   Frames<Machine>& frames = process_malloc.substrate().frames();
   Heap& heap = process_malloc.heap();
-  if (!frames.policy().is_never()) heap.slabs.drain_at_hand(slab_age::rests, now, rest, &heap);
+  if (!frames.policy().is_never()) heap.slabs.drain_at_hand(is_idle_at(now), emptied_but_for_rest(heap));
   frames.tick(now);
 }
 

@@ -23,12 +23,13 @@ class Malloc {  // all zero until start()
 
   // Initialises what can be by now (start.cc). False: there is no memory to begin with.
   bool start() { return FREEWAY_LIKELY(ready()) || start_slow(); }
+  // The same, and the options are read. False: also while the environment cannot be.
+  bool open() { return start() && ready(); }
   bool ready() const { return ready_.load_acquire() != 0; }  // [A1] pairs with start.cc:[R1]
   Substrate& substrate() { return substrate_; }
   Heap& heap() { return heap_; }
   const Options& options() const { return substrate_.options(); }
   PageMap<Machine>& map() { return substrate_.map(); }
-  bool owns(uptr address) const { return address - reinterpret_cast<uptr>(this) < sizeof(*this); }
 
  private:
   FREEWAY_NOINLINE bool start_slow();
@@ -40,6 +41,9 @@ class Malloc {  // all zero until start()
 };
 
 extern FREEWAY_HIDDEN constinit Malloc process_malloc;
+
+// Once: memory for so many bytes, resident from now on: FREEWAY_PREFAULT (reserve.cc).
+void prefault(Heap& heap, u64 bytes);
 
 inline void* refused() {
   errno = ENOMEM;

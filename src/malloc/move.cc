@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "harden/guarded.h"
-#include "malloc/explain.h"
 #include "malloc/family.h"
 #include "malloc/heaps.h"
 #include "malloc/large.h"
@@ -36,7 +35,7 @@ class FrameWalk {
 
   bool is_end(u64 place) { return arena_of(place) == nullptr; }
 
-  // Behind the superblock or large block that begins at the place, or the frame, and what nobody uses behind that.
+  // Behind the superblock or large block that begins at the place, or the frame, and unused frames behind that.
   u64 behind(u64 place) {
     const Arena<Machine>& arena = *arena_of(place);
     const std::size_t first = frame_of(place), end = end_of(arena);
@@ -132,7 +131,7 @@ void small_block_info(Heap& heap, uptr block, u32 descriptor, freeway_block_info
 }  // namespace
 
 bool family::should_move(uptr address) {
-  if (!process_malloc.start() || !process_malloc.ready()) return false;
+  if (!process_malloc.open()) return false;
   const FrameInfo frame = process_malloc.map().get_unowned(address);  // OPTIMISTIC: explain
   return frame.kind() == FrameInfo::kSmall && should_move_small(process_malloc.heap(), address, frame.value());
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // profile.cc: which blocks a profile samples (profile/README.md), and where they lie.
 //
-// While a profile is made malloc counts bytes, in the slab of its CPU (malloc/*/fast_path.S, *counted*). What it cannot count
-// there draws a gap of its own: gaps may be begun anywhere (profile/gap.h).
+// While a profile is made malloc counts bytes, in the slab of its CPU (malloc/*/fast_path.S, *counted*). A call that cannot count
+// draws a gap of its own: gaps may be begun anywhere (profile/gap.h).
 //
 // Words     gap of a slab: profile/gap_word.h. byte_limit, step_limit, malloc_form of freeway_hot: malloc_form.h
 // Places    sampled blocks have superblocks of their own, in frames of class 0 for the fast path of free: so their frees come
@@ -15,7 +15,6 @@
 #include "malloc/family.h"
 #include "malloc/malloc.h"
 #include "malloc/malloc_form.h"
-#include "malloc/walk.h"
 #include "profile/dump.h"
 #include "profile/gap.h"
 #include "profile/gap_word.h"
@@ -31,15 +30,6 @@ using Desc = Descriptor<Machine>;
 using bitmap::free_blocks;
 
 const Desc& descriptor(u32 index) { return process_malloc.heap().descriptor(index); }
-
-void each_class(void (*take)(void* to, const profile::ClassFigures& figures), void* to) {
-  each_account([&](unsigned c, const look::ClassAccount& a) {
-    if (a.superblocks == 0) return;
-    const SizeClass& k = kSizeClasses[c];
-    take(to, {c == 1 ? 0 : kSizeClasses[c - 1].size + 1, k.size, a.superblocks, a.sampled, a.superblocks * k.span_bytes(),
-              a.live() * k.size, a.cached * k.size});
-  });
-}
 
 u32 frame_number(uptr address) { return static_cast<u32>(address >> kFrameShift); }
 
@@ -57,8 +47,8 @@ unsigned class_of_sampled(uptr block, u64 bytes) {
   return c != 0 ? c : class_of_size(clamp(bytes, 0, kMaxSmall));
 }
 
-// All live blocks of a superblock have the same share of what it wastes. The sampled one counts as one of those that were
-// its neighbours; if they are gone, it would be the last.
+// All live blocks of a superblock have the same share of its waste. The sampled block counts as one of its former neighbours; if
+// they are gone, it would be the last.
 profile::Pin pinned(uptr block, u32 place, u64 bytes) {
   const unsigned c = class_of_sampled(block, bytes);
   const SizeClass& k = kSizeClasses[c];
@@ -72,7 +62,7 @@ profile::Pin pinned(uptr block, u32 place, u64 bytes) {
   return {(k.span_bytes() - live * k.size) / live, k.size};
 }
 
-constexpr profile::Superblocks kSuperblocks = {each_class, pinned};
+constexpr profile::Superblocks kSuperblocks = {family::each_class, pinned};
 
 // While frames is 0 the fast path was not opened: its limits are not, either.
 bool counts() { return freeway_hot.frames.load_relaxed() != 0; }
@@ -114,13 +104,11 @@ namespace {
 // A block that is sampled; null: it cannot be, or there is no memory.
 void* allocate_sampled(Heap& heap, unsigned c) {
   auto& superblocks = heap.sampled_superblocks();
-  void* block = nullptr;
-  while (const u32 d = superblocks.hold(c)) {
-    const unsigned got = superblocks.take(d, 1, &block);
+  void* const block = take_one(superblocks, c, [&](u32 d, void** one) {
+    const unsigned got = superblocks.take(d, 1, one);
     Machine::step("heap.sampling");
-    superblocks.let_go(d);
-    if (got == 1) break;
-  }
+    return got;
+  });
   const auto address = reinterpret_cast<uptr>(block);
   if (block != nullptr && heap.births.are_kept()) birth::begin(heap.birth_of(address, c), address);
   return block;
@@ -157,7 +145,7 @@ bool is_chosen(std::size_t bytes) {
   return profile::draws(bytes);
 }
 
-// A block of the class is what malloc of the class's size gives; but a profile counts what was asked for.
+// malloc of the class's size gives a block of the class; but a profile counts the bytes that the program asked for.
 void* allocate_small_aligned(std::size_t bytes, std::size_t alignment) {
   const unsigned c = class_of_aligned(bytes, alignment);
   if (c == 0) return nullptr;
@@ -166,7 +154,7 @@ void* allocate_small_aligned(std::size_t bytes, std::size_t alignment) {
 }
 
 int family::begin_profile(u64 interval) {
-  if (!process_malloc.start() || !process_malloc.ready()) return ENOMEM;
+  if (!process_malloc.open()) return ENOMEM;
   const int error = profile::start(interval);
   follow_profile(process_malloc.heap());
   return error;
@@ -180,7 +168,7 @@ void family::end_profile() {
 
 }  // namespace freeway
 
-// What the counted malloc goes to.
+// For the counted malloc.
 extern "C" {
 
 // The block of so many bytes could not be counted.

@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: MIT
-// reserve.cc: memory made ready before it is needed, for those who must not fault: FREEWAY_PREFAULT and freeway_reserve.
+// reserve.cc: memory made ready before it is needed, so that its first use does not fault: FREEWAY_PREFAULT, freeway_reserve.
 //
-// Frames are taken, touched, and given back: free and dirty, which is what is used first and without the kernel. The purge
-// policy is told to keep as many (PurgePolicy::keep). All that is taken at once is held until the last one is, so that the
-// next is another; a chain through the frames themselves remembers it, since there is nowhere else.
+// Frames are taken, touched, and returned: free and dirty ones are used first, and without the kernel. The purge policy is
+// told to keep as many (PurgePolicy::keep). All frames are held until the last one is taken, so that each is another; a chain
+// through the frames themselves remembers them, since there is no other place.
 //
 // Limits    frames are charged as they are taken. The memory of descriptors that are not handed out yet (at most 1/100 of
 //           what FREEWAY_PREFAULT asks for) is charged when they are
 // Who       any thread, any signal handler
-// Lost if killed: the frames in hand, all that were asked for; what is to be kept is counted first
+// Lost if killed: the frames in hand, all that were asked for; the policy is told first
 // Checked   tests/reserve
-#include "malloc/reserve.h"
-
 #include "malloc/drain.h"
 #include "malloc/family.h"
 #include "malloc/malloc.h"
@@ -24,9 +22,9 @@ namespace freeway {
 namespace {
 
 constexpr std::size_t kUnknown = RSEQ_IDS;  // CPUs: there are more than the kernel was asked for
-constexpr std::size_t kSpareFrames = 64;  // beside twice what is reserved: what lies between, and before
+constexpr std::size_t kSpareFrames = 64;  // beside twice the reserved ones: frames before and between them
 
-// What is written into frames that are held: the one before, and how many frames belong to this one.
+// Written into a frame that is held: the one before it in the chain, and how many frames belong to it.
 struct Link {
   Atomic<uptr> before;
   Atomic<u64> value;
@@ -56,10 +54,10 @@ void give_filled(Substrate& substrate, uptr address, std::size_t frames) {
   substrate.frames().give(address, frames, 0);
 }
 
-// What was asked for earlier may be what was just taken; and between runs that are aligned lie frames that nobody has touched,
-// and which will be taken first. Takes frames one by one, the lowest first, up to `highest`, and until so many are in hand or
-// free and dirty, but no more than `most`: where the heap is that scattered the rest comes when it comes. How many could not
-// be had.
+// The frames just taken may be those of an earlier reservation; and untouched frames between aligned runs will be taken before
+// them. So this takes frames one by one, the lowest first, up to `highest`, and until `frames` are in hand or free and dirty,
+// but no more than `most`: a heap that is more scattered gets the others when it needs them. Returns how many it could not
+// get.
 std::size_t refill_kept(Frames<Machine>& all, std::size_t frames, uptr highest, std::size_t most, uptr& top) {
   for (std::size_t held = 0;; ++held) {
     const std::size_t found = held + all.policy().dirty(), missing = frames > found ? frames - found : 0;
@@ -175,7 +173,7 @@ void prefault(Heap& heap, u64 bytes) {
 }
 
 std::size_t family::reserve(std::size_t bytes, std::size_t count) {
-  return process_malloc.start() && process_malloc.ready() ? freeway::reserve(process_malloc.heap(), bytes, count) : 0;
+  return process_malloc.open() ? freeway::reserve(process_malloc.heap(), bytes, count) : 0;
 }
 
 }  // namespace freeway

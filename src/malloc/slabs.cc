@@ -19,7 +19,7 @@ constexpr u32 kLeastIds = 256;
 // Sections find struct rseq at `by_mm_cid` or `by_cpu`, offsets from the thread pointer; 0: at the decoy.
 void enter_by(u64 by_mm_cid, u64 by_cpu, u64 bytes) {
   const u64 nowhere = static_cast<u64>(process::rseq_decoy_offset());
-  const char* nothing = nullptr;  // a late thread must not undo what the helper says
+  const char* nothing = nullptr;  // a late thread must not undo a store of the helper's
   freeway_rseq.alone.cas_relaxed(nothing, process::single_threaded_flag());
   freeway_rseq.bytes = bytes;
   freeway_hot.rseq = by_mm_cid != 0 ? by_mm_cid : nowhere;
@@ -75,7 +75,7 @@ void Slabs::decide() {
   // Before the mode: no far block is marked in a CPU's slab then that an unchecked path will pop (cache/slots.h).
   if (options.harden == 0) births_->drop();
   const u64 mode = mode_.get([wanted] { return wanted; }, [](u64) {});
-  const process::Rseq rseq = mode == kOwnRseq ? process::own_rseq() : process::rseq();  // the same for all who start
+  const process::Rseq rseq = mode == kOwnRseq ? process::own_rseq() : process::rseq();  // the same for all threads that start
   const bool on = mode != kSpare;
   const u64 area = static_cast<u64>(rseq.offset);
   enter_by(on && rseq.has_mm_cid ? area : 0, on && !rseq.has_mm_cid ? area : 0, rseq.bytes);
@@ -89,7 +89,7 @@ void Slabs::decide() {
 
 void Slabs::describe(Line& line) const {
   if (!uses_rseq()) {
-    line.text("claimed slabs: ").text(why_spare());
+    line.text("spare slabs: ").text(why_spare());
     return;
   }
   line.text("per-CPU slabs in restartable sections, indexed by ").text(process::rseq().has_mm_cid ? "mm_cid" : "cpu_id");
@@ -149,36 +149,30 @@ uptr Slabs::on_top(unsigned c) {
 
 // --- Draining ----------------------------------------------------------------------------------------------------------
 
-bool Slabs::drain_cpu(u32 id, Wanted wanted, u64 now, Visit visit, void* to) {
+bool Slabs::drain_cpu(u32 id, Wanted wanted, Visit visit) {
   Slab* slab = cpu_slabs_.made(id);
-  if (slab == nullptr || !wanted(*slab, now)) return true;
-  const auto end = cpu_slabs_.drain(id, process::claimant(), process::interrupt_sections,
-                                    [visit, to](Slab& mine) { visit(to, mine); });
+  if (slab == nullptr || !wanted(*slab)) return true;
+  const auto end = cpu_slabs_.drain(id, process::claimant(), process::interrupt_sections, visit);
   return end != CpuSlabs<Machine>::Drained::kRefused;
 }
 
-void Slabs::drain_spare(Wanted wanted, u64 now, Visit visit, void* to) {
-  spare_.drain(own, process::claimant(), Revoker(), [wanted, now](Slab& slab) { return wanted(slab, now); },
-               [visit, to](Slab& slab) { visit(to, slab); });
-}
+void Slabs::drain_spare(Wanted wanted, Visit visit) { spare_.drain(own, process::claimant(), Revoker(), wanted, visit); }
 
-bool Slabs::drain(Wanted wanted, u64 now, Visit visit, void* to) {
+bool Slabs::drain(Wanted wanted, Visit visit) {
   bool complete = true;
-  for (u32 id = 0; id < cpus() && complete; ++id) complete = drain_cpu(id, wanted, now, visit, to);
-  drain_spare(wanted, now, visit, to);
+  for (u32 id = 0; id < cpus() && complete; ++id) complete = drain_cpu(id, wanted, visit);
+  drain_spare(wanted, visit);
   return complete;
 }
 
-void Slabs::drain_at_hand(Wanted wanted, u64 now, Visit visit, void* to) {
+void Slabs::drain_at_hand(Wanted wanted, Visit visit) {
   if (Slab* slab = of_cpu()) {
     const u32 id = rseq_index();
-    if (id < ids_ && cpu_slabs_.made(id) == slab) drain_cpu(id, wanted, now, visit, to);
+    if (id < ids_ && cpu_slabs_.made(id) == slab) drain_cpu(id, wanted, visit);
     return;
   }
   const Slab* kept = Spare::peek_kept(own);
-  if (kept == nullptr) return drain_spare(wanted, now, visit, to);
-  spare_.drain(own, process::claimant(), Revoker(), [=](Slab& slab) { return &slab == kept && wanted(slab, now); },
-               [visit, to](Slab& slab) { visit(to, slab); });
+  drain_spare([&](Slab& slab) { return (kept == nullptr || &slab == kept) && wanted(slab); }, visit);
 }
 
 void Slabs::provide() {

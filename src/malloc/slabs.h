@@ -4,7 +4,7 @@
 // Mode      undecided -> sections (struct rseq is libc's, or ours) or spare, for good, once the environment can be read.
 //           With sections a call works on the slab of its CPU (cpu_slabs.h). Else, and while that one is not to be had, it
 //           works on a spare one, which its thread keeps or has claimed for the call (spare_slabs.h)
-// Access    RseqSlabs or PlainSlab: what a call does to the slab (slab.h)
+// Access    RseqSlabs or PlainSlab: how a call changes the slab (slab.h)
 // Draining  another CPU's slab is taken out, all sections are interrupted (membarrier), then it is the drainer's until it
 //           is put back; one at a time, so a thread that stops here strands one
 // Who       any thread, any signal handler, the child of any fork
@@ -12,6 +12,7 @@
 // Checked   tests/model/*_slabs_model.cc, tests/fork, tests/stall, tests/stress/trim_test.cc
 #pragma once
 
+#include "base/function_ref.h"
 #include "cache/cpu_slabs.h"
 #include "cache/hot.h"
 #include "cache/rseq_slabs.h"
@@ -23,20 +24,20 @@
 
 namespace freeway {
 
-// What this thread knows of its spare slab.
+// This thread's notes on its spare slab.
 extern FREEWAY_HIDDEN constinit thread_local SpareSlabs<Machine>::Own own;
 
 class Slabs {
  public:
-  // A slab that the caller has to himself.
-  using Visit = void (*)(void* to, Slab& slab);
+  // Of a slab that the caller has to itself.
+  using Visit = FunctionRef<void(Slab& slab)>;
   // Which ones it is worth to have; others may be in the slab.
-  using Wanted = bool (*)(Slab& slab, u64 now);
-  static bool any(Slab&, u64) { return true; }
+  using Wanted = FunctionRef<bool(Slab& slab)>;
+  static constexpr auto any = [](Slab&) { return true; };
 
   // Once (or again with the same), before anything else. While births are kept, new slabs have room for blocks that rest.
   void init(Substrate& substrate, Births<Machine>& births);
-  // When the environment can be read: what calls work on from now on. Sections find struct rseq from here on.
+  // When the environment can be read: decides on which slabs calls work. Sections find struct rseq from here on.
   void decide();
   bool uses_rseq() const { return mode_.peek() == kRseq || mode_.peek() == kOwnRseq; }
   // Why calls work on spare slabs; "" where they do not, or it is not known yet.
@@ -81,12 +82,12 @@ class Slabs {
   // CPUs' slabs have numbers below it: CPU numbers and concurrency ids are; the same, but 0 without sections.
   u32 ids() const { return ids_; }
   u32 cpus() const { return uses_rseq() ? ids_ : 0; }
-  // Calls visit(to, slab) for each slab that is wanted and can be had: of a CPU, all spare ones, all, those on which this
+  // Calls visit(slab) for each slab that is wanted and can be had: of a CPU, all spare ones, all, those on which this
   // thread's next call would work. False: the kernel refuses to interrupt sections, so CPUs' slabs cannot be had.
-  bool drain_cpu(u32 id, Wanted wanted, u64 now, Visit visit, void* to);
-  void drain_spare(Wanted wanted, u64 now, Visit visit, void* to);
-  bool drain(Wanted wanted, u64 now, Visit visit, void* to);
-  void drain_at_hand(Wanted wanted, u64 now, Visit visit, void* to);
+  bool drain_cpu(u32 id, Wanted wanted, Visit visit);
+  void drain_spare(Wanted wanted, Visit visit);
+  bool drain(Wanted wanted, Visit visit);
+  void drain_at_hand(Wanted wanted, Visit visit);
 
   // From now on slabs get their memory at once: a slab for each CPU that a thread of this process may come to, and the spare
   // ones. Where it is not known how many CPUs there are, none: thousands of them would be gigabytes.
@@ -107,6 +108,7 @@ class Slabs {
   Slab* make();
   std::size_t bytes_of_one() const;
 
+  Spare spare_;
   Substrate* substrate_ = nullptr;
   Births<Machine>* births_ = nullptr;
   Once<Machine> mode_;
@@ -117,7 +119,6 @@ class Slabs {
   Atomic<bool> is_prepared_;  // slabs get their memory at once
   Atomic<u64> null_slab_[kSlabHeadWords];
   Atomic<u64> zeros_[3];
-  Spare spare_;
   CpuSlabs<Machine> cpu_slabs_;
 };
 

@@ -55,16 +55,16 @@ namespace {
 
 constexpr u64 kTickMask = 63;  // every 64th slow malloc of a class looks at the clock
 
-FREEWAY_NOINLINE void move_to_node(Slab& home, unsigned node) {
-  if (home.node.load_relaxed() == node) return;
-  home.node.store_relaxed(node);
+FREEWAY_NOINLINE void move_to_node(Slab& slab, unsigned node) {
+  if (slab.node.load_relaxed() == node) return;
+  slab.node.store_relaxed(node);
   for (unsigned c = 1; c < kClassCount; ++c)
-    if (!homes::shares_lines(c)) home.home[c].store_relaxed(static_cast<u8>(node));
+    if (!homes::shares_lines(c)) slab.home[c].store_relaxed(static_cast<u8>(node));
 }
 
 // The slab is used where the thread is.
-void follow_node(const Superblocks<Machine, Backing>& superblocks, Slab& home) {
-  if (FREEWAY_UNLIKELY(superblocks.has_nodes())) move_to_node(home, superblocks.here());
+void follow_node(const Superblocks<Machine, Backing>& superblocks, Slab& slab) {
+  if (FREEWAY_UNLIKELY(superblocks.has_nodes())) move_to_node(slab, superblocks.here());
 }
 
 }  // namespace
@@ -80,33 +80,30 @@ void* Heap::allocate(std::size_t bytes) {
 
 void* Heap::refill(unsigned c) {
   void* block = nullptr;
-  slabs.with([&](const auto& access, Slab& home) {
-    follow_node(superblocks_, home);
-    if ((++home.counters[c].slow_mallocs & kTickMask) == 0) {
+  slabs.with([&](const auto& access, Slab& slab) {
+    follow_node(superblocks_, slab);
+    if ((++slab.counters[c].slow_mallocs & kTickMask) == 0) {
       substrate_->frames().tick(process::coarse_time_ns());
       tick_profile(*this);
     }
-    block = is_careful() ? scattered_.refill(access, home, c) : magazines_.refill(access, home, c);
+    block = is_careful() ? scattered_.refill(access, slab, c) : magazines_.refill(access, slab, c);
   });
-  if (block != nullptr) return block;
-  return is_careful() ? scattered_.direct(c) : direct(c);
+  return block != nullptr ? block : direct(c);
 }
 
 // One block without a slab.
 void* Heap::direct(unsigned c) {
-  void* block = nullptr;
-  while (const u32 d = superblocks_.hold(c)) {
-    const unsigned got = superblocks_.take(d, 1, &block);
+  if (is_careful()) return scattered_.direct(c);
+  return take_one(superblocks_, c, [&](u32 d, void** block) {
+    const unsigned got = superblocks_.take(d, 1, block);
     Machine::step("heap.direct");
-    superblocks_.let_go(d);
-    if (got == 1) return block;
-  }
-  return nullptr;
+    return got;
+  });
 }
 
 // --- free --------------------------------------------------------------------------------------------------------------
 
-// place_of for what is not in the primary arena, or no block at all.
+// place_of for a block that is not in the primary arena, or for no block at all.
 Place Heap::place_elsewhere(unsigned c, void* block, u32 index) {
   const auto address = reinterpret_cast<uptr>(block);
   const FrameInfo info = substrate_->map().get(address);
@@ -123,9 +120,10 @@ Place Heap::place_elsewhere(unsigned c, void* block, u32 index) {
 
 namespace {
 
-// What other processors had under way a moment ago is seen from here on. Where the kernel offers no barrier: in all
-// probability.
-bool have_seen_all() {
+// Where processors reorder stores: waits until this thread sees those that others had under way (without the kernel's barrier:
+// in all probability), and is true. False: there is nothing more to see.
+bool sees_more() {
+  if constexpr (kStoresStayInOrder) return false;
   if (!process::make_barrier())
     for (unsigned i = 0; i < 10000; ++i) fence_signal();
   return true;
@@ -134,13 +132,12 @@ bool have_seen_all() {
 }  // namespace
 
 // Whether the block, which begins where one may, is known to be free: exactly where there are births; else it is if it lies
-// on top of this CPU's, or thread's, magazine, or its superblock has it. Where processors reorder stores, what is seen may
-// be older than the caller's right to the block: then it looks again.
+// on top of this CPU's, or thread's, magazine, or its superblock has it. Where processors reorder stores, the words that it
+// sees may be older than the caller's right to the block: then it looks again.
 bool Heap::is_free(uptr block, u32 descriptor, unsigned c) {
   // The tag may be on its way from the processor that allocated the block (births.h, Orders).
-  if (births.are_kept())
-    return !birth::is_born(birth_of(block, c), block, [] { return !kStoresStayInOrder && have_seen_all(); });
-  return seems_free(block, descriptor, c) && (kStoresStayInOrder || (have_seen_all() && seems_free(block, descriptor, c)));
+  if (births.are_kept()) return !birth::is_born(birth_of(block, c), block, sees_more);
+  return seems_free(block, descriptor, c) && (!sees_more() || seems_free(block, descriptor, c));
 }
 
 bool Heap::seems_free(uptr block, u32 descriptor, unsigned c) {
@@ -170,12 +167,12 @@ Verdict Heap::free(uptr address, u32 descriptor) {
 
 void Heap::put_back(unsigned c, void* block) {
   bool done = false, foreign = false;
-  slabs.with([&]<class Access>(const Access& access, Slab& home) {
-    ++home.counters[c].slow_frees;
-    done = is_careful() ? quarantine_.lay_down(access, home, c, block) : magazines_.stash(access, home, c, block);
+  slabs.with([&]<class Access>(const Access& access, Slab& slab) {
+    ++slab.counters[c].slow_frees;
+    done = is_careful() ? quarantine_.lay_down(access, slab, c, block) : magazines_.stash(access, slab, c, block);
     // In sections the fast path counts them.
     if constexpr (!std::is_same_v<Access, RseqSlabs>)
-      foreign = !is_careful() && is_foreign(home, c, block) && homes::is_due(home);
+      foreign = !is_careful() && is_foreign(slab, c, block) && homes::is_due(slab);
   });
   if (!done) magazines_.flush(c, &block, 1);
   if (foreign) send_home(c);
@@ -197,23 +194,23 @@ void Heap::leaves_rest(unsigned c, void* const* slots, unsigned count) {
 
 // --- Home --------------------------------------------------------------------------------------------------------------
 
-void Heap::settle_home(const Slab& home, unsigned c, u32 d) {
+void Heap::settle_home(const Slab& slab, unsigned c, u32 d) {
   const uptr span = superblocks_.span_of(d);
   if (substrate_->map().class_byte(span) == 0) return;  // not the fast path's
   const bool by_slab = homes::shares_lines(c);
-  const u8 number = by_slab ? home.home[c].load_relaxed() : static_cast<u8>(superblocks_.node_of(d));
+  const u8 number = by_slab ? slab.home[c].load_relaxed() : static_cast<u8>(superblocks_.node_of(d));
   for (unsigned i = 0; i < kSizeClasses[c].span_frames; ++i) home_of(span + i * kFrameSize).store_relaxed(number);
 }
 
-bool Heap::is_away(const Slab& home, unsigned c, const void* block) const {
+bool Heap::is_away(const Slab& slab, unsigned c, const void* block) const {
   const u32 d = substrate_->map().value_of_primary(reinterpret_cast<uptr>(block), c);
-  return d != 0 && superblocks_.node_of(d) != home.node.load_relaxed();
+  return d != 0 && superblocks_.node_of(d) != slab.node.load_relaxed();
 }
 
 void Heap::send_home(unsigned c) {
-  slabs.with([&](const auto& access, Slab& home) {
-    follow_node(superblocks_, home);
-    magazines_.send_home(access, home, c);
+  slabs.with([&](const auto& access, Slab& slab) {
+    follow_node(superblocks_, slab);
+    magazines_.send_home(access, slab, c);
   });
 }
 
@@ -221,9 +218,9 @@ void Heap::send_home(unsigned c) {
 
 bool Heap::clear_way(unsigned c) {
   bool clear = false;
-  slabs.with([&](const auto& access, Slab& home) {
-    follow_node(superblocks_, home);
-    clear = way_.clear(access, home, c);
+  slabs.with([&](const auto& access, Slab& slab) {
+    follow_node(superblocks_, slab);
+    clear = way_.clear(access, slab, c);
   });
   return clear;
 }

@@ -31,11 +31,6 @@ FREEWAY_INLINE unsigned class_of_block(const void* block) {
   return class_of_frame((reinterpret_cast<uptr>(block) - freeway_hot.arena.load_relaxed()) >> kFrameShift);
 }
 
-// Whether a block of the class may begin there, as the assembly finds out.
-FREEWAY_INLINE bool may_begin(u64 block, unsigned c) {
-  return (block & freeway_hot.span_mask[c]) * freeway_hot.factor[c] < freeway_hot.factor_limit[c];
-}
-
 }  // namespace
 }  // namespace freeway
 
@@ -63,7 +58,7 @@ FREEWAY_HIDDEN void* freeway_malloc_slow(std::size_t size) {
 FREEWAY_HIDDEN void freeway_free_slow(void* block, freeway::u64, freeway::u64 frame) {
   const auto word = reinterpret_cast<freeway::u64>(block);
   const unsigned c = freeway::class_of_frame(frame);
-  if (c == 0) return freeway::free_own(block, frame);
+  if (c == 0) return freeway_free_own(block, 0, frame);
   Slab* slab = FREEWAY_LIKELY(freeway::may_begin(word, c)) ? Spare::enter(freeway::own) : nullptr;
   if (FREEWAY_UNLIKELY(slab == nullptr)) return free_otherwise(block, __builtin_return_address(0));
   const bool done = freeway::PlainSlab(*slab).push_once(c, word);

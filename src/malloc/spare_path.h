@@ -6,10 +6,11 @@
 
 namespace freeway {
 
-// malloc and free of what a spare slab does not have or take.
+// malloc and free of blocks that a spare slab does not have or take.
 void* allocate_otherwise(std::size_t size, const void* caller);
 void free_otherwise(void* block, const void* caller);
-// What is in no superblock: a block of a strip, at once, or the same.
-void free_own(void* block, uptr frame);
 
 }  // namespace freeway
+
+// What lies in no superblock of malloc's: a block of a heap, at once, or free_otherwise.
+extern "C" FREEWAY_HIDDEN void freeway_free_own(void* block, freeway::u64, freeway::u64 frame);

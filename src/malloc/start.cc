@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // start.cc: initialisation, on the process's first allocation.
 //
-// Without a lock: everybody who comes before it is done (a signal handler during the first malloc; in theory a second
-// thread) does all of it himself. Words that must have one value are published by CAS; everything else is stored with the
-// same values by everybody. The fast path opens when its limits are stored, last.
+// Without a lock: each caller that comes before it is done (a signal handler during the first malloc; in theory a second
+// thread) does all of it. Words that must have one value are published by CAS; all others are stored by each of them, with
+// the same values. The fast path opens when its limits are stored, last.
 //
 // Two steps, since the first allocations of a process may come before the C library has set `environ`: memory first;
 // options, and with them the choice between restartable sections and spare slabs, as soon as they can be read. Until
@@ -18,7 +18,6 @@
 #include "malloc/family.h"
 #include "malloc/malloc.h"
 #include "malloc/malloc_form.h"
-#include "malloc/reserve.h"
 #include "os/report.h"
 #include "profile/dumps.h"
 
@@ -51,7 +50,7 @@ bool Malloc::start_slow() {
 // Before the first block that leaves here: all know how long theirs is by its own entry.
 void Malloc::guard_large() {
   substrate_.large().guard_ends(vm::page_size());
-  guard::know_ends(nullptr, [](void*, uptr address, guard::Near& near) {
+  guard::know_ends([](uptr address, guard::Near& near) {
     freeway_explanation_t found;
     family::explain(address, found);
     const auto size = static_cast<ptrdiff_t>(found.size);
@@ -69,7 +68,7 @@ void Heap::start(Substrate& substrate) {
   substrate_ = &substrate;
   backing_.init(this, kOrdinary);
   sampled_backing_.init(this, kSampled);
-  // For good: what is allowed may change, and superblocks are listed by what there was.
+  // For good: superblocks are listed by these nodes, and the process may be allowed others later.
   const u64 nodes = nodes_.get([]() -> u64 { return process::nodes(); }, [](u64) {});
   superblocks_.init(&backing_, static_cast<unsigned>(nodes));
   sampled_.init(&sampled_backing_);
@@ -130,7 +129,7 @@ void Heap::open() {
   const auto has_sections = [] { return process_malloc.heap().slabs.uses_rseq() && Slabs::can_enter_sections(); };
   const auto random = [] { return process_malloc.heap().random(); };
   own_heaps.start({freeway_rseq_give_own, slabs.ids(), options.harden != 0, has_sections, closed(), random});
-  if (options.background) start_background(*this);
+  if (options.background) start_background();
   quarantine_.init(this, &magazines_, options.quarantine);
   substrate_->large().empty_freed(options.fill);
   const std::size_t frames = substrate_->frames().primary().bytes() / kFrameSize;

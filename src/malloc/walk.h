@@ -50,6 +50,8 @@ inline OwnWalk own_walk() { return OwnWalk(own_memory); }
 // Calls f(class, account) for each size class that is, or was, in use.
 void each_account(FunctionRef<void(unsigned c, const look::ClassAccount& account)> f);
 
+// Whether block `index` of the superblock, which begins at `block`, is live; `what`: why it is free (explain.cc).
+freeway_state_t state_of(Heap& heap, unsigned c, u32 descriptor, u32 index, uptr block, const char*& what);
 // Adds to the audit what small blocks have; whether the descriptor's superblock has the address (audit.cc).
 void audit_small(Heap& heap, freeway_audit_t& audit);
 bool owns(Heap& heap, u32 descriptor, uptr address);

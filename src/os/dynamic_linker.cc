@@ -31,8 +31,6 @@ void* from_libdl(const char* name) {
   return library == nullptr ? nullptr : __libc_dlsym(library, name);
 }
 
-bool is_available() { return &dlsym != nullptr || &__libc_dlsym != nullptr; }
-
 void* find(void* library, const char* name) {
   auto* search = function(&dlsym, "dlsym");
   return search == nullptr ? nullptr : search(library, name);

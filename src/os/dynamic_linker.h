@@ -4,9 +4,6 @@
 
 namespace freeway::dynamic_linker {
 
-// Whether anything can be looked up: not in a statically linked program, and not before the library itself is relocated
-// (a resolver of another library may call it before that).
-bool is_available();
 // dlsym: the symbol `name` of a library (or RTLD_NEXT: of those loaded after this one), null if it has none.
 void* find(void* library, const char* name);
 // The same of libdl.so.2, also where no searched library needs it; null where libc does not use it (from glibc 2.34 on, musl).

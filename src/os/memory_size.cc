@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "os/memory_size.h"
 
-#include <fcntl.h>
 #include <linux/sysinfo.h>
 #include <string.h>
 
 #include "base/compiler.h"
 #include "os/syscall.h"
+#include "os/text_file.h"
 
 namespace freeway {
 namespace {
@@ -70,50 +70,10 @@ namespace {
 
 constexpr u64 kUnlimited = u64{1} << 62;  // version 1 writes a number near 2^63 for no limit
 
-// A file, line by line, with little on the stack.
-class Lines {
- public:
-  explicit Lines(const char* path)
-      : file_(raw_syscall(SYS_openat, static_cast<u64>(AT_FDCWD), reinterpret_cast<u64>(path), O_RDONLY | O_CLOEXEC)) {}
-  ~Lines() {
-    if (file_ >= 0) raw_syscall(SYS_close, static_cast<u64>(file_));
-  }
-  Lines(const Lines&) = delete;
-
-  // The next line, without its end, into `line`; a line that is too long is cut off. False: there is none.
-  bool next(char* line, std::size_t size) {
-    std::size_t length = 0;
-    bool any = false;
-    for (int c; (c = byte()) >= 0;) {
-      any = true;
-      if (c == '\n') break;
-      if (length + 1 < size) line[length++] = static_cast<char>(c);
-    }
-    line[length] = 0;
-    return any;
-  }
-
- private:
-  int byte() {
-    if (at_ == end_) {
-      const u64 piece = reinterpret_cast<u64>(piece_);
-      const long got = file_ < 0 ? 0 : raw_syscall(SYS_read, static_cast<u64>(file_), piece, sizeof(piece_));
-      if (got <= 0) return -1;
-      at_ = 0;
-      end_ = static_cast<unsigned>(got);
-    }
-    return static_cast<unsigned char>(piece_[at_++]);
-  }
-
-  long file_;
-  unsigned at_ = 0, end_ = 0;
-  char piece_[128];
-};
-
 FREEWAY_NOINLINE u64 number_in(const char* path) {
   char line[32];
   u64 number = kUnlimited;
-  return Lines(path).next(line, sizeof(line)) && parse_decimal(line, &number) != nullptr ? number : kUnlimited;
+  return TextLines(path).next(line, sizeof(line)) && parse_decimal(line, &number) != nullptr ? number : kUnlimited;
 }
 
 // A line of /proc/self/cgroup, with room before it for the folders that make the group's name a path.
@@ -172,7 +132,7 @@ u64 process_memory_under(const char* root, u64 machine) {
   if (above + sizeof(kGroups) > sizeof(group.text)) return least;
   memcpy(group.text, root, above);
   memcpy(group.text + above, kGroups, sizeof(kGroups));
-  Lines lines(group.text);
+  TextLines lines(group.text);
   while (lines.next(group.line(), Group::kLongest)) {
     u64 limit = kUnlimited;
     if (char* name = name_of(group.line(), ""))
@@ -193,7 +153,7 @@ u64 machine_memory() {
 u64 resident_pages() {
   char line[128];
   u64 whole = 0, resident = 0;
-  if (!Lines("/proc/self/statm").next(line, sizeof(line))) return 0;
+  if (!TextLines("/proc/self/statm").next(line, sizeof(line))) return 0;
   const char* end = parse_decimal(line, &whole);
   if (end == nullptr || *end != ' ' || parse_decimal(end + 1, &resident) == nullptr) return 0;
   return resident;

@@ -12,10 +12,10 @@ struct OptionDescription {
 
 inline constexpr OptionDescription kOptionTable[] = {
     {"RSEQ", "1|0|libc|force",
-     "per-CPU caches in restartable sections; 0: claimed; libc: by its rseq only; force: any kernel (1)"},
-    {"ON_ERROR", "abort|report", "after a bad free was named on fd 2: abort, or go on and leak the block (abort)"},
+     "per-CPU caches in restartable sections; 0: spare slabs; libc: its rseq only; force: any kernel (1)"},
+    {"ON_ERROR", "abort|report", "after an invalid free was named on fd 2: abort, or go on and leak the block (abort)"},
     {"HARDEN", "0|1[,quarantine=BYTES][,fill]",
-     "1: bad frees named; random order; BYTES (64k) rest; fill: writes there named (0)"},
+     "1: invalid frees named; random order; BYTES (64k) rest; fill: writes named (0)"},
     {"GUARD", "N[,large]",
      "one in N slow mallocs has pages of its own, where bad accesses fault; large: large ones, too (0)"},
     {"LIMIT", "SOFT[,HARD]",

@@ -73,11 +73,6 @@ const char* behind(const char* word, const char* text) {
 
 bool equal(const char* a, const char* b) { return strcmp(a, b) == 0; }
 
-// Whether FREEWAY_STATS is of the form json:PATH or text:PATH.
-bool names_file(const char* stats) {
-  return (strncmp(stats, "json:", 5) == 0 || strncmp(stats, "text:", 5) == 0) && stats[5] != 0;
-}
-
 // Reads the value of FREEWAY_HARDEN into its fields. False: it is not valid, and nothing is changed.
 bool parse_harden(const char* text, Options* options) {
   bool fill = false;
@@ -109,45 +104,45 @@ bool parse_guard(const char* text, Options* options) {
   return true;
 }
 
-class Reader {
- public:
-  explicit Reader(bool speak) : speak_(speak) {}
+bool parse_limit(const char* text, Options* options) {
+  MemoryLimits limits;
+  if (!parse_memory_limits(text, process_memory, &limits)) return false;
+  options->soft_limit = limits.soft;
+  options->hard_limit = limits.hard;
+  return true;
+}
 
-  // One of two words; `fallback` if the option is absent or neither.
-  bool choice(const char* name, const char* no, const char* yes, bool fallback) const {
-    const char* value = value_of(name);
-    if (value == nullptr || *value == 0) return fallback;
-    if (equal(value, yes)) return true;
-    if (equal(value, no)) return false;
-    complain(name, value);
-    return fallback;
-  }
+bool parse_prefault(const char* text, Options* options) {
+  u64 bytes = 0;
+  const char* end = parse_memory_size(text, process_memory, &bytes);
+  if (end == nullptr || *end != 0) return false;
+  options->prefault = bytes;
+  return true;
+}
 
-  // The index of the option's value among its values; 0 if it is absent or none of them.
-  u64 index(const char* name) const {
-    const char* value = value_of(name);
-    u64 found = 0;
-    if (value == nullptr || *value == 0) return 0;
-    for (const OptionDescription& d : kOptionTable)
-      if (equal(d.name, name) && parse_option(d.values, value, &found)) return found;
-    complain(name, value);
-    return 0;
-  }
+bool parse_stats(const char* text, Options* options) {
+  const bool is_file = (behind("json:", text) != nullptr || behind("text:", text) != nullptr) && text[5] != 0;
+  options->stats_path = is_file ? text + 5 : nullptr;
+  options->stats_json = is_file && *text == 'j';
+  options->stats = equal(text, "1");
+  return is_file || options->stats || equal(text, "0");
+}
 
-  void form(const char* name, bool parse(const char*, Options*), Options* options) const {
-    const char* value = value_of(name);
-    if (value != nullptr && *value != 0 && !parse(value, options)) complain(name, value);
-  }
+const char* values_of(const char* name) {
+  for (const OptionDescription& d : kOptionTable)
+    if (equal(d.name, name)) return d.values;
+  return "";
+}
 
-  void complain(const char* name, const char* value) const {
-    if (!speak_) return;
-    for (const OptionDescription& d : kOptionTable)
-      if (equal(d.name, name)) complain_of_option(name, value, d.values);
-  }
-
- private:
-  bool speak_;
-};
+// Reads the text of an option, a form's into `options`; of words into `index` which of its values it is. False: it is none.
+bool parse(const char* name, const char* text, Options* options, u64* index) {
+  if (equal(name, "HARDEN")) return parse_harden(text, options);
+  if (equal(name, "GUARD")) return parse_guard(text, options);
+  if (equal(name, "LIMIT")) return parse_limit(text, options);
+  if (equal(name, "PREFAULT")) return parse_prefault(text, options);
+  if (equal(name, "STATS")) return parse_stats(text, options);
+  return parse_option(values_of(name), text, index);
+}
 
 }  // namespace
 
@@ -156,37 +151,27 @@ bool options_available() { return environ != nullptr; }
 Options read_options(bool speak) {
   Options options;
   copy_program_text(speak);
-  Reader reader(speak);
-  const u64 rseq = reader.index("RSEQ");
+  const auto read = [&](const char* name) {
+    u64 index = 0;
+    const char* text = value_of(name);
+    if (text != nullptr && *text != 0 && !parse(name, text, &options, &index) && speak)
+      complain_of_option(name, text, values_of(name));
+    return index;
+  };
+  const u64 rseq = read("RSEQ");
   options.use_rseq = rseq != 1;
   options.libc_rseq_only = rseq == 2;
   options.force_rseq = rseq == 3;
-  options.report_only = reader.choice("ON_ERROR", "abort", "report", false);
-  reader.form("HARDEN", parse_harden, &options);
-  options.keep_deepbind = reader.choice("DEEPBIND", "0", "1", false);
-  reader.form("GUARD", parse_guard, &options);
-  if (const char* limit = value_of("LIMIT"); limit != nullptr && *limit != 0) {
-    MemoryLimits limits;
-    if (!parse_memory_limits(limit, process_memory, &limits)) reader.complain("LIMIT", limit);
-    options.soft_limit = limits.soft;
-    options.hard_limit = limits.hard;
-  }
-  if (const char* bytes = value_of("PREFAULT"); bytes != nullptr && *bytes != 0) {
-    const char* end = parse_memory_size(bytes, process_memory, &options.prefault);
-    if (end == nullptr || *end != 0) {
-      options.prefault = 0;
-      reader.complain("PREFAULT", bytes);
-    }
-  }
-  options.never_purge = reader.choice("PURGE", "default", "never", false);
-  options.huge = static_cast<u32>(reader.index("HUGE"));
-  options.background = reader.choice("BACKGROUND", "0", "1", false);
-  if (const char* stats = value_of("STATS"); stats != nullptr && names_file(stats)) {
-    options.stats_path = stats + 5;
-    options.stats_json = *stats == 'j';
-  } else {
-    options.stats = reader.choice("STATS", "0", "1", false);
-  }
+  options.report_only = read("ON_ERROR") == 1;
+  options.keep_deepbind = read("DEEPBIND") == 1;
+  options.never_purge = read("PURGE") == 1;
+  options.huge = static_cast<u32>(read("HUGE"));
+  options.background = read("BACKGROUND") == 1;
+  read("HARDEN");
+  read("GUARD");
+  read("LIMIT");
+  read("PREFAULT");
+  read("STATS");
   return options;
 }
 
@@ -203,13 +188,8 @@ void complain_of_option(const char* name, const char* text, const char* values) 
 
 bool takes_value(const char* name, const char* text) {
   Options options;
-  if (equal(name, "HARDEN")) return parse_harden(text, &options);
-  if (equal(name, "GUARD")) return parse_guard(text, &options);
-  if (equal(name, "STATS") && names_file(text)) return true;
-  u64 value;
-  for (const OptionDescription& d : kOptionTable)
-    if (equal(d.name, name)) return parse_option(d.values, text, &value);
-  return false;
+  u64 index;
+  return parse(name, text, &options, &index);
 }
 
 bool parse_option(const char* values, const char* text, u64* value) {

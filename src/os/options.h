@@ -44,7 +44,7 @@ Options read_options(bool speak);
 
 // The text of FREEWAY_<name>, from the environment or else from the program; null if there is none.
 const char* option_text(const char* name);
-// Whether `text`, which is not empty, is a value of FREEWAY_<name>. Not for LIMIT, PREFAULT and PROFILE, which have forms.
+// Whether `text`, which is not empty, is a value of FREEWAY_<name>. Not for PROFILE (profile/settings.h).
 bool takes_value(const char* name, const char* text);
 // Reads `text` as one of `values`: "lo..hi" (a number in that range, decimal) or "a|b|c" (the index of the word).
 // False: it is none of them.

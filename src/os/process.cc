@@ -2,7 +2,6 @@
 #include "os/process.h"
 
 #include <errno.h>  // also program_invocation_short_name
-#include <fcntl.h>
 #include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <sys/auxv.h>
@@ -14,6 +13,7 @@
 #include "os/kernel_release.h"
 #include "os/machine.h"
 #include "os/syscall.h"
+#include "os/text_file.h"
 #include "sync/lives.h"
 
 #ifndef AT_RSEQ_FEATURE_SIZE
@@ -78,14 +78,10 @@ namespace {
 // For containers whose filter refuses the system call: a list of numbers like "0-3,5", which ends with the highest.
 unsigned nodes_from_file() {
   char text[128];
-  const long file = raw_syscall(SYS_openat, static_cast<u64>(AT_FDCWD),
-                                reinterpret_cast<u64>("/sys/devices/system/node/online"), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return 1;
-  const long bytes = raw_syscall(SYS_read, static_cast<u64>(file), reinterpret_cast<u64>(text), sizeof(text));
-  raw_syscall(SYS_close, static_cast<u64>(file));
+  const std::size_t bytes = TextFile("/sys/devices/system/node/online").read(text, sizeof(text));
   unsigned number = 0;
   bool several = false;
-  for (long i = 0; i < bytes; ++i) {
+  for (std::size_t i = 0; i < bytes; ++i) {
     const bool digit = '0' <= text[i] && text[i] <= '9';
     if (digit) number = number * 10 + static_cast<unsigned>(text[i] - '0');
     if (digit || text[i] == '\n') continue;
@@ -151,17 +147,13 @@ const char* single_threaded_flag() {
   return &__libc_single_threaded == nullptr ? &kNever : &__libc_single_threaded;
 }
 
-u64 coarse_time_ns() {
+u64 time_ns(int clock) {
   timespec now{};
-  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  clock_gettime(clock, &now);
   return static_cast<u64>(now.tv_sec) * 1'000'000'000 + static_cast<u64>(now.tv_nsec);
 }
-
-u64 wall_time_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_REALTIME, &now);
-  return static_cast<u64>(now.tv_sec) * 1'000'000'000 + static_cast<u64>(now.tv_nsec);
-}
+u64 coarse_time_ns() { return time_ns(CLOCK_MONOTONIC_COARSE); }
+u64 wall_time_ns() { return time_ns(CLOCK_REALTIME); }
 
 u64 id() { return static_cast<u64>(raw_syscall(SYS_getpid)); }
 
@@ -190,12 +182,10 @@ struct Kernel : Machine {
 };
 
 constinit Lives<Kernel> lives;
+constinit thread_local bool bare = false;
 
 }  // namespace
 
-namespace {
-constinit thread_local bool bare = false;
-}
 void become_bare() { bare = true; }
 bool is_bare() { return bare; }
 

@@ -72,7 +72,9 @@ inline u64 thread_hash() {
   return (reinterpret_cast<u64>(__builtin_thread_pointer()) >> 12) * kGolden >> 32;
 }
 
-// Monotonic time in ns, to the precision of a kernel tick.
+// The time of a clock of the C library's (CLOCK_…) in ns.
+u64 time_ns(int clock);
+// Monotonic time, to the precision of a kernel tick.
 u64 coarse_time_ns();
 // Nanoseconds since 1970.
 u64 wall_time_ns();

@@ -15,13 +15,6 @@ Line& Line::text(const char* s) {
   return *this;
 }
 
-Line& Line::text(const char* s, std::size_t width) {
-  std::size_t start = used_;
-  text(s);
-  while (used_ - start < width && used_ < sizeof(buffer_) - 1) put(' ');
-  return *this;
-}
-
 Line& Line::quoted(const char* s, std::size_t most) {
   for (; *s != 0; ++s) {
     if (most-- == 0) return text("...");
@@ -88,17 +81,6 @@ Line& Line::bytes(u64 value, std::size_t width) {
     number(tenths % 10);
   }
   text(kUnits[unit]);
-  pad(start, width);
-  return *this;
-}
-
-Line& Line::ratio(u64 part, u64 whole, std::size_t width) {
-  std::size_t start = used_;
-  u64 hundredths = whole == 0 ? 0 : part * 100 / whole;
-  number(hundredths / 100);
-  put('.');
-  put(static_cast<char>('0' + hundredths / 10 % 10));
-  put(static_cast<char>('0' + hundredths % 10));
   pad(start, width);
   return *this;
 }

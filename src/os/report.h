@@ -10,14 +10,12 @@ namespace freeway {
 class Line {
  public:
   Line& text(const char* s);
-  Line& text(const char* s, std::size_t width);      // padded on the right
   // Text of others: control characters as '?', and at most `most` characters, then "...".
   Line& quoted(const char* s, std::size_t most = 120);
   Line& string(const char* s, std::size_t most = 100);  // as a JSON string: all but plain ASCII as '?'
   Line& number(u64 value, std::size_t width = 0);    // decimal, padded on the left
   Line& hex(u64 value);                              // 0x…
   Line& bytes(u64 value, std::size_t width = 0);     // 12.3 MiB, padded on the left
-  Line& ratio(u64 part, u64 whole, std::size_t width = 0);  // part / whole with two decimals
   // Writes the line and a newline to `fd`, and empties it. errno is kept. 0, or the error: write_all.
   long write(int fd = 2);
   const char* data() const { return buffer_; }

@@ -2,7 +2,6 @@
 #include "os/vm.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/mman.h>
 #include <sys/auxv.h>
 #include <time.h>
@@ -10,8 +9,10 @@
 #include "arch/tsan.h"
 #include "base/check.h"
 #include "os/machine.h"
+#include "os/process.h"
 #include "os/random.h"
 #include "os/syscall.h"
+#include "os/text_file.h"
 #include "os/window.h"
 #include "sync/claim.h"
 #include "sync/once.h"
@@ -251,13 +252,9 @@ enum HugeDefault : u64 { kAlways = 1, kOnRequest, kNever };
 
 HugeDefault read_huge_default() {
   char text[32];  // "always [madvise] never": the one in brackets holds
-  const long file = raw_syscall(SYS_openat, static_cast<u64>(AT_FDCWD),
-                                reinterpret_cast<u64>("/sys/kernel/mm/transparent_hugepage/enabled"), O_RDONLY | O_CLOEXEC);
-  if (failed(file)) return kAlways;
-  const long bytes = raw_syscall(SYS_read, static_cast<u64>(file), reinterpret_cast<u64>(text), sizeof(text));
-  raw_syscall(SYS_close, static_cast<u64>(file));
-  if (bytes <= 0 || text[0] == '[') return kAlways;
-  for (long i = 0; i + 1 < bytes; ++i)
+  const std::size_t bytes = TextFile("/sys/kernel/mm/transparent_hugepage/enabled").read(text, sizeof(text));
+  if (bytes == 0 || text[0] == '[') return kAlways;
+  for (std::size_t i = 0; i + 1 < bytes; ++i)
     if (text[i] == '[') return text[i + 1] == 'm' ? kOnRequest : kNever;
   return kNever;
 }
@@ -270,14 +267,9 @@ u64 huge_default() {
 
 // CPU time: other threads that run meanwhile do not count.
 u64 time_of(void (*f)(uptr, std::size_t), uptr address, std::size_t bytes) {
-  const auto now = [] {
-    timespec time{};
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return static_cast<u64>(time.tv_sec) * 1'000'000'000 + static_cast<u64>(time.tv_nsec);
-  };
-  const u64 before = now();
+  const u64 before = process::time_ns(CLOCK_THREAD_CPUTIME_ID);
   f(address, bytes);
-  return now() - before;
+  return process::time_ns(CLOCK_THREAD_CPUTIME_ID) - before;
 }
 
 }  // namespace

@@ -51,6 +51,11 @@ void Substrate::give_span(uptr address, std::size_t frames) {
   frames_.give(address, frames, process::coarse_time_ns());
 }
 
+void Substrate::limit(std::size_t soft, std::size_t hard) {
+  frames_.limit(soft, hard);
+  frames_.tick(process::coarse_time_ns());
+}
+
 void Substrate::purge_beyond(std::size_t keep) {
   large_.release_kept();
   const std::size_t least = frames_.policy().kept(), wanted = keep / kFrameSize;

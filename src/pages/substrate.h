@@ -57,6 +57,8 @@ class Substrate {  // all zero until start()
     return take_span(frames, alignment, value, [](uptr) { return 0; });
   }
   void give_span(uptr address, std::size_t frames);
+  // Sets both limits, in bytes (pages/limits.h).
+  void limit(std::size_t soft, std::size_t hard);
   // Gives free frames back to the kernel, but for `keep` bytes, or the bytes kept ready if that is more.
   void purge_beyond(std::size_t keep);
 

@@ -5,7 +5,7 @@
 
 #include "os/process.h"
 #include "os/report.h"
-#include "profile/mappings.h"
+#include "os/text_file.h"
 #include "profile/profiler.h"
 
 namespace freeway::profile {
@@ -103,7 +103,9 @@ FREEWAY_NOINLINE void put_pins(Text& text) {
 
 FREEWAY_NOINLINE void put_mappings(Text& text) {
   text.text("MAPPED_LIBRARIES:\n");
-  each_piece_of_mappings([&](const char* data, std::size_t bytes) { text.put(data, bytes); });
+  TextFile mappings("/proc/self/maps");
+  char piece[256];
+  while (const std::size_t bytes = mappings.read(piece, sizeof(piece))) text.put(piece, bytes);
 }
 
 FREEWAY_NOINLINE void put_copy(Text& text, u32 number) {

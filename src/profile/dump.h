@@ -10,15 +10,9 @@
 #pragma once
 
 #include "base/integers.h"
+#include "look/summary.h"
 
 namespace freeway::profile {
-
-// A size class that has superblocks, which holds blocks of `from` to `size` bytes.
-struct ClassFigures {
-  u64 from, size;
-  u64 superblocks, sampled;  // all of them, and those for blocks that a profile samples
-  u64 bytes, live, cached;   // bytes in all of them; those of live blocks, and of blocks in caches
-};
 
 // A block's share of its superblock's waste, if it lay at its place, and the length of its class's blocks; bytes.
 struct Pin {
@@ -27,8 +21,7 @@ struct Pin {
 
 // The engine's figures on superblocks, for all dumps. Any thread may set them, always the same.
 struct Superblocks {
-  // Calls take(to, figures) for each class.
-  void (*each_class)(void (*take)(void* to, const ClassFigures& figures), void* to);
+  void (*each_class)(TakeClass* take, void* to);
   // The pin of a sampled block of so many bytes whose place is known (profiler.h).
   Pin (*pinned)(uptr block, u32 place, u64 bytes);
 };

@@ -8,10 +8,10 @@
 
 #include "os/process.h"
 #include "os/syscall.h"
+#include "os/text_file.h"
 #include "profile/code_ranges.h"
 #include "profile/dumps.h"
 #include "profile/gap.h"
-#include "profile/mappings.h"
 #include "profile/probes.h"
 #include "profile/settings.h"
 #include "profile/wanted.h"
@@ -28,7 +28,7 @@ namespace {
 constinit Atomic<u64> lottery;
 constinit Atomic<u32> site_count, block_count;
 constinit Once<Machine> tables;
-constinit CodeRanges<Machine> the_code;
+constinit FREEWAY_LARGE CodeRanges<Machine> the_code;
 constinit Atomic<u64> copy_bytes{kUsualCopy}, code_read_ms;
 constinit Atomic<uptr> own_code, own_code_bytes;
 constinit thread_local u64 the_tag = 0;
@@ -93,10 +93,12 @@ FREEWAY_NOINLINE void read_code() {
   u64 seen = code_read_ms.load_relaxed();
   if ((seen != 0 && now - seen < kLeastMs) || !code_read_ms.cas_relaxed(seen, now)) return;
   the_code.read([](auto&& add) {
-    each_mapping([&](const char* line, const char* end) {
+    TextLines mappings("/proc/self/maps");
+    char line[64];  // addresses and rights are at its beginning
+    while (mappings.next(line, sizeof(line))) {
       u64 from, to;
-      if (parse_code(line, end, from, to)) add(from, to);
-    });
+      if (parse_code(line, from, to)) add(from, to);
+    }
   });
 }
 

@@ -24,7 +24,8 @@ struct Settings {
   u64 copy = kUsualCopy;      // bytes kept of a stack without frame pointers; 0: none
 };
 
-constexpr const char* kSettingForm = "BYTES[,prefix=PATH][,dump=exit|signal:USR1|every:1g|hold:SOCKET][,stacks=N][,blocks=N][,copy=BYTES]";
+constexpr const char* kSettingForm =
+    "BYTES[,prefix=PATH][,dump=exit|signal:USR1|every:1g|hold:SOCKET][,stacks=N][,blocks=N][,copy=BYTES]";
 
 // Whether `text` has that form. It must stay in place: the prefix and the socket's path point into it. If it names no dump, the
 // dump is the one at exit.

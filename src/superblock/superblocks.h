@@ -469,4 +469,16 @@ class Superblocks {
   Lists partial_;
 };
 
+// One block, for a thread without a slab; null: no memory. take(d, &block) takes it from the held superblock.
+template <class Superblocks, class Take>
+void* take_one(Superblocks& superblocks, unsigned c, Take&& take) {
+  void* block = nullptr;
+  while (const u32 d = superblocks.hold(c)) {
+    const unsigned got = take(d, &block);
+    superblocks.let_go(d);
+    if (got == 1) return block;
+  }
+  return nullptr;
+}
+
 }  // namespace freeway

@@ -5,7 +5,7 @@
 // case and, if all of them passed, `PASSED`.
 //
 //   restarts           whether the kernel restarts sections that it preempts; it must if the library trusts it. Where it
-//                      does not the library must use claimed slabs, and there is no every_instruction
+//                      does not the library must use spare slabs, and there is no every_instruction
 //   every_instruction  a breakpoint on each instruction of each section in use: the kernel must send the thread to the
 //                      abort address, and the section must start again as if nothing had been done. Three ways: three
 //                      times in a row; on a slab, the malloc's or a heap's, that the handler has changed; on another CPU

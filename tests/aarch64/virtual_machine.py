@@ -8,7 +8,7 @@ the other:
     cpu_id   a kernel before mm_cid: the sections that go by the CPU's number
     mm_cid   a newer one: those that go by the concurrency id
     16k      the same with pages of 16 KiB
-    broken   one that does not restart preempted sections: the library must use claimed slabs
+    broken   one that does not restart preempted sections: the library must use spare slabs
     mended   one that does again; what it registers for rseq, and so what vfork must tell it, is longer than before
 
 A machine passes if its console says PASSED. The exit status is 77 (skipped) where a tool or the network is missing.
@@ -40,7 +40,7 @@ MACHINES = (
         ("-cpu", "max,pauth-impdef=on"),
     ),
     Machine(
-        "broken", "trixie-backports", r"linux-image-7\.0\.(9|1[0-3])\+[-\w.+]*-cloud-arm64", "claimed slabs", CORTEX
+        "broken", "trixie-backports", r"linux-image-7\.0\.(9|1[0-3])\+[-\w.+]*-cloud-arm64", "spare slabs", CORTEX
     ),
     Machine("mended", "trixie-backports", r"linux-image-7\.1\.[-\w.+]*-cloud-arm64", "indexed by mm_cid", CORTEX),
 )

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// heap_test.cc: freeway/heap.h: heaps of one's own: their blocks, limits, figures and end; what handlers, threads and children of
+// heap_test.cc: freeway/heap.h: heaps of the program: their blocks, limits, figures and end; what handlers, threads and children of
 // forks do with them; that they leave nothing behind; and what is said of blocks and handles of heaps that are gone.
 #include <freeway/heap.h>
 #include <freeway/pmr.h>
@@ -282,6 +282,15 @@ TEST(Heap, ALimitIsKeptAndBindsNobodyElse) {
   }
   freeway_heap_destroy(heap);
   freeway_heap_destroy(other);
+}
+
+TEST(Heap, ALimitThatCannotBeCountedIsNone) {
+  const freeway_heap_t heap = make_heap(SIZE_MAX);
+  EXPECT_EQ(stats_of(heap).limit, 0u);
+  void* block = freeway_heap_malloc(heap, 100);
+  EXPECT_NE(block, nullptr);
+  free(block);
+  freeway_heap_destroy(heap);
 }
 
 TEST(Heap, AFrameIsEnoughForAFewBlocks) {

@@ -141,10 +141,10 @@ TEST(Options, StatsSayWhichPathIsUsed) {
   if (!on_flagship()) GTEST_SKIP() << "the flagship's paths";
   const Outcome outcome = run_scenario("UsesTheHeap", 0, {"FREEWAY_STATS=1"});
   const bool rseq = outcome.err.find("\n  path       per-CPU slabs in restartable") != std::string::npos;
-  const bool claimed = outcome.err.find("\n  path       claimed") != std::string::npos;
-  EXPECT_TRUE(rseq != claimed) << outcome.err;
+  const bool spare = outcome.err.find("\n  path       spare") != std::string::npos;
+  EXPECT_TRUE(rseq != spare) << outcome.err;
   const Outcome forced = run_scenario("UsesTheHeap", 0, {"FREEWAY_STATS=1", "FREEWAY_RSEQ=0"});
-  EXPECT_NE(forced.err.find("\n  path       claimed"), std::string::npos) << forced.err;
+  EXPECT_NE(forced.err.find("\n  path       spare"), std::string::npos) << forced.err;
 }
 
 FREEWAY_SCENARIO(HasNoEnvironment) {

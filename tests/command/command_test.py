@@ -178,10 +178,10 @@ class Run(InAFolder):
         self.assertIn(SUMMARY, outcome.stderr)
 
     def test_each_option_reaches_the_library(self) -> None:
-        self.assertIn("(claimed)", freeway("run", "--no-rseq", "--stats", "true").stderr)
+        self.assertIn("(spare)", freeway("run", "--no-rseq", "--stats", "true").stderr)
         self.assertIn("(hardened)", freeway("run", "--harden", "--stats", "true").stderr)
         self.assertEqual(environment_under("--harden=0")["FREEWAY_HARDEN"], "0")
-        self.assertIn("  path       claimed slabs: ", freeway("run", "--no-rseq", "--stats", "true").stderr)
+        self.assertIn("  path       spare slabs: ", freeway("run", "--no-rseq", "--stats", "true").stderr)
         self.assertEqual(environment_under("--on-error=report")["FREEWAY_ON_ERROR"], "report")
 
     def test_value_that_the_library_does_not_understand_is_refused(self) -> None:
@@ -549,7 +549,7 @@ class Doctor(InAFolder):
         self.assertEqual(facts["rseq"], "not registered by the C library")
         self.assertTrue(facts["path"].endswith(", registered by Freeway"), facts["path"])
         path = self.facts({**env, "FREEWAY_RSEQ": "libc"})["path"]
-        self.assertEqual(path, "claimed slabs: the C library registers no rseq")
+        self.assertEqual(path, "spare slabs: the C library registers no rseq")
 
     def test_what_the_kernel_does_is_tried(self) -> None:
         for tunables in ("", "glibc.pthread.rseq=0"):

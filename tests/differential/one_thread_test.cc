@@ -73,14 +73,22 @@ struct HandsOutTwice : FreewayHeap {
     if (++calls % 100 == 0 && last != nullptr && usable_size(last) >= size) return last;
     return last = FreewayHeap::malloc(size);
   }
-  // Only live blocks: of a freed one some engines know that it is free.
-  static void free(void* block) {
+  // Only live blocks: a freed one is known to be free.
+  static void forget(void* block) {
     if (block == last) last = nullptr;
-    FreewayHeap::free(block);
   }
-  static void* realloc(void* block, size_t size) {
-    if (block == last) last = nullptr;
-    return FreewayHeap::realloc(block, size);
+  static void free(void* block) { forget(block), FreewayHeap::free(block); }
+  static void free_sized(void* block, size_t size) { forget(block), FreewayHeap::free_sized(block, size); }
+  static void free_aligned_sized(void* block, size_t alignment, size_t size) {
+    forget(block), FreewayHeap::free_aligned_sized(block, alignment, size);
+  }
+  static void free_batch(size_t count, void** blocks) {
+    for (size_t i = 0; i < count; ++i) forget(blocks[i]);
+    FreewayHeap::free_batch(count, blocks);
+  }
+  static void* realloc(void* block, size_t size) { return forget(block), FreewayHeap::realloc(block, size); }
+  static void* reallocarray(void* block, size_t count, size_t size) {
+    return forget(block), FreewayHeap::reallocarray(block, count, size);
   }
 };
 struct ForgetsToZero : FreewayHeap {

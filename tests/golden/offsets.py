@@ -21,11 +21,11 @@ ROOT = Path(__file__).resolve().parents[2]
 ROOMS = {
     "arch": ("RSEQ_PLACE_", "`freeway_rseq`"),
     "cache": ("HOT_|SLAB_", "`freeway_hot` (HOT_) and a slab (SLAB_)"),
-    "malloc": ("MALLOC_|OWN_", "what a heap of one's own has (OWN_); the forms of malloc (MALLOC_)"),
+    "malloc": ("MALLOC_|OWN_", "a heap of the program's (OWN_); the forms of malloc (MALLOC_)"),
 }
 CROSS = ("x86_64-linux-gnu-g++", "aarch64-linux-gnu-g++")
 BEGIN = """// SPDX-License-Identifier: MIT
-// offsets.h: where the assembly finds what it reads, in bytes: in %s.
+// offsets.h: the offsets by which the assembly reads, in bytes: %s.
 // Written by tests/golden/offsets.py from malloc/offsets.cc, which says why it is kept. Both processors have the same.
 #pragma once
 

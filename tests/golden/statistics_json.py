@@ -47,7 +47,7 @@ def faults_of_names(statistics: dict) -> Iterator[str]:
     )
     if statistics["schema"] != 1 or statistics["page_size"] != page:
         yield "schema or page_size"
-    if (statistics["mode"] == "claimed") != (statistics["rseq_reason"] != ""):
+    if (statistics["mode"] == "spare") != (statistics["rseq_reason"] != ""):
         yield f"mode {statistics['mode']}, because {statistics['rseq_reason']!r}"
     if statistics["allocated"] != statistics["live"]:
         yield "allocated is not live"

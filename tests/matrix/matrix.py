@@ -122,7 +122,7 @@ class Row:
 
     def path(self) -> str:
         """Which path the heap says it takes."""
-        found = re.search(r"  path +(per-CPU slabs[^\r\n]*|claimed slabs)", self.said.get("threads", ""))
+        found = re.search(r"  path +(per-CPU slabs[^\r\n]*|spare slabs)", self.said.get("threads", ""))
         if found is None:
             return "?"
         return found.group(1).replace("per-CPU slabs in restartable sections, indexed", "per-CPU,")
@@ -131,7 +131,7 @@ class Row:
         """Regular expression. Kernels of aarch64 that do not restart sections must not be trusted with any."""
         version = tuple(int(number) for number in re.findall(r"\d+", self.kernel)[:3])
         if self.architecture == "arm64" and (6, 19) <= version < (7, 0, 14):
-            return "claimed slabs"
+            return "spare slabs"
         index = "mm_cid" if version >= (6, 3) else "cpu_id"
         return f"per-CPU, by {index}" + ("" if self.libc_registers_rseq() else ", registered by Freeway")
 

@@ -90,7 +90,7 @@ struct SlotsProgram {
 
   void finish() {
     const auto counts = slots.counts();
-    const u64 in_hand = counts.giving + counts.retiring;
+    const u64 in_hand = counts.taken + counts.retiring;
     model_check(counts.idle + counts.live + in_hand == kSlots, "each slot is in one state");
     model_check(in_hand <= (model_stalled() >= 0 ? 1U : 0U), "only who stopped keeps a slot in hand");
     model_check(counts.idle + in_hand >= kResting, "some always rest");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// hazard_pointers_model.cc: src/sync/hazard_pointers.h by itself: its records, and what protect() and is_hazard()
+// hazard_pointers_model.cc: papers/michael/hazard_pointers.h by itself: its records, and what protect() and is_hazard()
 // promise around one word from which nodes are taken and to which they are put back. (Michael's descriptors, which use
 // them, have papers/michael/tests/desc_avail_model.cc.)
 //
@@ -17,7 +17,7 @@
 #include "model/explorer.h"
 #include "model/model_env.h"
 #include "model/scenarios.h"
-#include "sync/hazard_pointers.h"
+#include "papers/michael/hazard_pointers.h"
 
 namespace freeway::model {
 namespace {
@@ -139,7 +139,7 @@ TEST(HazardPointersMutants, AreCaught) {
        {"records are taken without looking", "hazards are not looked for", "left before it is cleared"})
     expect_mutant_caught(scenarios(), mutant);
 }
-TEST(HazardPointersMutants, EachMemoryOrderIsNeeded) { expect_orders_needed(scenarios(), "sync/hazard_pointers.h"); }
+TEST(HazardPointersMutants, EachMemoryOrderIsNeeded) { expect_orders_needed(scenarios(), "michael/hazard_pointers.h"); }
 
 }  // namespace
 }  // namespace freeway::model

@@ -35,6 +35,7 @@ struct StripsProgram {
   StripsProgram(u32 count, bool second_strip, const char* owned, const char* first, const char* second, const char* third)
       : script{first, second, third}, blocks(count) {
     strips.init(&world);
+    world.in_frame = count;
     make(count);
     bool is_open = false;
     for (const char* each : script) is_open |= std::string(each).find('x') != std::string::npos;

@@ -120,9 +120,17 @@ void SuperblockProgram::act(char move, Hands& mine, unsigned& c) {
       heap.each_listed(c, kDescriptors, [this](u32 d) { heap.purge(d, kBlockBytes); });
       break;
     case 'o': backing.here() = 1 - backing.here(); break;
+    case 'd': allocate_direct(mine, c); break;
+    case 'e': direct.empty(heap, c); break;
     case 'P': purge_without_holding(0); break;
     default: model_check(move == ' ', "a letter that means something");
   }
+}
+
+void SuperblockProgram::allocate_direct(Hands& mine, unsigned c) {
+  u32 of = 0;
+  void* block = direct.allocate(heap, c, [&](u32 d, void** out) { return heap.take(of = d, 1, out) == 1; });
+  if (block != nullptr) received(mine, of, &block, 1);
 }
 
 void SuperblockProgram::received(Hands& mine, u32 d, void* const* blocks, unsigned count) {
@@ -191,6 +199,7 @@ void SuperblockProgram::let_go_after_one_scan(u32 d, Hands& mine) {
 // The end ------------------------------------------------------------------------------------------------------------
 
 void SuperblockProgram::finish() {
+  for (unsigned c = 1; script.is_direct() && c <= 2; ++c) direct.empty(heap, c);
   int places[kDescriptors + 1] = {};
   count_places(places);
   int out_of_reach = 0;

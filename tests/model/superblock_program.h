@@ -12,6 +12,7 @@
 //             s send the oldest group                         r receive it
 //             p purge what is held                            m trim
 //             o go to the other NUMA node (programs without it have one)
+//             d allocate a block without a slab (src/heap/direct.h)         e let go what that holds
 //           in the setup also: 0 1 2 give the oldest group to that thread, A B C give it what is held
 //           in mutants: P purge without holding, G let go as an earlier form of the protocol did
 // Promises  checked by finish(): every descriptor is in one place; every block is free once or in one pair of hands;
@@ -24,6 +25,7 @@
 #include <cstring>
 #include <new>
 
+#include "heap/direct.h"
 #include "model/explorer.h"
 #include "model/model_env.h"
 #include "superblock/superblocks.h"
@@ -161,6 +163,11 @@ struct SuperblockScript {
       if (std::strchr(moves, 'o') != nullptr) return 2;
     return 1;
   }
+  bool is_direct() const {
+    for (const char* moves : {setup, thread[0], thread[1], thread[2]})
+      if (std::strchr(moves, 'd') != nullptr) return true;
+    return false;
+  }
 };
 
 struct SuperblockProgram {
@@ -169,6 +176,7 @@ struct SuperblockProgram {
   SuperblockScript script;
   ModelBacking backing;
   Superblocks<ModelEnv, ModelBacking> heap;
+  heap::DirectSuperblocks<ModelEnv, Superblocks<ModelEnv, ModelBacking>> direct;
   Hands hands[kThreads];
   Hands main;
   ModelEnv::Atomic<u32> mail;
@@ -182,6 +190,7 @@ struct SuperblockProgram {
  private:
   void follow(const char* moves, Hands& mine);
   void act(char move, Hands& mine, unsigned& c);
+  void allocate_direct(Hands& mine, unsigned c);
   void received(Hands& mine, u32 d, void* const* blocks, unsigned count);
   void release(const Group& group);
   void purge_without_holding(u32 span);

@@ -80,7 +80,7 @@ class Copy:
             if done.returncode != 0:
                 raise RuntimeError(f"{command[0]} failed:\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
 
-        if not self.build_folder.exists():
+        if not (self.build_folder / "CMakeCache.txt").exists():
             # Optimised as the product is; without debug information, which takes most of the time.
             flags = [f"-DCMAKE_{language}_FLAGS_RELEASE=-O2" for language in ("C", "CXX", "ASM")]
             flags += [f"-DFREEWAY_{part}=OFF" for part in ("BUILD_TESTS", "BUILD_COMMAND", "INSTALL")]
@@ -105,6 +105,21 @@ class Copy:
             library = self.build_folder / "libfreeway.a"
             run(os.environ.get("CC", "cc"), "-pie", unit, library, "-o", self.first_call_program)
 
+    def build_model(self, killer: Killer, tests: Path) -> Path:
+        """The model, but for the explorer, with this copy's headers, by the build folder's commands."""
+        out = self.build_folder / "model"
+        command = ("ninja", "-C", tests, "-t", "commands", killer.program)
+        lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+        for line in (line for line in lines if "/freeway_model.dir/" not in line and " tests/model/" in line):
+            ours = line.replace(f"-I{SOURCE}/src", f"-I{self.folder}/src").replace(" tests/model/", f" {out}/")
+            ours = ours.replace(f"{out}/libfreeway_model.a", "tests/model/libfreeway_model.a")
+            for folder in re.findall(rf"-o ({out}\S*)/", ours):
+                Path(folder).mkdir(parents=True, exist_ok=True)
+            done = subprocess.run(ours, shell=True, cwd=tests, capture_output=True, text=True, check=False)
+            if done.returncode != 0:
+                raise RuntimeError(f"{ours}:\n{done.stderr[-2000:]}")
+        return out / Path(killer.program).name
+
     @property
     def first_call_program(self) -> Path:
         return self.build_folder / "first_call_program"
@@ -122,7 +137,7 @@ class Copy:
         environment |= dict(pair.split("=", 1) for pair in killer.environment)
         with tempfile.TemporaryFile("w+") as output:
             process = subprocess.Popen(
-                [tests / killer.program, *killer.arguments],
+                [self.build_model(killer, tests) if killer.is_model else tests / killer.program, *killer.arguments],
                 env=environment,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -165,8 +180,10 @@ def try_all(tests: Path, wanted: list[Mutant], hasty: bool) -> int:
     """Returns how many survived."""
     with tempfile.TemporaryDirectory(prefix="mutants-", dir=tests, ignore_cleanup_errors=True) as root:
         copy = Copy(Path(root) / "copy")
+        copy.build_folder.mkdir()
         if not hasty:
-            copy.build(with_first_call_program=True)
+            if not all(mutant.killer.is_model for mutant in wanted):
+                copy.build(with_first_call_program=True)
             for killer in dict.fromkeys(mutant.killer for mutant in wanted):
                 status, output = copy.run(killer, tests, 300)
                 if status not in (0, SKIPPED):
@@ -176,7 +193,8 @@ def try_all(tests: Path, wanted: list[Mutant], hasty: bool) -> int:
         for mutant in wanted:
             start = time.monotonic()
             with copy.planted(mutant):
-                copy.build(with_first_call_program=mutant.killer is FIRST_CALL)
+                if not mutant.killer.is_model:
+                    copy.build(with_first_call_program=mutant.killer is FIRST_CALL)
                 built = time.monotonic()
                 status, output = copy.run(mutant.killer, tests, mutant.seconds)
             seconds = f"{built - start:.0f} + {time.monotonic() - built:.0f} s"

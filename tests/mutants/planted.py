@@ -18,6 +18,11 @@ class Killer:
     arguments: tuple[str, ...] = ()
     environment: tuple[str, ...] = ()
 
+    @property
+    def is_model(self) -> bool:
+        """It is built with the fault, which is in a header."""
+        return self.program.startswith("tests/model/")
+
     def folder(self, root: Path) -> Path:
         """Of its source: the tests of shared/ are built below tests/."""
         built = Path(self.program).parent
@@ -75,6 +80,8 @@ TRIMMED_HEAPS = Killer(
     ("FREEWAY_RSEQ=1",),
 )
 PROFILED_HEAPS = Killer("tests/profile/profile_heaps", (), ("FREEWAY_RSEQ=1",))
+HEAP_RECORDS = Killer("tests/model/heap_registry_model", ("--gtest_filter=*Model.*",))
+HEAP_DIRECT = Killer("tests/model/heap_direct_model", ("--gtest_filter=*Model.*",))
 ALIGNED = Killer("tests/abi/abi_functions", (), ("FREEWAY_RSEQ=1",))
 MAKING = Killer("tests/shared/shared_making")
 BEGUN = Killer("tests/shared/shared_attach", ("--gtest_filter=*Making*",))
@@ -378,6 +385,149 @@ MUTANTS = (
         FALSE_SHARING_OWNED,
     ),
     Mutant(
+        "heap records: two threads destroy one heap",
+        "heap/registry.h",
+        "!record->handle.cas_relaxed(handle, 0)) return false;",
+        "(record->handle.store_relaxed(0), false)) return false;",
+        HEAP_RECORDS,
+    ),
+    Mutant(
+        "heap records: all lives have the same handle",
+        "heap/registry.h",
+        "record.lives.load_relaxed() + 1;",
+        "record.lives.load_relaxed();",
+        HEAP_RECORDS,
+    ),
+    Mutant(
+        "heap records: one that is found before its heap begins",
+        "heap/registry.h",
+        """    begin(record);
+    const u64 life = record.lives.load_relaxed() + 1;
+    record.lives.store_relaxed(life);
+    const u64 handle = handle_of(reinterpret_cast<uptr>(&record), life);
+    record.handle.store_release(handle);  // [R1] pairs with [A2]
+""",
+        """    const u64 life = record.lives.load_relaxed() + 1;
+    const u64 handle = handle_of(reinterpret_cast<uptr>(&record), life);
+    record.handle.store_release(handle);
+    begin(record);
+    record.lives.store_relaxed(life);
+""",
+        HEAP_RECORDS,
+    ),
+    Mutant(
+        "heap records: spare before its heap has ended",
+        "heap/registry.h",
+        """    end(record);
+    VisitOf::done(record.visitor);
+    Env::step("own.destroyed");
+    pool_.push(record.self.load_relaxed(), links(records));
+""",
+        """    pool_.push(record.self.load_relaxed(), links(records));
+    end(record);
+    VisitOf::done(record.visitor);
+""",
+        HEAP_RECORDS,
+    ),
+    Mutant(
+        "heap records: one that is used again is listed again",
+        "heap/registry.h",
+        "if (is_new) all_.push(index, nexts(records));",
+        "all_.push(index, nexts(records));",
+        HEAP_RECORDS,
+        seconds=30,  # walks have no end
+    ),
+    Mutant(
+        "heap records: its keeper is asked for its next after it has gone",
+        "sync/tagged_stack.h",
+        """      below = links(node).load_relaxed();
+      f(node);
+""",
+        """      f(node);
+      below = links(node).load_relaxed();
+""",
+        HEAP_RECORDS,
+    ),
+    Mutant(
+        "destroy: runs keep their frames' numbers",
+        "heap/strips.h",
+        """        f(run);
+        run.frames.store_relaxed(0);
+""",
+        """        f(run);
+""",
+        HEAP_RECORDS,
+    ),
+    Mutant(
+        "destroy: vacant runs are the next heap's, too",
+        "heap/strips.h",
+        "    for (auto& each : heap.vacant) each.take_all();\n",
+        "",
+        HEAP_RECORDS,
+    ),
+    Mutant(
+        "destroy: runs stay in the record",
+        "heap/strips.h",
+        "heap.runs.take_all(nexts(), [&](u32 index) {\n      RunOf& run = at(index);\n      if (const",
+        "heap.runs.each(nexts(), [&](u32 index) {\n      RunOf& run = at(index);\n      if (const",
+        HEAP_RECORDS,
+    ),
+    Mutant(
+        "without slabs: what is taken out stays there",
+        "heap/direct.h",
+        "word_.exchange_acquire(T{});",
+        "word_.load_acquire();",
+        HEAP_DIRECT,
+    ),
+    Mutant(
+        "without slabs: what another thread has put there is overwritten",
+        "heap/direct.h",
+        "return word_.cas_release(none, one);",
+        "return word_.store_release(one), none == T{};",
+        HEAP_DIRECT,
+    ),
+    Mutant(
+        "without slabs: a superblock that finds no room is forgotten",
+        "heap/direct.h",
+        "if (!has_one || !current_[c].put(d)) superblocks.let_go(d);",
+        "if (!has_one || (current_[c].put(d), false)) superblocks.let_go(d);",
+        HEAP_DIRECT,
+    ),
+    Mutant(
+        "without slabs: a superblock is let go although it is put back",
+        "heap/direct.h",
+        "if (!has_one || !current_[c].put(d)) superblocks.let_go(d);",
+        "if (current_[c].put(d), true) superblocks.let_go(d);",
+        HEAP_DIRECT,
+    ),
+    Mutant(
+        "without slabs: a strip that finds no room stays open",
+        "heap/direct.h",
+        "    if (!strip_.put(&one)) strips.close(heap, one, one.end.load_relaxed());\n",
+        "    if (!strip_.put(&one)) static_cast<void>(strips), static_cast<void>(heap);\n",
+        HEAP_DIRECT,
+    ),
+    Mutant(
+        "without slabs: a strip's end moves once it is put back",
+        "heap/direct.h",
+        """      one->end.store_relaxed(block + kSizeClasses[c].size);
+    }
+    if (one != nullptr) put(strips, heap, *one);
+""",
+        """    }
+    if (one != nullptr) put(strips, heap, *one);
+    if (block != 0) one->end.store_relaxed(block + kSizeClasses[c].size);
+""",
+        HEAP_DIRECT,
+    ),
+    Mutant(
+        "without slabs: a full strip is left open for the next one",
+        "heap/direct.h",
+        "      if (one != nullptr) strips.close(heap, *one, one->end.load_relaxed());\n      if",
+        "      if",
+        HEAP_DIRECT,
+    ),
+    Mutant(
         "heaps: slabs are taken apart in the middle of sections",
         "heap/heaps.cc",
         "const bool is_mine = process::interrupt_sections();",
@@ -393,16 +543,16 @@ MUTANTS = (
     ),
     Mutant(
         "heaps: ended beside the trim that looks into them",
-        "heap/heaps.cc",
-        "  if (VisitOf::destroy(heap->visitor, process::claimant())) end(*heap, gone);\n",
-        "  VisitOf::destroy(heap->visitor, process::claimant());\n  end(*heap, gone);\n",
+        "heap/registry.h",
+        "    if (VisitOf::destroy(record->visitor, who)) finish(",
+        "    VisitOf::destroy(record->visitor, who);\n    finish(",
         TRIMMED_HEAPS,
     ),
     Mutant(
         "heaps: destroyed in the middle of a trim, and ended by nobody",
-        "heap/heaps.cc",
-        " || VisitOf::leave(heap.visitor, who)) end(heap, gone);",
-        ") end(heap, gone); else VisitOf::leave(heap.visitor, who);",
+        "heap/registry.h",
+        " || VisitOf::leave(record.visitor, who)) finish(records, record, end);",
+        ") finish(records, record, end); else VisitOf::leave(record.visitor, who);",
         TRIMMED_HEAPS,
     ),
     Mutant(

@@ -2,7 +2,7 @@
 """Builds musl/detached_threads.c with musl and runs it under Freeway: the shared library preloaded, and the static one.
 
 musl registers no rseq, and its detached threads unmap their own thread-local storage. Freeway registers a struct there,
-and must have taken it back by then. A static program that has no pthread_key_create cannot tell it when: claimed slabs.
+and must have taken it back by then. A static program that has no pthread_key_create cannot tell it when: spare slabs.
 The exit status is 77 (skipped) where there is no musl-gcc.
 """
 
@@ -23,7 +23,7 @@ OWN = "registered by Freeway"
 RUNS = (
     ("preloaded", [], True, OWN),
     ("static", ["-static", BUILD / "libfreeway.a", *KEYS], False, OWN),
-    ("static, no keys", ["-static", "-DNO_KEYS", BUILD / "libfreeway.a"], False, "claimed slabs: nothing tells"),
+    ("static, no keys", ["-static", "-DNO_KEYS", BUILD / "libfreeway.a"], False, "spare slabs: nothing tells"),
 )
 
 

@@ -76,7 +76,7 @@ TEST(ThreadChurn, MemoryAfterTwentyThousandThreadsIsThatAfterTwoThousand) {
   // A kilobyte lost with each thread would be 17 MiB. Where the system's default is huge pages (transparent_hugepage/enabled:
   // always), each place that a late thread is the first to touch may cost 2 MiB, but for what the library keeps to small
   // pages: the flagship's whole heap here. The bound is the same for it whatever the setting is.
-  // Without rseq the flagship has claimed slabs, as many as threads meet in it, and the last ones may come into use late.
+  // Without rseq the flagship has spare slabs, as many as threads meet in it, and the last ones may come into use late.
   const char* rseq = getenv("FREEWAY_RSEQ");
   const bool claimed = on_flagship() && rseq != nullptr && strcmp(rseq, "0") == 0;
   // HMalloc's heaps fill up to 4 MiB a class, slowly: papers/hmalloc/tests/lives_test.cc.

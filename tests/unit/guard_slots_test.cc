@@ -34,7 +34,7 @@ TEST(GuardSlots, SomeAlwaysRest) {
   EXPECT_EQ(slots.take(), Eight::kNone);
   slots.abandon(3);
   EXPECT_EQ(slots.take(), 3u);
-  EXPECT_EQ(slots.counts().giving, 6u);
+  EXPECT_EQ(slots.counts().taken, 6u);
   EXPECT_EQ(slots.counts().idle, 2u);
 }
 
@@ -79,7 +79,7 @@ TEST(GuardSlots, ASlotInTheHandsOfAThreadThatVanishedIsLostAndNoOther) {
     ASSERT_TRUE(slots.retire(i, slots.word(i), {}));
     slots.rest(i);
   }
-  EXPECT_EQ(slots.counts().giving, 1u);
+  EXPECT_EQ(slots.counts().taken, 1u);
 }
 
 }  // namespace

@@ -192,13 +192,13 @@ TEST(StackCopies, KeepWhatThereIsUpToAPiece) {
 }
 
 TEST(CodeRanges, AreThoseOfTheMappingsWithCode) {
-  const std::string_view lines[] = {"1000-3000 r--p 00000000", "3000-5000 r-xp 00002000", "5000-6000 r-xp 00000000",
+  const char* const lines[] = {"1000-3000 r--p 00000000", "3000-5000 r-xp 00002000", "5000-6000 r-xp 00000000",
                                     "8000-9000 rw-p 00000000", "a000-b000 --xp 00000000", "nonsense", "c000-", ""};
   CodeRanges<TestEnv> code{};
   const auto read = [&](auto&& add) {
-    for (const auto line : lines) {
+    for (const char* line : lines) {
       u64 from = 0, to = 0;
-      if (parse_code(line.data(), line.data() + line.size(), from, to)) add(from, to);
+      if (parse_code(line, from, to)) add(from, to);
     }
   };
   EXPECT_FALSE(code.contains(0x3000)) << "nothing was read yet";

@@ -58,14 +58,6 @@ TEST(Line, AStringIsOneOfJson) {
   EXPECT_EQ(text(Line().string(std::string(500, '"').c_str())).size(), 2u + 2 * 100);
 }
 
-TEST(Line, TextIsPaddedOnTheRight) {
-  for (const char* s : {"", "a", "four", "something longer"})
-    for (std::size_t width = 0; width < 30; ++width) {
-      ASSERT_EQ(text(Line().text(s, width)), print("%-*s", static_cast<int>(width), s));
-      ASSERT_EQ(text(Line().text("x").text(s, width).text("y")), print("x%-*sy", static_cast<int>(width), s));
-    }
-}
-
 TEST(Line, BytesHaveTheUnitInWhichTheyAreShort) {
   EXPECT_EQ(text(Line().bytes(0)), "0 B");
   EXPECT_EQ(text(Line().bytes(1023)), "1023 B");
@@ -85,15 +77,6 @@ TEST(Line, BytesHaveTheUnitInWhichTheyAreShort) {
                           units[unit]);
     ASSERT_EQ(text(Line().bytes(x)), expected) << x;
   });
-}
-
-TEST(Line, RatiosHaveTwoDecimalsAndDivideByNothing) {
-  EXPECT_EQ(text(Line().ratio(1, 0)), "0.00");
-  EXPECT_EQ(text(Line().ratio(1, 3)), "0.33");
-  EXPECT_EQ(text(Line().ratio(7, 2, 8)), "    3.50");
-  for (u64 part = 0; part < 500; part += 3)
-    for (u64 whole = 1; whole < 500; whole += 7)
-      ASSERT_EQ(text(Line().ratio(part, whole)), print("%lu.%02lu", part / whole, part % whole * 100 / whole));
 }
 
 TEST(Line, WhatDoesNotFitIsCutOff) {
@@ -116,7 +99,7 @@ TEST(Line, PaddingAtTheEndOfTheLineStaysInIt) {
         unsigned char guard[64] = {};
       } guarded;
       guarded.line.text(start.c_str()).number(123, width);
-      guarded.line.text("abc", width).bytes(5000, width).ratio(1, 2, width);
+      guarded.line.text("abc").bytes(5000, width);
       ASSERT_LE(guarded.line.size(), kMost);
       ASSERT_EQ(text(guarded.line).substr(0, before), start.substr(0, kMost));
       for (unsigned char byte : guarded.guard) ASSERT_EQ(byte, 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// desc_avail_model.cc: papers/michael/desc_avail.h and src/sync/hazard_pointers.h, all executions of small
+// desc_avail_model.cc: papers/michael/desc_avail.h and papers/michael/hazard_pointers.h, all executions of small
 // programs, and the faults they must show: the paper's DescRetire pushes at once, whatever hazard pointers say.
 //
 // Promises: a descriptor is handed out to one thread only, and what its last owner did to it is seen by the next; at
@@ -152,7 +152,7 @@ TEST(MichaelDescAvailModel, EachMemoryOrderOfDescAvailIsNeeded) {
   expect_orders_needed(scenarios(3000), "michael/desc_avail.h");
 }
 TEST(MichaelDescAvailModel, EachMemoryOrderOfTheHazardPointersIsNeeded) {
-  expect_orders_needed(scenarios(3000), "sync/hazard_pointers.h");
+  expect_orders_needed(scenarios(3000), "michael/hazard_pointers.h");
 }
 
 }  // namespace

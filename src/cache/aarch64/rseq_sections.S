@@ -157,7 +157,7 @@
     b.hi    4f
     ldp     x13, x15, [x2, #16]
     add     x15, x14, x15
-1:  cmp     x14, x10                                    // [5] copy what is filled
+1:  cmp     x14, x10                                    // [5] copy the filled slots
     b.hs    2f
     ldr     x12, [x14]
     str     x12, [x14, x13]
@@ -206,7 +206,7 @@
     // x1 = offset of a word, x2 = expected, x3 = what its neighbour (offset ^ 8) must be, x4 = value
     SECTION_BEGIN store_if
     mov     x11, #0
-    ldr     x10, [x9, x1]                               // [4] both words are what is expected
+    ldr     x10, [x9, x1]                               // [4] both words are as expected
     cmp     x10, x2
     b.ne    1f
     eor     x12, x1, #8

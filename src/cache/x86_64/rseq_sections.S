@@ -154,7 +154,7 @@
     ja      4f
     mov     rcx, [rdx + 16]
     mov     r11, r9
-1:  cmp     r11, rax                                    // [5] copy what is filled
+1:  cmp     r11, rax                                    // [5] copy the filled slots
     jae     2f
     mov     r10, [r11]
     mov     [r11 + rcx], r10
@@ -205,7 +205,7 @@
     SECTION_BEGIN store_if
     lea     r11, [r9 + rsi]
     xor     eax, eax
-    cmp     [r11], rdx                                  // [4] both words are what is expected
+    cmp     [r11], rdx                                  // [4] both words are as expected
     jne     1f
     mov     r10, r11
     xor     r10, 8

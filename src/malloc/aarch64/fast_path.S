@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 // fast_path.S: malloc and free, from entry to return (aarch64).
 //
-// The steps are those of x86_64/fast_path.S, under the same numbers; its header says what they do and why, and what the
-// checked ones are.
+// The steps are those of x86_64/fast_path.S, under the same numbers; its header explains them, and the checked ones.
 //
 //   x9 = freeway_hot (malloc), freeway_hot + HOT_FREE_SECTION (free)     w11 = class       x0 = the argument
 //   x8 = frame (free)     x12 = struct rseq     x14 = slab     x13 = top and what leads to it     x10, x15 = scratch
@@ -11,11 +10,11 @@
 // slow paths are tail calls with x0 and x30 as they came, from outside the section, by a branch that reaches anywhere.
 //
 // Orders  All plain, though this processor reorders: of [6]'s two stores the second may become visible to other CPUs before
-//         the first. Nobody is there to see it. Whoever enters the slab later on this CPU reads in this CPU's program order; whoever finds it on another
-//         (a concurrency id that moved, a thread that migrated) comes after the full barrier in the kernel's switch of
-//         threads; a drainer comes after membarrier, which is one for every CPU and ends the sections that had begun. A
-//         fork's child gets neither store or both or the first alone: a store that finds its page write-protected faults
-//         before any later one is done, and protecting waits for those under way.
+//         the first. No thread can see that. A thread that enters the slab later on this CPU reads in this CPU's program
+//         order; one that finds it on another CPU (a concurrency id that moved, a thread that migrated) comes after the full
+//         barrier in the kernel's switch of threads; a drainer comes after membarrier, a barrier for every CPU, which ends
+//         the sections that had begun. A fork's child gets neither store or both or the first alone: a store that finds its
+//         page write-protected faults before any later one is done, and protecting waits for those under way.
 //         slab_of -> slab -> top -> slot is a chain of addresses, so [4] and [5] see what the slab's publisher released.
 //         A block's birth goes the way of the block (harden/births.h, Orders).
 // Length  23 instructions malloc, 44 free; every field of freeway_hot is within reach of an immediate but the frames' bytes.
@@ -27,7 +26,7 @@
     .text
 
     // A program linked with the static library may name malloc and free alone: libc's own calls of calloc and realloc must
-    // not bring in libc's malloc beside ours, so whoever takes this file takes abi/malloc.cc.
+    // not bring in libc's malloc beside ours, so this file brings abi/malloc.cc along.
     .reloc  0, R_AARCH64_NONE, freeway_calloc
 
     SECTION_DESCRIPTOR malloc
@@ -263,7 +262,7 @@ freeway_free:
     and     x13, x13, x0
     mul     x13, x13, x14
     cmp     x13, x15
-    b.hs    .Lleave_free
+    b.hs    .Lno_block
 .Lfree_class:
     SECTION PUSH, free, PLAIN, AT_FREE
     SECTION_BY_CPU PUSH, free_by_cpu, PLAIN, .Lfree_slow, AT_FREE
@@ -273,6 +272,8 @@ freeway_free:
     str     w13, [x14, #SLAB_PATIENCE]
     b.mi    .Lsend_home
     ret
+.Lno_block:
+    cbz     w11, .Lfree_own
 .Lleave_free:
     ldr     x10, [x9, #HOT_CHECKED AT_FREE]
     cbz     x10, .Lfree_slow
@@ -295,6 +296,9 @@ freeway_free:
 .Lfree_slow:
     mov     x2, x8
     b       freeway_free_slow                           // (block, -, frame)
+.Lfree_own:
+    mov     x2, x8
+    b       freeway_free_own                            // the same
 .Lfree_full:
     b       freeway_free_full
 .Lsend_home:

@@ -9,7 +9,8 @@
 
     .text
 
-// `heap`: a heap's address. [1] rseq_cs  [2] not registered -> `none`  [3] x9 = its slab; none -> `none`
+// `heap`: a heap's address. [1] rseq_cs  [2] not registered -> `none`  [3] x9 = its slab, or the null slab, whose
+// magazines are empty, and full
 .macro SECTION_BEGIN_OWN name, heap, none
     SECTION_ENTER \name
     ldr     w15, [x14, #RSEQ_CPU_ID]                    // [2]
@@ -21,24 +22,24 @@
     b.hs    \none
     add     x9, \heap, #OWN_SLAB_OF
     ldr     x9, [x9, x15, lsl #3]
+.endm
+
+// x0 = heap, x1 = bytes, x2 = class. A block of it, or what is done at `none`.
+.macro GIVE_OWN name, none
+    SECTION_BEGIN_OWN \name, x0, \none
+    add     x10, x9, x2, lsl #3                         // [4] the magazine's top block: top = top - 8
+    ldr     x12, [x10]
+    ldr     x11, [x12, #-8]!
+    cbnz    x11, 2f
     adrp    x15, freeway_hot + HOT_NULL_SLAB
     ldr     x15, [x15, :lo12:freeway_hot + HOT_NULL_SLAB]
     cmp     x9, x15
     b.eq    \none
-.endm
-
-// x0 = heap, x1 = class. A block of it, or what is done at `none`.
-.macro GIVE_OWN name, none
-    SECTION_BEGIN_OWN \name, x0, \none
-    add     x10, x9, x1, lsl #3                         // [4] the magazine's top block: top = top - 8
-    ldr     x12, [x10]
-    ldr     x11, [x12, #-8]!
-    cbnz    x11, 2f
     ldr     x13, [x9, #OWN_STRIP_BASE]                  // [5] there is none: the strip's next block, next moved behind it
     cbz     x13, \none
     adrp    x14, freeway_strip_sizes
     add     x14, x14, :lo12:freeway_strip_sizes
-    ldr     w14, [x14, x1, lsl #2]
+    ldr     w14, [x14, x2, lsl #2]
     mov     x10, #OWN_STRIP_NEXT
     add     x10, x9, x10
     ldr     x11, [x10]
@@ -48,7 +49,7 @@
     b.hi    \none
     ldr     x13, [x13, #OWN_STRIP_KINDS]
     lsr     x14, x11, #4
-    strb    w1, [x13, x14]
+    strb    w2, [x13, x14]
 2:  str     x12, [x10]                                  // [6] commit
 .Lpost_\name:
     mov     x0, x11
@@ -57,7 +58,7 @@
 .endm
 
     GIVE_OWN give_own, .Lnothing
-    GIVE_OWN malloc_own, .Lmalloc_own_slow              // x2 = bytes
+    GIVE_OWN malloc_own, .Lmalloc_own_slow
 .Lnothing:
     mov     x0, #0
     ret

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// vfork.S: vfork, for a process whose threads use restartable sections (aarch64). What it does and why: x86_64/vfork.S.
+// vfork.S: vfork, for a process whose threads use restartable sections (aarch64). Explained in x86_64/vfork.S.
 //
 // vfork is clone(CLONE_VM | CLONE_VFORK | SIGCHLD) on the same stack, fork is clone(SIGCHLD). The kernel keeps every
 // register but x0. Parent and child share memory, not registers: each returns by a x30 of its own, which is never on the

@@ -19,22 +19,22 @@
 // [3] costs two instructions and catches threads that libc could not register (a seccomp filter that came later)
 //     and children of vfork; mm_cid alone would read 0 there, which is somebody's slab.
 // [7] p's offset in its span is that of a block: see SizeClass::begin_factor. For class 0 the limit is 0.
-// [8] See cache/homes.h. The block is in the magazine already, and the thread may be on another CPU: what is read and
-//     counted here are hints.
+// [8] See cache/homes.h. The block is in the magazine already, and the thread may be on another CPU: it reads and counts
+//     hints.
 //
 // The same once more, *checked*, for FREEWAY_HARDEN=1: the limits are 0 and lead there. It knows which blocks are live:
 //   malloc, behind [6]   birth[p] = tag(p)               free, for [7]   birth[p] != tag(p) -> slow; birth[p] = 0
 // birth[p] lies at birth_base[class] + (p >> the class's shift), tag(p) is the low byte of p + 1: harden/births.h. The shift
 // is a multiplication and a shift by 8, since a shift by a register would want the class's. Blocks that are born elsewhere
-// are negative in their slots (cache/slots.h): [5] takes them for none. Who comes to freeway_free_full has ended the
-// block's life: it is in its hands alone. Freed blocks go to the magazine in which they rest (harden/quarantine.h): another
+// are negative in their slots (cache/slots.h): [5] takes them for none. A thread that comes to freeway_free_full has ended the
+// block's life: the block is in its hands alone. Freed blocks go to the magazine in which they rest (harden/quarantine.h): another
 // word of the slab in [5] and [6], and no [8], since all of them go back to their superblocks.
 //
 // And once more malloc, *counted*, while a profile is made: the limits are 0 and lead there, too. Between [5] and [6] it takes
 // its size from the bytes that are left up to the next sampled one (slab.gap):
 //   slab.gap <= n -> freeway_malloc_chosen(n, slab)      slab.gap -= n
-// What is interrupted between that store and the commit counts twice. What cannot count (an empty magazine, no section)
-// is drawn for instead, in freeway_malloc_drawn. free knows nothing of it: sampled blocks lie in frames of class 0.
+// A call that is interrupted between that store and the commit counts twice. A call that cannot count (an empty magazine, no
+// section) draws instead, in freeway_malloc_drawn. free knows nothing of it: sampled blocks lie in frames of class 0.
 //
 // Counted by tests/golden: 16 instructions malloc, 29 free. Checked by tests/rseq.
 
@@ -46,7 +46,7 @@
     .text
 
     // A program linked with the static library may name malloc and free alone: libc's own calls of calloc and realloc must
-    // not bring in libc's malloc beside ours, so whoever takes this file takes abi/malloc.cc.
+    // not bring in libc's malloc beside ours, so this file brings abi/malloc.cc along.
     .reloc  0, R_X86_64_NONE, freeway_calloc
 
     SECTION_DESCRIPTOR malloc
@@ -243,7 +243,7 @@ freeway_free:
     and     r9, rdi
     imul    r9, [r8 + rcx*8 + HOT_FACTOR AT_FREE]
     cmp     r9, [r8 + rcx*8 + HOT_FACTOR_LIMIT AT_FREE]
-    jae     .Lleave_free
+    jae     .Lno_block
 .Lfree_class:
     SECTION PUSH, free, PLAIN, AT_FREE
     SECTION_BY_CPU PUSH, free_by_cpu, PLAIN, freeway_free_slow, AT_FREE
@@ -251,6 +251,9 @@ freeway_free:
     sub     dword ptr [rsi + SLAB_PATIENCE], 1
     js      freeway_send_home
     ret
+.Lno_block:
+    test    ecx, ecx
+    je      freeway_free_own                            // (block, -, frame)
 .Lleave_free:
     mov     rax, [r8 + HOT_CHECKED AT_FREE]
     test    rax, rax

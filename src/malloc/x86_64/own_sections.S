@@ -10,7 +10,8 @@
     .intel_syntax noprefix
     .text
 
-// `heap`: a heap's address. [1] rseq_cs  [2] not registered -> `none`  [3] r9 = its slab; none -> `none`
+// `heap`: a heap's address. [1] rseq_cs  [2] not registered -> `none`  [3] r9 = its slab, or the null slab, whose
+// magazines are empty, and full
 .macro SECTION_BEGIN_OWN name, heap, none
     SECTION_ENTER \name
     cmp     dword ptr fs:[r10 + RSEQ_CPU_ID], 0         // [2]
@@ -20,24 +21,24 @@
     cmp     r9d, [\heap + OWN_IDS]
     jae     \none
     mov     r9, [\heap + r9*8 + OWN_SLAB_OF]
-    cmp     r9, [rip + freeway_hot + HOT_NULL_SLAB]
-    je      \none
 .endm
 
-// rdi = heap, rsi = class. A block of it, or what is done at `none`.
+// rdi = heap, rsi = bytes, rdx = class. A block of it, or what is done at `none`.
 .macro GIVE_OWN name, none
     SECTION_BEGIN_OWN \name, rdi, \none
-    lea     r10, [r9 + rsi*8]                           // [4] the magazine's top block: top = top - 8
+    lea     r10, [r9 + rdx*8]                           // [4] the magazine's top block: top = top - 8
     mov     r11, [r10]
     sub     r11, 8
     mov     rax, [r11]
     test    rax, rax
     jne     2f
+    cmp     r9, [rip + freeway_hot + HOT_NULL_SLAB]
+    je      \none
     mov     r8, [r9 + OWN_STRIP_BASE]                   // [5] there is none: the strip's next block, next moved behind it
     test    r8, r8
     je      \none
     lea     r10, [rip + freeway_strip_sizes]
-    mov     r11d, [r10 + rsi*4]
+    mov     r11d, [r10 + rdx*4]
     lea     r10, [r9 + OWN_STRIP_NEXT]
     mov     rax, [r10]
     add     r11, rax
@@ -46,7 +47,7 @@
     mov     rcx, rax
     shr     rcx, 4
     add     rcx, [r8 + OWN_STRIP_KINDS]
-    mov     [rcx], sil
+    mov     [rcx], dl
 2:  mov     [r10], r11                                  // [6] commit
 .Lpost_\name:
     ret
@@ -54,7 +55,7 @@
 .endm
 
     GIVE_OWN give_own, .Lnothing
-    GIVE_OWN malloc_own, freeway_malloc_own_slow        // rdx = bytes
+    GIVE_OWN malloc_own, freeway_malloc_own_slow
 .Lnothing:
     xor     eax, eax
     ret

@@ -8,7 +8,7 @@
 // instead (fork).
 //
 // r8 = struct rseq - thread pointer, then the flags to register with; r9 = return address, then the child's pid. The
-// kernel keeps all registers but rax, rcx and r11: what the first call of rseq was told, the second one still finds.
+// kernel keeps all registers but rax, rcx and r11: the second call of rseq has the arguments of the first.
 
 #include "arch/offsets.h"
 #include "arch/rseq_layout.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// sites.h: every place in src/ that is marked with Env::step("name"): found in the sources, so that a mark that no test
-// stops at is noticed.
+// sites.h: every place in src/ and papers/ that is marked with Env::step("name"): found in the sources, so that a mark that no
+// test stops at is noticed.
 #ifndef FREEWAY_TESTS_STALL_STEPPING_SITES_H
 #define FREEWAY_TESTS_STALL_STEPPING_SITES_H
 
@@ -23,7 +23,7 @@
 namespace freeway_test {
 
 struct Site {
-  std::string file;  // from src/ on
+  std::string file;  // from src/ on, or from the root: papers/…
   int line;
   std::string name;
   bool again = false;  // there is another of this name in the file: the line tells them apart
@@ -51,18 +51,23 @@ inline std::vector<Site> sites_of_this_library() {
   const char* const root = std::getenv("FREEWAY_SOURCE_DIR");
   require(root != nullptr, "FREEWAY_SOURCE_DIR is not set");
   const char* const engine = std::getenv("FREEWAY_TEST_ENGINE");
-  const std::string own = std::string("engine/") + (engine != nullptr ? engine : "freeway") + "/";
+  std::vector<std::string> folders = {"src"};
+  if (engine != nullptr) folders.insert(folders.end(), {"papers/front", std::string("papers/") + engine});
   Dl_info library = {};
   require(::dladdr(::dlsym(RTLD_DEFAULT, "freeway_audit"), &library) != 0, "no library of ours");
   const std::string binary = contents_of(library.dli_fname);
 
   std::vector<Site> sites;
-  const std::filesystem::path src = std::filesystem::path(root) / "src";
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(src)) {
-    const std::string file = entry.path().lexically_relative(src).string();
+  std::vector<std::filesystem::path> files;
+  for (const std::string& folder : folders)
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(std::filesystem::path(root) / folder))
+      files.push_back(entry.path());
+  for (const std::filesystem::path& path : files) {
+    std::string file = path.lexically_relative(root).string();
+    if (file.starts_with("src/")) file.erase(0, 4);
     if (!file.ends_with(".h") && !file.ends_with(".cc")) continue;
-    if ((file.starts_with("engine/") && !file.starts_with(own)) || promises_nothing(file)) continue;
-    std::ifstream in(entry.path());
+    if (file.find("/tests/") != std::string::npos || promises_nothing(file)) continue;
+    std::ifstream in(path);
     std::string text;
     for (int line = 1; std::getline(in, text); line++) {
       constexpr char kMark[] = "step(\"";
@@ -78,7 +83,8 @@ inline std::vector<Site> sites_of_this_library() {
   for (size_t i = 1; i < sites.size(); i++)
     for (size_t j = 0; j < i; j++)
       if (sites[i].file == sites[j].file && sites[i].name == sites[j].name) sites[i].again = sites[j].again = true;
-  require(!sites.empty(), "no steps: is this the library for this test?");
+  const auto is_own = [&](const Site& site) { return site.file.starts_with(folders.back() == "src" ? "" : folders.back()); };
+  require(std::any_of(sites.begin(), sites.end(), is_own), "no steps: is this the library for this test?");
   return sites;
 }
 
@@ -118,8 +124,7 @@ inline bool belongs_to_another_form(const Site& site) {
     return rseq_mode() || is_careful ? of_kept_slabs : of_cpus;
   }
   // What all share is the flagship's matter, but for the lists.
-  const bool of_lists = site.file == "sync/tagged_stack.h" || site.file == "sync/hazard_pointers.h";
-  if (!site.file.starts_with("engine/") && !of_lists) return true;
+  if (!site.file.starts_with("papers/") && site.file != "sync/tagged_stack.h") return true;
   if (site.file == "papers/lfmalloc/protection.h") return rseq_mode();  // hashed heaps, and CPUs' heaps
   if (site.file == "papers/lfmalloc/cpu_table.h") return !rseq_mode();
   if (name.starts_with("michael.lifo") || name.starts_with("michael.fifo"))

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""How the house stands: its figures, measured, and their limits."""
