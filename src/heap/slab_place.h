@@ -43,7 +43,6 @@ struct SlabPlace {
   template <class Slab>
   static void put(Word& place, Slab& slab) {
     Env::step("own.replacing");
-    if (Env::mutant("its CPU's before it is in place")) slab.claim.release();
     place.store_release(reinterpret_cast<u64>(&slab));  // [R2] pairs with [A2]
     Env::step("own.in_place");
     slab.claim.release();

@@ -111,7 +111,6 @@ class Strips {
     strip::Next next;
     do {
       next = strip::marked(seen, granules_of(c));
-      if (Env::mutant("marked and listed by nobody")) next = {seen + granules_of(c), strip::Duty::kNone};
     } while (!one.word.cas_release(seen, next.word));  // [R1] pairs with [A1]
     // LAST TOUCH: one
     Env::step("strip.counted");
@@ -249,7 +248,7 @@ class Strips {
       const unsigned c = strip::class_of(seen);
       bytes = kSizeClasses[c].size;
       if (FREEWAY_UNLIKELY(bytes == 0)) break;  // somebody uses a heap that is gone
-      const bool is_counted = taken + granules_of(c) <= counted || Env::mutant("taken before it is counted");
+      const bool is_counted = taken + granules_of(c) <= counted;
       if (seen < strip::kMarked || !is_counted) continue;
       kind.store_relaxed(static_cast<u8>(c));
       Env::step("strip.gathered");
@@ -268,7 +267,6 @@ class Strips {
     strip::Next next;
     do {
       next = move(seen);
-      if (Env::mutant("closed and listed by nobody")) next.duty = strip::Duty::kNone;
       Env::step("strip.leaving");
     } while (!one.word.cas_acq_rel(seen, next.word));  // [R2] [A1] pairs with [A2] [R1]
     Env::step("strip.left");

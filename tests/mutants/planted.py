@@ -81,6 +81,8 @@ TRIMMED_HEAPS = Killer(
 )
 PROFILED_HEAPS = Killer("tests/profile/profile_heaps", (), ("FREEWAY_RSEQ=1",))
 HEAP_RECORDS = Killer("tests/model/heap_registry_model", ("--gtest_filter=*Model.*",))
+HEAP_STRIPS = Killer("tests/model/heap_strips_model", ("--gtest_filter=*TwoThreads:*StopsForEver",))
+HEAP_SLAB_PLACE = Killer("tests/model/heap_slab_place_model", ("--gtest_filter=*Model.*",))
 HEAP_DIRECT = Killer("tests/model/heap_direct_model", ("--gtest_filter=*Model.*",))
 ALIGNED = Killer("tests/abi/abi_functions", (), ("FREEWAY_RSEQ=1",))
 MAKING = Killer("tests/shared/shared_making")
@@ -471,6 +473,34 @@ MUTANTS = (
         "heap.runs.take_all(nexts(), [&](u32 index) {\n      RunOf& run = at(index);\n      if (const",
         "heap.runs.each(nexts(), [&](u32 index) {\n      RunOf& run = at(index);\n      if (const",
         HEAP_RECORDS,
+    ),
+    Mutant(
+        "strips: marked and listed by nobody",
+        "heap/strips.h",
+        "next = strip::marked(seen, granules_of(c));",
+        "next = {seen + granules_of(c), strip::Duty::kNone};",
+        HEAP_STRIPS,
+    ),
+    Mutant(
+        "strips: closed and listed by nobody",
+        "heap/strips.h",
+        "      next = move(seen);\n",
+        "      next = move(seen);\n      next.duty = strip::Duty::kNone;\n",
+        HEAP_STRIPS,
+    ),
+    Mutant(
+        "strips: taken before it is counted",
+        "heap/strips.h",
+        "taken + granules_of(c) <= counted;",
+        "counted <= strip::kCount;",
+        HEAP_STRIPS,
+    ),
+    Mutant(
+        "slab's place: its CPU's before it is in place",
+        "heap/slab_place.h",
+        '    Env::step("own.replacing");\n',
+        '    Env::step("own.replacing");\n    slab.claim.release();\n',
+        HEAP_SLAB_PLACE,
     ),
     Mutant(
         "without slabs: what is taken out stays there",
