@@ -24,7 +24,10 @@
  * before more of it is. Once all blocks are freed the whole limit is there again, but for a call beside another refused one, or a
  * trim, of the heap, which has its memory in hand. Without restartable sequences, and with FREEWAY_HARDEN=1, each size of a heap
  * above 128 KiB has a superblock of its own, unless its limit is 4 MiB or less. In freeway_stats the frames of heaps are large
- * memory; freeway_trim and FREEWAY_BACKGROUND do not look into heaps. Profiles and FREEWAY_GUARD take no samples of them.
+ * memory. freeway_trim and its like take back what CPUs have in hand of all heaps, as does a call that the system refuses memory;
+ * FREEWAY_BACKGROUND where a heap has not been used for a second. Profiles sample blocks of heaps, until they are freed or their heap
+ * is destroyed; a sampled block above 8 KiB, or aligned to more than 16 bytes, is a frame, and where a limit has no room for 16 frames
+ * more, no sample. FREEWAY_GUARD takes no samples of them.
  *
  * The paper engines' libraries have no heaps: ENOTSUP.
  */
@@ -56,7 +59,8 @@ typedef struct {
 /* A new heap; NULL: ENOMEM, or EINVAL for a limit below 64 KiB. `options` may be NULL; `size` is sizeof(*options). */
 freeway_heap_t freeway_heap_new(const freeway_heap_options_t* options, size_t size) FREEWAY_NOEXCEPT;
 /* Ends the heap: all its blocks are gone, and their memory is anybody's at once; how much of it the kernel gets back when is as
- * with free. 0, or EINVAL: there is no such heap (any more). Of two at once one succeeds. */
+ * with free. While another thread's freeway_trim, or its like, looks into the heap: when that has looked. 0, or EINVAL: there is no
+ * such heap (any more). Of two at once one succeeds. */
 int freeway_heap_destroy(freeway_heap_t heap) FREEWAY_NOEXCEPT;
 
 /* As malloc, calloc, aligned_alloc. NULL: ENOMEM (no memory, or the heap's limit), EINVAL (no such heap, or alignment). */

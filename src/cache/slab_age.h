@@ -24,15 +24,16 @@ inline u64 mark_of(const Slab& slab) {
   return mark;
 }
 
-// Whether the slab has not changed for kIdleNs, as far as earlier looks tell. `now`: ns.
-inline bool is_idle(Slab& slab, u64 now) {
-  const u64 mark = mark_of(slab);
-  const u64 since = slab.since.load_relaxed();
-  if (slab.seen.load_relaxed() == mark) return since != kEmptied && now > since && now - since >= kIdleNs;
-  slab.seen.store_relaxed(mark);
-  slab.since.store_relaxed(now);
+// Whether what has the two words has had this mark for kIdleNs, as far as earlier looks tell. `now`: ns.
+inline bool is_idle(Atomic<u64>& seen, Atomic<u64>& since, u64 mark, u64 now) {
+  const u64 then = since.load_relaxed();
+  if (seen.load_relaxed() == mark) return then != kEmptied && now > then && now - then >= kIdleNs;
+  seen.store_relaxed(mark);
+  since.store_relaxed(now);
   return false;
 }
+// Whether the slab has not changed for so long.
+inline bool is_idle(Slab& slab, u64 now) { return is_idle(slab.seen, slab.since, mark_of(slab), now); }
 
 inline bool was_emptied(const Slab& slab) {
   return slab.since.load_relaxed() == kEmptied && slab.seen.load_relaxed() == mark_of(slab);

@@ -2,6 +2,8 @@
 // heaps.cc: compiled for size: all that is not done for each block. What is: own_heap.cc.
 #include "heap/heaps.h"
 
+#include "cache/slab_age.h"
+
 namespace freeway::heap {
 
 namespace {
@@ -34,7 +36,15 @@ uptr next_of(const OwnHeap& heap, const Run<Machine>& one) {
   return next;
 }
 
+u64 age_mark(const OwnHeap& heap) {
+  u64 mark = heap.held.load_relaxed();
+  heap.each_slab([&](HeapSlab& slab) { mark += slab_age::mark_of(slab.slab()) ^ slab.strip_next.load_relaxed(); });
+  return mark;
+}
+
 }  // namespace
+
+bool Heaps::is_idle(OwnHeap& heap, u64 now) { return slab_age::is_idle(heap.age_seen, heap.age_since, age_mark(heap), now); }
 
 void Heaps::init(Substrate* substrate) {
   frames_.init(substrate);
@@ -58,6 +68,7 @@ u64 Heaps::create(u64 limit, const char* name) {
     heap.held.store_relaxed(limit_word::limited(0, limit > limit_word::kMostHard ? 0 : limit));
     heap.denials.store_relaxed(0);
     heap.refusals.store_relaxed(0);
+    heap.is_sampled.store_relaxed(0);
     for (std::size_t i = 0; i < kNameBytes; ++i) {
       const char letter = name == nullptr || i + 1 == kNameBytes ? '\0' : *name;
       heap.name[i].store_relaxed(static_cast<u8>(letter));
@@ -70,6 +81,17 @@ u32 Heaps::make_record() {
   const u32 ids = surroundings_.ids, index = frames_.make(static_cast<u32>(OwnHeap::bytes(ids) / Metadata<Machine>::kUnit));
   if (index != 0) at(index).init(this, index, ids);
   return index;
+}
+
+bool Heaps::destroy(u64 handle, Gone gone) {
+  return registry_.destroy(*this, handle, process::claimant(), [&](OwnHeap& heap) { end(heap, gone); });
+}
+u32 Heaps::visit_each(u32 from, FunctionRef<bool(OwnHeap&)> visit, Gone gone) {
+  return registry_.visit_each(*this, from, process::claimant, visit, [&](OwnHeap& heap) { end(heap, gone); });
+}
+void Heaps::end(OwnHeap& heap, Gone gone) {
+  heap.end();
+  strips_.give_all(heap, gone);
 }
 
 // Blocks of strips are aligned to 16 bytes only. Where there is no room for a superblock blocks are taken off the strip until its
@@ -108,8 +130,9 @@ Freed Heaps::free(u32 index, uptr address, bool& was_whole) {
   was_whole = false;
   const Small small = small_at(index, address);
   if (FREEWAY_LIKELY(small.size_class != 0)) return small.heap->free(small.size_class, address) ? Freed::kOk : Freed::kTwice;
-  auto& run = strips_.at(index);
-  if (run.size_class.load_relaxed() != 0) return Freed::kInterior;
+  auto* const one = run_at(index);
+  if (one == nullptr) return Freed::kInterior;
+  auto& run = *one;
   if (run.is_whole.load_relaxed() == 0) return StripsOf::kind_at(run, address) == 0 ? Freed::kInterior : Freed::kTwice;
   if (address != run.address.load_relaxed()) return Freed::kInterior;
   was_whole = strips_.free_whole(*small.heap, run);
@@ -134,7 +157,7 @@ Heaps::Block Heaps::block_around(u32 index, uptr address) const {
   const uptr begin = StripsOf::begin_of(run, address);
   if (begin == 0) return {heap, 0, 0, false, false, 0};
   const u8 kind = StripsOf::kind_at(run, begin);
-  return {heap, begin, StripsOf::size_of(kind), false, kind > strip::kMarked, kind & ~unsigned{strip::kMarked}};
+  return {heap, begin, StripsOf::size_of(kind), false, kind > strip::kMarked, strip::class_of(kind)};
 }
 
 bool Heaps::seems_in_hand(const Block& block) {
@@ -259,6 +282,8 @@ void OwnHeap::collect() {
   empty_all();
   direct_strip_.leave(heaps_->strips(), *this, StripsOf::kIfUnused);
   heaps_->strips().sweep(*this);
+  age_seen.store_relaxed(age_mark(*this));
+  age_since.store_relaxed(slab_age::kEmptied);
 }
 
 void OwnHeap::purge() {

@@ -2,7 +2,9 @@
 // Heaps: the program's heaps: made, used by any thread, limited, counted, and given back whole.
 //
 // Words     of the records: registry.h.   descriptors_, slabs_: those that are no heap's
-// Who       create, destroy, find, allocate, free: any thread, any signal handler, the child of any fork
+// Who       create, destroy, find, allocate, free, visit_each: any thread, any signal handler, the child of any fork
+// Visits    the malloc works on heaps that the program may destroy meanwhile by visit_each only (visit.h): then the visitor ends the
+//           heap
 // Contract  nobody uses a heap, or a block of it, while or after it is destroyed. Use after destroy may return or free another
 //           heap's block, as any use of a block after its free. Use during destroy may corrupt the tables
 // Progress  lock-free; destroy: as many steps as the heap has frames and slabs
@@ -10,6 +12,7 @@
 // Checked   tests/model/heap_registry_model.cc, tests/abi/heap_test.cc
 #pragma once
 
+#include "base/function_ref.h"
 #include "heap/own_heap.h"
 #include "heap/registry.h"
 #include "os/random.h"
@@ -46,14 +49,12 @@ class Heaps {
   u64 create(u64 limit, const char* name);
   // The heap of a handle; null: it is none any more.
   static FREEWAY_INLINE OwnHeap* find(u64 handle) { return RegistryOf::find(handle); }
-  // Gives back the heap and all its blocks; f(run) sees each strip and large block. False: the handle is none.
-  template <class F>
-  bool destroy(u64 handle, F&& f) {
-    return registry_.destroy(*this, handle, [&](OwnHeap& heap) {
-      heap.end();
-      strips_.give_all(heap, f);
-    });
-  }
+  // Gives back the heap and all its blocks, or has its visitor do it; gone(run) sees each strip and large block. False: the handle
+  // is none.
+  using Gone = void (*)(const Run<Machine>& run);
+  bool destroy(u64 handle, Gone gone);
+  // See registry.h; `gone`: for what the program destroys meanwhile.
+  u32 visit_each(u32 from, FunctionRef<bool(OwnHeap&)> visit, Gone gone);
 
   // A block of class `c`; null: no memory, or the limit.
   void* allocate(OwnHeap& heap, unsigned c) { return is_direct() ? heap.allocate_direct(c) : heap.allocate(c); }
@@ -76,7 +77,13 @@ class Heaps {
     }
     const auto& run = *static_cast<const Run<Machine>*>(frames_.at(index));
     const u8 kind = run.is_whole.load_relaxed() != 0 ? 0 : StripsOf::kind_at(run, address);
-    return {heap_of(run.heap.load_relaxed()), StripsOf::is_live(kind) ? kind : 0u};
+    return {heap_of(run.heap.load_relaxed()), strip::is_plain(kind) ? kind : 0u};
+  }
+
+  // The run in which the address lies; null: it lies in a superblock.
+  Run<Machine>* run_at(u32 index) const {
+    auto& run = strips_.at(index);
+    return run.size_class.load_relaxed() == 0 ? &run : nullptr;
   }
 
   // What is known of the block that the address lies in.
@@ -94,6 +101,8 @@ class Heaps {
   // Exact while nobody else uses the heap.
   Figures figures(const OwnHeap& heap) const;
 
+  // Whether what CPUs have in hand of a heap has not changed for a while (cache/slab_age.h); collect takes it away.
+  static bool is_idle(OwnHeap& heap, u64 now);
   // Calls f(heap) for each that exists.
   template <class F>
   void each(F&& f) {
@@ -119,6 +128,7 @@ class Heaps {
   using RegistryOf = Registry<Machine, OwnHeap, Heaps>;
   static constexpr unsigned kMostOthers = 2 * kKiB / kMinBlock;
   static OwnHeap* heap_of(u64 word) { return reinterpret_cast<OwnHeap*>(word); }
+  void end(OwnHeap& heap, Gone gone);
   TaggedStack<Machine> slabs_[kMostIds];           // slabs of each CPU that are no heap's
   TaggedStack<Machine> descriptors_[kClassCount];  // those that are no heap's
   Surroundings surroundings_ = {};

@@ -131,6 +131,7 @@ void* OwnHeap::refill(HeapSlab& slab, unsigned c) {
   if (!has_strips(c)) return nullptr;
   leave_strip(slab, StripsOf::kIfWorth, kInSections);  // marks in an open strip list it nowhere
   if (void* block = gather(&slab, c, /*all=*/true)) return block;
+  if (void* block = take_of_strip(c, /*may_open=*/false)) return block;  // which calls without a slab, and samples, come from
   return kSizeClasses[c].span_frames > 1 ? open_strip(slab, c) : nullptr;
 }
 

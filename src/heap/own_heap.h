@@ -94,6 +94,7 @@ class OwnHeap : public Record<Machine> {
   // The same without a slab; from a superblock, so that it is aligned to what divides its size.
   void* allocate_direct(unsigned c);
   void* allocate_of_superblock(unsigned c);
+  void* take_of_strip(unsigned c, bool may_open);
   // Frees the block of class `c`, which has been looked at; false: it is free already.
   bool free(unsigned c, uptr block);
   // What CPUs have in hand goes back, and what is wholly free then.
@@ -133,7 +134,6 @@ class OwnHeap : public Record<Machine> {
   Source source_of(unsigned c, bool has_some, bool may_open);
   bool suits(unsigned c) const;
   void* refill(HeapSlab& slab, unsigned c);
-  void* take_of_strip(unsigned c, bool may_open);
   void* gather(HeapSlab* slab, unsigned c, bool all);
   void* open_strip(HeapSlab& slab, unsigned c);
   void leave_strip(HeapSlab& slab, StripsOf::When when, Access access);

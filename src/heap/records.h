@@ -54,6 +54,9 @@ struct alignas(64) Record {
   TaggedStack<Env> strips;                         // with marked blocks
   TaggedStack<Env> vacant[2];                      // its runs without frames: strips', whole blocks'
   typename Env::template Atomic<u8> name[kNameBytes];
+  typename Env::template Atomic<u32> is_sampled;   // whether it may have blocks that a profile has sampled
+  typename Env::template Atomic<u64> visitor;      // visit.h
+  typename Env::template Atomic<u64> age_seen, age_since;  // cache/slab_age.h
 
   // How many frames more it may have.
   u64 room() const { return limit_word::room(held.load_relaxed()); }

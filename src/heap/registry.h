@@ -7,7 +7,8 @@
 // Who       any thread, any signal handler
 // Orders    [R1] a record's maker publishes it, [A2] walks see that; handles carry the rest along.
 // Progress  lock-free
-// Lost if killed: create: the record, which may have a handle that nobody knows. destroy: the record, and what `end` has left
+// Lost if killed: create: the record, which may have a handle that nobody knows. destroy: the record, and what `end` has left;
+//           a visitor: see visit.h
 // Checked   tests/model/heap_registry_model.cc, tests/abi/heap_test.cc
 //
 // Records provides at(index) -> RecordOf&, and make_record() -> the index of a new one, 0 without memory.
@@ -15,6 +16,7 @@
 
 #include "base/compiler.h"
 #include "heap/records.h"
+#include "heap/visit.h"
 
 namespace freeway::heap {
 
@@ -44,16 +46,36 @@ class Registry {
     auto& record = *reinterpret_cast<RecordOf*>(address);
     return FREEWAY_LIKELY(record.handle.load_relaxed() == handle) ? &record : nullptr;
   }
-  // `end(record)` gives back all that the heap has, which the caller alone destroys. False: the handle is none any more.
+  // `end(record)` gives back all that the heap has, which the caller alone destroys, unless a visitor ends it. False: the handle is
+  // none any more.
   template <class End>
-  bool destroy(Records& records, u64 handle, End&& end) {
+  bool destroy(Records& records, u64 handle, const Claimant& who, End&& end) {
     RecordOf* record = find(handle);
     if (record == nullptr || !record->handle.cas_relaxed(handle, 0)) return false;
     Env::step("own.destroying");
-    end(*record);
-    Env::step("own.destroyed");
-    pool_.push(record->self.load_relaxed(), links(records));
+    if (VisitOf::destroy(record->visitor, who)) finish(records, *record, end);
     return true;
+  }
+  // Calls visit(record) for each heap that exists and has no visitor, from the record `from` on (0: the first), until it says false.
+  // Where to go on; 0: it has seen all. `end`: for those that are destroyed meanwhile. claimant(): the caller's name
+  template <class ClaimantOf, class V, class End>
+  u32 visit_each(Records& records, u32 from, ClaimantOf&& claimant, V&& visit, End&& end) {
+    u32 next = 0;
+    bool is_there = from == 0, more = true;
+    all_.each(nexts(records), [&](u32 index) {
+      is_there |= index == from;
+      if (!more && next == 0) next = index;
+      if (!more || !is_there) return;
+      RecordOf& record = records.at(index);
+      const Claimant who = claimant();
+      const auto entered = VisitOf::enter(record.visitor, who);
+      if (entered == VisitOf::Entered::kNo) return;
+      const bool exists = record.handle.load_acquire() != 0;  // [A2] pairs with [R1]
+      if (entered == VisitOf::Entered::kIn && exists) more = visit(record);
+      Env::step("own.visited");
+      if (entered == VisitOf::Entered::kToEnd || VisitOf::leave(record.visitor, who)) finish(records, record, end);
+    });
+    return next;
   }
   // Calls f(record) of each heap.
   template <class F>
@@ -64,6 +86,15 @@ class Registry {
   }
 
  private:
+  using VisitOf = Visit<Env>;
+
+  template <class End>
+  void finish(Records& records, RecordOf& record, End&& end) {
+    end(record);
+    VisitOf::done(record.visitor);
+    Env::step("own.destroyed");
+    pool_.push(record.self.load_relaxed(), links(records));
+  }
   static auto links(Records& records) {
     return [&records](u32 index) -> auto& { return records.at(index).link; };
   }

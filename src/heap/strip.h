@@ -6,8 +6,9 @@
 // *closed*. A block that comes back when its magazine is full is *marked*. Once a quarter is, the strip is worth looking through:
 // whoever needs a block holds it, and takes what his magazines have room for.
 //
-// Kind      of 16 bytes: 0: no block begins there; its class; class | kMarked.   class -> marked: whoever frees the block (CAS)
-//           marked -> class: the holder
+// Kind      of 16 bytes: 0: no block begins there; its class; class | kFollowed: a block that leaves the fast path when it is freed,
+//           since a profile has sampled it; class | kMarked.   class -> followed -> class: the block's owner, the latter by CAS
+//           class -> marked: whoever frees the block (CAS)      marked -> class: the holder
 // Word      how many of its 16 bytes are marked:13 | how many are blocks, once it is closed:13 | open:1 | held:1 | listed:1.
 //           Marks are counted behind the kinds, and a holder takes no more than it has seen counted, so that the count is never
 //           below 0, and all is free once it is the length. What the holder has handed on and not yet subtracted may be marked
@@ -21,10 +22,15 @@
 namespace freeway::strip {
 
 constexpr std::size_t kGranule = 16;
-constexpr u8 kMarked = 0x80;
+constexpr u8 kMarked = 0x80, kFollowed = 0x40, kClass = kFollowed - 1;
 constexpr unsigned kLengthShift = 13;
 constexpr u64 kCount = low_bits(kLengthShift);
 constexpr u64 kOpen = u64{1} << 61, kHeld = u64{1} << 62, kListed = u64{1} << 63;
+
+// Of a block that is the program's, and that nobody follows.
+constexpr bool is_plain(u8 kind) { return kind - 1u < kClass; }
+constexpr bool is_followed(u8 kind) { return (kind & (kMarked | kFollowed)) == kFollowed; }
+constexpr unsigned class_of(u8 kind) { return kind & kClass; }
 
 enum class Duty { kNone, kList, kRetire };
 

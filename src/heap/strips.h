@@ -63,7 +63,6 @@ class Strips {
     if (FREEWAY_UNLIKELY(offset >= kFrameSize || offset % strip::kGranule != 0)) return 0;
     return reinterpret_cast<const Kind*>(&one + 1)[offset / strip::kGranule].load_relaxed();
   }
-  static bool is_live(u8 kind) { return kind - 1u < strip::kMarked - 1u; }
   // Where the block begins that the address, which is in the strip, lies in; 0: there is none. Neither the strip's word nor what
   // CPUs have in hand is asked: a block that lives is found whoever has the strip.
   static uptr begin_of(const RunOf& one, uptr address) {
@@ -73,7 +72,33 @@ class Strips {
       if (const u8 kind = kind_at(one, block)) return address - block < size_of(kind) ? block : 0;
     return 0;
   }
-  static u32 size_of(u8 kind) { return kSizeClasses[kind & ~strip::kMarked].size; }
+  static u32 size_of(u8 kind) { return kSizeClasses[strip::class_of(kind)].size; }
+
+  // The owner of a live block only. From now on its free leaves the fast path, as a whole block's does anyway.
+  static void follow(RunOf& run, uptr block) {
+    if (run.is_whole.load_relaxed() != 0) return;
+    Kind& kind = kind_of(run, block);
+    kind.store_relaxed(kind.load_relaxed() | strip::kFollowed);
+  }
+  // By a thread that frees what may be such a block. Whether it was one; of two frees of one block at most one hears so.
+  static bool unfollow(RunOf& run, uptr block) {
+    if (run.is_whole.load_relaxed() != 0) return true;
+    u8 kind = kind_at(run, block);
+    if (!strip::is_followed(kind)) return false;
+    Env::step("strip.unfollowing");
+    return kind_of(run, block).cas_relaxed(kind, static_cast<u8>(strip::class_of(kind)));
+  }
+  // f(block) for each of the run's blocks that is followed; while nobody uses them.
+  template <class F>
+  static void each_followed(const RunOf& run, F&& f) {
+    const uptr begin = run.address.load_relaxed();
+    if (run.is_whole.load_relaxed() != 0) return f(begin);
+    for (uptr block = begin; block < begin + kFrameSize;) {
+      const u8 kind = kind_at(run, block);
+      if (strip::is_followed(kind)) f(block);
+      block += kind != 0 ? size_of(kind) : strip::kGranule;
+    }
+  }
 
   // Frees a block of class `c`, which the caller owns, of the strip; false: it is free already.
   bool mark(RecordOf& heap, RunOf& one, uptr block, unsigned c) {
@@ -220,7 +245,7 @@ class Strips {
     for (uptr block = one.address.load_relaxed(); block < end; block += bytes) {
       auto& kind = kind_of(one, block);
       const u8 seen = kind.load_acquire();  // [A1] pairs with [R1]
-      const unsigned c = seen & ~strip::kMarked;
+      const unsigned c = strip::class_of(seen);
       bytes = kSizeClasses[c].size;
       if (FREEWAY_UNLIKELY(bytes == 0)) break;  // somebody uses a heap that is gone
       const bool is_counted = taken + granules_of(c) <= counted;

@@ -7,6 +7,7 @@
 // current CPU's, which is emptied batch by batch in sections.
 #include "malloc/drain.h"
 #include "malloc/family.h"
+#include "malloc/heaps.h"
 #include "malloc/malloc.h"
 #include "os/process.h"
 
@@ -77,10 +78,13 @@ void purge_superblocks(Heap& heap) {
 void trim(Heap& heap) {
   drain(heap);
   purge_superblocks(heap);
+  std::size_t effort = ~std::size_t{0};
+  heaps::trim_some(0, effort);
 }
 
 void scavenge() {
   drain(process_malloc.heap());
+  heaps::collect_all();
   process_malloc.substrate().frames().purge_to(0);
 }
 

@@ -6,8 +6,10 @@
 #include "look/explanation.h"
 #include "malloc/drain.h"
 #include "malloc/errors.h"
+#include "malloc/profile.h"
 #include "malloc/spare_path.h"
 #include "os/report.h"
+#include "profile/profiler.h"
 
 namespace freeway::heaps {
 
@@ -15,31 +17,66 @@ namespace {
 
 using heap::OwnHeap;
 
-void* allocate_of_once(OwnHeap& heap, std::size_t bytes, std::size_t alignment, bool zeroed) {
+// A block that is a run of frames.
+void* allocate_whole(OwnHeap& heap, std::size_t bytes, std::size_t alignment, bool& zero) {
+  const std::size_t frames = ceil_div(clamp(bytes, 1, bytes), kFrameSize);
+  if (frames > kMaxFrames || alignment > (std::size_t{1} << 46)) return nullptr;
+  void* block = all().allocate_whole(heap, frames, clamp(alignment / kFrameSize, 1, alignment), zero);
+  if (block != nullptr) process_malloc.substrate().count_large(1);
+  return block;
+}
+
+u32 record_at(const void* block) { return process_malloc.map().get(reinterpret_cast<uptr>(block)).value(); }
+
+// The small block, or another that can be followed: of a strip; else a frame, if the heap has room for many.
+FREEWAY_NOINLINE void* followable(OwnHeap& heap, void* block, unsigned c, std::size_t alignment) {
+  constexpr u64 kRoom = 16;
+  const u32 index = record_at(block);
+  if (all().run_at(index) != nullptr) return block;
+  bool zero, was_whole;
+  void* other = nullptr;
+  // Another thread may have the strip in hand.
+  for (unsigned tries = 0; alignment <= kMinBlock && other == nullptr && tries < 4; ++tries)
+    other = heap.take_of_strip(c, /*may_open=*/tries == 3);
+  if (other == nullptr && heap.room() >= kRoom) other = allocate_whole(heap, kSizeClasses[c].size, alignment, zero);
+  if (other == nullptr) return block;
+  all().free(index, reinterpret_cast<uptr>(block), was_whole);
+  return other;
+}
+
+// A profile has chosen the block of `bytes`: notes it, if it can be followed.
+FREEWAY_NOINLINE void sample(OwnHeap& heap, void* block, std::size_t bytes) {
+  auto* run = all().run_at(record_at(block));
+  if (run == nullptr) return;
+  all().strips().follow(*run, reinterpret_cast<uptr>(block));
+  heap.is_sampled.store_relaxed(1);
+  Machine::step("own.sampling");
+  profile::sampled(reinterpret_cast<uptr>(block), bytes);
+}
+
+void* allocate_of_once(OwnHeap& heap, std::size_t bytes, std::size_t alignment, bool zeroed, bool is_chosen) {
   if (const unsigned c = class_of_aligned(bytes, alignment)) {
     void* block = all().allocate_aligned(heap, c, alignment);
+    if (block != nullptr && is_chosen) block = followable(heap, block, c, alignment);
     if (block != nullptr && zeroed) memset(block, 0, bytes);
     if (block != nullptr || kSizeClasses[c].span_frames == 1) return block;
   }  // there may be room for a frame
   bool zero = false;
-  const std::size_t frames = ceil_div(clamp(bytes, 1, bytes), kFrameSize);
-  if (frames > kMaxFrames || alignment > (std::size_t{1} << 46)) return nullptr;
-  void* block = all().allocate_whole(heap, frames, clamp(alignment / kFrameSize, 1, alignment), zero);
-  if (block == nullptr) return nullptr;
-  process_malloc.substrate().count_large(1);
-  if (zeroed && !zero) memset(block, 0, bytes);
-  return block;
+  void* block = allocate_whole(heap, bytes, alignment, zero);
+  return block != nullptr && zeroed && !zero ? memset(block, 0, bytes) : block;
 }
 
 FREEWAY_NOINLINE void* allocate_of(OwnHeap& heap, std::size_t bytes, std::size_t alignment, bool zeroed) {
   if (bytes > Malloc::kMaxSize) return refused();
   const u64 denials = heap.denials.load_relaxed();
-  void* block = allocate_of_once(heap, bytes, alignment, zeroed);
+  const bool chosen = FREEWAY_UNLIKELY(profile::is_on()) && is_chosen(bytes);
+  void* block = allocate_of_once(heap, bytes, alignment, zeroed, chosen);
   if (block == nullptr) {  // what CPUs have in hand, or free memory of others, if it was not the heap's own limit
     heap.collect();
     if (heap.denials.load_relaxed() == denials) scavenge();
-    block = allocate_of_once(heap, bytes, alignment, zeroed);
+    block = allocate_of_once(heap, bytes, alignment, zeroed, chosen);
   }
+  if (block != nullptr && chosen) sample(heap, block, bytes);
   if (block != nullptr) return block;
   if (heap.denials.load_relaxed() != denials) heap.refusals.fetch_add_relaxed(1);
   return refused();
@@ -67,12 +104,18 @@ u64 make(std::size_t limit, const char* name) {
   return handle;
 }
 
-int destroy(u64 handle) {
-  const bool done = process_malloc.ready() && all().destroy(handle, [](const auto& run) {
-    if (run.is_whole.load_relaxed() != 0) process_malloc.substrate().count_large(-1);
-  });
-  return done ? 0 : EINVAL;
+namespace {
+
+// A strip or large block of a heap that ends.
+void gone(const heap::Run<Machine>& run) {
+  if (heap::Heaps::StripsOf::heap_of(run).is_sampled.load_relaxed() != 0)
+    heap::Heaps::StripsOf::each_followed(run, [](uptr block) { profile::freed(block); });
+  if (run.is_whole.load_relaxed() != 0) process_malloc.substrate().count_large(-1);
 }
+
+}  // namespace
+
+int destroy(u64 handle) { return process_malloc.ready() && all().destroy(handle, gone) ? 0 : EINVAL; }
 
 void* allocate(u64 handle, std::size_t bytes, std::size_t alignment, bool zeroed) {
   auto* heap = all().find(handle);
@@ -104,6 +147,33 @@ std::size_t trim(u64 handle) {
   return bytes;
 }
 
+u32 trim_some(u32 from, std::size_t& effort) {
+  constexpr std::size_t kLook = kFrameSize;  // bytes that are given back in about the same time
+  const auto trim = [&](OwnHeap& heap) {
+    const u64 before = limit_word::held(heap.held.load_relaxed());
+    heap.collect();
+    heap.purge();
+    const u64 given = before - clamp(limit_word::held(heap.held.load_relaxed()), 0, before);
+    effort -= clamp(kLook + given * kFrameSize, 0, effort);
+    return effort > 0;
+  };
+  return all().visit_each(from, trim, gone);
+}
+
+bool some_idle(u64 now) {
+  bool found = false;
+  all().each([&](OwnHeap& heap) { found = all().is_idle(heap, now) || found; });
+  return found;
+}
+
+void collect_all(u64 now) {
+  const auto collect = [now](OwnHeap& heap) {
+    if (now == 0 || all().is_idle(heap, now)) heap.collect();
+    return true;
+  };
+  all().visit_each(0, collect, gone);
+}
+
 }  // namespace freeway::heaps
 
 // A block that begins in such a frame of the primary arena goes into a magazine at once.
@@ -122,8 +192,18 @@ namespace freeway::heaps {
 
 // --- Blocks ------------------------------------------------------------------------------------------------------------
 
+namespace {
+
+FREEWAY_NOINLINE void unfollow(uptr address, FrameInfo info) {
+  auto* run = all().run_at(info.value());
+  if (run != nullptr && all().strips().unfollow(*run, address)) profile::freed(address);
+}
+
+}  // namespace
+
 void free(uptr address, FrameInfo info, const void* caller) {
   using heap::Freed;
+  if (FREEWAY_UNLIKELY(profile::has_samples())) unfollow(address, info);
   bool was_whole = false;
   const Freed freed = all().free(info.value(), address, was_whole);
   if (FREEWAY_UNLIKELY(was_whole)) process_malloc.substrate().count_large(-1);
@@ -145,8 +225,13 @@ void* resize(uptr address, FrameInfo info, std::size_t bytes, const void* caller
     bad(classify(address, info), "realloc", block, caller);
     return refused();
   }
-  if (keeps(bytes, old_bytes)) return block;
-  void* other = allocate_of(*all().block_around(info.value(), address).heap, bytes, kMinBlock, /*zeroed=*/false);
+  const auto found = all().block_around(info.value(), address);
+  if (keeps(bytes, old_bytes)) {
+    if (FREEWAY_UNLIKELY(profile::has_samples()) && found.is_whole) profile::freed(address);
+    if (FREEWAY_UNLIKELY(profile::is_on()) && found.is_whole && is_chosen(bytes)) sample(*found.heap, block, bytes);
+    return block;
+  }
+  void* other = allocate_of(*found.heap, bytes, kMinBlock, /*zeroed=*/false);
   if (other == nullptr) return nullptr;
   memcpy(other, block, bytes < old_bytes ? bytes : old_bytes);
   free(address, info, caller);

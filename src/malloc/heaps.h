@@ -23,6 +23,14 @@ int destroy(u64 handle);
 void* allocate(u64 handle, std::size_t bytes, std::size_t alignment, bool zeroed);
 void* reallocate(u64 handle, void* block, std::size_t bytes, const void* caller);
 std::size_t trim(u64 handle);
+// The malloc's own, which heaps may be destroyed beside. What CPUs have in hand of all heaps goes back; `now`: of those that have not
+// been used for a while, if it is not 0.
+void collect_all(u64 now = 0);
+// Of all, with pages under free blocks, from a place on (0: the beginning) until that is all or the effort is spent. The place to
+// go on with; 0: that was all.
+u32 trim_some(u32 from, std::size_t& effort);
+// Notes what has changed in all heaps; whether some have not been used for a while.
+bool some_idle(u64 now);
 int fill_stats(u64 handle, freeway_heap_stats_t& stats);
 
 // Of an address whose page-map entry is_of_heap().
@@ -36,12 +44,14 @@ void write(int fd);
 // As a member of its own behind the size classes, if there are heaps.
 void write_json(int fd);
 
-// As malloc. Blocks that a CPU has in hand come at once.
+// As malloc. Blocks that a CPU has in hand come at once, within malloc's limits: they are 0 while a profile is made.
 FREEWAY_INLINE void* allocate(u64 handle, std::size_t bytes) {
-  auto* heap = all().find(handle);
-  if (FREEWAY_LIKELY(heap != nullptr && bytes <= kByteTableMax))
-    return freeway_rseq_malloc_own(heap, bytes, freeway_hot.byte_table[bytes]);
-  if (const unsigned c = heap == nullptr ? 0 : class_of_request(bytes)) return freeway_rseq_malloc_own(heap, bytes, c);
+  if (auto* heap = all().find(handle); FREEWAY_LIKELY(heap != nullptr)) {
+    if (FREEWAY_LIKELY(bytes < freeway_hot.byte_limit.load_relaxed()))
+      return freeway_rseq_malloc_own(heap, bytes, freeway_hot.byte_table[bytes]);
+    if (FREEWAY_LIKELY(bytes < freeway_hot.step_limit.load_relaxed()))
+      return freeway_rseq_malloc_own(heap, bytes, freeway_hot.step_table[(bytes + low_bits(kStepTableShift)) >> kStepTableShift]);
+  }
   return allocate(handle, bytes, kMinBlock, /*zeroed=*/false);
 }
 

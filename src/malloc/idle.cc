@@ -11,6 +11,7 @@
 #include "cache/slab_age.h"
 #include "malloc/drain.h"
 #include "malloc/family.h"
+#include "malloc/heaps.h"
 #include "malloc/malloc.h"
 
 namespace freeway {
@@ -54,7 +55,7 @@ void beside_program(Heap& heap, F&& f) {
 bool has_idle(Heap& heap, u64 now) {
   bool found = false;
   heap.slabs.each([&](Slab& slab, auto) { found = slab_age::is_idle(slab, now) || found; });
-  return found;
+  return heaps::some_idle(now) || found;
 }
 
 void care_for(Heap& heap, background::Care care) {
@@ -67,6 +68,7 @@ void care_for(Heap& heap, background::Care care) {
   if (gives && (has_idle(heap, now) || deep))
     beside_program(heap, [&] {
       heap.slabs.drain(is_idle_at(now), emptied_but_for_rest(heap));
+      heaps::collect_all(now);
       if (deep) purge_superblocks(heap);
     });
   frames.tick(now);
@@ -95,13 +97,13 @@ void start_background() {
 
 // --- Trimming piece by piece ------------------------------------------------------------------------------------------
 
-// First the slabs (those of CPUs one by one, then all others), then the classes. The number of the next part is a hint:
-// threads that trim at the same time may do a part twice, or leave one to the next round.
-unsigned trim_parts(const Heap& heap) { return heap.slabs.cpus() + kClassCount; }
+// First the slabs (those of CPUs one by one, then all others), then the classes, then the program's heaps. The number of the next part,
+// and the heap to go on with, are hints: threads that trim at the same time may do a part twice, or leave one to the next round.
+unsigned trim_parts(const Heap& heap) { return heap.slabs.cpus() + kClassCount + 1; }
 
 bool trim_part(Heap& heap, std::size_t& effort) {
   constexpr std::size_t kSlab = 4 * kFrameSize;  // bytes that are given back while a slab is emptied, about
-  static constinit Atomic<u32> next_part;
+  static constinit Atomic<u32> next_part, next_heap;
   const auto empty = [&](Slab& slab) {
     heap.empty(slab);
     slab_age::note_emptied(slab);
@@ -115,8 +117,12 @@ bool trim_part(Heap& heap, std::size_t& effort) {
     heap.slabs.drain_spare(is_used, empty);
     heap.superblocks().flip_lists();
     heap.sampled_superblocks().flip_lists();
-  } else {
+  } else if (part < slabs + kClassCount) {
     done = purge_class(heap, part - slabs, effort);
+  } else {
+    const u32 next = heaps::trim_some(next_heap.load_relaxed(), effort);
+    next_heap.store_relaxed(next);
+    done = next == 0;
   }
   if (done) next_part.store_relaxed(part + 1 < trim_parts(heap) ? part + 1 : 0);
   return done;

@@ -134,6 +134,17 @@ void* allocate_drawn(std::size_t size, std::size_t asked) {
 
 }  // namespace
 
+// As the counted malloc does, in its slab.
+bool is_chosen(std::size_t bytes) {
+  if (profile::interval() == profile::kEveryBlock) return true;
+  if (Slab* slab = process_malloc.heap().slabs.of_cpu()) {
+    const u64 left = slab->gap.load_relaxed();
+    if (left > bytes && RseqSlabs().replace(offsetof(Slab, gap), left, left - bytes)) return false;
+    if (profile::end_gap<Machine>(slab->gap, bytes, profile::next_gap)) return true;
+  }
+  return profile::draws(bytes);
+}
+
 // malloc of the class's size gives a block of the class; but a profile counts the bytes that the program asked for.
 void* allocate_small_aligned(std::size_t bytes, std::size_t alignment) {
   const unsigned c = class_of_aligned(bytes, alignment);

@@ -12,6 +12,8 @@ void follow_profile(Heap& heap);
 void tick_profile(Heap& heap);
 // A block of `bytes` (at most kMaxSmall) at a multiple of `alignment`; null: no class has one, or there is no memory.
 void* allocate_small_aligned(std::size_t bytes, std::size_t alignment);
+// Whether a block of `bytes` that is allocated now, which nothing counts, is to be sampled; a profile is made.
+bool is_chosen(std::size_t bytes);
 // Frees a sampled block, found good.
 void free_sampled(Heap& heap, unsigned c, uptr block, u32 descriptor);
 

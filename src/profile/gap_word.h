@@ -2,7 +2,7 @@
 // gap_word.h: the word in a CPU's slab that counts down to the next byte that a profile samples.
 //
 // Word      0 = not begun -> a gap (gap.h), in bytes -> less by each block of the CPU -> ended, by a block that is not less
-// Moves     count: gap > n -> gap - n, by a load and a store in a section of the CPU (malloc/*/fast_path.S, *counted*)
+// Moves     count: gap > n -> gap - n, by a load and a store in a section of the CPU (malloc/*/fast_path.S, *counted*; is_chosen)
 //           end: gap <= n -> a new gap, or 0 if none can be had (CAS): the thread that wins has the block that ended it
 //           begin: any -> 0 (store), by a thread that follows the beginning of a profile (malloc/malloc_form.h)
 // Invariant a gap is never less than 0: the stored value is the loaded one less n, only if it is more than n. An underflow

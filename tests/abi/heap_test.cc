@@ -523,6 +523,155 @@ TEST(Heap, AfterAllFreesATrimLeavesNothing) {
   EXPECT_EQ(freeway_heap_destroy(heap), 0);
 }
 
+freeway_heap_t handlers_heap;
+std::atomic<int> handler_runs{0}, handler_faults{0};
+
+// --- Trims of everything. ----------------------------------------------------------------------------------------------
+
+TEST(Heap, ATrimOfEverythingLooksIntoHeaps) {
+  const freeway_heap_t heaps[] = {make_heap(32 * kFrame), make_heap(32 * kFrame)};
+  const auto use_all = [&] {
+    for (const freeway_heap_t heap : heaps) use_by_turns(heap);
+    for (const freeway_heap_t heap : heaps) EXPECT_GT(stats_of(heap).held, 0u);
+  };
+  use_all();
+  freeway_trim(0);
+  for (const freeway_heap_t heap : heaps) EXPECT_EQ(stats_of(heap).held, 0u) << "freeway_trim";
+  use_all();
+  malloc_trim(0);
+  for (const freeway_heap_t heap : heaps) EXPECT_EQ(stats_of(heap).held, 0u) << "malloc_trim";
+  use_all();
+  size_t steps = 0;
+  while (freeway_trim_step(1 << 20) != 0) ASSERT_LT(++steps, 10000u);
+  for (const freeway_heap_t heap : heaps) EXPECT_EQ(stats_of(heap).held, 0u) << "freeway_trim_step";
+  for (const freeway_heap_t heap : heaps) EXPECT_EQ(freeway_heap_destroy(heap), 0);
+  audit_now();
+}
+
+// Pages under free blocks, too: one block in 16 stays.
+TEST(Heap, ATrimOfEverythingGivesBackFreePagesOfHeaps) {
+  constexpr size_t kSize = 1024, kCount = (32 << 20) / kSize;
+  const freeway_heap_t heap = make_heap();
+  std::vector<void*> blocks;
+  freeway_trim(0);
+  const size_t before = anonymous_rss();
+  for (size_t i = 0; i < kCount; ++i) memset(blocks.emplace_back(freeway_heap_malloc(heap, kSize)), 1, kSize);
+  for (size_t i = 0; i < kCount; ++i)
+    if (i % 16 != 0) free(hide(blocks[i]));
+  freeway_trim(0);
+  EXPECT_LT(anonymous_rss(), before + (size_t{16} << 20)) << "32 MiB were in use, of which every fourth page is";
+  EXPECT_EQ(stats_of(heap).live_blocks, kCount / 16);
+  EXPECT_EQ(freeway_heap_destroy(heap), 0);
+}
+
+// A heap that is destroyed while a trim looks into it is ended by that: nothing of it is left once both have returned.
+TEST(Heap, HeapsAreMadeAndDestroyedBesideTrims) {
+  const freeway_audit_t before = audit_now();
+  std::atomic<int> running{3}, wrong{0};
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < 3; ++t)
+    threads.emplace_back([&, t] {
+      Random random(test_seed() + t);
+      for (int i = 0; i < 1500; ++i) {
+        const freeway_heap_t heap = freeway_heap_new(nullptr, 0);
+        std::vector<std::pair<unsigned char*, size_t>> blocks;
+        for (int n = 0; n < 60; ++n) {
+          const size_t size = random.chance(2) ? 70000 : 1 + random.below(3000);
+          auto* block = static_cast<unsigned char*>(freeway_heap_malloc(heap, size));
+          if (block == nullptr) return void(++wrong);
+          memset(block, static_cast<int>(t + 1), size);
+          blocks.emplace_back(block, size);
+          if (n % 3 == 0) free(hide(block)), blocks.pop_back();
+        }
+        for (const auto& [block, size] : blocks) wrong += block[0] != t + 1 || block[size - 1] != t + 1;
+        wrong += freeway_heap_destroy(heap) != 0;
+        wrong += freeway_heap_destroy(heap) != EINVAL;
+      }
+      --running;
+    });
+  for (int t = 0; t < 2; ++t)
+    threads.emplace_back([&, t] {
+      while (running > 0)
+        if (t == 0)
+          freeway_trim(0);
+        else
+          freeway_trim_step(1 << 20);
+    });
+  for (std::thread& each : threads) each.join();
+  EXPECT_EQ(wrong.load(), 0);
+  const freeway_audit_t after = audit_now();
+  EXPECT_EQ(after.frames_large, before.frames_large);
+  EXPECT_EQ(after.frames_stranded, before.frames_stranded);
+}
+
+std::atomic<int> heaps_destroyed{0};
+
+// Whatever of a trim the handler interrupts; what it destroys, and makes in its place, is the trim's to end or to leave alone.
+TEST(Heap, HandlersDestroyHeapsInTheMiddleOfATrim) {
+  const freeway_audit_t before = audit_now();
+  const auto renew = [] {
+    if (handlers_heap != nullptr) handler_faults += freeway_heap_destroy(handlers_heap) != 0;
+    handlers_heap = freeway_heap_new(nullptr, 0);
+    for (size_t i = 0; i < 40; ++i) {
+      void* const block = freeway_heap_malloc(handlers_heap, 100 + i * 200);
+      handler_faults += block == nullptr;
+      if (i % 2 == 0) free(block);
+    }
+  };
+  handlers_heap = nullptr;
+  handler_faults = 0;
+  renew();
+  struct sigaction action = {}, old;
+  static const auto in_handler = renew;
+  action.sa_handler = [](int) {
+    const int kept = errno;
+    in_handler();
+    ++heaps_destroyed;
+    errno = kept;
+  };
+  sigaction(SIGALRM, &action, &old);
+  const itimerval often = {{0, 50}, {0, 50}}, never = {};
+  setitimer(ITIMER_REAL, &often, nullptr);
+  while (heaps_destroyed < 1000) freeway_trim(0);
+  setitimer(ITIMER_REAL, &never, nullptr);
+  sigaction(SIGALRM, &old, nullptr);
+  EXPECT_EQ(handler_faults.load(), 0);
+  EXPECT_EQ(freeway_heap_destroy(handlers_heap), 0);
+  EXPECT_EQ(audit_now().frames_large, before.frames_large);
+}
+
+// Forked while another thread is anywhere in a trim: the child destroys the heap that this had in hand.
+TEST(Heap, AChildDestroysWhatItsParentsThreadsTrim) {
+  const freeway_heap_t heap = make_heap();
+  std::vector<void*> blocks;
+  for (int i = 0; i < 8000; ++i) blocks.push_back(freeway_heap_malloc(heap, 1000));
+  for (size_t i = 0; i < blocks.size(); i += 2) free(hide(blocks[i]));
+  const size_t frames = stats_of(heap).held / kFrame;
+  ASSERT_GT(frames, 100u);
+  std::atomic<bool> done{false};
+  std::thread trims([&] {
+    while (!done) freeway_trim(0);
+  });
+  for (int i = 0; i < 100; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      freeway_audit_t held, after;
+      freeway_audit(&held, sizeof held);
+      if (freeway_heap_destroy(heap) != 0) _exit(1);
+      freeway_trim(0);
+      freeway_audit(&after, sizeof after);
+      // What the thread had in hand is lost: a frame or a superblock.
+      _exit(held.frames_large - after.frames_large + 8 >= frames ? 0 : 2);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  }
+  done = true;
+  trims.join();
+  EXPECT_EQ(freeway_heap_destroy(heap), 0);
+}
+
 // Threads whose calls mostly are sections, while others take apart what these fill; nothing is lost or in two hands.
 TEST(Heap, CachesAreTakenApartWhileTheirCpusUseThem) {
   const freeway_heap_t heap = make_heap();
@@ -579,9 +728,6 @@ TEST(Heap, ThreadsMakeAndDestroyTheirOwn) {
   EXPECT_EQ(wrong.load(), 0);
   audit_now();
 }
-
-freeway_heap_t handlers_heap;
-std::atomic<int> handler_runs{0}, handler_faults{0};
 
 TEST(Heap, HandlersUseTheOneThatTheyInterrupted) {
   handlers_heap = make_heap();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // helper_test.cc: what the helper gives back, who has one, and what it may do.
+#include <freeway/heap.h>
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -56,6 +57,38 @@ FREEWAY_SCENARIO(HolesAndSilence) {
 
 TEST(Helper, PagesUnderFreeBlocksGoBackToo) {
   const Outcome outcome = run_scenario("HolesAndSilence", 0, kOn);
+  EXPECT_TRUE(outcome.succeeded()) << outcome.err;
+}
+
+// Heaps of which nothing is live: all that they hold is in CPUs' hands.
+FREEWAY_SCENARIO(HeapsAndSilence) {
+  static freeway_heap_t heaps[200];
+  const auto held = [] {
+    freeway_heap_stats_t stats;
+    size_t bytes = 0;
+    for (const freeway_heap_t heap : heaps) {
+      require(freeway_heap_stats(heap, &stats, sizeof stats) == 0, "statistics");
+      bytes += stats.held;
+    }
+    return bytes;
+  };
+  for (freeway_heap_t& heap : heaps) {
+    require((heap = freeway_heap_new(nullptr, 0)) != nullptr, "a heap");
+    for (size_t size = 16; size <= 2048; size *= 2) {
+      static void* blocks[40];
+      for (void*& block : blocks) require((block = freeway_heap_malloc(heap, size)) != nullptr, "a block");
+      for (void* block : blocks) free(block);
+    }
+  }
+  burst(8 * kMiB);
+  require(held() >= 200 * 65536, "they hold something");
+  require(comes_true([held] { return held() == 0; }), "they hold nothing");
+  for (const freeway_heap_t heap : heaps) require(freeway_heap_destroy(heap) == 0, "the heap is there");
+  require_sound();
+}
+
+TEST(Helper, WhatCpusHaveOfHeapsGoesBack) {
+  const Outcome outcome = run_scenario("HeapsAndSilence", 0, kOn);
   EXPECT_TRUE(outcome.succeeded()) << outcome.err;
 }
 

@@ -108,7 +108,7 @@ struct RegistryProgram {
     return handles[issued++] = handle;
   }
   bool destroy(u64 handle) {
-    return registry.destroy(*this, handle, [this](Heap& heap) {
+    return registry.destroy(*this, handle, {Claimant::name(1, 1), Claimant::name(1, 1)}, [this](Heap& heap) {
       heap.hands.set(2);
       strips.give_all(heap, [](auto&) {});
       heap.hands.set(3);

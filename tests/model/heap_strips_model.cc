@@ -20,7 +20,7 @@ namespace freeway::model {
 namespace {
 
 // Scripts: g takes a block that was freed, if it finds one, and keeps it; a takes all that it finds; f frees the one that it has
-// kept for the longest time; x closes the strip, which until then is open; s sweeps; m makes a large
+// kept for the longest time; o the same with a block that has been followed; x closes the strip, which until then is open; s sweeps; m makes a large
 // block and frees it; w walks through all. At first the threads have as many blocks as
 // `owned` says; the others are free, and so is the only one of a second strip, if there is one, which is listed below.
 struct StripsProgram {
@@ -76,10 +76,15 @@ struct StripsProgram {
     world.keep(id, block_at(address));
     return true;
   }
-  void free(int id) {
+  void free(int id, bool is_followed = false) {
     if (!world.has_blocks(id)) return;
     const unsigned block = world.leave(id);
     auto& of = world.strips[block < blocks ? 0 : 1].run;
+    if (is_followed) {
+      strips.follow(of, address_of(block));
+      model_check(strips.unfollow(of, address_of(block)), "a block is followed until it is freed");
+      model_check(!strips.unfollow(of, address_of(block)), "it was followed once");
+    }
     model_check(strips.mark(world.heap, of, address_of(block), kClass), "a block that is live is not free");
   }
   void thread(int id) {
@@ -89,7 +94,7 @@ struct StripsProgram {
       const auto each = [&](uptr block, unsigned) { return keep(id, block); };
       if (*move == 'g') strips.gather(world.heap, kClass, /*all=*/false, first);
       if (*move == 'a') strips.gather(world.heap, kClass, /*all=*/true, each);
-      if (*move == 'f') free(id);
+      if (*move == 'f' || *move == 'o') free(id, *move == 'o');
       if (*move == 'x') close();
       if (*move == 's') strips.sweep(world.heap);
       if (*move == 'm') make_large();
@@ -131,7 +136,7 @@ std::vector<Scenario> two_threads() {
           strips(2, "110", "f", "fg"), strips(2, "100", "f", "g"),  strips(2, "100", "fg", "gf"), strips(2, "100", "f", "a"),
           strips(2, "110", "f", "fs"), strips(2, "000", "g", "g"),  strips(2, "100", "f", "xg"),  strips(1, "000", "gf", "s"),  strips(1, "000", "m", "w"),
           strips(2, "110", "f", "fx"), strips(2, "100", "fg", "x"), strips(3, "110", "f", "ag"),  strips(1, "100", "fg", "xs"),
-          two_strips("100", "f", "gg"), two_strips("110", "f", "fg")};
+          two_strips("100", "f", "gg"), two_strips("110", "f", "fg"), strips(2, "110", "o", "fg"), strips(2, "100", "og", "xa")};
 }
 std::vector<Scenario> three_threads() {
   return {strips(2, "110", "f", "f", "g"), strips(2, "110", "f", "f", "x"), strips(1, "100", "f", "x", "g"),

@@ -74,6 +74,12 @@ HEAPS = Killer(
     ("--gtest_filter=Heap.After*:Heap.CachesAre*", "--gtest_repeat=30", "--gtest_brief=1"),
     ("FREEWAY_RSEQ=1",),
 )
+TRIMMED_HEAPS = Killer(
+    "tests/abi/abi_heap",
+    ("--gtest_filter=Heap.ATrim*:Heap.HeapsAreMade*:Heap.HandlersDestroy*", "--gtest_repeat=5", "--gtest_brief=1"),
+    ("FREEWAY_RSEQ=1",),
+)
+PROFILED_HEAPS = Killer("tests/profile/profile_heaps", (), ("FREEWAY_RSEQ=1",))
 HEAP_RECORDS = Killer("tests/model/heap_registry_model", ("--gtest_filter=*Model.*",))
 HEAP_STRIPS = Killer("tests/model/heap_strips_model", ("--gtest_filter=*TwoThreads:*StopsForEver",))
 HEAP_SLAB_PLACE = Killer("tests/model/heap_slab_place_model", ("--gtest_filter=*Model.*",))
@@ -414,12 +420,14 @@ MUTANTS = (
     Mutant(
         "heap records: spare before its heap has ended",
         "heap/registry.h",
-        """    end(*record);
+        """    end(record);
+    VisitOf::done(record.visitor);
     Env::step("own.destroyed");
-    pool_.push(record->self.load_relaxed(), links(records));
+    pool_.push(record.self.load_relaxed(), links(records));
 """,
-        """    pool_.push(record->self.load_relaxed(), links(records));
-    end(*record);
+        """    pool_.push(record.self.load_relaxed(), links(records));
+    end(record);
+    VisitOf::done(record.visitor);
 """,
         HEAP_RECORDS,
     ),
@@ -559,9 +567,51 @@ MUTANTS = (
     Mutant(
         "heaps: a call that the limit refuses leaves slabs as they are",
         "malloc/heaps.cc",
-        "    heap.collect();\n",
-        "",
+        "    heap.collect();\n    if (",
+        "    if (",
         HEAPS,
+    ),
+    Mutant(
+        "heaps: ended beside the trim that looks into them",
+        "heap/registry.h",
+        "    if (VisitOf::destroy(record->visitor, who)) finish(",
+        "    VisitOf::destroy(record->visitor, who);\n    finish(",
+        TRIMMED_HEAPS,
+    ),
+    Mutant(
+        "heaps: destroyed in the middle of a trim, and ended by nobody",
+        "heap/registry.h",
+        " || VisitOf::leave(record.visitor, who)) finish(records, record, end);",
+        ") finish(records, record, end); else VisitOf::leave(record.visitor, who);",
+        TRIMMED_HEAPS,
+    ),
+    Mutant(
+        "heaps: a trim of everything leaves out their free pages",
+        "malloc/heaps.cc",
+        "    heap.collect();\n    heap.purge();\n",
+        "    heap.collect();\n",
+        TRIMMED_HEAPS,
+    ),
+    Mutant(
+        "heaps: samples outlive their heap",
+        "malloc/heaps.cc",
+        "is_sampled.load_relaxed() != 0)",
+        "is_sampled.load_relaxed() == 0)",
+        PROFILED_HEAPS,
+    ),
+    Mutant(
+        "heaps: a sampled block is freed on the fast path",
+        "heap/strip.h",
+        "return kind - 1u < kClass;",
+        "return kind - 1u < kMarked - 1u;",
+        PROFILED_HEAPS,
+    ),
+    Mutant(
+        "heaps: calls stay on the fast path while a profile is made",
+        "malloc/heaps.h",
+        "bytes < freeway_hot.byte_limit.load_relaxed()",
+        "bytes <= kByteTableMax",
+        PROFILED_HEAPS,
     ),
     Mutant(
         "helper: the program of one thread is not told of it",
