@@ -124,7 +124,7 @@ target_link_options(freeway_shared_link_flags INTERFACE
   -Wl,--gc-sections
   "-Wl,--version-script=${PROJECT_SOURCE_DIR}/src/abi/freeway.map")
 
-# libfreeway.so's functions in the order in which programs need them, with linkers that add to their script (GNU's, LLVM's).
+# libfreeway.so's functions in the order in which programs need them, with a linker that adds to its script (GNU's).
 include(CheckLinkerFlag)
 set(freeway_order "-Wl,-T,${PROJECT_SOURCE_DIR}/src/order.ld")
 check_linker_flag(CXX "${freeway_order}" FREEWAY_LINKER_TAKES_ORDER)
