@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "harden/guarded.h"
 #include "look/explanation.h"
 #include "malloc/drain.h"
 #include "malloc/errors.h"
@@ -66,6 +67,11 @@ void* allocate_of_once(OwnHeap& heap, std::size_t bytes, std::size_t alignment, 
   return block != nullptr && zeroed && !zero ? memset(block, 0, bytes) : block;
 }
 
+// A guarded block; null: the call is not chosen.
+FREEWAY_INLINE void* guarded(const OwnHeap& heap, std::size_t bytes, const void* caller) {
+  return FREEWAY_UNLIKELY(guard::is_on()) ? guard::sample(bytes, caller, heap.handle.load_relaxed()) : nullptr;
+}
+
 FREEWAY_NOINLINE void* allocate_of(OwnHeap& heap, std::size_t bytes, std::size_t alignment, bool zeroed) {
   if (bytes > Malloc::kMaxSize) return refused();
   const u64 denials = heap.denials.load_relaxed();
@@ -85,8 +91,9 @@ FREEWAY_NOINLINE void* allocate_of(OwnHeap& heap, std::size_t bytes, std::size_t
 void copy_stats(const OwnHeap& heap, freeway_heap_stats_t& stats) {
   const auto figures = all().figures(heap);
   memset(&stats, 0, sizeof(stats));
-  stats.live = figures.live_bytes;
-  stats.live_blocks = figures.live_blocks;
+  const guard::Sum guarded = guard::live_of(heap.handle.load_relaxed());
+  stats.live = figures.live_bytes + guarded.bytes;
+  stats.live_blocks = figures.live_blocks + guarded.blocks;
   stats.held = figures.held_bytes;
   stats.limit = figures.limit;
   stats.refusals = figures.refusals;
@@ -115,17 +122,29 @@ void gone(const heap::Run<Machine>& run) {
 
 }  // namespace
 
-int destroy(u64 handle) { return process_malloc.ready() && all().destroy(handle, gone) ? 0 : EINVAL; }
+int destroy(u64 handle, const void* caller) {
+  if (!process_malloc.ready() || !all().destroy(handle, gone)) return EINVAL;
+  guard::give_all(handle, caller, report_overrun);
+  return 0;
+}
 
-void* allocate(u64 handle, std::size_t bytes, std::size_t alignment, bool zeroed) {
+void* allocate(u64 handle, std::size_t bytes, std::size_t alignment, bool zeroed, const void* caller) {
   auto* heap = all().find(handle);
   if (FREEWAY_UNLIKELY(heap == nullptr)) return errno = EINVAL, nullptr;
+  if (void* block = alignment <= kMinBlock ? guarded(*heap, bytes, caller) : nullptr)
+    return zeroed ? memset(block, 0, bytes) : block;
   return allocate_of(*heap, bytes, alignment, zeroed);
 }
 
 void* reallocate(u64 handle, void* block, std::size_t bytes, const void* caller) {
-  if (block == nullptr) return allocate(handle, bytes);
+  if (block == nullptr) return allocate(handle, bytes, caller);
   const auto address = reinterpret_cast<uptr>(block);
+  if (guard::owns(address)) {
+    if (all().find(handle) == nullptr || guard::owner(address) != handle) return errno = EINVAL, nullptr;
+    if (bytes != 0) return resize_guarded(handle, address, bytes, caller);
+    free_guarded(address, caller);
+    return nullptr;
+  }
   const FrameInfo info = process_malloc.map().get(address);
   auto* heap = process_malloc.ready() ? all().find(handle) : nullptr;
   if (heap == nullptr || !info.is_of_heap() || all().block_around(info.value(), address).heap != heap)
@@ -231,10 +250,26 @@ void* resize(uptr address, FrameInfo info, std::size_t bytes, const void* caller
     if (FREEWAY_UNLIKELY(profile::is_on()) && found.is_whole && is_chosen(bytes)) sample(*found.heap, block, bytes);
     return block;
   }
-  void* other = allocate_of(*found.heap, bytes, kMinBlock, /*zeroed=*/false);
+  void* other = guarded(*found.heap, bytes, caller);
+  if (other == nullptr) other = allocate_of(*found.heap, bytes, kMinBlock, /*zeroed=*/false);
   if (other == nullptr) return nullptr;
   memcpy(other, block, bytes < old_bytes ? bytes : old_bytes);
   free(address, info, caller);
+  return other;
+}
+
+void* resize_guarded(u64 handle, uptr address, std::size_t bytes, const void* caller) {
+  auto* block = reinterpret_cast<void*>(address);
+  const std::size_t old_bytes = guard::usable(address);
+  if (old_bytes == 0) {
+    bad(classify(address, {}), "realloc", block, caller);
+    return refused();
+  }
+  if (bytes == old_bytes) return block;
+  void* other = allocate(handle, bytes, caller);
+  if (other == nullptr) return nullptr;
+  memcpy(other, block, bytes < old_bytes ? bytes : old_bytes);
+  free_guarded(address, caller);
   return other;
 }
 
@@ -299,6 +334,7 @@ void write_json(int fd) {
 extern "C" FREEWAY_HIDDEN void* freeway_malloc_own_slow(void* record, std::size_t bytes, freeway::u64 c) {
   using namespace freeway;
   auto& heap = *static_cast<heap::OwnHeap*>(record);
+  if (void* block = heaps::guarded(heap, bytes, __builtin_return_address(0))) return block;
   void* block = heaps::all().allocate(heap, static_cast<unsigned>(c));
   return FREEWAY_LIKELY(block != nullptr) ? block : heaps::allocate_of(heap, bytes, kMinBlock, /*zeroed=*/false);
 }

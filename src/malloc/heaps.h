@@ -19,8 +19,8 @@ namespace heaps {
 inline heap::Heaps& all() { return process_malloc.heap().own_heaps; }
 
 u64 make(std::size_t limit, const char* name);
-int destroy(u64 handle);
-void* allocate(u64 handle, std::size_t bytes, std::size_t alignment, bool zeroed);
+int destroy(u64 handle, const void* caller);
+void* allocate(u64 handle, std::size_t bytes, std::size_t alignment, bool zeroed, const void* caller);
 void* reallocate(u64 handle, void* block, std::size_t bytes, const void* caller);
 std::size_t trim(u64 handle);
 // The malloc's own, which heaps may be destroyed beside. What CPUs have in hand of all heaps goes back; `now`: of those that have not
@@ -38,6 +38,8 @@ void free(uptr address, FrameInfo info, const void* caller);
 // Bytes of the live block that begins at the address; 0: none does.
 std::size_t usable(uptr address, FrameInfo info);
 void* resize(uptr address, FrameInfo info, std::size_t bytes, const void* caller);
+// Of the guarded block at the address, whose owner is the heap of that handle.
+void* resize_guarded(u64 handle, uptr address, std::size_t bytes, const void* caller);
 void fill_block_info(uptr address, FrameInfo info, freeway_block_info_t& found);
 void explain(uptr address, FrameInfo info, freeway_explanation_t& found);
 void write(int fd);
@@ -45,14 +47,14 @@ void write(int fd);
 void write_json(int fd);
 
 // As malloc. Blocks that a CPU has in hand come at once, within malloc's limits: they are 0 while a profile is made.
-FREEWAY_INLINE void* allocate(u64 handle, std::size_t bytes) {
+FREEWAY_INLINE void* allocate(u64 handle, std::size_t bytes, const void* caller) {
   if (auto* heap = all().find(handle); FREEWAY_LIKELY(heap != nullptr)) {
     if (FREEWAY_LIKELY(bytes < freeway_hot.byte_limit.load_relaxed()))
       return freeway_rseq_malloc_own(heap, bytes, freeway_hot.byte_table[bytes]);
     if (FREEWAY_LIKELY(bytes < freeway_hot.step_limit.load_relaxed()))
       return freeway_rseq_malloc_own(heap, bytes, freeway_hot.step_table[(bytes + low_bits(kStepTableShift)) >> kStepTableShift]);
   }
-  return allocate(handle, bytes, kMinBlock, /*zeroed=*/false);
+  return allocate(handle, bytes, kMinBlock, /*zeroed=*/false, caller);
 }
 
 }  // namespace heaps

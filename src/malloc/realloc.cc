@@ -52,6 +52,7 @@ void* resize(void* block, std::size_t bytes, const void* caller) {
   } else if (info.is_of_heap()) {
     return heaps::resize(address, info, bytes, caller);
   } else if (guard::owns(address)) {
+    if (const u64 heap = guard::owner(address)) return heaps::resize_guarded(heap, address, bytes, caller);
     if (const std::size_t old_bytes = guard::usable(address))
       return bytes == old_bytes ? block : move_block(block, old_bytes, bytes, caller);
   }
