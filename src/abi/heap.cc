@@ -28,7 +28,7 @@ FREEWAY_EXPORT int freeway_heap_destroy(freeway_heap_t heap) noexcept {
 }
 
 FREEWAY_EXPORT void* freeway_heap_malloc(freeway_heap_t heap, std::size_t size) noexcept {
-  return heaps::allocate(handle_of(heap), size, __builtin_return_address(0));
+  return heaps::allocate(handle_of(heap), size);
 }
 
 FREEWAY_EXPORT void* freeway_heap_calloc(freeway_heap_t heap, std::size_t count, std::size_t size) noexcept {

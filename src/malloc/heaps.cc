@@ -7,6 +7,7 @@
 #include "look/explanation.h"
 #include "malloc/drain.h"
 #include "malloc/errors.h"
+#include "malloc/family.h"
 #include "malloc/profile.h"
 #include "malloc/spare_path.h"
 #include "os/report.h"
@@ -136,22 +137,19 @@ void* allocate(u64 handle, std::size_t bytes, std::size_t alignment, bool zeroed
   return allocate_of(*heap, bytes, alignment, zeroed);
 }
 
+FREEWAY_NOINLINE void* allocate_slow(u64 handle, std::size_t bytes) {
+  return allocate(handle, bytes, kMinBlock, /*zeroed=*/false, __builtin_return_address(0));
+}
+
 void* reallocate(u64 handle, void* block, std::size_t bytes, const void* caller) {
-  if (block == nullptr) return allocate(handle, bytes, caller);
+  if (block == nullptr) return allocate(handle, bytes, kMinBlock, /*zeroed=*/false, caller);
   const auto address = reinterpret_cast<uptr>(block);
-  if (guard::owns(address)) {
-    if (all().find(handle) == nullptr || guard::owner(address) != handle) return errno = EINVAL, nullptr;
-    if (bytes != 0) return resize_guarded(handle, address, bytes, caller);
-    free_guarded(address, caller);
-    return nullptr;
-  }
   const FrameInfo info = process_malloc.map().get(address);
   auto* heap = process_malloc.ready() ? all().find(handle) : nullptr;
-  if (heap == nullptr || !info.is_of_heap() || all().block_around(info.value(), address).heap != heap)
-    return errno = EINVAL, nullptr;
-  if (bytes != 0) return resize(address, info, bytes, caller);
-  free(address, info, caller);
-  return nullptr;
+  const bool is_its = info.is_of_heap() ? all().block_around(info.value(), address).heap == heap
+                                        : guard::owns(address) && guard::owner(address) == handle;
+  if (heap == nullptr || !is_its) return errno = EINVAL, nullptr;
+  return family::reallocate(block, bytes, caller);
 }
 
 std::size_t trim(u64 handle) {
@@ -250,26 +248,10 @@ void* resize(uptr address, FrameInfo info, std::size_t bytes, const void* caller
     if (FREEWAY_UNLIKELY(profile::is_on()) && found.is_whole && is_chosen(bytes)) sample(*found.heap, block, bytes);
     return block;
   }
-  void* other = guarded(*found.heap, bytes, caller);
-  if (other == nullptr) other = allocate_of(*found.heap, bytes, kMinBlock, /*zeroed=*/false);
+  void* other = allocate(found.heap->handle.load_relaxed(), bytes, kMinBlock, /*zeroed=*/false, caller);
   if (other == nullptr) return nullptr;
   memcpy(other, block, bytes < old_bytes ? bytes : old_bytes);
   free(address, info, caller);
-  return other;
-}
-
-void* resize_guarded(u64 handle, uptr address, std::size_t bytes, const void* caller) {
-  auto* block = reinterpret_cast<void*>(address);
-  const std::size_t old_bytes = guard::usable(address);
-  if (old_bytes == 0) {
-    bad(classify(address, {}), "realloc", block, caller);
-    return refused();
-  }
-  if (bytes == old_bytes) return block;
-  void* other = allocate(handle, bytes, caller);
-  if (other == nullptr) return nullptr;
-  memcpy(other, block, bytes < old_bytes ? bytes : old_bytes);
-  free_guarded(address, caller);
   return other;
 }
 

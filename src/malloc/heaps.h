@@ -38,23 +38,23 @@ void free(uptr address, FrameInfo info, const void* caller);
 // Bytes of the live block that begins at the address; 0: none does.
 std::size_t usable(uptr address, FrameInfo info);
 void* resize(uptr address, FrameInfo info, std::size_t bytes, const void* caller);
-// Of the guarded block at the address, whose owner is the heap of that handle.
-void* resize_guarded(u64 handle, uptr address, std::size_t bytes, const void* caller);
 void fill_block_info(uptr address, FrameInfo info, freeway_block_info_t& found);
 void explain(uptr address, FrameInfo info, freeway_explanation_t& found);
 void write(int fd);
 // As a member of its own behind the size classes, if there are heaps.
 void write_json(int fd);
 
+// What allocate() goes on to by a jump: guarded blocks name whoever called that.
+void* allocate_slow(u64 handle, std::size_t bytes);
 // As malloc. Blocks that a CPU has in hand come at once, within malloc's limits: they are 0 while a profile is made.
-FREEWAY_INLINE void* allocate(u64 handle, std::size_t bytes, const void* caller) {
+FREEWAY_INLINE void* allocate(u64 handle, std::size_t bytes) {
   if (auto* heap = all().find(handle); FREEWAY_LIKELY(heap != nullptr)) {
     if (FREEWAY_LIKELY(bytes < freeway_hot.byte_limit.load_relaxed()))
       return freeway_rseq_malloc_own(heap, bytes, freeway_hot.byte_table[bytes]);
     if (FREEWAY_LIKELY(bytes < freeway_hot.step_limit.load_relaxed()))
       return freeway_rseq_malloc_own(heap, bytes, freeway_hot.step_table[(bytes + low_bits(kStepTableShift)) >> kStepTableShift]);
   }
-  return allocate(handle, bytes, kMinBlock, /*zeroed=*/false, caller);
+  return allocate_slow(handle, bytes);
 }
 
 }  // namespace heaps

@@ -709,8 +709,8 @@ MUTANTS = (
     Mutant(
         "realloc: a heap's guarded block becomes malloc's",
         "malloc/realloc.cc",
-        "    if (const u64 heap = guard::owner(address)) return heaps::resize_guarded(heap, address, bytes, caller);\n",
-        "",
+        "move_block(block, old_bytes, bytes, caller, guard::owner(address));",
+        "move_block(block, old_bytes, bytes, caller);",
         GUARDED_HEAPS,
     ),
     Mutant(
