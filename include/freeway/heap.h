@@ -27,7 +27,8 @@
  * memory. freeway_trim and its like take back what CPUs have in hand of all heaps, as does a call that the system refuses memory;
  * FREEWAY_BACKGROUND where a heap has not been used for a second. Profiles sample blocks of heaps, until they are freed or their heap
  * is destroyed; a sampled block above 8 KiB, or aligned to more than 16 bytes, is a frame, and where a limit has no room for 16 frames
- * more, no sample. FREEWAY_GUARD takes no samples of them.
+ * more, no sample. FREEWAY_GUARD guards some of them, as malloc's: those are live in a heap's figures, but in neither `held` nor its
+ * limit, and inaccessible once they are freed or their heap is destroyed.
  *
  * The paper engines' libraries have no heaps: ENOTSUP.
  */

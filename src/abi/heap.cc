@@ -23,7 +23,9 @@ FREEWAY_EXPORT freeway_heap_t freeway_heap_new(const freeway_heap_options_t* opt
   return reinterpret_cast<freeway_heap_t>(heaps::make(mine.limit, mine.name));
 }
 
-FREEWAY_EXPORT int freeway_heap_destroy(freeway_heap_t heap) noexcept { return heaps::destroy(handle_of(heap)); }
+FREEWAY_EXPORT int freeway_heap_destroy(freeway_heap_t heap) noexcept {
+  return heaps::destroy(handle_of(heap), __builtin_return_address(0));
+}
 
 FREEWAY_EXPORT void* freeway_heap_malloc(freeway_heap_t heap, std::size_t size) noexcept {
   return heaps::allocate(handle_of(heap), size);
@@ -32,12 +34,12 @@ FREEWAY_EXPORT void* freeway_heap_malloc(freeway_heap_t heap, std::size_t size) 
 FREEWAY_EXPORT void* freeway_heap_calloc(freeway_heap_t heap, std::size_t count, std::size_t size) noexcept {
   std::size_t bytes;
   if (__builtin_mul_overflow(count, size, &bytes)) return errno = ENOMEM, nullptr;
-  return heaps::allocate(handle_of(heap), bytes, freeway::kMinBlock, /*zeroed=*/true);
+  return heaps::allocate(handle_of(heap), bytes, freeway::kMinBlock, /*zeroed=*/true, __builtin_return_address(0));
 }
 
 FREEWAY_EXPORT void* freeway_heap_aligned_alloc(freeway_heap_t heap, std::size_t alignment, std::size_t size) noexcept {
   if (!freeway::is_power_of_two(alignment)) return errno = EINVAL, nullptr;
-  return heaps::allocate(handle_of(heap), size, alignment, /*zeroed=*/false);
+  return heaps::allocate(handle_of(heap), size, alignment, /*zeroed=*/false, __builtin_return_address(0));
 }
 
 FREEWAY_EXPORT void* freeway_heap_realloc(freeway_heap_t heap, void* block, std::size_t size) noexcept {

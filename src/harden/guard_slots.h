@@ -6,6 +6,9 @@
 //           one wins. publish, abandon, rest: stores, by the thread that won that
 // Facts     birth and death of the block: stored by the owner while TAKEN and while RETIRING, read by any thread (to explain
 //           a fault): between two loads of the word, which must be the same
+// Owners    a fact of the block: 0, or the handle of a heap of the program's, whose end retires all its blocks. A block is its
+//           heap's from publish on, so a thread that stops before that leaves the heap nothing to retire
+// Contract  nobody allocates, frees or resizes blocks of an owner while it is retired. Anybody does with other blocks
 // Who       any thread, any signal handler, the child of any fork
 // Orders    [R1] rest and abandon publish the work on the slot's page; [A1] the thread that takes the slot sees it
 //           [R2] publish publishes the block's facts; [A2] retire sees them
@@ -13,7 +16,8 @@
 //           load. [R2] and [R1] publish the facts to readers, too: [A4]
 // ABA       none: stamps grow, so a slot's word never returns to an old value, except from TAKEN, by abandon: nothing was
 //           stored in between
-// Progress  wait-free, kTries looks at all slots      Lost if killed: the slot in hand
+// Progress  wait-free, kTries looks at all slots      Lost if killed: the slot in hand; of retire_all also the owner's blocks that
+//           it has not come to, which stay live
 // Checked   tests/model/guard_slots_model.cc, tests/unit/guard_slots_test.cc
 #pragma once
 
@@ -32,6 +36,7 @@ struct Call {
 struct Birth {
   u64 address = 0, size = 0;
   Call by;
+  u64 owner = 0;
 };
 
 // A slot as a thread, or another process, saw it.
@@ -112,6 +117,7 @@ class Slots {
     slot.address.store_release(birth.address);   // [R3] pairs with [A3]
     slot.size.store_release(birth.size);         // [R3] pairs with [A3]
     slot.birth.store(birth.by);
+    slot.owner.store_release(birth.owner);       // [R3] pairs with [A3]
     slot.word.store_release(slot_word::published(slot.word.load_relaxed()));  // [R2] pairs with [A2] [A4]
   }
   // Returns the taken slot without a block.
@@ -138,6 +144,21 @@ class Slots {
     slots_[i].word.store_release(slot_word::rested(now));  // [R1] pairs with [A1] [A4]
   }
 
+  // Calls f(slot, seen) of each live block of the owner, which is not 0.
+  template <class F>
+  void each_of(u64 owner, F&& f) const {
+    for (unsigned i = 0; i < kCount; ++i)
+      if (const Seen seen = look(i); seen.birth.owner == owner)
+        if (slot_word::is_live(seen.word) || Env::mutant("owner without its block")) f(i, seen);
+  }
+  // Retires them; f(slot, seen) puts each to rest. The word that was seen before the owner names the block.
+  template <class F>
+  void retire_all(u64 owner, const Call& by, F&& f) {
+    each_of(owner, [&](unsigned i, const Seen& seen) {
+      if (retire(i, Env::mutant("owner without its block") ? word(i) : seen.word, by)) f(i, seen);
+    });
+  }
+
   u64 word(unsigned i) const { return slots_[i].word.load_relaxed(); }
   Seen look(unsigned i) const {
     const Slot& slot = slots_[i];
@@ -146,6 +167,7 @@ class Slots {
     seen.birth.address = slot.address.load_acquire();  // [A3] pairs with [R3]
     seen.birth.size = slot.size.load_acquire();        // [A3] pairs with [R3]
     seen.birth.by = slot.birth.load();
+    seen.birth.owner = slot.owner.load_acquire();      // [A3] pairs with [R3]
     seen.death = slot.death.load();
     seen.stable = slot.word.load_relaxed() == seen.word || Env::mutant("facts read once");
     return seen;
@@ -184,7 +206,7 @@ class Slots {
     }
   };
   struct Slot {
-    typename Env::template Atomic<u64> word, address, size;
+    typename Env::template Atomic<u64> word, address, size, owner;
     StoredCall birth, death;
   };
   Slot slots_[kCount];

@@ -66,7 +66,7 @@ void start(u64 odds) {
   range.bytes.store_release(range_bytes());  // [R1] pairs with [A1]
 }
 
-void* sample(std::size_t bytes, const void* caller) {
+void* sample(std::size_t bytes, const void* caller, u64 owner) {
   if (range.bytes.load_acquire() == 0 || bytes > page()) return nullptr;  // [A1] pairs with [R1]
   const u64 drawn = window::mixed(lottery.fetch_add_relaxed(window::kStep));
   if ((drawn >> 1) % odds_word.load_relaxed() != 0) return nullptr;
@@ -80,9 +80,23 @@ void* sample(std::size_t bytes, const void* caller) {
   const std::size_t size = bytes == 0 ? 1 : bytes;
   const uptr address = (drawn & 1) != 0 ? begin : begin + page() - room_of(size);
   memset(reinterpret_cast<void*>(address + size), kSlack, room_of(size) - size);
-  process_slots.publish(slot, {address, size, call_of(caller)});
+  process_slots.publish(slot, {address, size, call_of(caller), owner});
   return reinterpret_cast<void*>(address);
 }
+
+namespace {
+
+// Of a block that the caller has retired: whether it was overrun.
+bool put_to_rest(unsigned slot, const Birth& birth) {
+  const bool overrun = is_overrun(birth);
+  // A page that stays accessible for want of a mapping is no longer guarded, but it has no owner either.
+  vm::forbid(page_of(slot), page());
+  vm::purge(page_of(slot), page());
+  process_slots.rest(slot);
+  return overrun;
+}
+
+}  // namespace
 
 Freed give(uptr address, const void* caller) {
   const unsigned slot = slot_of(address);
@@ -91,12 +105,29 @@ Freed give(uptr address, const void* caller) {
   if (!slot_word::was_used(seen.word)) return Freed::kForeign;
   if (seen.stable && seen.birth.address != address) return Freed::kInterior;
   if (!process_slots.retire(slot, seen.word, call_of(caller))) return Freed::kTwice;
-  const bool overrun = is_overrun(seen.birth);
-  // A page that stays accessible for want of a mapping is no longer guarded, but it has no owner either.
-  vm::forbid(page_of(slot), page());
-  vm::purge(page_of(slot), page());
-  process_slots.rest(slot);
-  return overrun ? Freed::kOverrun : Freed::kOk;
+  return put_to_rest(slot, seen.birth) ? Freed::kOverrun : Freed::kOk;
+}
+
+void give_all(u64 owner, const void* caller, void (*overrun)(uptr address, const void* caller)) {
+  if (!is_on()) return;
+  process_slots.retire_all(owner, call_of(caller), [&](unsigned slot, const Seen& seen) {
+    if (put_to_rest(slot, seen.birth)) overrun(seen.birth.address, caller);
+  });
+}
+
+Sum live_of(u64 owner) {
+  Sum sum;
+  if (!is_on() || owner == 0) return sum;
+  process_slots.each_of(owner, [&](unsigned, const Seen& seen) {
+    ++sum.blocks;
+    sum.bytes += seen.birth.size;
+  });
+  return sum;
+}
+
+u64 owner(uptr address) {
+  const unsigned slot = slot_of(address);
+  return slot == kSlots ? 0 : process_slots.look(slot).birth.owner;
 }
 
 std::size_t usable(uptr address) {

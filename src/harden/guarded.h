@@ -39,13 +39,24 @@ inline bool is_on() { return range.bytes.load_relaxed() != 0; }
 void start(u64 odds);
 
 // A guarded block of `bytes` for the call that returns to `caller`; null: this one is not chosen, too large (over a page),
-// or there is no slot for it. Keeps errno.
-void* sample(std::size_t bytes, const void* caller);
+// or there is no slot for it. Keeps errno. `owner`: the handle of the heap of the program's that it is of.
+void* sample(std::size_t bytes, const void* caller, u64 owner = 0);
 
 enum class Freed { kOk, kTwice, kInterior, kForeign, kOverrun };  // kOverrun: ok, but its last bytes were overwritten
 Freed give(uptr address, const void* caller);
 // Bytes of the live block that begins there; 0: none does.
 std::size_t usable(uptr address);
+// Of the live or last block near the address: the handle of its heap; 0: it is of none.
+u64 owner(uptr address);
+
+// The heap's live blocks.
+struct Sum {
+  u64 blocks = 0, bytes = 0;
+};
+Sum live_of(u64 owner);
+// Frees them all: the heap has ended. overrun(address): of those whose last bytes were overwritten.
+void give_all(u64 owner, const void* caller, void (*overrun)(uptr address, const void* caller));
+
 // free's verdict on an address at which no live block begins.
 Freed classify(uptr address);
 // Names `caller` as the block's maker, in place of the one that sample() was given.

@@ -30,17 +30,27 @@ Fault classify(uptr address, FrameInfo info) {
   return address % kMinBlock != 0 ? Fault::kMisaligned : Fault::kInterior;
 }
 
+namespace {
+
+void end_report(uptr address) {
+  guard::write_history(guard::near(address));
+  if (!process_malloc.options().report_only) die();
+}
+
+}  // namespace
+
+void report_overrun(uptr address, const void* caller) {
+  Line().text("freeway: overflow: the bytes past the end of ").hex(address).text(" were written before it was freed by ")
+      .hex(reinterpret_cast<u64>(caller)).write();
+  end_report(address);
+}
+
 FREEWAY_NOINLINE void free_guarded(uptr address, const void* caller) {
   const guard::Freed freed = guard::give(address, caller);
   if (freed == guard::Freed::kOk) return;
-  const auto* block = reinterpret_cast<const void*>(address);
-  if (freed == guard::Freed::kOverrun)
-    Line().text("freeway: overflow: the bytes past the end of ").hex(address).text(" were written before it was freed by ")
-        .hex(reinterpret_cast<u64>(caller)).write();
-  else
-    report(guarded_fault(freed, address), "free", block, caller, /*go_on=*/true);
-  guard::write_history(guard::near(address));
-  if (!process_malloc.options().report_only) die();
+  if (freed == guard::Freed::kOverrun) return report_overrun(address, caller);
+  report(guarded_fault(freed, address), "free", reinterpret_cast<const void*>(address), caller, /*go_on=*/true);
+  end_report(address);
 }
 
 }  // namespace freeway

@@ -12,5 +12,7 @@ void bad(Fault fault, const char* function, const void* pointer, const void* cal
 Fault classify(uptr address, FrameInfo info);
 // Frees a guarded block (harden/guarded.h), or reports it with its history.
 void free_guarded(uptr address, const void* caller);
+// Reports that a guarded block was overrun, which `caller` has freed.
+void report_overrun(uptr address, const void* caller);
 
 }  // namespace freeway

@@ -3,9 +3,11 @@
 
 #include <string.h>
 
+#include "harden/guarded.h"
 #include "look/explanation.h"
 #include "malloc/drain.h"
 #include "malloc/errors.h"
+#include "malloc/family.h"
 #include "malloc/profile.h"
 #include "malloc/spare_path.h"
 #include "os/report.h"
@@ -66,6 +68,11 @@ void* allocate_of_once(OwnHeap& heap, std::size_t bytes, std::size_t alignment, 
   return block != nullptr && zeroed && !zero ? memset(block, 0, bytes) : block;
 }
 
+// A guarded block; null: the call is not chosen.
+FREEWAY_INLINE void* guarded(const OwnHeap& heap, std::size_t bytes, const void* caller) {
+  return FREEWAY_UNLIKELY(guard::is_on()) ? guard::sample(bytes, caller, heap.handle.load_relaxed()) : nullptr;
+}
+
 FREEWAY_NOINLINE void* allocate_of(OwnHeap& heap, std::size_t bytes, std::size_t alignment, bool zeroed) {
   if (bytes > Malloc::kMaxSize) return refused();
   const u64 denials = heap.denials.load_relaxed();
@@ -85,8 +92,9 @@ FREEWAY_NOINLINE void* allocate_of(OwnHeap& heap, std::size_t bytes, std::size_t
 void copy_stats(const OwnHeap& heap, freeway_heap_stats_t& stats) {
   const auto figures = all().figures(heap);
   memset(&stats, 0, sizeof(stats));
-  stats.live = figures.live_bytes;
-  stats.live_blocks = figures.live_blocks;
+  const guard::Sum guarded = guard::live_of(heap.handle.load_relaxed());
+  stats.live = figures.live_bytes + guarded.bytes;
+  stats.live_blocks = figures.live_blocks + guarded.blocks;
   stats.held = figures.held_bytes;
   stats.limit = figures.limit;
   stats.refusals = figures.refusals;
@@ -115,24 +123,33 @@ void gone(const heap::Run<Machine>& run) {
 
 }  // namespace
 
-int destroy(u64 handle) { return process_malloc.ready() && all().destroy(handle, gone) ? 0 : EINVAL; }
+int destroy(u64 handle, const void* caller) {
+  if (!process_malloc.ready() || !all().destroy(handle, gone)) return EINVAL;
+  guard::give_all(handle, caller, report_overrun);
+  return 0;
+}
 
-void* allocate(u64 handle, std::size_t bytes, std::size_t alignment, bool zeroed) {
+void* allocate(u64 handle, std::size_t bytes, std::size_t alignment, bool zeroed, const void* caller) {
   auto* heap = all().find(handle);
   if (FREEWAY_UNLIKELY(heap == nullptr)) return errno = EINVAL, nullptr;
+  if (void* block = alignment <= kMinBlock ? guarded(*heap, bytes, caller) : nullptr)
+    return zeroed ? memset(block, 0, bytes) : block;
   return allocate_of(*heap, bytes, alignment, zeroed);
 }
 
+FREEWAY_NOINLINE void* allocate_slow(u64 handle, std::size_t bytes) {
+  return allocate(handle, bytes, kMinBlock, /*zeroed=*/false, __builtin_return_address(0));
+}
+
 void* reallocate(u64 handle, void* block, std::size_t bytes, const void* caller) {
-  if (block == nullptr) return allocate(handle, bytes);
+  if (block == nullptr) return allocate(handle, bytes, kMinBlock, /*zeroed=*/false, caller);
   const auto address = reinterpret_cast<uptr>(block);
   const FrameInfo info = process_malloc.map().get(address);
   auto* heap = process_malloc.ready() ? all().find(handle) : nullptr;
-  if (heap == nullptr || !info.is_of_heap() || all().block_around(info.value(), address).heap != heap)
-    return errno = EINVAL, nullptr;
-  if (bytes != 0) return resize(address, info, bytes, caller);
-  free(address, info, caller);
-  return nullptr;
+  const bool is_its = info.is_of_heap() ? all().block_around(info.value(), address).heap == heap
+                                        : guard::owns(address) && guard::owner(address) == handle;
+  if (heap == nullptr || !is_its) return errno = EINVAL, nullptr;
+  return family::reallocate(block, bytes, caller);
 }
 
 std::size_t trim(u64 handle) {
@@ -231,7 +248,7 @@ void* resize(uptr address, FrameInfo info, std::size_t bytes, const void* caller
     if (FREEWAY_UNLIKELY(profile::is_on()) && found.is_whole && is_chosen(bytes)) sample(*found.heap, block, bytes);
     return block;
   }
-  void* other = allocate_of(*found.heap, bytes, kMinBlock, /*zeroed=*/false);
+  void* other = allocate(found.heap->handle.load_relaxed(), bytes, kMinBlock, /*zeroed=*/false, caller);
   if (other == nullptr) return nullptr;
   memcpy(other, block, bytes < old_bytes ? bytes : old_bytes);
   free(address, info, caller);
@@ -299,6 +316,7 @@ void write_json(int fd) {
 extern "C" FREEWAY_HIDDEN void* freeway_malloc_own_slow(void* record, std::size_t bytes, freeway::u64 c) {
   using namespace freeway;
   auto& heap = *static_cast<heap::OwnHeap*>(record);
+  if (void* block = heaps::guarded(heap, bytes, __builtin_return_address(0))) return block;
   void* block = heaps::all().allocate(heap, static_cast<unsigned>(c));
   return FREEWAY_LIKELY(block != nullptr) ? block : heaps::allocate_of(heap, bytes, kMinBlock, /*zeroed=*/false);
 }

@@ -19,8 +19,8 @@ namespace heaps {
 inline heap::Heaps& all() { return process_malloc.heap().own_heaps; }
 
 u64 make(std::size_t limit, const char* name);
-int destroy(u64 handle);
-void* allocate(u64 handle, std::size_t bytes, std::size_t alignment, bool zeroed);
+int destroy(u64 handle, const void* caller);
+void* allocate(u64 handle, std::size_t bytes, std::size_t alignment, bool zeroed, const void* caller);
 void* reallocate(u64 handle, void* block, std::size_t bytes, const void* caller);
 std::size_t trim(u64 handle);
 // The malloc's own, which heaps may be destroyed beside. What CPUs have in hand of all heaps goes back; `now`: of those that have not
@@ -44,6 +44,8 @@ void write(int fd);
 // As a member of its own behind the size classes, if there are heaps.
 void write_json(int fd);
 
+// What allocate() goes on to by a jump: guarded blocks name whoever called that.
+void* allocate_slow(u64 handle, std::size_t bytes);
 // As malloc. Blocks that a CPU has in hand come at once, within malloc's limits: they are 0 while a profile is made.
 FREEWAY_INLINE void* allocate(u64 handle, std::size_t bytes) {
   if (auto* heap = all().find(handle); FREEWAY_LIKELY(heap != nullptr)) {
@@ -52,7 +54,7 @@ FREEWAY_INLINE void* allocate(u64 handle, std::size_t bytes) {
     if (FREEWAY_LIKELY(bytes < freeway_hot.step_limit.load_relaxed()))
       return freeway_rseq_malloc_own(heap, bytes, freeway_hot.step_table[(bytes + low_bits(kStepTableShift)) >> kStepTableShift]);
   }
-  return allocate(handle, bytes, kMinBlock, /*zeroed=*/false);
+  return allocate_slow(handle, bytes);
 }
 
 }  // namespace heaps

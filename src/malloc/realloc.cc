@@ -17,8 +17,9 @@ void release(void* block, const void* caller) {
   family::free(block, caller);
 }
 
-void* move_block(void* block, std::size_t old_bytes, std::size_t bytes, const void* caller) {
-  void* other = freeway_malloc(bytes);
+// `heap`: the handle of the one that a guarded block is of.
+void* move_block(void* block, std::size_t old_bytes, std::size_t bytes, const void* caller, u64 heap = 0) {
+  void* other = heap == 0 ? freeway_malloc(bytes) : heaps::allocate(heap, bytes, kMinBlock, /*zeroed=*/false, caller);
   if (other == nullptr) return nullptr;
   using Large = LargeBlocks<Machine>;
   const std::size_t kept = bytes < old_bytes ? bytes : old_bytes;
@@ -53,7 +54,7 @@ void* resize(void* block, std::size_t bytes, const void* caller) {
     return heaps::resize(address, info, bytes, caller);
   } else if (guard::owns(address)) {
     if (const std::size_t old_bytes = guard::usable(address))
-      return bytes == old_bytes ? block : move_block(block, old_bytes, bytes, caller);
+      return bytes == old_bytes ? block : move_block(block, old_bytes, bytes, caller, guard::owner(address));
   }
   bad(classify(address, info), "realloc", block, caller);
   return refused();

@@ -84,6 +84,7 @@ HEAP_RECORDS = Killer("tests/model/heap_registry_model", ("--gtest_filter=*Model
 HEAP_STRIPS = Killer("tests/model/heap_strips_model", ("--gtest_filter=*TwoThreads:*StopsForEver",))
 HEAP_SLAB_PLACE = Killer("tests/model/heap_slab_place_model", ("--gtest_filter=*Model.*",))
 HEAP_DIRECT = Killer("tests/model/heap_direct_model", ("--gtest_filter=*Model.*",))
+GUARDED_HEAPS = Killer("tests/guard/guard_heaps", (), ("FREEWAY_RSEQ=1",))
 ALIGNED = Killer("tests/abi/abi_functions", (), ("FREEWAY_RSEQ=1",))
 MAKING = Killer("tests/shared/shared_making")
 BEGUN = Killer("tests/shared/shared_attach", ("--gtest_filter=*Making*",))
@@ -697,5 +698,26 @@ MUTANTS = (
         "      return tables_.state(p.frame, p.index).load_relaxed() == state::kLive;\n",
         "      return true;\n",
         Killer("tests/shared/shared_attach", ("--gtest_filter=*ASlotLies*",)),
+    ),
+    Mutant(
+        "destroy: a heap's guarded blocks stay live",
+        "malloc/heaps.cc",
+        "  guard::give_all(handle, caller, report_overrun);\n",
+        "",
+        GUARDED_HEAPS,
+    ),
+    Mutant(
+        "realloc: a heap's guarded block becomes malloc's",
+        "malloc/realloc.cc",
+        "move_block(block, old_bytes, bytes, caller, guard::owner(address));",
+        "move_block(block, old_bytes, bytes, caller);",
+        GUARDED_HEAPS,
+    ),
+    Mutant(
+        "guarded blocks: malloc's has the owner of the one before it in its slot",
+        "harden/guard_slots.h",
+        "    slot.owner.store_release(birth.owner);       // [R3] pairs with [A3]",
+        "    if (birth.owner != 0) slot.owner.store_release(birth.owner);",
+        GUARDED_HEAPS,
     ),
 )
