@@ -39,9 +39,7 @@ MACHINES = (
         "indexed by mm_cid",
         ("-cpu", "max,pauth-impdef=on"),
     ),
-    Machine(
-        "broken", "trixie-backports", r"linux-image-7\.0\.(9|1[0-3])\+[-\w.+]*-cloud-arm64", "spare slabs", CORTEX
-    ),
+    Machine("broken", "trixie-backports", r"linux-image-7\.0\.(9|1[0-3])\+[-\w.+]*-cloud-arm64", "spare slabs", CORTEX),
     Machine("mended", "trixie-backports", r"linux-image-7\.1\.[-\w.+]*-cloud-arm64", "indexed by mm_cid", CORTEX),
 )
 

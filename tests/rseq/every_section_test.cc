@@ -393,6 +393,8 @@ bool in_use(const RestartableSection& section) {
   // Heaps of one's own have no caches then.
   for (const char* of_default : {"_push_run", "_move", "_grow", "_store_if", "_own"})
     if (hardened() && ends_with(section.name, of_default)) return false;
+  // Heaps' calls are counted on their slow path, from which they go to _give_own.
+  if (profiled() && ends_with(section.name, "_malloc_own")) return false;
   return goes_by_mm_cid() ? !by_cpu_id : !has_twin;
 }
 

@@ -80,8 +80,8 @@ def way() -> dict[str, list[str]]:
         except subprocess.TimeoutExpired as late:
             said = (late.stdout or b"").decode(errors="replace")[-500:]
             raise RuntimeError(
-                f"gdb did not follow malloc within {WAY_TIMEOUT_S} s: is each function that tools/house/way.py stops at "
-                f"still there?\n{said}"
+                f"gdb did not follow malloc within {WAY_TIMEOUT_S} s: is each function that tools/house/way.py stops "
+                f"at still there?\n{said}"
             ) from None
     for line in done.stdout.splitlines():
         if line.startswith("WAY "):

@@ -54,5 +54,5 @@ def test_a_gdb_that_does_not_end_is_named(monkeypatch: pytest.MonkeyPatch) -> No
         return subprocess.CompletedProcess(command, 0)
 
     monkeypatch.setattr(house.subprocess, "run", run)
-    with pytest.raises(RuntimeError, match="(?s)way.py stops at.*refill"):
+    with pytest.raises(RuntimeError, match=r"(?s)way.py stops at.*refill"):
         house.way()

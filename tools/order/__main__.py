@@ -40,13 +40,14 @@ SCRIPT = """/* SPDX-License-Identifier: MIT
 SECTIONS
 {
   .fini : { KEEP (*(SORT_NONE(.fini))) }
-  .text.first : ALIGN(4096)
+  .text : ALIGN(4096)
   {
     *fast_path.S.o(.text)
     *crtbegin*.o(.text)
     *rseq_sections.S.o(.text)
     *alone.S.o(.text)
 %s
+    *(.text.unlikely .text.unlikely.* .text.startup .text.startup.* .text .text.*)
   }
 }
 INSERT BEFORE .text;
@@ -85,7 +86,9 @@ def main() -> int:
     )
     # Those of the compiler's own files have no sections of their own.
     names = [name for name in names if re.match(r"_Z|freeway_|[a-z]+$", name)]
-    ORDER.write_text(SCRIPT % "\n".join(f"    *(.text.{name}*)" for name in names))
+    ORDER.write_text(
+        SCRIPT % "\n".join(f"    *(.text.{name}* .text.unlikely.{name}* .text.startup.{name}*)" for name in names)
+    )
     print(f"{ORDER}: {len(names)} functions of {len(runs)} programs")
     return 0
 

@@ -101,7 +101,8 @@ inline bool belongs_to_another_form(const Site& site) {
     if (name.starts_with("ends.") != (guard != nullptr && std::strchr(guard, ',') != nullptr)) return true;
     // While a profile is made it is about what that brings.
     const bool of_profiles = name.starts_with("sites.") || name.starts_with("live.") || name.starts_with("profile.") ||
-                             name.starts_with("wanted.") || name.starts_with("gap.") || name == "heap.sampling";
+                             name.starts_with("wanted.") || name.starts_with("gap.") || name == "heap.sampling" ||
+                             name == "own.sampling" || name == "strip.unfollowing";
     if (of_profiles != (std::getenv("FREEWAY_PROFILE") != nullptr)) return true;
     if (name.starts_with("gap.")) return !rseq_mode();  // bytes are counted in sections
     const bool of_heaps_slabs = site.file == "heap/slab_place.h" || name.starts_with("own.slab") || name == "own.opening" ||
@@ -115,6 +116,7 @@ inline bool belongs_to_another_form(const Site& site) {
     const bool of_kept_slabs =
         name == "spare.entered" || name == "spare.settled" || name == "spare.marked" || name == "spare.judged";
     const bool of_cpus = name.starts_with("drain.") || name == "heap.seized" || name == "heap.installed";
+    if (name == "visit.ending") return true;  // a trim that meets a destroy: tests/model/heap_visit_model.cc stops there
     if (name == "superblock.stealing") return true;  // several NUMA nodes: the models have two
     if (name.starts_with("roots.")) return true;  // of heaps that processes share: their models
     if (of_guards) return guard == nullptr;
