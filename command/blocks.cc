@@ -95,7 +95,7 @@ int blocks(char** argv) {
     for (const uint64_t address : addresses) {
       const Explained found = explain(heap, address);
       print_explanation(address, found);
-      if (found.kind == FREEWAY_SMALL_BLOCK) print_superblock(heap, found);
+      if (found.superblock != nullptr && found.kind == FREEWAY_SMALL_BLOCK) print_superblock(heap, found);
       if (found.state == FREEWAY_LIVE) print_sample(heap, samples, reinterpret_cast<uint64_t>(found.begin));
     }
     return static_cast<int>(kOk);

@@ -94,6 +94,8 @@ Explained explain(const Heap& heap, uint64_t address) {
     explanation::guarded(found, freeway::guard::nearest(address, offset, page, slots, look), address);
   } else if (info.kind() == FrameInfo::kSmall) {
     small(heap, address, info.value(), found);
+  } else if (info.is_of_heap()) {
+    explanation::other(found, FREEWAY_SMALL_BLOCK, "in a heap of the program's own");
   } else if (!explanation::large(found, address, EntriesBelow(heap), bytes_of)) {
     explanation::no_block(found, heap.walk(), address);
     for (const SlabView& slab : heap.slabs())

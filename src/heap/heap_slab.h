@@ -25,8 +25,8 @@ namespace freeway::heap {
 // Blocks of strips have at most so many bytes: larger ones would leave too much of a strip's end unused.
 constexpr bool has_strips(unsigned c) { return c != 0 && kSizeClasses[c].size <= 8 * kKiB; }
 // No more than about half a MiB of a heap on a CPU: what grows beyond that lives for long, and superblocks find its free blocks
-// faster. Without slabs two in all: there are no magazines through which blocks of one size would find their way back.
-constexpr u32 kMostStrips = 10, kMostDirect = 2;
+// faster. Without slabs four in all: each miss looks for its one block in them.
+constexpr u32 kMostStrips = 10, kMostDirect = 4;
 constexpr u64 kTightFrames = 64;  // a limit of so many frames, or less, is not spent on superblocks of small blocks
 
 struct alignas(64) HeapSlab {

@@ -210,8 +210,10 @@ void* OwnHeap::allocate_direct(unsigned c) {
   if (void* block = take_of_strip(c, /*may_open=*/false)) return block;
   void* block = nullptr;
   const Source source = source_of(c, !direct_.looks_empty(c), direct_strip_.opened() < kMostDirect);
-  if (source != kSuperblocks)
-    if ((block = gather(nullptr, c, /*all=*/false)) != nullptr) return block;
+  if (source != kSuperblocks && (marked.load_relaxed() >> c & 1) != 0) {
+    direct_strip_.leave(heaps_->strips(), *this, StripsOf::kIfWorth);  // marks in an open strip list it nowhere
+    if (const uptr found = heaps_->strips().find(*this, c)) return reinterpret_cast<void*>(found);
+  }
   if (source == kNewStrip)
     if ((block = take_of_strip(c, /*may_open=*/true)) != nullptr) return block;
   if (source == kSuperblocks || suits(c))

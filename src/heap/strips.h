@@ -161,6 +161,21 @@ class Strips {
     return found;
   }
 
+  // A marked block of class `c` of any listed strip; 0: none is found. Looks no further than that.
+  uptr find(RecordOf& heap, unsigned c) {
+    const u64 bit = u64{1} << c;
+    if ((heap.marked.load_relaxed() & bit) == 0) return 0;
+    heap.marked.fetch_and_relaxed(~bit);
+    uptr found = 0;
+    heap.strips.take_all(links(), [&](u32 index) {
+      RunOf& one = at(index);
+      if (!strip::is_whole(hold(one)) && found == 0) found = take_one(one, c);
+      leave(heap, one, strip::let_go);
+    });
+    if (found != 0) heap.marked.fetch_or_relaxed(bit);
+    return found;
+  }
+
   // Gives back the listed strips of which nothing is live.
   void sweep(RecordOf& heap) {
     heap.strips.take_all(links(), [&](u32 index) {
@@ -258,6 +273,25 @@ class Strips {
         kind.store_relaxed(seen);
     }
     while (!one.word.cas_relaxed(word, strip::taken(word, taken))) {}
+  }
+  // Holder only. 0: none of class `c` is marked and counted.
+  uptr take_one(RunOf& one, unsigned c) {
+    u64 word = one.word.load_relaxed();
+    const uptr end = one.address.load_relaxed() + strip::length_of(word) * strip::kGranule;
+    if (strip::marked_of(word) < granules_of(c)) return 0;
+    u32 bytes;
+    for (uptr block = one.address.load_relaxed(); block < end; block += bytes) {
+      auto& kind = kind_of(one, block);
+      const u8 seen = kind.load_acquire();  // [A1] pairs with [R1]
+      bytes = size_of(seen);
+      if (FREEWAY_UNLIKELY(bytes == 0)) break;  // somebody uses a heap that is gone
+      if (seen != (c | strip::kMarked)) continue;
+      kind.store_relaxed(static_cast<u8>(c));
+      Env::step("strip.found");
+      while (!one.word.cas_relaxed(word, strip::taken(word, granules_of(c)))) {}
+      return block;
+    }
+    return 0;
   }
   // Whoever has it open, or holds it, only: moves its word as `move` says, and does what it says then.
   template <class Move>

@@ -70,7 +70,8 @@ void write_explanation(int fd, const void* address, const freeway_explanation_t&
   line.text("freeway: ").hex(reinterpret_cast<u64>(address)).text(" is ");
   if (found.kind == FREEWAY_NOT_OURS) return static_cast<void>(line.text("not Freeway's").write(fd));
   if (found.begin == nullptr) {
-    line.text(found.kind == FREEWAY_METADATA ? "Freeway's own memory" : "no block's");
+    const bool is_free = found.kind == FREEWAY_FREE_MEMORY;  // else a block that a look from outside cannot tell from free memory
+    line.text(found.kind == FREEWAY_METADATA ? "Freeway's own memory" : is_free ? "no block's" : "a block's, or free");
   } else {
     write_place(line, found);
     line.text(found.state == FREEWAY_LIVE ? "a live " : found.state == FREEWAY_FREE ? "a free " : "a ")

@@ -107,7 +107,7 @@ void copy_stats(const OwnHeap& heap, freeway_heap_stats_t& stats) {
 
 u64 make(std::size_t limit, const char* name) {
   if (limit != 0 && limit < kFrameSize) return errno = EINVAL, 0;
-  const u64 handle = process_malloc.start() && process_malloc.ready() ? all().create(limit / kFrameSize, name) : 0;
+  const u64 handle = process_malloc.open() ? all().create(limit / kFrameSize, name) : 0;
   if (handle == 0) errno = ENOMEM;
   return handle;
 }

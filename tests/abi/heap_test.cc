@@ -145,6 +145,22 @@ TEST(Heap, BlocksOfOneSizeComeInThePlaceOfOthers) {
   audit_now();
 }
 
+// A heap of 100 KiB has few frames also without slabs: each of its 16 sizes had a superblock there.
+TEST(Heap, ASmallHeapWhoseSizesChangeHoldsLittle) {
+  Random random(test_seed());
+  const freeway_heap_t heap = make_heap();
+  void* blocks[400] = {};
+  for (size_t i = 0; i < 21 * std::size(blocks); ++i) {
+    void*& one = blocks[i < std::size(blocks) ? i : random.below(std::size(blocks))];
+    free(hide(one));
+    one = hide(freeway_heap_malloc(heap, 1 + random.below(500)));
+    ASSERT_NE(one, nullptr);
+  }
+  const auto cpus = static_cast<size_t>(sysconf(_SC_NPROCESSORS_CONF));
+  EXPECT_LE(stats_of(heap).held, has_slabs() ? cpus * (1 << 20) : 8 * kFrame);
+  EXPECT_EQ(freeway_heap_destroy(heap), 0);
+}
+
 TEST(Heap, AlignmentsAreKept) {
   const freeway_heap_t heap = make_heap();
   Blocks blocks;
@@ -833,6 +849,24 @@ FREEWAY_SCENARIO(FreedTwice) {
   announce(block);
   free(hide(block));
 }
+// The first block of many, and the last one: of a strip and of a superblock; others come and go between its frees.
+FREEWAY_SCENARIO(FreedTwiceLater) {
+  const freeway_heap_t heap = freeway_heap_new(nullptr, 0);
+  void *first = nullptr, *last = nullptr;
+  for (int i = 0; i < 20000; ++i) {
+    last = hide(freeway_heap_malloc(heap, 100));
+    require(last != nullptr, "heap");
+    if (i == 0) first = last;
+  }
+  void* others[100];
+  for (void*& each : others) each = hide(freeway_heap_malloc(heap, 200));
+  void* block = argument == 0 ? first : last;
+  free(block);
+  for (void* each : others) free(hide(each));
+  for (void*& each : others) each = hide(freeway_heap_malloc(heap, 200));
+  announce(block);
+  free(hide(block));
+}
 FREEWAY_SCENARIO(FreedInside) {
   const freeway_heap_t heap = freeway_heap_new(nullptr, 0);
   char* block = static_cast<char*>(hide(freeway_heap_malloc(heap, static_cast<size_t>(argument))));
@@ -853,6 +887,15 @@ TEST(HeapErrors, ASecondFreeIsNamed) {
     for (const char* hardened : {"FREEWAY_HARDEN=0", "FREEWAY_HARDEN=1", "FREEWAY_RSEQ=0"}) {
       const Outcome outcome = run_scenario("FreedTwice", size, {hardened});
       EXPECT_TRUE(outcome.aborted()) << size << hardened;
+      EXPECT_NE(outcome.err.find("freeway: double free of 0x"), std::string::npos) << outcome.err;
+    }
+}
+// Without slabs kinds and bits are exact: no magazine stands between.
+TEST(HeapErrors, ASecondFreeIsNamedAfterOtherCalls) {
+  for (const long which : {0, 1})
+    for (const char* hardened : {"FREEWAY_HARDEN=1", "FREEWAY_RSEQ=0"}) {
+      const Outcome outcome = run_scenario("FreedTwiceLater", which, {hardened});
+      EXPECT_TRUE(outcome.aborted()) << which << hardened;
       EXPECT_NE(outcome.err.find("freeway: double free of 0x"), std::string::npos) << outcome.err;
     }
 }

@@ -22,7 +22,8 @@ namespace {
 
 // Scripts: b takes a block off the strip; B the same, and opens one if there is no room; f frees the one that the thread has kept
 // for the longest time; g looks for one that was freed; x closes the strip if it is worth looking through, X if all of it is free;
-// s sweeps. The setup's first strip has room for `room` blocks: those before are free already.
+// s sweeps; o looks for one as
+// `find` does. The setup's first strip has room for `room` blocks: those before are free already.
 struct StripProgram {
   static constexpr unsigned kClass = class_of_size(8 * kKiB), kInStrip = kFrameSize / (8 * kKiB);
   static constexpr int kThreads = HeapWorld::kThreads;
@@ -64,6 +65,8 @@ struct StripProgram {
         return true;
       });
     }
+    if (move == 'o')
+      if (const uptr block = strips.find(world.heap, kClass)) keep(id, block);
     if (move == 'x') direct.leave(strips, world.heap, StripsOf::kIfWorth);
     if (move == 'X') direct.leave(strips, world.heap, StripsOf::kIfUnused);
     if (move == 's') strips.sweep(world.heap);
@@ -95,7 +98,8 @@ std::vector<Scenario> strips() {
   return {strip(2, "", "b", "b"),   strip(1, "", "b", "b"),    strip(1, "", "B", "B"),  strip(2, "", "B", "B"),   strip(2, "", "b", "x"),
           strip(2, "", "b", "X"),   strip(2, "b", "f", "X"),   strip(2, "b", "f", "b"), strip(2, "", "bf", "bf"), strip(1, "", "B", "x"),
           strip(2, "", "bf", "Xs"), strip(1, "", "Bf", "Bg"),  strip(2, "", "b", "xg"), strip(2, "", "bb", "b"),  strip(1, "b", "fB", "B"),
-          strip(0, "", "B", "B")};
+          strip(0, "", "B", "B"),
+          strip(1, "", "Bf", "Bo"), strip(2, "", "b", "xo"), strip(1, "bx", "f", "o"), strip(1, "bx", "o", "o"), strip(1, "bx", "fo", "g")};
 }
 std::vector<Scenario> three_on_strips() {
   return {strip(2, "", "b", "b", "X"), strip(1, "", "B", "B", "x"), strip(2, "b", "f", "b", "X"), strip(2, "", "b", "x", "g")};
@@ -127,7 +131,7 @@ TEST(HeapDirectModel, SuperblocksAreOneThreads) { expect_hold(superblocks()); }
 TEST(HeapDirectModel, SuperblocksAreOneThreadsOfThree) { expect_hold(limited(three_on_superblocks(), 20000)); }
 TEST(HeapDirectModel, AThreadThatStopsForEverTakesOneWithIt) {
   expect_hold(with_stops({strip(2, "", "b", "b"), strip(1, "", "B", "B"), strip(2, "b", "f", "X"), strip(2, "", "b", "x"),
-                          superblock(2, "d0", "d", "d"), superblock(1, "", "d", "d"), superblock(2, "d0", "f", "e"),
+                          strip(1, "bx", "o", "o"), superblock(2, "d0", "d", "d"), superblock(1, "", "d", "d"), superblock(2, "d0", "f", "e"),
                           superblock(2, "d0", "d", "e")}));
 }
 TEST(HeapDirectMutants, EachMemoryOrderIsNeeded) {

@@ -19,7 +19,7 @@
 namespace freeway::model {
 namespace {
 
-// Scripts: g takes a block that was freed, if it finds one, and keeps it; a takes all that it finds; f frees the one that it has
+// Scripts: g takes a block that was freed, if it finds one, and keeps it; e as g, by `find`; a takes all that it finds; f frees the one that it has
 // kept for the longest time; o the same with a block that has been followed; x closes the strip, which until then is open; s sweeps; m makes a large
 // block and frees it; w walks through all. At first the threads have as many blocks as
 // `owned` says; the others are free, and so is the only one of a second strip, if there is one, which is listed below.
@@ -93,6 +93,8 @@ struct StripsProgram {
       const auto first = [&](uptr block, unsigned) { return !std::exchange(has_one, true) && keep(id, block); };
       const auto each = [&](uptr block, unsigned) { return keep(id, block); };
       if (*move == 'g') strips.gather(world.heap, kClass, /*all=*/false, first);
+      if (*move == 'e')
+        if (const uptr block = strips.find(world.heap, kClass)) first(block, kClass);
       if (*move == 'a') strips.gather(world.heap, kClass, /*all=*/true, each);
       if (*move == 'f' || *move == 'o') free(id, *move == 'o');
       if (*move == 'x') close();
@@ -136,7 +138,8 @@ std::vector<Scenario> two_threads() {
           strips(2, "110", "f", "fg"), strips(2, "100", "f", "g"),  strips(2, "100", "fg", "gf"), strips(2, "100", "f", "a"),
           strips(2, "110", "f", "fs"), strips(2, "000", "g", "g"),  strips(2, "100", "f", "xg"),  strips(1, "000", "gf", "s"),  strips(1, "000", "m", "w"),
           strips(2, "110", "f", "fx"), strips(2, "100", "fg", "x"), strips(3, "110", "f", "ag"),  strips(1, "100", "fg", "xs"),
-          two_strips("100", "f", "gg"), two_strips("110", "f", "fg"), strips(2, "110", "o", "fg"), strips(2, "100", "og", "xa")};
+          two_strips("100", "f", "gg"), two_strips("110", "f", "fg"), strips(2, "110", "o", "fg"), strips(2, "100", "og", "xa"),
+          strips(2, "100", "f", "e"), strips(2, "000", "e", "e"), two_strips("110", "f", "fe"), strips(2, "100", "fe", "e")};
 }
 std::vector<Scenario> three_threads() {
   return {strips(2, "110", "f", "f", "g"), strips(2, "110", "f", "f", "x"), strips(1, "100", "f", "x", "g"),
@@ -148,13 +151,14 @@ TEST(HeapStripsModel, PromisesHoldWithTwoThreads) { expect_hold(two_threads()); 
 TEST(HeapStripsModel, PromisesHoldWithThreeThreads) { expect_hold(limited(three_threads(), 20000)); }
 TEST(HeapStripsModel, OthersFinishWhenAThreadStopsForEver) {
   std::vector<Scenario> all = {strips(1, "100", "f", "g"), strips(2, "110", "f", "fg"), strips(1, "100", "f", "s"),
-                               strips(2, "100", "f", "xg"), strips(2, "100", "f", "a")};
+                               strips(2, "100", "f", "xg"), strips(2, "100", "f", "a"), strips(2, "000", "e", "e")};
   for (Scenario& each : all) each.stalls = true;
   expect_hold(all);
 }
 TEST(HeapStripsMutants, EachMemoryOrderIsNeeded) {
   expect_orders_needed({strips(2, "110", "f", "fs"), strips(2, "110", "f", "fg"), strips(1, "100", "fg", "xs"),
-                        strips(2, "100", "fg", "g"), strips(1, "000", "m", "w")},
+                        strips(2, "100", "fg", "g"), strips(1, "000", "m", "w"), strips(2, "110", "f", "fe"),
+                        strips(2, "100", "fe", "e")},
                        "heap/strips.h");
 }
 

@@ -497,6 +497,20 @@ MUTANTS = (
         HEAP_STRIPS,
     ),
     Mutant(
+        "strips: one is found and stays counted",
+        "heap/strips.h",
+        "      while (!one.word.cas_relaxed(word, strip::taken(word, granules_of(c)))) {}\n",
+        "",
+        HEAP_STRIPS,
+    ),
+    Mutant(
+        "strips: one is found that is not counted",
+        "heap/strips.h",
+        "    if (strip::marked_of(word) < granules_of(c)) return 0;\n",
+        "",
+        HEAP_STRIPS,
+    ),
+    Mutant(
         "slab's place: its CPU's before it is in place",
         "heap/slab_place.h",
         '    Env::step("own.replacing");\n',

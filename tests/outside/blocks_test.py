@@ -46,6 +46,12 @@ class Blocks(Looking):
                               "live large block", "a mapping of its own", "is not Freeway's"):  # fmt: skip
                     self.assertIn(words, text)
 
+    def test_blocks_of_heaps_are_not_in_a_threads_hand(self) -> None:
+        for variables in MODES:
+            pid, said = self.known("heaps", **variables)
+            text = look("blocks", pid, f"{said['addresses'][0]:#x}").stdout
+            self.assertRegex(text, "is a block's, or free: in a heap of the program's own\n")
+
     def test_who_allocated_what_was_sampled(self) -> None:
         pid, said = self.known(FREEWAY_PROFILE="1")
         text = look("blocks", pid, f"{said['addresses'][0]:#x}").stdout

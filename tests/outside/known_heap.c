@@ -161,7 +161,11 @@ int main(int argc, char** argv) {
   make_bitmaps();
   make_many();
   if (strcmp(what, "arenas") == 0) make_arenas();
-  if (strcmp(what, "heaps") == 0 && freeway_heap_malloc(freeway_heap_new(NULL, 0), 100) == NULL) abort();
+  if (strcmp(what, "heaps") == 0) {
+    char* block = freeway_heap_malloc(freeway_heap_new(NULL, 0), 100);
+    if (block == NULL) abort();
+    tell(block);
+  }
   make_large();
   freeway_stats_t stats;
   freeway_stats(&stats, sizeof(stats));
