@@ -23,7 +23,7 @@
  * and have live blocks: a limit should leave room for those. Of a frame of small blocks up to a quarter may be free and not be used
  * before more of it is. Once all blocks are freed the whole limit is there again, but for a call beside another refused one, or a
  * trim, of the heap, which has its memory in hand. Without restartable sequences, and with FREEWAY_HARDEN=1, each size of a heap
- * above 128 KiB has a superblock of its own, unless its limit is 4 MiB or less. In freeway_stats the frames of heaps are large
+ * above 256 KiB has a superblock of its own, unless its limit is 4 MiB or less. In freeway_stats the frames of heaps are large
  * memory. freeway_trim and its like take back what CPUs have in hand of all heaps, as does a call that the system refuses memory;
  * FREEWAY_BACKGROUND where a heap has not been used for a second. Profiles sample blocks of heaps, until they are freed or their heap
  * is destroyed; a sampled block above 8 KiB, or aligned to more than 16 bytes, is a frame, and where a limit has no room for 16 frames

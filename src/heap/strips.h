@@ -2,12 +2,12 @@
 // Strips: how strips and whole blocks of a heap are made, freed into, listed and given back, without anything that belongs to a CPU.
 //
 // Words     the words and kinds of strips (strip.h), the lists of their heap, held and marked (records.h)
-// Who       mark: any thread that owns the block.   close: whoever has it open.   gather, sweep: any thread
+// Who       mark: any thread that owns the block.   close: whoever has it open.   gather, find, sweep: any thread
 // Invariant a strip is in its heap's list at most once; only its holder takes its marked blocks, so that what is taken is one
 //           thread's.  A frame is given back by the holder of its strip, once all its blocks are free
 // Orders    [R1] freeing publishes what was done to the block; [A1] whoever takes it sees that.  [R2] letting go publishes
 //           the holder's view; [A2] the next holder sees it.  Poppers, and walks, see what was done before by the list's own orders
-// Progress  lock-free       Lost if killed, until the heap is destroyed: the strip or record in hand, or all strips that sweep, or
+// Progress  lock-free       Lost if killed, until the heap is destroyed: the strip or record in hand, or all strips that sweep, find or
 //           gather of all, took; a block between its mark and the count. For good: frames that are not yet, or no more, in their
 //           run's record
 // Checked   tests/model/heap_strips_model.cc, tests/abi/heap_test.cc

@@ -504,13 +504,6 @@ MUTANTS = (
         HEAP_STRIPS,
     ),
     Mutant(
-        "strips: one is found that is not counted",
-        "heap/strips.h",
-        "    if (strip::marked_of(word) < granules_of(c)) return 0;\n",
-        "",
-        HEAP_STRIPS,
-    ),
-    Mutant(
         "slab's place: its CPU's before it is in place",
         "heap/slab_place.h",
         '    Env::step("own.replacing");\n',
