@@ -21,7 +21,8 @@ RECIPE = SYS / "recipe.txt"
 PROCESSORS = ("x86_64", "aarch64")
 TARGETS = tuple(f"CMakeFiles/freeway_{part}_compiled.dir/" for part in ("core", "abi", "common"))
 # What says nothing about the code, or what build.rs sets by itself.
-LEFT_OUT = ("-W", "-D", "-I", "-isystem", "-O", "-g", "-fPIC", "-c", "-o")
+# Nor what makes it small or fast: there Rust's profile speaks, and each source with a flag of its own is an archive.
+LEFT_OUT = ("-W", "-D", "-I", "-isystem", "-O", "-g", "-fPIC", "-c", "-o", "--param", "-fno-align")
 
 Lines = set[str]
 
