@@ -3,7 +3,6 @@
 //
 // As many as were needed a moment ago: the recent peak of live frames and an eighth more, less the live ones; at least
 // 4 MiB. More than that, up to half the peak, may stay for a tick or two: large blocks of changing sizes leave gaps that
-// 4 MiB. More than that, up to half the peak, may stay for a tick or two: large blocks of changing sizes leave gaps that
 // the next ones do not fit into, so the free dirty frames change with each of them. Only frames that were dirty and free
 // throughout a whole tick (kTickNs) are too many. If more are dirty, a quarter of the allowed ones stay, so that the next
 // frames freed are not too many again. The peak is forgotten by a quarter of its distance to the present every tick, so a
