@@ -18,7 +18,8 @@ Heap::Heap(const Memory& memory) : description_(memory), walk_(description_), ac
     const auto word = [&](const freeway_debug_field_t& field) { return freeway::look::word(slots, field, i); };
     guard_slots_.push_back({.word = word(d.guard_word),
                             .birth = {word(d.guard_address), word(d.guard_size),
-                                      {word(d.guard_allocated_by), word(d.guard_allocated_in)}},
+                                      {word(d.guard_allocated_by), word(d.guard_allocated_in)},
+                                      word(d.guard_owner)},
                             .death = {word(d.guard_freed_by), word(d.guard_freed_in)},
                             .stable = true});
   });

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "harden/births.h"
+#include "harden/guard_word.h"
 #include "heap/registers.h"
 #include "os/window.h"
 #include "pages/page_map.h"
@@ -100,13 +101,15 @@ void add_own(const Heap& heap, const Samples& samples, Ranges& own) {
   samples.each_table([&](uint64_t begin, uint64_t bytes) { own.add(begin, bytes); });
 }
 
-// Frames of heaps of the program (freeway/heap.h), which lie in arenas: to blocks of malloc they are as variables. Which of
+// Frames of heaps of the program (freeway/heap.h), which lie in arenas, and their guarded blocks: to blocks of malloc they are as variables. Which of
 // their own blocks are live is not asked: what free ones hold counts, too.
 void add_heaps(const Heap& heap, Ranges& heaps) {
   const uint64_t frame_bytes = heap.description().frame_bytes();
   const auto add = [&](uint64_t address, uint32_t entry) {
     if (FrameInfo{entry}.is_of_heap()) heaps.add(address, frame_bytes);
   };
+  for (const GuardSlot& each : heap.guard_slots())
+    if (freeway::guard::slot_word::is_live(each.word) && each.birth.owner != 0) heaps.add(each.birth.address, each.birth.size);
   if (!heap.is_started()) return;
   const ArenaView& primary = heap.arenas()[0];
   const auto entries = heap.entries(primary.base(), primary.committed() / frame_bytes);

@@ -25,7 +25,7 @@ Search::Search(const Heap& heap) : memory_(heap.memory()), frame_shift_(heap.lay
   for (const auto& [address, entry] : heap.outside())
     if (address - arena_ >= by_frame_.size() << frame_shift_) add_large(heap, address, entry);
   for (const GuardSlot& each : heap.guard_slots())
-    if (freeway::guard::slot_word::is_live(each.word)) {
+    if (freeway::guard::slot_word::is_live(each.word) && each.birth.owner == 0) {
       const uint64_t bytes = std::max<uint64_t>(each.birth.size, 1);
       add(each.birth.address, bytes, bytes, 1);
       live_[areas_.back().bits] = 1;

@@ -153,6 +153,7 @@ typedef struct freeway_debug_t {
   freeway_debug_field_t guard_allocated_in;
   freeway_debug_field_t guard_freed_by;
   freeway_debug_field_t guard_freed_in;
+  freeway_debug_field_t guard_owner; /* of a live block: a heap of the program, 0: none */
 
   /* The profile: src/profile/profiler.h. Its tables have 0 entries until the first profile is begun. */
   freeway_debug_field_t profile_wanted;      /* profile/wanted.h: the word, with the interval */

