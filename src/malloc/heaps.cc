@@ -152,14 +152,23 @@ void* reallocate(u64 handle, void* block, std::size_t bytes, const void* caller)
   return family::reallocate(block, bytes, caller);
 }
 
+namespace {
+
+// Takes apart what CPUs have in hand, and gives free pages to the kernel; frames that the heap holds less then.
+u64 give_back(OwnHeap& heap) {
+  const u64 before = limit_word::held(heap.held.load_relaxed());
+  heap.collect();
+  const u64 after = limit_word::held(heap.held.load_relaxed());
+  heap.purge();
+  return before - clamp(after, 0, before);
+}
+
+}  // namespace
+
 std::size_t trim(u64 handle) {
   auto* heap = process_malloc.ready() ? all().find(handle) : nullptr;
   if (heap == nullptr) return 0;
-  const u64 before = limit_word::held(heap->held.load_relaxed());
-  heap->collect();
-  const u64 after = limit_word::held(heap->held.load_relaxed());
-  const std::size_t frames = before - clamp(after, 0, before), bytes = frames * kFrameSize;
-  heap->purge();
+  const std::size_t frames = give_back(*heap), bytes = frames * kFrameSize;
   process_malloc.substrate().frames().purge_some(frames, process_malloc.substrate().frames().policy().kept());
   return bytes;
 }
@@ -167,11 +176,7 @@ std::size_t trim(u64 handle) {
 u32 trim_some(u32 from, std::size_t& effort) {
   constexpr std::size_t kLook = kFrameSize;  // bytes that are given back in about the same time
   const auto trim = [&](OwnHeap& heap) {
-    const u64 before = limit_word::held(heap.held.load_relaxed());
-    heap.collect();
-    heap.purge();
-    const u64 given = before - clamp(limit_word::held(heap.held.load_relaxed()), 0, before);
-    effort -= clamp(kLook + given * kFrameSize, 0, effort);
+    effort -= clamp(kLook + give_back(heap) * kFrameSize, 0, effort);
     return effort > 0;
   };
   return all().visit_each(from, trim, gone);

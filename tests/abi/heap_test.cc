@@ -22,6 +22,7 @@
 
 #include "abi_test.h"
 #include "differential/random.h"
+#include "program_heap.h"
 #include "scenario.h"
 
 namespace freeway::test {
@@ -29,17 +30,6 @@ namespace {
 
 constexpr size_t kFrame = 64 << 10;
 
-freeway_heap_t make_heap(size_t limit = 0, const char* name = nullptr) {
-  const freeway_heap_options_t options = {name, limit};
-  const freeway_heap_t heap = freeway_heap_new(&options, sizeof options);
-  EXPECT_NE(heap, nullptr);
-  return heap;
-}
-freeway_heap_stats_t stats_of(freeway_heap_t heap) {
-  freeway_heap_stats_t stats;
-  EXPECT_EQ(freeway_heap_stats(heap, &stats, sizeof stats), 0);
-  return stats;
-}
 // Whether heaps have slabs here (if the kernel has rseq).
 bool has_slabs() {
   const auto says = [](const char* name, const char* value) { return getenv(name) != nullptr && strcmp(getenv(name), value) == 0; };

@@ -596,8 +596,8 @@ MUTANTS = (
     Mutant(
         "heaps: a trim of everything leaves out their free pages",
         "malloc/heaps.cc",
-        "    heap.collect();\n    heap.purge();\n",
-        "    heap.collect();\n",
+        "  heap.purge();\n  return before",
+        "  return before",
         TRIMMED_HEAPS,
     ),
     Mutant(

@@ -25,6 +25,14 @@ struct Sample {
   uint64_t live = 0, live_bytes = 0, allocated = 0, allocated_bytes = 0;
   uint64_t site = 0, tag = 0, age_ms = 0, lifetime_ms = 0;
   std::vector<uint64_t> frames;
+
+  // Counted since an earlier look.
+  Sample operator-(const Sample& before) const {
+    Sample since = *this;
+    since.live -= before.live, since.live_bytes -= before.live_bytes;
+    since.allocated -= before.allocated, since.allocated_bytes -= before.allocated_bytes;
+    return since;
+  }
 };
 
 // What the samples say of blocks that they are a part of: see freeway-profile(5).

@@ -26,10 +26,7 @@ class Exact : public testing::Test {
 
   // Live blocks and bytes beyond those of the first look.
   Sample live() const {
-    Sample now = take_dump().of_tag(kTag);
-    now.live -= before_.live, now.live_bytes -= before_.live_bytes;
-    now.allocated -= before_.allocated, now.allocated_bytes -= before_.allocated_bytes;
-    return now;
+    return take_dump().of_tag(kTag) - before_;
   }
 
  private:

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "abi/abi_test.h"
+#include "abi/program_heap.h"
 #include "differential/random.h"
 #include "profile/dump_reader.h"
 
@@ -21,28 +22,13 @@ namespace {
 constexpr uint64_t kTag = 91;
 constexpr size_t kFrame = 64 * kKiB;
 
-freeway_heap_t make_heap(size_t limit = 0) {
-  const freeway_heap_options_t options = {"profiled", limit};
-  const freeway_heap_t heap = freeway_heap_new(&options, sizeof options);
-  EXPECT_NE(heap, nullptr);
-  return heap;
-}
-freeway_heap_stats_t stats_of(freeway_heap_t heap) {
-  freeway_heap_stats_t stats;
-  EXPECT_EQ(freeway_heap_stats(heap, &stats, sizeof stats), 0);
-  return stats;
-}
-
 class ProfiledHeap : public testing::Test {
  protected:
   explicit ProfiledHeap(size_t interval = 1) { EXPECT_EQ(freeway_profile_start(interval), 0); }
   ~ProfiledHeap() override { freeway_profile_stop(); }
 
   Sample live() const {
-    Sample now = take_dump().of_tag(kTag);
-    now.live -= before_.live, now.live_bytes -= before_.live_bytes;
-    now.allocated -= before_.allocated, now.allocated_bytes -= before_.allocated_bytes;
-    return now;
+    return take_dump().of_tag(kTag) - before_;
   }
 
  private:
