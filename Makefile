@@ -43,7 +43,7 @@ installed := --target freeway_installed
 # $(call test,preset): everything but what is labelled `long`; the last lines are ctest's own summary.
 test = ctest --preset $(1) -j $(JOBS) $(CTEST_ARGS)
 
-.PHONY: all run test papers test-papers test-programs prove matrix matrix-roots numa lint debug asan tsan fuzz aarch64 docs bench bench-quick peers attacks attack-costs profilers shared-cache install dist packages-debian clean help
+.PHONY: all run test t papers test-papers test-programs prove matrix matrix-roots numa lint debug asan tsan fuzz aarch64 docs bench bench-quick peers attacks attack-costs profilers shared-cache install dist packages-debian clean help
 # Installing packages is a queue anyway; the parallel work is in the commands.
 .NOTPARALLEL:
 
@@ -61,6 +61,12 @@ test: packages-build packages-test packages-programs build/tools/pprof $(VENV)/.
 papers: packages-build packages-test | build ## build the systems of the five papers
 	@$(call build,release,--target freeway_papers)
 
+t: packages-build packages-test $(VENV)/.stamp | build ## build and run one test: make t T=unit_magazines
+	@[ -n "$(T)" ] || { echo "Which test? make t T=unit_magazines" >&2; exit 1; }
+	@$(call build,release,--target $$(cmake --build --preset release --target help \
+		| sed -n 's/^\($(firstword $(subst ., ,$(T)))\): phony$$/\1/p' | grep . || echo all))
+	@ctest --test-dir build/release -R '^$(subst .,[.],$(T))([.]|$$)' --output-on-failure --no-tests=error $(CTEST_ARGS)
+
 test-papers: packages-build packages-test packages-programs $(VENV)/.stamp | build ## build and run the tests of the five papers' systems, except the long ones
 	@$(call build,release)
 	@$(call test,papers)
@@ -69,8 +75,9 @@ test-programs: packages-build packages-test packages-programs packages-suites $(
 	@$(call build,release)
 	@ctest --test-dir build/release --output-on-failure --no-tests=error -j $(JOBS) -L '^long$$' -L '^programs$$' $(CTEST_ARGS)
 
-prove: packages-build packages-test packages-programs packages-sanitize packages-cross build/tools/pprof $(VENV)/.stamp | build ## all tests but the programs: also the long ones and the other builds; an hour on 2 CPUs
+prove: packages-build packages-test packages-programs packages-sanitize packages-cross build/tools/pprof $(VENV)/.stamp | build ## all tests but the programs: also the long ones and the other builds; four hours on 2 CPUs
 	@$(call build,release)
+	@$(call build,debug)
 	@$(call build,asan)
 	@$(call build,tsan)
 	@$(call build,aarch64)

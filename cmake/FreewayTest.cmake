@@ -210,6 +210,10 @@ function(freeway_add_test name)
   if(T_INTERNAL)
     target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/src")
     target_compile_definitions(${name} PRIVATE FREEWAY_CHECKS=2)
+    if(T_LIBS MATCHES "freeway_(model|planted)")
+      # A target's own folders come before those of its libraries.
+      target_include_directories(${name} BEFORE PRIVATE "${PROJECT_BINARY_DIR}/planted")
+    endif()
   else()
     # First of all libraries, so that its malloc is the one the loader finds.
     target_link_libraries(${name} PRIVATE -Wl,--no-as-needed freeway_shared)

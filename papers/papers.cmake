@@ -15,7 +15,7 @@
 # it of what freeway_compile(<form> <flags>...) compiled.
 function(freeway_add_substrate target form)
   add_library(${target} STATIC "${PROJECT_SOURCE_DIR}/papers/front/options.cc"
-    "$<FILTER:$<TARGET_OBJECTS:freeway_core_${form}>,INCLUDE,src/(arch/|os/|pages/|harden/|look/|profile/)>")
+    "$<FILTER:$<TARGET_OBJECTS:freeway_core_${form}>,INCLUDE,(src/|unity_)(arch|os|pages|harden|look|profile)[/_]>")
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
   target_link_libraries(${target} PRIVATE ${ARGN})
 endfunction()

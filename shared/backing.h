@@ -73,9 +73,9 @@ class Backing {
   bool take_part(u32 first, u32 n) {
     bool came = true;
     const auto come = [&] { came = world_.back(first, n); };
-    in_order<Env>("backing: memory comes before its mark", [&] { add(first, n, backing::kSome); },
+    in_order<Env>([&] { add(first, n, backing::kSome); },
                   [&] {
-                    in_order<Env>("backing: all before it has come", come, [&] {
+                    in_order<Env>(come, [&] {
                       if (came) add(first, n, backing::kAll);
                     });
                   });
@@ -87,14 +87,13 @@ class Backing {
     const bool had_all = has_all(first);
     Punched punched = Punched::kDone;
     const auto go = [&] { punched = world_.punch(first, n); };
-    in_order<Env>("backing: all until it has gone", [&] { remove(first, n, backing::kAll); },
+    in_order<Env>([&] { remove(first, n, backing::kAll); },
                   [&] {
-                    in_order<Env>("backing: no mark before it has gone", go, [&] {
+                    in_order<Env>(go, [&] {
                       if (punched == Punched::kDone) remove(first, n, backing::kSome);
                     });
                   });
-    if (punched == Punched::kNothing && (had_all || Env::mutant("backing: all that was in doubt")))
-      add(first, n, backing::kAll);
+    if (punched == Punched::kNothing && had_all) add(first, n, backing::kAll);
     return punched == Punched::kDone;
   }
 

@@ -36,7 +36,7 @@ class Into {
     Small small(world_);
     const auto block = small.pick(seat, c);
     if (block.offset == 0) return 0;
-    in_order<Env>("into: live before it is noted", [&] { note(seat, at, *slot, block.offset); },
+    in_order<Env>([&] { note(seat, at, *slot, block.offset); },
                   [&] { small.set_live(block.place); });
     forget(seat);
     return block.offset;
@@ -83,10 +83,10 @@ class Into {
 
  private:
   void note(u32 seat, u64 at, Slot& slot, u64 block) {
-    in_order<Env>("into: recorded late", [&] { record(seat, at); }, [&] { slot.store_relaxed(block); });
+    in_order<Env>([&] { record(seat, at); }, [&] { slot.store_relaxed(block); });
   }
   void record(u32 seat, u64 at) {
-    if (!Env::mutant("into: not recorded")) tables_.slab(seat).in_slot.store_relaxed(at);
+    tables_.slab(seat).in_slot.store_relaxed(at);
     Env::fence_signal();
   }
   void forget(u32 seat) {

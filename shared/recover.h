@@ -42,7 +42,7 @@ class Recovery {
     const u32 own_life = participant::life(tables_.participant(own).load_relaxed());
     if (!claim(seat, seen, participant::recovering(own, own_life, participant::life(seen)))) return false;
     in_order<Env>(
-        "recover: left before the frames", [&] { clean_up(seat); },
+        [&] { clean_up(seat); },
         [&] { word.store_release(participant::none(participant::life(seen))); });  // [R1] pairs with [A1] seat.h:[A1]
     return true;
   }
@@ -62,16 +62,13 @@ class Recovery {
     if (!tables_.is_seat(claimer)) return true;
     const u64 theirs = tables_.participant(claimer).load_acquire();  // [A1] pairs with [R1] [R2] seat.h:[R2]
     const bool same_life = participant::life(theirs) == participant::claimers_life(word);
-    if (participant::kind(theirs) != Kind::kAlive || (!same_life && !Env::mutant("recover: the claimer's life is not asked")))
-      return true;
+    if (participant::kind(theirs) != Kind::kAlive || !same_life) return true;
     return world_.gone(participant::token(theirs));
   }
 
   // The participant's word becomes `next`, if it is still what it was; that is the claim.
   bool claim(u32 seat, u64 seen, u64 next) {
     auto& word = tables_.participant(seat);
-    if (Env::mutant("recover: without a claim")) return true;
-    if (Env::mutant("recover: another life is claimed")) return word.store_relaxed(next), true;
     return word.cas_release(seen, next);  // [R2] pairs with [A1]
   }
 
@@ -110,15 +107,12 @@ class Recovery {
     const u32 frames = world_.frames();
     Small small(world_);
     for (u32 c = 1; c < World::Shape::kClasses; ++c) {
-      const u32 end = Env::mutant("recover: below top only") ? slab.top[c].load_relaxed() : World::Shape::slots(c);
-      for (u32 i = 0; i < end; ++i) {
+      for (u32 i = 0; i < World::Shape::slots(c); ++i) {
         const u64 block = slab.slots[World::Shape::first_slot(c) + i].load_relaxed();
         const Place p = place(tables_, block, frames);
         if (p.size_class == 0) continue;
         auto& state = tables_.state(p.frame, p.index);
-        const bool blindly = Env::mutant("recover: the state is not read");
-        if (state.load_relaxed() != state::cached(seat) && !blindly) continue;
-        if (blindly) state.store_relaxed(state::cached(seat));
+        if (state.load_relaxed() != state::cached(seat)) continue;
         small.give(seat, p.frame, p.size_class, p.index / 64, u64{1} << (p.index % 64));
       }
     }
@@ -127,13 +121,13 @@ class Recovery {
   void settle_frame(u32 seat, u32 f, u32 frames) {
     const u64 entry = tables_.entries[f].load_relaxed();
     const u32 holder = entry::holder(entry);
-    if (entry::kind(entry) == entry::Kind::kClaim && holder == seat && !Env::mutant("recover: claims are left")) {
+    if (entry::kind(entry) == entry::Kind::kClaim && holder == seat) {
       Runs(world_).abandon(f, static_cast<u32>(clamp(entry::count(entry), 1, frames - f)));
     } else if (const u32 c = tables_.class_at(entry, f, frames); c != 0) {
       Small small(world_);
       if (holder == seat) {
-        if (!Env::mutant("recover: superblocks stay held")) small.let_go(seat, f, c);
-      } else if (holder == kNobody && !Env::mutant("recover: no look at idle superblocks")) {
+        small.let_go(seat, f, c);
+      } else if (holder == kNobody) {
         small.look(seat, f, c);
       }
     }

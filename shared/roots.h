@@ -53,7 +53,6 @@ class Roots {
 
   Replaced replace(const u64 (&name)[kWords], u64 expected, u64 replacement) {
     for (Root& root : roots_) {
-      if (Env::mutant("only free entries are named") && root.name[0].load_relaxed() != 0) continue;
       if (!write_name(root, name)) continue;
       return root.value.cas_acq_rel(expected, replacement) ? Replaced::kDone : Replaced::kOther;  // [R1] pairs with [A1]
     }
@@ -71,7 +70,7 @@ class Roots {
     for (unsigned w = 0; w < kWords; ++w) {
       u64 seen = root.name[w].load_relaxed();
       Env::step("roots.word read");
-      if (seen == 0 && (root.name[w].cas_relaxed(seen, name[w]) || Env::mutant("names are not compared"))) continue;
+      if (seen == 0 && root.name[w].cas_relaxed(seen, name[w])) continue;
       if (seen != name[w]) return false;
     }
     return true;

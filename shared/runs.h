@@ -61,7 +61,7 @@ class Runs {
   u32 take_large(u32 seat, u32 n, Before&& before) {
     const u32 first = claim(seat, n, /*small=*/false);
     if (first == kNone) return kNone;
-    in_order<Env>("into: live before it is noted", [&] { before(first); },
+    in_order<Env>([&] { before(first); },
                   [&] { tables_.entries[first].store_relaxed(entry::large(n)); });
     return first;
   }
@@ -76,9 +76,7 @@ class Runs {
     if (entry::kind(seen) == entry::Kind::kClaim || seen == entry::kFree) return Freed::kNotLive;
     const u32 n = tables_.count_at(seen, static_cast<u32>(first), frames);
     if (entry::kind(seen) != entry::Kind::kLarge || n == 0) return Freed::kNoBlock;
-    if (!Env::mutant("run: freed without a claim") &&
-        !tables_.entries[first].cas_relaxed(seen, entry::claim(seat, n)))
-      return Freed::kNotLive;
+    if (!tables_.entries[first].cas_relaxed(seen, entry::claim(seat, n))) return Freed::kNotLive;
     after();
     release(seat, static_cast<u32>(first), n);
     return Freed::kDone;
@@ -98,9 +96,9 @@ class Runs {
   // Frees a run that was the CLAIM of somebody who is gone. Memory that was coming or going, goes.
   void abandon(u32 head, u32 n) {
     const auto is_own = [&](u32 k) {
-      return k == 0 || tables_.entries[head + k].load_relaxed() == entry::tail(k) || Env::mutant("run: others' memory settled");
+      return k == 0 || tables_.entries[head + k].load_relaxed() == entry::tail(k);
     };
-    for (u32 k = 0, end; k < n && !Env::mutant("run: left in doubt"); k = end + 1) {
+    for (u32 k = 0, end; k < n; k = end + 1) {
       for (end = k; end < n && is_own(end);) ++end;
       Backing(world_).settle(head + k, end - k);
     }
@@ -110,11 +108,9 @@ class Runs {
   // The tails of a run that is CLAIM(P,n) become free, then its head. Those it does not have yet, or no more, are others'.
   void unclaim(u32 head, u32 n) {
     in_order<Env>(
-        "run: head freed first",
         [&] {
-          if (Env::mutant("run: tails skipped")) return;
           for (u32 k = 1; k < n; ++k)
-            if (tables_.entries[head + k].load_relaxed() == entry::tail(k) || Env::mutant("run: tails freed unseen"))
+            if (tables_.entries[head + k].load_relaxed() == entry::tail(k))
               tables_.entries[head + k].store_release(entry::kFree);  // [R1] pairs with [A1]
         },
         [&] { tables_.entries[head].store_release(entry::kFree); });  // [R1] pairs with [A1]

@@ -31,7 +31,7 @@ class SeatPool {
       const u32 place = static_cast<u32>(hint + i) % kPlaces;
       const u32 word = at(place).holder();
       if (word == 0 || (word & kBusy) != 0) continue;
-      if (at(place).pass(word, word | kBusy) || Env::mutant("seats that others took")) return {word >> 1, place};
+      if (at(place).pass(word, word | kBusy)) return {word >> 1, place};
     }
     return {};
   }

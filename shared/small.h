@@ -61,10 +61,8 @@ class Small {
   // Frees the block at `offset`, which lies at `p`.
   Freed free(u32 seat, u64 offset, const Place& p) {
     make_room(seat, p.size_class);
-    const bool late = Env::mutant("free: cached before it is named");
-    if (!late) name(seat, offset, p);
+    name(seat, offset, p);
     const bool done = set_cached(seat, p);
-    if (late) name(seat, offset, p);
     if (!done) return Freed::kNotLive;
     count(seat, p);
     return Freed::kDone;
@@ -134,10 +132,10 @@ class Small {
   // The blocks `mask` of word `w` become FREE; each is CACHED(seat), and the caller's.
   void give(u32 seat, u32 f, u32 c, u32 w, u64 mask) {
     in_order<Env>(
-        "flush: free before its bit", [&] { tables_.word(f, w).fetch_or_acquire(mask); },  // [A3] pairs with [R3]
+        [&] { tables_.word(f, w).fetch_or_acquire(mask); },  // [A3] pairs with [R3]
         [&] {
           in_order<Env>(
-              "flush: hinted after it is free", [&] { set_hint(c, f); },
+              [&] { set_hint(c, f); },
               [&] {
                 for (u64 left = mask; left != 0; left &= left - 1) {
                   auto& state = tables_.state(f, w * 64 + lowest_bit(left));
@@ -158,7 +156,6 @@ class Small {
     do {
       if (give_back_if_empty(seat, f, c)) return;
       tables_.entries[f].store_release(entry::small(c, kNobody));  // [R2] pairs with [A2]
-      if (Env::mutant("let go: no look afterwards")) return;
       Env::fence_full();  // [F2] pairs with [F1]
     } while (adopt_empty(seat, f, c));  // who flushed while it was held has left it to us
   }
@@ -216,18 +213,15 @@ class Small {
       const u64 bits = tables_.word(f, w).load_relaxed() & k.full_mask(w);
       for (u64 left = bits; left != 0 && got + popcount(chosen) < most; left &= left - 1) {
         const u32 index = w * 64 + lowest_bit(left);
-        if (tables_.state(f, index).load_acquire() == state::kFree ||  // [A1] pairs with [R1]
-            Env::mutant("take: without reading the state"))
+        if (tables_.state(f, index).load_acquire() == state::kFree)  // [A1] pairs with [R1]
           chosen |= left & (~left + 1);
       }
       if (chosen == 0) continue;
       in_order<Env>(
-          "take: bit before state",
           [&] {
             for (u64 left = chosen; left != 0; left &= left - 1) {
               const u32 index = w * 64 + lowest_bit(left);
               in_order<Env>(
-                  "take: state before name",
                   [&] { slot(slab, c, top + got).store_relaxed(tables_.offset_of(f, k, index)); },
                   [&] { tables_.state(f, index).store_relaxed(state::cached(seat)); });
               ++got;
@@ -261,7 +255,6 @@ class Small {
     const u32 f = Runs(world_).claim(seat, k.span_frames, /*small=*/true);
     if (f == kNone) return kNone;
     in_order<Env>(
-        "hold: held before its bits",
         [&] {
           for (u32 w = 0; w < k.words; ++w) tables_.word(f, w).store_relaxed(k.full_mask(w));
         },
@@ -273,7 +266,6 @@ class Small {
     auto& word = tables_.entries[f];
     u64 idle = entry::small(c, kNobody);
     if (word.load_relaxed() != idle) return false;
-    if (Env::mutant("hold: without a CAS")) return word.store_relaxed(entry::small(c, seat)), true;
     return word.cas_acquire(idle, entry::small(c, seat));  // [A2] pairs with [R2]
   }
 
@@ -309,12 +301,10 @@ class Small {
     Bits bits = survey(f, k);
     if (bits == Bits::kSome) return set_hint(c, f), false;
     clear_hint(c, f);
-    if (!Env::mutant("let go: hint cleared after the bits are read"))
-      bits = survey_by(k, [&](u32 w) { return tables_.word(f, w).fetch_or_release(0); });  // [R3] pairs with [A3]
+    bits = survey_by(k, [&](u32 w) { return tables_.word(f, w).fetch_or_release(0); });  // [R3] pairs with [A3]
     if (bits == Bits::kNone) return false;
-    if (bits == Bits::kSome || (!is_all_free(f, k) && !Env::mutant("let go: empty by its bits")))
-      return set_hint(c, f), false;
-    if (!Env::mutant("let go: hint cleared once")) clear_hint(c, f);  // a flusher may have set it since
+    if (bits == Bits::kSome || !is_all_free(f, k)) return set_hint(c, f), false;
+    clear_hint(c, f);  // a flusher may have set it since
     tables_.entries[f].store_relaxed(entry::claim(seat, k.span_frames));
     Env::fence_signal();
     Runs(world_).release(seat, f, k.span_frames);
@@ -325,7 +315,7 @@ class Small {
   bool adopt_empty(u32 seat, u32 f, u32 c) {
     const SizeClass& k = Shape::size_class(c);
     if (tables_.entries[f].load_relaxed() != entry::small(c, kNobody) || survey(f, k) != Bits::kAll) return false;
-    for (u32 i = 0; i < k.blocks && !Env::mutant("look: empty by its bits"); ++i)
+    for (u32 i = 0; i < k.blocks; ++i)
       if (tables_.state(f, i).load_relaxed() != state::kFree) return false;  // OPTIMISTIC: shared states
     return adopt(seat, f, c);
   }
@@ -348,7 +338,6 @@ class Small {
       give(seat, groups[g].descriptor() - 1, c, groups[g].word(), groups[g].mask);
     Env::fence_signal();
     slab.top[c].store_relaxed(top - n);  // no slot is filled anew before its block is FREE
-    if (Env::mutant("flush: no look afterwards")) return n;
     Env::fence_full();  // [F1] pairs with [F2]
     u32 last = kNone;
     for (unsigned g = 0; g < groups.size(); ++g)

@@ -9,14 +9,11 @@
 
 namespace freeway::shared {
 
-// `fault` names the planted fault that swaps the two.
 template <class Env, class First, class Second>
-FREEWAY_INLINE void in_order(const char* fault, First&& first, Second&& second) {
-  const bool swapped = Env::mutant(fault);
-  if (swapped) second();
+FREEWAY_INLINE void in_order(First&& first, Second&& second) {
   first();
   Env::fence_signal();
-  if (!swapped) second();
+  second();
   Env::fence_signal();
 }
 

@@ -169,7 +169,7 @@ size_t freeway_reserve(size_t size, size_t count) FREEWAY_NOEXCEPT;
 /* The same piece by piece, for event loops: stops when about `max_bytes` are back (0 counts as one frame, 64 KiB), or as much
  * work is done as that would be. Returns the bytes given back; 0: it has gone through everything since it last found
  * something, and there is nothing more; 1, if it found nothing now but has not. Each call goes on where the last one stopped,
- * whichever thread made it. Signal-safe. */
+ * whichever thread made it: what is freed in the middle of a round, where that has been, is left to the next. Signal-safe. */
 size_t freeway_trim_step(size_t max_bytes) FREEWAY_NOEXCEPT;
 
 /* A hint: the calling thread is about to sleep. Gives back what is due by now, and the magazines of the CPU that it runs on

@@ -41,7 +41,6 @@ class Heaps {
     do {
       heap.older.store_relaxed(seen);
       Env::step("hmalloc.heap");
-      if (Env::mutant("heap listed by store")) return newest_.store_relaxed(index), &heap;
     } while (!newest_.cas_release(seen, index));  // [R1] pairs with [A1]
     return &heap;
   }

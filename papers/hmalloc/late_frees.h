@@ -27,7 +27,6 @@ class LateFrees {
     do {
       link(block).set(seen);
       Env::step("hmalloc.late");
-      if (Env::mutant("late free by store")) return last_.store_relaxed(block);
     } while (!last_.cas_release(seen, block));  // [R1] pairs with [A1]
   }
 

@@ -71,8 +71,7 @@ struct SharedSuperblock {
   uptr probe() {
     const u32 at = index.get();
     const uptr ptr = start_addr.get() + uptr{at} * object_size.get();
-    while (Env::mutant("waits for the Index-th block") && look_at_flag<Env>(ptr) != Flag<S>::kFree) continue;
-    if (look_at_flag<Env>(ptr) != Flag<S>::kFree && !Env::mutant("unseen flag")) return 0;
+    if (look_at_flag<Env>(ptr) != Flag<S>::kFree) return 0;
     index.set(at + 1 == total_objects.get() ? 0 : at + 1);
     return ptr;
   }
@@ -109,7 +108,7 @@ struct SharedSuperblock {
       count += flag != Flag<S>::kFree;
       return true;
     });
-    return Env::mutant("trim unseen") ? 0 : count;
+    return count;
   }
   // The same number as long as the same blocks are in use, unless Index has gone round exactly. Never 0.
   u64 state(u32 in_use) const { return (u64{in_use} << 40) | (u64{vacant_objects.get()} << 20) | index.get(); }

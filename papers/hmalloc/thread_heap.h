@@ -85,7 +85,6 @@ class ThreadHeap {
     const uptr block = sb.block_of(address);
     if (FREEWAY_UNLIKELY(!sb.handed_out_at(block, address)))
       return sb.begins_block(address) ? Freed::kTwice : Freed::kNoBlock;
-    if (mine != nullptr && Env::mutant("the owner's list")) mine = mine->source_->heap(sb.heap.get());
     if (mine != nullptr && mine->classes_[size_to_class<S>(sb.object_size.get())].cache.put(block))  // lines 4, 8
       return Freed::kYes;
     Env::step("hmalloc.reset");

@@ -39,7 +39,6 @@ class CpuTable {
     if (heap == nullptr) return nullptr;
     LocalHeap<Env>* seen = nullptr;
     Env::step("lfmalloc.heap");
-    if (Env::mutant("the heap that came second")) return memory_->slot(cpu).store_relaxed(heap), heap;
     return memory_->slot(cpu).cas_acq_rel_acquire(seen, heap) ? heap : seen;  // [R1] [A1] pairs with [A1] [R1]
   }
 

@@ -58,11 +58,10 @@ class GlobalHeap {
     const uptr base = s.base.load_relaxed();
     const unsigned c = s.size_class.load_relaxed();
     u64 list = s.local.load_relaxed();
-    while (local::gate(list) != 0 && !Env::mutant("gate left open"))
+    while (local::gate(list) != 0)
       if (s.local.cas_acquire(list, local::shut(list))) break;  // [A1] pairs with protection.h:[R1] protection.h:[R3]
     const remote::Next next = Remote<Env>::change(s, [&](u64 word) {
-      const u32 here = Env::mutant("local list forgotten") ? 0 : local::count(list);
-      return remote::let_go(word, space_->blocks(c), here);
+      return remote::let_go(word, space_->blocks(c), local::count(list));
     });
     // LAST TOUCH: s
     if (next.duty == remote::Duty::kList) list_superblock(c, d);
@@ -78,9 +77,9 @@ class GlobalHeap {
       return remote::freed(word, unit_of(block));
     });
     // LAST TOUCH: s
-    if (next.duty == remote::Duty::kList && !Env::mutant("full never listed")) list_superblock(c, d);
+    if (next.duty == remote::Duty::kList) list_superblock(c, d);
     if (next.duty == remote::Duty::kSettle)
-      settle(Env::mutant("late base") ? space_->at(d).base.load_relaxed() : align_down(block, kSuperblockBytes), 0, c);
+      settle(align_down(block, kSuperblockBytes), 0, c);
   }
 
   // Gives the memory of entirely free superblocks back until `keep` are left; bytes.
@@ -162,7 +161,7 @@ class GlobalHeap {
         before = word;
         return remote::Next{remote::taken(word), remote::Duty::kNothing};
       });
-      if (remote::state(before) != remote::kNone || Env::mutant("tombstone adopted")) {
+      if (remote::state(before) != remote::kNone) {
         merge(s, before);
         return d;
       }
@@ -175,7 +174,7 @@ class GlobalHeap {
   void merge(Block& s, u64 before) {
     const u64 list = s.local.load_relaxed();
     const u32 count = remote::count(before);
-    if (count == 0 || Env::mutant("merging forgotten")) return;
+    if (count == 0) return;
     if (local::count(list) != 0) {
       const uptr base = s.base.load_relaxed();
       uptr last = block_at(base, remote::head(before));

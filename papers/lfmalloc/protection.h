@@ -35,7 +35,7 @@ struct ByCas {
     Block* s = heap.online[c].load_relaxed();
     while (s != nullptr) {
       u64 list = s->local.load_acquire();  // [A2] pairs with [R1] [R2]
-      if (!local::is_open_for(list, c) && !Env::mutant("gate not looked at")) {
+      if (!local::is_open_for(list, c)) {
         // It went off line, so the slot has changed. A load might not see that for a while; an RMW reads the newest.
         heap.online[c].cas_acquire_acquire(s, s);  // [A3] pairs with [R2]
         continue;

@@ -30,7 +30,6 @@ template <class Env>
 struct RemoteByCas {
   template <class F>
   static remote::Next change(Superblock<Env>& s, F&& next) {
-    if (Env::mutant("under the paper's mutex")) return RemoteUnderMutex<Env>::change(s, next);
     u64 seen = s.remote.load_relaxed();
     for (;;) {
       const remote::Next moved = next(seen);

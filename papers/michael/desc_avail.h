@@ -57,8 +57,7 @@ class DescAvail {
     desc->next.store_relaxed(waiting);
     while (desc != nullptr) {
       Desc* after = desc->next.load_relaxed();
-      while (Env::mutant("waits for hazards") && hazards_.is_hazard(desc)) continue;
-      if (hazards_.is_hazard(desc) && !Env::mutant("retire without looking for hazards")) {
+      if (hazards_.is_hazard(desc)) {
         desc->next.store_relaxed(record->deferred.get());
         record->deferred.set(desc);
       } else {
@@ -80,10 +79,6 @@ class DescAvail {
 
  private:
   bool confirm(Desc*& desc) {
-    if (Env::mutant("hazards not confirmed by an RMW")) {
-      Desc* seen = avail_.load_acquire();  // [A1] pairs with [R1]
-      return seen == desc ? true : (desc = seen, false);
-    }
     return avail_.cas_acq_rel(desc, desc);  // [R1] [A1] pairs with [A1]
   }
 

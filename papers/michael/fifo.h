@@ -44,7 +44,7 @@ class Fifo {
       u64 link = last.load_acquire();  // [A1] pairs with [R1]
       if (tail_.load_relaxed() != tail) continue;
       if (StackHead::index(link) != 0) {
-        if (!Env::mutant("tail left to its putter")) move_tail(tail, link);
+        move_tail(tail, link);
         continue;
       }
       Env::step("michael.fifo.put");
@@ -66,7 +66,7 @@ class Fifo {
       if (head_.load_relaxed() != head) continue;
       const u32 first = StackHead::index(link);
       if (first == 0) return nullptr;
-      if (dummy == StackHead::index(tail) && !Env::mutant("tail left behind")) move_tail(tail, first);
+      if (dummy == StackHead::index(tail)) move_tail(tail, first);
       const u32 value = nodes(first).value.load_relaxed();  // OPTIMISTIC: queue
       Env::step("michael.fifo.get");
       if (!head_.cas_release(head, StackHead::next(head, first))) continue;  // [R3] pairs with [A3]

@@ -94,9 +94,8 @@ class Hyperblocks {
   void give(uptr sb) {
     Hyper& hyper = hyperblock_of(sb);
     auto& owner = hyper.superblock[Hyper::place_of(sb)];
-    if (!Env::mutant("owner cleared late")) owner.store_relaxed(nullptr);
+    owner.store_relaxed(nullptr);
     heaps_.free(hyper, sb - kPrefix);
-    if (Env::mutant("owner cleared late")) owner.store_relaxed(nullptr);
   }
   // Gives hyperblocks without superblocks in use back to the system.
   void trim() { heaps_.trim(heap_); }
@@ -129,13 +128,9 @@ class Hyperblocks {
   }
   void free_sb(uptr base, Desc& desc) {
     uptr seen = base;
-    if (Env::mutant("base cleared late")) units_.os().give_span(base);
     Env::step("michael.hyper.give");
-    if (Env::mutant("base cleared blindly"))
-      static_cast<Hyper&>(desc).base.store_relaxed(0);
-    else
-      static_cast<Hyper&>(desc).base.cas_relaxed(seen, 0);
-    if (!Env::mutant("base cleared late")) units_.os().give_span(base);
+    static_cast<Hyper&>(desc).base.cas_relaxed(seen, 0);
+    units_.os().give_span(base);
   }
 
  private:

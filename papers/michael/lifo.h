@@ -68,7 +68,7 @@ class Lifo {
         continue;
       }
       Env::step("michael.lifo.taken");
-      if (!unlink(walk) && !Env::mutant("no sweep")) sweep(nodes);
+      if (!unlink(walk)) sweep(nodes);
       return desc;
     }
     return nullptr;
@@ -104,7 +104,7 @@ class Lifo {
         restart(walk);
       else if (!ListLink::is_marked(walk.behind))
         return &desc;
-      else if (Env::mutant("marked ones left to their taker") || !unlink(walk))
+      else if (!unlink(walk))
         restart(walk);
     }
     return nullptr;

@@ -86,7 +86,7 @@ class Heaps {
     while (Desc* desc = heap_get_partial(heap)) {
       desc->heap.store_relaxed(&heap);
       u64 seen = desc->anchor.load_acquire();  // [A1] pairs with [R1]
-      while (anchor::state(seen) != anchor::kEmpty || Env::mutant("EMPTY is taken up")) {
+      while (anchor::state(seen) != anchor::kEmpty) {
         Env::step("michael.partial.reserve");
         if (desc->anchor.cas_acq_rel_acquire(seen, anchor::reserved(seen))) {  // [R4] [A1] pairs with [A1] [R1], line 10
           u64 before;
@@ -115,8 +115,7 @@ class Heaps {
     if (heap.active.cas_release(none, active::make(reinterpret_cast<u64>(desc), credits)))  // [R2] pairs with [A2], line 13
       return finish(*desc, sb);
     if (!policy_.keep_new) {  // lines 16 and 17; EMPTY, so that it says nothing wrong of the next superblock it has
-      if (!Env::mutant("retired as it was"))
-        desc->anchor.store_relaxed(anchor::with_state(desc->anchor.load_relaxed(), anchor::kEmpty));
+      desc->anchor.store_relaxed(anchor::with_state(desc->anchor.load_relaxed(), anchor::kEmpty));
       level_->free_sb(sb, *desc);
       level_->desc_retire(desc);
       return 0;
@@ -144,7 +143,7 @@ class Heaps {
       Env::step("michael.emptied");
       level_->free_sb(sb, desc);
       remove_empty_desc(*heap, desc);
-    } else if (anchor::state(seen) == anchor::kFull && !Env::mutant("FULL is nobody's duty")) {
+    } else if (anchor::state(seen) == anchor::kFull) {
       Env::step("michael.listing");
       heap_put_partial(desc);
     }
@@ -192,13 +191,12 @@ class Heaps {
 
   void update_active(Heap& heap, Desc& desc, u32 more) {
     u64 none = 0;
-    while (Env::mutant("waits for Active") && heap.active.load_relaxed() != 0) continue;
     Env::step("michael.active.update");
     if (heap.active.cas_release(none, active::make(reinterpret_cast<u64>(&desc), more))) return;  // [R2] pairs with [A2], line 3
     u64 seen = desc.anchor.load_relaxed();
     do {
       Env::step("michael.active.return");
-    } while (!desc.anchor.cas_relaxed(seen, anchor::returned(seen, Env::mutant("credits kept") ? 0 : more)));  // line 6
+    } while (!desc.anchor.cas_relaxed(seen, anchor::returned(seen, more)));  // line 6
     heap_put_partial(desc);
   }
 
@@ -251,7 +249,7 @@ class Heaps {
       Env::step("michael.remove");
       if (!heap.partial[i].cas_acquire(seen, nullptr)) continue;  // [A3] pairs with [R3], line 1
       const u64 now = desc.anchor.load_acquire();  // [A1] pairs with [R1]
-      if (anchor::state(now) == anchor::kEmpty || Env::mutant("RemoveEmptyDesc as published"))
+      if (anchor::state(now) == anchor::kEmpty)
         level_->desc_retire(&desc);
       else
         heap_put_partial(desc);

@@ -41,7 +41,6 @@ class alignas(64) Region {
   // Gets memory whose frames say `value`. False: somebody else does, or it is open, or memory is refused.
   bool open(Backing& backing, u32 value) {
     u32 closed = kClosed;
-    while (Env::mutant("waits for who opens") && state_.load_relaxed() == kBusy) continue;
     if (state_.load_relaxed() != kClosed || !state_.cas_acquire(closed, kBusy)) return false;  // [A1] pairs with [R1]
     Env::step("region.opening");
     const uptr memory = backing.take_span(frames(), frames(), value);
@@ -49,22 +48,20 @@ class alignas(64) Region {
       state_.store_release(kClosed);  // [R1] pairs with [A1]
       return false;
     }
-    if (Env::mutant("root freed early")) tree().give(1);
     base_.store_relaxed(memory);
     full_.store_relaxed(0);
     freed_.store_relaxed(0);
     state_.store_relaxed(kOpen);
     Env::step("region.opened");
-    if (!Env::mutant("root freed early")) tree().give(1);
+    tree().give(1);
     return true;
   }
   // Gives the memory back if there is no block in it.
   bool close(Backing& backing) {
-    if (!is_open() || (!tree().take_node(1) && !Env::mutant("closed without the root"))) return false;
+    if (!is_open() || !tree().take_node(1)) return false;
     const uptr memory = base();
     state_.store_relaxed(kBusy);
     base_.store_relaxed(0);
-    if (Env::mutant("closed early")) state_.store_release(kClosed);  // [R1] pairs with [A1]
     Env::step("region.closing");
     backing.give_span(memory, frames());
     state_.store_release(kClosed);  // [R1] pairs with [A1]

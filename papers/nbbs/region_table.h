@@ -27,12 +27,8 @@ class RegionTable {
       if (slots_[slot].load_relaxed() != nullptr) continue;
       Region* none = nullptr;
       Env::step("nbbs.table.add");
-      if (Env::mutant("slot by load and store"))
-        slots_[slot].store_relaxed(fresh);
-      else if (!slots_[slot].cas_release(none, fresh))  // [R1] pairs with [A1]
-        continue;
+      if (!slots_[slot].cas_release(none, fresh)) continue;  // [R1] pairs with [A1]
       Env::step("nbbs.table.count");
-      if (Env::mutant("count by store")) return count_.store_relaxed(slot + 1), true;
       for (u32 seen = count_.load_relaxed(); seen <= slot && !count_.cas_relaxed(seen, slot + 1);) continue;
       return true;
     }

@@ -35,7 +35,6 @@ struct UnderLock {
     typename Env::template Atomic<T> word_;
   };
   static void step(const char* name) { Env::step(name); }
-  static constexpr bool mutant(const char*) { return false; }
 };
 
 template <class Env, unsigned kLevels>

@@ -70,7 +70,7 @@ class StampedTree {
     } else {
       do {
         if ((seen & mine) == 0) return false;
-        next = settled(seen & ~mine);
+        next = W::settled(seen & ~mine);
         Env::step("nbbs.free");
       } while (!word.cas_acq_rel(seen, next));  // [R1] [A3] pairs with [A1] [A5] [R2]
     }
@@ -86,13 +86,11 @@ class StampedTree {
       const u64 hint = W::hint(c);
       u64 seen, next;
       do {
-        bool in_use = Env::mutant("the child before the parent") && below_in_use(c);
         seen = upper.load_acquire();         // [A4] pairs with [R2] [R3]
         if ((seen & hint) == 0) return;      // somebody else did it
         Env::step("nbbs.look");
-        if (!Env::mutant("no look at the child") && !Env::mutant("the child before the parent")) in_use = below_in_use(c);
-        if (in_use) return;                  // whoever uses it will do it
-        next = settled(seen & ~hint);
+        if (below_in_use(c)) return;         // whoever uses it will do it
+        next = W::settled(seen & ~hint);
         Env::step("nbbs.clear");
       } while (!upper.cas_release(seen, next));  // [R3] pairs with [A1] [A2] [A4] [A5]
       if ((next & W::kInUse) != 0) return;
@@ -166,7 +164,7 @@ class StampedTree {
       Word& word = at(r);
       u64 seen = word.load_relaxed();
       do {
-        if ((seen & over) != 0 && !Env::mutant("climb past an occupied node")) {
+        if ((seen & over) != 0) {
           free_node(n);
           return In::node(r, lowest_bit(seen & over));
         }
@@ -184,12 +182,8 @@ class StampedTree {
   }
 
   static u64 climbed(u64 seen, u64 hint) {
-    const bool was_set = (seen & hint) != 0;
-    if (was_set && Env::mutant("stamp only on 0 to 1")) return seen;
-    if (!was_set && Env::mutant("stamp only on 1 to 1")) return seen | hint;
     return W::with_stamp(seen | hint);
   }
-  static u64 settled(u64 word) { return Env::mutant("UP kept on an empty word") ? word : W::settled(word); }
   bool below_in_use(Node c) const { return (at(c).load_acquire() & W::kInUse) != 0; }  // [A5] pairs with [R1] [R2] [R3]
 
   Node occupied_above(Node c) const {

@@ -110,8 +110,7 @@ class Allocator {
   Block* block_with_free(Heap& heap, unsigned c) {
     auto& list = heap.lists[c];
     Block* const first = list.head();
-    const unsigned looks = Env::mutant("one look") ? 1 : kLooks;
-    for (unsigned look = 0; look < looks && first != nullptr; ++look) {
+    for (unsigned look = 0; look < kLooks && first != nullptr; ++look) {
       Block* b = list.head();
       if (b->has_free() || remote::reclaim(*b, heap.id)) return b;
       list.full_to_tail(*b);

@@ -131,10 +131,7 @@ class PageManager {
       const unsigned leaf = superpage_word::place(fit.free, fit.order);
       Env::step("manager.take");
       const u64 rest = fit.free & ~superpage_word::block_mask(leaf, order);
-      if (Env::mutant("take by load and store"))
-        s.free[fit.word].store_relaxed(rest);
-      else if (!s.free[fit.word].cas_acquire(fit.free, rest))  // [A1] [A2] pairs with [R1] [R4]
-        continue;
+      if (!s.free[fit.word].cas_acquire(fit.free, rest)) continue;  // [A1] [A2] pairs with [R1] [R4]
       file(n, s);
       return taken(n, s, fit.word * kLeaves + leaf);
     }
@@ -165,7 +162,6 @@ class PageManager {
 
   void file(u32 n, const Header& s) {
     const u64 bit = u64{1} << (n % 64);
-    if (Env::mutant("file without a second look")) return put_in_set(n / 64, bit, largest_free_order(s));
     int filed;
     int seen = largest_free_order(s);
     do {
@@ -197,13 +193,11 @@ class PageManager {
       for (unsigned w = 0; w < claimed; ++w) s.free[w].fetch_or_relaxed(kAll);
       // A failed CAS may have looked at the past; this look is at the present, and the next giver sees that it was
       // made.
-      if (Env::mutant("retire without a second look")) return false;
       if (s.free[claimed].fetch_or_release(0) != kAll) return false;  // [R3] pairs with [A4]
     }
     file(n, s);
-    if (Env::mutant("recycled early")) headers_.recycle(n);
     space_->give_superpage(s.base.load_relaxed(), kBytes);
-    if (!Env::mutant("recycled early")) headers_.recycle(n);
+    headers_.recycle(n);
     return true;
   }
 

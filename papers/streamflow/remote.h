@@ -22,7 +22,6 @@ Push push(PageBlock<Env>& b, u32 object) {
   using namespace remotely_freed;
   u64 seen = b.remotely_freed.load_relaxed();
   do {
-    while (owner(seen) == kListed && Env::mutant("waits while listed")) seen = b.remotely_freed.load_relaxed();
     if (owner(seen) == kNobody) return Push::kOrphaned;
     b.link(object).set(head(seen));
     Env::step("remote.push");
@@ -39,10 +38,6 @@ bool reclaim(PageBlock<Env>& b, u32 me) {
   do {
     if (head(seen) == 0) return false;
     Env::step("remote.reclaim");
-    if (Env::mutant("reclaim by load and store")) {
-      b.remotely_freed.store_relaxed(word(me, 0));
-      break;
-    }
   } while (!b.remotely_freed.cas_acquire(seen, word(me, 0)));  // [A1] pairs with [R1]
   b.put_all(head(seen));
   return true;
@@ -55,7 +50,6 @@ bool orphan(PageBlock<Env>& b, u32 me) {
   using namespace remotely_freed;
   u64 seen = word(me, 0);
   Env::step("remote.orphan");
-  if (Env::mutant("orphan without empty check")) seen = b.remotely_freed.load_relaxed();
   return b.remotely_freed.cas_release(seen, word(kNobody, head(seen)));  // [R2] pairs with [A2]
 }
 
@@ -65,7 +59,6 @@ bool adopt(PageBlock<Env>& b, u32 me) {
   using namespace remotely_freed;
   u64 seen = word(kNobody, 0);
   Env::step("remote.adopt");
-  if (Env::mutant("adopt without owner check")) seen = b.remotely_freed.load_relaxed();
   return b.remotely_freed.cas_acquire(seen, word(me, 0));  // [A2] pairs with [R2]
 }
 
@@ -83,9 +76,8 @@ bool hand_over(PageBlock<Env>& b, u32 object) {
 template <class Env>
 void declare_listed(PageBlock<Env>& b) {
   using namespace remotely_freed;
-  const u32 listed = Env::mutant("listed is nobody's") ? kNobody : kListed;
   u64 seen = b.remotely_freed.load_relaxed();
-  while (!b.remotely_freed.cas_relaxed(seen, word(listed, head(seen)))) {
+  while (!b.remotely_freed.cas_relaxed(seen, word(kListed, head(seen)))) {
   }
 }
 

@@ -79,10 +79,7 @@ class Superpages {
     if (fresh == 0) return false;
     u32 none = 0;
     Env::step("superpages.piece");
-    if (Env::mutant("piece by store"))
-      pieces_[piece].store_relaxed(fresh);
-    else
-      pieces_[piece].cas_acq_rel_acquire(none, fresh);  // [R1] [A1] pairs with [A1] [R1]
+    pieces_[piece].cas_acq_rel_acquire(none, fresh);  // [R1] [A1] pairs with [A1] [R1]
     return true;
   }
 

@@ -19,7 +19,6 @@ struct SharedEnv {
   using Atomic = freeway::Atomic<T>;
   static void fence_full() { freeway::fence_full(); }
   static void fence_signal() { freeway::fence_signal(); }
-  static constexpr bool mutant(const char*) { return false; }
 };
 
 class SharedGround {

@@ -29,18 +29,18 @@ class Atomic {
   Atomic(const Atomic&) = delete;
   Atomic& operator=(const Atomic&) = delete;
 
-  T load_relaxed() const { return __atomic_load_n(&value_, __ATOMIC_RELAXED); }
-  T load_acquire() const { return __atomic_load_n(&value_, __ATOMIC_ACQUIRE); }
-  void store_relaxed(T value) { __atomic_store_n(&value_, value, __ATOMIC_RELAXED); }
-  void store_release(T value) { __atomic_store_n(&value_, value, __ATOMIC_RELEASE); }
+  FREEWAY_INLINE T load_relaxed() const { return __atomic_load_n(&value_, __ATOMIC_RELAXED); }
+  FREEWAY_INLINE T load_acquire() const { return __atomic_load_n(&value_, __ATOMIC_ACQUIRE); }
+  FREEWAY_INLINE void store_relaxed(T value) { __atomic_store_n(&value_, value, __ATOMIC_RELAXED); }
+  FREEWAY_INLINE void store_release(T value) { __atomic_store_n(&value_, value, __ATOMIC_RELEASE); }
 
 #define FREEWAY_RMW(name, order)                                                                         \
-  T exchange_##name(T value) { return count_rmw(), __atomic_exchange_n(&value_, value, order); }         \
-  T fetch_add_##name(T value) { return count_rmw(), __atomic_fetch_add(&value_, value, order); }         \
-  T fetch_sub_##name(T value) { return count_rmw(), __atomic_fetch_sub(&value_, value, order); }         \
-  T fetch_or_##name(T value) { return count_rmw(), __atomic_fetch_or(&value_, value, order); }           \
-  T fetch_and_##name(T value) { return count_rmw(), __atomic_fetch_and(&value_, value, order); }         \
-  bool cas_##name(T& expected, T desired) {                                                              \
+  FREEWAY_INLINE T exchange_##name(T value) { return count_rmw(), __atomic_exchange_n(&value_, value, order); }         \
+  FREEWAY_INLINE T fetch_add_##name(T value) { return count_rmw(), __atomic_fetch_add(&value_, value, order); }         \
+  FREEWAY_INLINE T fetch_sub_##name(T value) { return count_rmw(), __atomic_fetch_sub(&value_, value, order); }         \
+  FREEWAY_INLINE T fetch_or_##name(T value) { return count_rmw(), __atomic_fetch_or(&value_, value, order); }           \
+  FREEWAY_INLINE T fetch_and_##name(T value) { return count_rmw(), __atomic_fetch_and(&value_, value, order); }         \
+  FREEWAY_INLINE bool cas_##name(T& expected, T desired) {                                                              \
     count_rmw();                                                                                         \
     return __atomic_compare_exchange_n(&value_, &expected, desired, false, order, __ATOMIC_RELAXED);     \
   }
@@ -50,15 +50,15 @@ class Atomic {
   FREEWAY_RMW(acq_rel, __ATOMIC_ACQ_REL)
 #undef FREEWAY_RMW
 
-  bool cas_relaxed_acquire(T& expected, T desired) {  // GCC wants success to be no weaker than failure
+  FREEWAY_INLINE bool cas_relaxed_acquire(T& expected, T desired) {  // GCC wants success to be no weaker than failure
     count_rmw();
     return __atomic_compare_exchange_n(&value_, &expected, desired, false, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE);
   }
-  bool cas_acquire_acquire(T& expected, T desired) {
+  FREEWAY_INLINE bool cas_acquire_acquire(T& expected, T desired) {
     count_rmw();
     return __atomic_compare_exchange_n(&value_, &expected, desired, false, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE);
   }
-  bool cas_acq_rel_acquire(T& expected, T desired) {
+  FREEWAY_INLINE bool cas_acq_rel_acquire(T& expected, T desired) {
     count_rmw();
     return __atomic_compare_exchange_n(&value_, &expected, desired, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
   }

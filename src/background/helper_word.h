@@ -37,7 +37,7 @@ class HelperWord {
   Due tick() {
     const u64 before = pulse_.fetch_add_relaxed(kTick);
     const bool asleep = (before & kAsleep) != 0;
-    if (asleep && ((pulse_.fetch_and_relaxed(~kAsleep) & kAsleep) != 0 || Env::mutant("everybody wakes"))) return Due::kWake;
+    if (asleep && (pulse_.fetch_and_relaxed(~kAsleep) & kAsleep) != 0) return Due::kWake;
     return thread_.holder() == 0 ? Due::kHelper : Due::kNothing;
   }
 
@@ -59,7 +59,6 @@ class HelperWord {
   u64 ticks() const { return pulse_.load_relaxed() / kTick; }
   // Before a long wait. False: there was a tick since there were `seen`.
   bool lie_down(u64 seen) {
-    if (Env::mutant("lies down without looking")) return pulse_.fetch_or_relaxed(kAsleep), true;
     u64 now = pulse_.load_relaxed();  // OPTIMISTIC: pulse
     return now / kTick == seen && pulse_.cas_relaxed(now, now | kAsleep);
   }

@@ -46,7 +46,7 @@ class CpuSlabs {
     if (slab != none_) return slab;
     if (!cpus_[id].exclusive.take(who())) return nullptr;
     // One that exists but is not installed was being drained by a thread that a fork left behind.
-    slab = Env::mutant("always a new slab") ? nullptr : cpus_[id].made.load_relaxed();
+    slab = cpus_[id].made.load_relaxed();
     Env::step("heap.seized");
     if (slab == nullptr && (slab = make()) != nullptr) cpus_[id].made.store_release(slab);  // [R2] pairs with [A2]
     if (slab != nullptr) entries_[id].store_release(slab);                             // [R2] pairs with [A2]

@@ -27,25 +27,27 @@ struct SectionDescriptor {
   u64 start, length, abort;
 };
 
-constexpr unsigned kHotClasses = 64;  // a round number above kClassCount
+constexpr unsigned kHotClasses = 48;  // a round number above kClassCount
 
-// The assembly's offsets: malloc/offsets.cc.
+// The assembly's offsets: malloc/offsets.cc. freeway_hot begins a page, as slabs do, and a processor holds up a load whose
+// place in its page is that of a store before it. So behind the sections, which only the kernel reads, lies what hardened
+// calls alone read: no word that each call reads has the place of a magazine's `top`, which each call stores.
 struct Hot {
   SectionDescriptor malloc_section;
   SectionDescriptor free_section;
-  u64 rseq;                // struct rseq - thread pointer, where mm_cid is the index; else the decoy
-  u64 cpu_rseq;            // the same, where cpu_id is the index; else the decoy
-  Atomic<u64> arena;       // address of the primary arena
-  Atomic<u64> frames;      // frames it has; 0 sends every free to the slow path
-  Atomic<u64> byte_limit;  // malloc sizes below this use the byte table (1025); 0 sends every malloc to the slow path
-  Atomic<u64> step_limit;  // sizes below this use the step table (32769); 0 likewise
-  u64 null_slab;           // its address
-  u64 checked;             // frames of the primary arena where free's checked path is used, else 0
-  Atomic<u64> malloc_form; // where malloc goes while its limits are 0: MallocForm
-  alignas(64) u64 birth_scale[kHotClasses];  // 2^(8 - shift)
-  u64 birth_base[kHotClasses];               // what to add to (address >> shift)
-  u64 span_mask[kHotClasses];                // bytes of the class's span, less 1
-  u64 factor[kHotClasses];                   // which offsets in the span are blocks': SizeClass::begin_factor
+  u64 birth_scale[kHotClasses];  // 2^(8 - shift)
+  u64 rseq;                      // struct rseq - thread pointer, where mm_cid is the index; else the decoy
+  u64 cpu_rseq;                  // the same, where cpu_id is the index; else the decoy
+  Atomic<u64> arena;             // address of the primary arena
+  Atomic<u64> frames;            // frames it has; 0 sends every free to the slow path
+  Atomic<u64> byte_limit;        // malloc sizes below this use the byte table (1025); 0 sends every malloc to the slow path
+  Atomic<u64> step_limit;        // sizes below this use the step table (32769); 0 likewise
+  u64 null_slab;                 // its address
+  u64 checked;                   // frames of the primary arena where free's checked path is used, else 0
+  Atomic<u64> malloc_form;       // where malloc goes while its limits are 0: MallocForm
+  alignas(64) u64 birth_base[kHotClasses];  // what to add to (address >> shift)
+  u64 span_mask[kHotClasses];               // bytes of the class's span, less 1
+  u64 factor[kHotClasses];                  // which offsets in the span are blocks': SizeClass::begin_factor
   u64 factor_limit[kHotClasses];
   u8 byte_table[kByteTableMax + 1];
   u8 step_table[kStepTableSize];
@@ -53,6 +55,7 @@ struct Hot {
   u8 frame_class[kPrimaryFrames];  // an Atomic<u8> each (clang counts constructors against a limit)
   u8 home[kPrimaryFrames];         // the same
 };
+static_assert(kHotClasses >= kClassCount);
 
 }  // namespace freeway
 

@@ -131,7 +131,7 @@ class Magazines {
     unsigned left = count - access.push_batch(c, blocks, count);
     if (left > 0 && open(access, c)) left -= access.push_batch(c, blocks, left);
     slots::to_blocks(blocks, left);
-    if (left > 0 && !Heap::Env::mutant("what does not fit is forgotten")) flush(c, blocks, left);
+    if (left > 0) flush(c, blocks, left);
   }
 
   // Empties a slab that the caller has to itself, and takes its magazines away.
@@ -142,7 +142,6 @@ class Magazines {
   void empty_class(Slab& slab, unsigned c) {
     const PlainSlab access(slab);
     void* blocks[kBatchMax];
-    if (Heap::Env::mutant("closed before it is empty")) slab.top[c].store_relaxed(heap_->closed());
     while (const unsigned n = access.pop_batch(c, blocks, kBatchMax)) {
       slots::to_blocks(blocks, n);
       Heap::Env::step("magazine.emptying");
@@ -170,12 +169,12 @@ class Magazines {
       void* block = slots::block_of(reinterpret_cast<u64>(blocks[i]));
       const bool goes = heap_->is_foreign(slab, c, block) && (i < homes::kSentAtOnce || heap_->is_away(slab, c, block));
       if (goes) foreign[sent++] = block;
-      if (!goes || Heap::Env::mutant("sent home and kept")) blocks[kept++] = blocks[i];
+      if (!goes) blocks[kept++] = blocks[i];
     }
     const unsigned left = kept - access.push_batch(c, blocks, kept);
     slots::to_blocks(blocks, left);
     // Other threads may have filled it.
-    if (left > 0 && !Heap::Env::mutant("kept blocks that do not fit are forgotten")) flush(c, blocks, left);
+    if (left > 0) flush(c, blocks, left);
     if (sent > 0) flush(c, foreign, sent);
   }
 
@@ -250,7 +249,7 @@ class Magazines {
       Heap::Env::step("magazine.superblock");
       if (const Cut got = superblocks.cut(d, wanted, blocks); got.count != 0) {
         Heap::Env::step("magazine.cut");
-        if (!access.put_current(c, d) && !Heap::Env::mutant("held beside the current one")) superblocks.let_go(d);
+        if (!access.put_current(c, d)) superblocks.let_go(d);
         return got;
       }
       const uptr span = superblocks.span_of(d);
@@ -266,13 +265,13 @@ class Magazines {
     const u64 size = kSizeClasses[c].size, slot = slots::of(reinterpret_cast<void*>(lowest), heap_->is_far(lowest));
     unsigned left = count - access.push_run(c, slot, size, count);
     if (left > 0 && open(access, c)) left -= access.push_run(c, slot, size, left);
-    if (left == 0 || Heap::Env::mutant("what does not fit is forgotten")) return;
+    if (left == 0) return;
     for (unsigned i = 0; i < left; ++i) room[i] = reinterpret_cast<void*>(lowest + i * size);
     flush(c, room, left);
   }
 
   template <SlabAccess Access>
-  bool unload(const Access& access, Slab& slab, unsigned c) {
+  FREEWAY_INLINE bool unload(const Access& access, Slab& slab, unsigned c) {
     ++slab.counters[c].flushes;
     slab.refills_seen[c].store_relaxed(static_cast<u32>(slab.counters[c].refills));
     bool any = false;

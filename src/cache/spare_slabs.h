@@ -82,10 +82,9 @@ class SpareSlabs {
     Seat* seat = own.seat.get();
     if (FREEWAY_UNLIKELY(seat == nullptr) || FREEWAY_UNLIKELY(own.inside.load_relaxed() != 0)) return nullptr;
     const u64 name = own.name.get();
-    if (!Env::mutant("inside is said too late")) go_in(own, name);
+    go_in(own, name);
     const bool mine = seat->claim.word().load_acquire() == name;  // [A3] pairs with claim.h:[R1]
-    if (Env::mutant("inside is said too late")) go_in(own, name);
-    if (FREEWAY_LIKELY(mine || Env::mutant("the keeper does not look"))) {
+    if (FREEWAY_LIKELY(mine)) {
       Slab* slab = seat->slab.load_relaxed();
       if (slab != nullptr) return slab;
       __builtin_unreachable();
@@ -249,7 +248,7 @@ class SpareSlabs {
   // interrupted may be in it.
   static bool take_seat(Seat& seat, u64 seen, Own& own, const Claimant& who) {
     if (seen != own.name.get()) return seat.claim.take(who);
-    if (own.inside.load_relaxed() != 0 && !Env::mutant("what a handler interrupted is drained")) return false;
+    if (own.inside.load_relaxed() != 0) return false;
     if (own.seat.get() == &seat) own.seat.set(nullptr);
     own.calls.set(0);
     return seat.claim.pass(seen, who.self);
@@ -259,13 +258,12 @@ class SpareSlabs {
   // of the process, false if the kernel refuses; revoker.is_inside(name): whether that thread's inside says so.
   template <class Revoker>
   static bool revoke(Seat& seat, u64 keeper, u64 name, const Revoker& revoker) {
-    const bool early = Env::mutant("inside is read before the mark") && revoker.is_inside(keeper);
     if (!seat.claim.pass(keeper, keeper & ~kKept)) return false;
     Env::step("spare.marked");
-    const bool done = Env::mutant("no barrier") || revoker.barrier();
-    const bool in = Env::mutant("inside is read before the mark") ? early : revoker.is_inside(keeper);
+    const bool done = revoker.barrier();
+    const bool in = revoker.is_inside(keeper);
     Env::fence_acquire();  // [A1] pairs with [R1]
-    const bool mine = (done && !in) || Env::mutant("revoked from inside");
+    const bool mine = done && !in;
     Env::step("spare.judged");
     return seat.claim.pass(keeper & ~kKept, mine ? name : keeper) && mine;
   }

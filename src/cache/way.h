@@ -57,13 +57,13 @@ class Way {
       Heap::Env::step("way.popped");
       found = !heap_->is_left(c, blocks[got]);
       if (found) {
-        if (!Heap::Env::mutant("the block on top is kept")) magazines_->load(access, c, blocks + got, 1);
+        magazines_->load(access, c, blocks + got, 1);
       } else if (++got == kBatchMax) {
         magazines_->flush(c, blocks, got);
         got = 0;
       }
     }
-    if (got > 0 && !Heap::Env::mutant("the last ones are kept")) magazines_->flush(c, blocks, got);
+    if (got > 0) magazines_->flush(c, blocks, got);
     return found;
   }
 
@@ -79,7 +79,7 @@ class Way {
     Heap::Env::step("way.adopted");
     heap_->settle_home(slab, c, d);
     const bool has_room = access.put_current(c, d);  // else it has another by now
-    if (!has_room && !Heap::Env::mutant("what has no room stays held")) superblocks.let_go(d);
+    if (!has_room) superblocks.let_go(d);
     return true;
   }
 

@@ -99,14 +99,13 @@ class Slots {
       for (unsigned i = 0; i < kCount; ++i) {
         const u64 word = slots_[i].word.load_relaxed();
         if (!slot_word::is_idle(word)) continue;
-        if (++resting == 1 || (word < lowest) != Env::mutant("youngest first")) {
+        if (++resting == 1 || word < lowest) {
           oldest = i;
           lowest = word;
         }
       }
       if (resting <= kResting) return kNone;
       Env::step("guard.taking");
-      if (Env::mutant("taken in two steps")) return slots_[oldest].word.store_relaxed(slot_word::taken(lowest)), oldest;
       if (slots_[oldest].word.cas_acquire(lowest, slot_word::taken(lowest))) return oldest;  // [A1] pairs with [R1]
     }
     return kNone;
@@ -132,15 +131,12 @@ class Slots {
     u64 word = seen;
     if (!slot_word::is_live(word)) return false;
     Env::step("guard.retiring");
-    if (Env::mutant("retired in two steps"))
-      slot.word.store_relaxed(slot_word::retired(word));
-    else if (!slot.word.cas_acquire(word, slot_word::retired(word)))  // [A2] pairs with [R2]
-      return false;
+    if (!slot.word.cas_acquire(word, slot_word::retired(word))) return false;  // [A2] pairs with [R2]
     slot.death.store(by);
     return true;
   }
   void rest(unsigned i) {
-    const u64 now = Env::mutant("stamps stay") ? 1 : clock_.fetch_add_relaxed(1) + 1;
+    const u64 now = clock_.fetch_add_relaxed(1) + 1;
     slots_[i].word.store_release(slot_word::rested(now));  // [R1] pairs with [A1] [A4]
   }
 
@@ -149,13 +145,13 @@ class Slots {
   void each_of(u64 owner, F&& f) const {
     for (unsigned i = 0; i < kCount; ++i)
       if (const Seen seen = look(i); seen.birth.owner == owner)
-        if (slot_word::is_live(seen.word) || Env::mutant("owner without its block")) f(i, seen);
+        if (slot_word::is_live(seen.word)) f(i, seen);
   }
   // Retires them; f(slot, seen) puts each to rest. The word that was seen before the owner names the block.
   template <class F>
   void retire_all(u64 owner, const Call& by, F&& f) {
     each_of(owner, [&](unsigned i, const Seen& seen) {
-      if (retire(i, Env::mutant("owner without its block") ? word(i) : seen.word, by)) f(i, seen);
+      if (retire(i, seen.word, by)) f(i, seen);
     });
   }
 
@@ -169,7 +165,7 @@ class Slots {
     seen.birth.by = slot.birth.load();
     seen.birth.owner = slot.owner.load_acquire();      // [A3] pairs with [R3]
     seen.death = slot.death.load();
-    seen.stable = slot.word.load_relaxed() == seen.word || Env::mutant("facts read once");
+    seen.stable = slot.word.load_relaxed() == seen.word;
     return seen;
   }
   // Names the caller that made the block. For the block's owner, which may know it better than the thread that published it.

@@ -32,7 +32,7 @@ extern FREEWAY_HIDDEN constinit Atomic<u64> faults;
 
 // Whether the address is a guarded block's, or beside one. Nothing is, while the option is off.
 FREEWAY_INLINE bool owns(uptr address) { return address - range.begin.load_relaxed() < range.bytes.load_relaxed(); }
-inline bool is_on() { return range.bytes.load_relaxed() != 0; }
+FREEWAY_INLINE bool is_on() { return range.bytes.load_relaxed() != 0; }
 
 // From now on one in `odds` of the calls of sample() may have a guarded block. May be called again, by several threads at once.
 // Without memory nothing is guarded.

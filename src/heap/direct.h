@@ -20,7 +20,7 @@ namespace freeway::heap {
 template <class Env, class T>
 class Shelf {
  public:
-  T take() { return looks_empty() ? T{} : word_.exchange_acquire(T{}); }  // [A1] pairs with [R1]
+  FREEWAY_INLINE T take() { return looks_empty() ? T{} : word_.exchange_acquire(T{}); }  // [A1] pairs with [R1]
   // False: there is one already.
   bool put(T one) {
     T none{};

@@ -131,7 +131,8 @@ class Heaps {
   void end(OwnHeap& heap, Gone gone);
   TaggedStack<Machine> slabs_[kMostIds];           // slabs of each CPU that are no heap's
   TaggedStack<Machine> descriptors_[kClassCount];  // those that are no heap's
-  Surroundings surroundings_ = {};
+  // On one page with what follows, which each process writes at its start.
+  alignas(4 * kKiB) Surroundings surroundings_ = {};
   FrameSource frames_;
   StripsOf strips_;
   RegistryOf registry_;

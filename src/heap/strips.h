@@ -36,7 +36,7 @@ class Strips {
 
   void init(Backing* backing) { backing_ = backing; }
 
-  RunOf& at(u32 index) const { return *static_cast<RunOf*>(backing_->at(index)); }
+  FREEWAY_INLINE RunOf& at(u32 index) const { return *static_cast<RunOf*>(backing_->at(index)); }
   static RecordOf& heap_of(const RunOf& run) { return *reinterpret_cast<RecordOf*>(run.heap.load_relaxed()); }
 
   // --- Strips. ---------------------------------------------------------------------------------------------------------

@@ -37,11 +37,8 @@ struct Visit {
     u64 seen = word.load_relaxed();
     if (!who.may_replace(seen)) return Entered::kNo;
     Env::step("visit.entering");
-    if (Env::mutant("entered by a store"))
-      word.store_relaxed(who.self);
-    else if (!word.cas_acquire(seen, who.self))  // [A1] pairs with [R1]
-      return Entered::kNo;
-    return is_destroyed(seen) && !Env::mutant("left to nobody in a child") ? Entered::kToEnd : Entered::kIn;
+    if (!word.cas_acquire(seen, who.self)) return Entered::kNo;  // [A1] pairs with [R1]
+    return is_destroyed(seen) ? Entered::kToEnd : Entered::kIn;
   }
   // By a visitor, which entered as `who`. Whether it has to end the heap.
   static bool leave(Word& word, const Claimant& who) {
@@ -49,13 +46,11 @@ struct Visit {
     u64 seen = who.self;
     if (word.cas_release(seen, 0)) return false;  // [R1] pairs with [A1]
     Env::step("visit.ending");
-    if (Env::mutant("a visitor ends nothing")) return word.store_relaxed(0), false;
     word.exchange_acquire(who.self);  // [A2] pairs with [R2]
     return true;
   }
   // Whether the caller, which has taken the heap's handle away, has to end the heap; else its visitor does.
   static bool destroy(Word& word, const Claimant& who) {
-    if (Env::mutant("ended beside a visitor")) return true;
     u64 seen = word.load_relaxed();
     u64 next;
     do {

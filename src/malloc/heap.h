@@ -154,8 +154,8 @@ class Heap {  // all zero until start(): it takes no room in the file
 
  public:
   Slabs slabs;
-  heap::Heaps own_heaps;      // the program's
   ClassUsage<Machine> usage;  // move.cc
+  [[no_unique_address]] heap::Heaps own_heaps;  // the program's; what follows lies on its last page
 };
 
 // Compiled once, in small.cc.

@@ -36,7 +36,7 @@ class Malloc {  // all zero until start()
   void guard_large();
 
   Substrate substrate_;
-  Heap heap_;
+  [[no_unique_address]] Heap heap_;  // see own_heaps
   Atomic<u32> ready_;
 };
 

@@ -57,7 +57,7 @@ void follow_interval(Hot& hot, bool counts, bool checks, Profile&& profile) {
     hot.byte_limit.store_relaxed(next.byte_limit);
     Env::step("profile.limited");
     if (next.byte_limit != 0) hot.step_limit.store_relaxed(next.step_limit);
-  } while (!Env::mutant("followed once") && profile.confirm() != interval);
+  } while (profile.confirm() != interval);
 }
 
 }  // namespace freeway

@@ -27,6 +27,7 @@ namespace freeway {
 static_assert(offsetof(Hot, malloc_section) == 0);  // one register is both the base and what rseq_cs is set to
 static_assert(offsetof(Hot, frames) == offsetof(Hot, arena) + 8);  // aarch64 loads both at once
 static_assert(offsetof(Slab, top) == 0);
+static_assert(offsetof(Hot, rseq) >= kClassCount * sizeof(u64));  // see Hot
 static_assert(offsetof(heap::Run<Machine>, size_class) == offsetof(Descriptor<Machine>, size_class));
 static_assert(offsetof(heap::Run<Machine>, heap) == offsetof(Descriptor<Machine>, heap));
 

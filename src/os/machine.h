@@ -21,8 +21,6 @@ struct Machine {
   static void fence_full() { freeway::fence_full(); }
   static void fence_signal() { freeway::fence_signal(); }
   static void step(const char*) {}
-  // Whether a planted fault is active: never. Models override it.
-  static constexpr bool mutant(const char*) { return false; }
 
   // While the process has one thread, bitmap words need no atomic instruction (arch/alone.h).
   static bool set_bits_alone(Atomic<u64>& word, u64 mask, u64& old) { return alone::set_bits(word, mask, old); }

@@ -116,14 +116,12 @@ class Arena {
   void give(uptr address, std::size_t frames, bool zero = false) {
     each_part(address, frames, [this, zero](std::size_t chunk, u64 mask) {
       auto& dirty = chunks_[chunk].dirty;
-      const bool too_early = Env::mutant(zero ? "zeros given too early" : "given before it is dirty");
-      if (too_early) release_bits(chunk, mask);
       if (zero)
         dirty.fetch_and_relaxed(~mask);
       else if ((dirty.load_relaxed() & mask) != mask)
         dirty.fetch_or_relaxed(mask);
       Env::step("arena.giving");
-      if (!too_early) release_bits(chunk, mask);
+      release_bits(chunk, mask);
       return true;
     });
   }
@@ -162,7 +160,7 @@ class Arena {
         if (candidates == 0) break;
         u64 run = chunk_word::lowest_run(candidates);
         const bool owned = chunks_[chunk].used.cas_acquire(used, used | run);  // [A1] pairs with [R1]
-        if (!owned && !Env::mutant("purged without owning")) continue;
+        if (!owned) continue;
         tried |= run;
         // Only now may we read the run's dirty bits: it may have been purged, or used, since.
         if (!run_purge(chunk, run, purged)) return PurgeEnd::kRefused;
@@ -231,14 +229,8 @@ class Arena {
     std::size_t hint = full_chunk;
     if (hint_.load_relaxed() != hint || !hint_.cas_relaxed(hint, full_chunk + 1)) return;
     Env::step("arena.hint");
-    if (Env::mutant("hint moved for good")) return;
     // A change that changes nothing: it sees the newest word, or a thread that gives a frame later sees it.
     if (~chunks_[full_chunk].used.fetch_or_release(0) == 0) return;  // [R2] pairs with [A2]
-    if (Env::mutant("hint moved back once")) {
-      hint = full_chunk + 1;  // another thread may have moved it on
-      hint_.cas_relaxed(hint, full_chunk);
-      return;
-    }
     lower_hint(full_chunk);  // a frame was given meanwhile
   }
 
@@ -282,7 +274,7 @@ class Arena {
     uptr reached = each_part(start, frames, [&](std::size_t c, u64 mask) {
       u64 used = chunks_[c].used.load_relaxed();
       do {
-        if ((used & mask) != 0 && !Env::mutant("claimed unseen")) return false;
+        if ((used & mask) != 0) return false;
       } while (!chunks_[c].used.cas_acquire(used, used | mask));  // [A1] pairs with [R1]
       dirty += popcount(chunks_[c].dirty.load_relaxed() & mask);
       Env::step("arena.claimed");
@@ -290,7 +282,7 @@ class Arena {
     });
     if (reached == end) return made_usable(start, frames, dirty);
     Env::step("arena.rolling_back");
-    if (!Env::mutant("no roll back")) put_back(start, (reached - start) / kFrameSize);
+    put_back(start, (reached - start) / kFrameSize);
     return {};
   }
 
@@ -316,13 +308,12 @@ class Arena {
     u64 dirty = chunks_[chunk].dirty.load_relaxed() & run;
     Env::step("arena.purge");
     const bool done = dirty == 0 || Env::purge(address_of(chunk, first), frames * kFrameSize);
-    if (Env::mutant("given before it is clean")) release_bits(chunk, run);
     if (done && dirty != 0) {
       chunks_[chunk].dirty.fetch_and_relaxed(~run);
       purged(address_of(chunk, first), frames, popcount(dirty));
     }
     Env::step("arena.purged");
-    if (!Env::mutant("given before it is clean")) release_bits(chunk, run);
+    release_bits(chunk, run);
     return done;
   }
 

@@ -24,6 +24,7 @@
 // Checked   tests/model/pages_range_model.cc, tests/unit/committed_range_test.cc
 #pragma once
 
+#include "base/compiler.h"
 #include "base/space.h"
 #include "pages/huge_pages.h"
 #include "size/size_classes.h"
@@ -57,8 +58,8 @@ enum class Growth { kDone, kRefused, kEnded };
 template <class Env, unsigned kHoles>
 class Extent {
  public:
-  std::size_t end() const { return range_word::end_of(word_.load_relaxed()); }
-  u64 seen() const { return word_.load_acquire(); }  // [A2] pairs with [R1]
+  FREEWAY_INLINE std::size_t end() const { return range_word::end_of(word_.load_relaxed()); }
+  FREEWAY_INLINE u64 seen() const { return word_.load_acquire(); }  // [A2] pairs with [R1]
 
   // Decides all up to `end` (at most `bytes`), in pieces of `first_step` bytes or more where that is granted. `seen`
   // receives the word that says so.
@@ -72,8 +73,6 @@ class Extent {
       if (seen != before) most = bytes - now, tries = 0;
       before = seen;
       std::size_t length = clamp(range_word::piece(now, end, first_step), 0, most);
-      if (Env::mutant("watermark first"))
-        word_.store_release(range_word::make(now + length, range_word::holes_of(seen)));  // [R1] pairs with [A1]
       Extended got = extend(space, now, length);
       if (got == Extended::kRefused) {
         length = clamp(align_up(end, kFrameSize) - now, 0, length);  // the needed length, if the wanted one is refused
@@ -116,14 +115,12 @@ class Extent {
     const std::size_t now = range_word::end_of(seen);
     const u64 grown = range_word::make(now + length, range_word::holes_of(seen));
     Env::step("range.committed");
-    if (Env::mutant("watermark stored")) return word_.store_release(grown);  // [R1] pairs with [A1]
     if (word_.cas_release(seen, grown)) {                                   // [R1] pairs with [A1] [A2]
       // After the CAS: the shorter a piece stays unpublished, the fewer places are skipped.
       prefer_small_pages_at_first<Env>(space.base, now, now + length);
-      if (Env::mutant("published and unmapped") && !space.reserved) Env::release(space.base + now, length);
       return;
     }
-    if (!space.reserved && !Env::mutant("skipped piece kept")) Env::release(space.base + now, length);
+    if (!space.reserved) Env::release(space.base + now, length);
   }
 
   // Gives up the place where the range ends. False: no more holes can be noted.
@@ -135,14 +132,12 @@ class Extent {
     u64 there = holes_[n].load_relaxed();
     while (there == 0 || range_word::hole_begin(there) < now) {  // empty, or a proposal whose place was not skipped
       Env::step("range.hole");
-      if (Env::mutant("hole overwritten") ? (holes_[n].store_relaxed(hole), true) : holes_[n].cas_relaxed(there, hole))
-        there = hole;
+      if (holes_[n].cas_relaxed(there, hole)) there = hole;
     }
     Env::step("range.skipping");
-    const unsigned holes = Env::mutant("hole not published") ? n : n + 1;
     // If the slot holds a higher place, the watermark is there as well, and this CAS only sees it.
     const bool here = range_word::hole_begin(there) == now;
-    word_.cas_release(seen, here ? range_word::make(range_word::hole_end(there), holes) : seen);  // [R1] pairs with [A1] [A2]
+    word_.cas_release(seen, here ? range_word::make(range_word::hole_end(there), n + 1) : seen);  // [R1] pairs with [A1] [A2]
     return true;
   }
 
@@ -183,7 +178,7 @@ class CommittedRange {
     u64 seen = 0;
     const Growth grown = extent_.grow(space_, bytes_, end, 128 * kKiB, seen);
     if (grown != Growth::kDone) return grown == Growth::kRefused ? Access::kRefused : Access::kEnded;
-    if (range_word::holes_of(seen) == 0 || Env::mutant("holes handed out")) return Access::kYes;
+    if (range_word::holes_of(seen) == 0) return Access::kYes;
     bool whole = true;
     extent_.each_hole(seen, [&](std::size_t from, std::size_t to) { whole &= to <= begin || end <= from; });
     return whole ? Access::kYes : Access::kHole;

@@ -106,10 +106,9 @@ class Frames {
   FREEWAY_NOINLINE void give(uptr address, std::size_t frames, u64 now) {
     Arena<Env>* arena = arena_of(address);
     FREEWAY_CHECK(arena != nullptr);
-    if (Env::mutant("counted late")) arena->give(address, frames);
     policy_.on_give(frames);  // before others can take them: the count of dirty frames is never below the truth
     Env::step("frames.giving");
-    if (!Env::mutant("counted late")) arena->give(address, frames);
+    arena->give(address, frames);
     tick(now);
   }
 
@@ -280,7 +279,6 @@ class Frames {
     for (auto& slot : further_) {
       Arena<Env>* none = nullptr;
       Env::step("frames.publish");
-      if (Env::mutant("arena overwritten")) return slot.store_release(arena), true;  // [R1] pairs with [A1]
       if (slot.load_relaxed() == nullptr && slot.cas_release(none, arena)) return true;  // [R1] pairs with [A1]
     }
     return false;

@@ -29,7 +29,7 @@ class GuardedEnds {
 
   // From now on blocks get a guard of `bytes` bytes: the kernel's page size.
   void start(std::size_t bytes) { bytes_.store_relaxed(bytes); }
-  std::size_t bytes() const { return bytes_.load_relaxed(); }
+  FREEWAY_INLINE std::size_t bytes() const { return bytes_.load_relaxed(); }
   std::size_t count() const { return count_.load_relaxed(); }
 
   // Whether the next block gets one; counts it.

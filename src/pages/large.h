@@ -64,10 +64,6 @@ class LargeBlocks {
 
   // Frees the block whose entry is `info`; false if another thread did it first.
   bool give(uptr address, FrameInfo info, u64 now) {
-    if (Env::mutant("entry after memory")) {
-      give_memory(address, info, now);
-      return map_->claim(address, info);
-    }
     if (!map_->claim(address, info)) return false;
     Env::step("large.claimed");
     ends_.dismiss(info);
@@ -184,7 +180,6 @@ class LargeBlocks {
     const uptr rest = address + fewer * kFrameSize;  // the frames that are taken, or given back
     if (grows && !frames_->take_behind(address, rest, change)) return false;
     Env::step("ends.extended");
-    if (Env::mutant("guard moved unowned") && !grows) ends_.close(address, info.with(frames));
     const bool claimed = map_->claim(address, info);
     const bool done = claimed && ends_.open(address, info);
     const FrameInfo resized = done ? info.with(frames) : info;
@@ -250,14 +245,13 @@ class LargeBlocks {
     huge_.fetch_add_relaxed(info.frames());
     huge_count_.fetch_add_relaxed(1);
     map_->set(target, 1, lifted, 0);
-    if (Env::mutant("frames given too early")) frames_->give_zero(run, info.frames(), now);
     const uptr grown = resize_huge(target, lifted, frames) ? target : move_huge(target, lifted, frames);
     if (grown == 0) {
       lower(target, run, info);
       return 0;
     }
     Env::step("large.grown");
-    if (!Env::mutant("frames given too early")) frames_->give_zero(run, info.frames(), now);
+    frames_->give_zero(run, info.frames(), now);
     // Runs that smaller blocks left when this one was copied are of no use to it any more.
     if (!frames_->policy().is_never()) frames_->purge_some(frames);
     return grown;
@@ -298,11 +292,6 @@ class LargeBlocks {
   void give_run(uptr address, FrameInfo info, u64 now) {
     const std::size_t frames = info.frames();
     if (empties_.load_relaxed()) Env::purge(address, frames * kFrameSize);
-    if (Env::mutant("opened too late")) {
-      frames_->give(address, frames, now);
-      ends_.open(address, info);
-      return;
-    }
     if (ends_.open(address, info)) return frames_->give(address, frames, now);
     // The frame whose last page stays closed waits; if the frame is one page, it has no room for a link and is lost.
     if (frames > 1) frames_->give(address, frames - 1, now);

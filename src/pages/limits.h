@@ -60,7 +60,6 @@ class Limits {
   void set(u64 soft, u64 hard) {
     if (hard > limit_word::kMostHard) hard = 0;
     u64 seen = word_.load_relaxed();
-    if (Env::mutant("limit set in two steps")) word_.store_relaxed(limit_word::limited(seen, hard));
     soft_.store_relaxed(soft);  // before: begin() stores none once the word says that it was set
     while (!word_.cas_relaxed(seen, limit_word::limited(seen, hard))) {
     }
@@ -85,11 +84,10 @@ class Limits {
       if (next == seen && frames != 0) return false;
       if (frames == 0) return true;
       Env::step("limits.seen");
-      if (Env::mutant("tested and added apart")) return word_.fetch_add_relaxed(frames), true;
       if (word_.cas_relaxed(seen, next)) return true;
     }
   }
-  void uncharge(u64 frames) {
+  FREEWAY_INLINE void uncharge(u64 frames) {
     if (frames != 0) word_.fetch_sub_relaxed(frames);
   }
   // The same for a table: refused only when no free frame is dirty.
@@ -121,12 +119,12 @@ class Limits {
     pressures_.fetch_add_relaxed(1);
     return true;
   }
-  void note_refusal() { refusals_.fetch_add_relaxed(1); }
+  FREEWAY_INLINE void note_refusal() { refusals_.fetch_add_relaxed(1); }
 
   bool has_room(u64 frames) const { return frames <= limit_word::room(word_.load_relaxed()); }
-  u64 held() const { return limit_word::held(word_.load_relaxed()); }
-  u64 hard() const { return limit_word::hard(word_.load_relaxed()); }
-  u64 soft() const { return soft_.load_relaxed(); }
+  FREEWAY_INLINE u64 held() const { return limit_word::held(word_.load_relaxed()); }
+  FREEWAY_INLINE u64 hard() const { return limit_word::hard(word_.load_relaxed()); }
+  FREEWAY_INLINE u64 soft() const { return soft_.load_relaxed(); }
   u64 refusals() const { return refusals_.load_relaxed(); }
   u64 pressures() const { return pressures_.load_relaxed(); }
 

@@ -50,7 +50,6 @@ class Metadata {
       u32 next = index + units;
       const bool fits = end <= size_of(packed);
       if (!fits && (index & kUnitMask) <= 1) return 0;  // not even a whole segment would do: do not use them all up
-      if (Env::mutant("cursor first") && !cursor_.cas_release(seen, next)) continue;  // [R2] pairs with [A3]
       u64 unused;
       const Growth grown =
           fits ? segment.extent.grow(space_of(packed), size_of(packed), end, kStep, unused) : Growth::kEnded;
@@ -60,7 +59,6 @@ class Metadata {
         if (cursor_.cas_relaxed(seen, next)) seen = next;
         continue;
       }
-      if (Env::mutant("cursor first")) return index;
       Env::step("metadata.committed");
       const u32 more = static_cast<u32>(ceil_div(end, kFrameSize)) - frames_below(seen);
       if (!charge(more)) return 0;
@@ -90,7 +88,7 @@ class Metadata {
 
   // The index behind all units that take() returned or is about to return (then they are still zero), 0 = none yet. All from
   // 1 on may be read, but for the unused rests of segments.
-  u32 end() const { return cursor_.load_acquire(); }  // [A3] pairs with [R2]
+  FREEWAY_INLINE u32 end() const { return cursor_.load_acquire(); }  // [A3] pairs with [R2]
 
   // Whether the address lies in memory that was made accessible for units.
   bool contains(uptr address) const {
@@ -102,7 +100,7 @@ class Metadata {
   }
 
   // Frames that are charged: those with handed-out units.
-  std::size_t charged() const { return charged_.load_relaxed(); }
+  FREEWAY_INLINE std::size_t charged() const { return charged_.load_relaxed(); }
 
   std::size_t committed() const {
     std::size_t bytes = 0;
@@ -149,9 +147,8 @@ class Metadata {
       if (!space) continue;
       uptr fresh = space.base | (space.reserved ? kReserved : 0) | log2_floor(bytes);
       Env::step("metadata.segment");
-      if (Env::mutant("segment overwritten")) return segment.packed.store_release(fresh), fresh;  // [R1] pairs with [A1]
       if (segment.packed.cas_release(packed, fresh)) return fresh;  // [R1] pairs with [A1] [A2]
-      if (space.reserved && !Env::mutant("reservation kept")) Env::release(space.base, bytes);
+      if (space.reserved) Env::release(space.base, bytes);
       packed = segment.packed.load_acquire();  // [A2] pairs with [R1]
     }
     return packed;

@@ -73,7 +73,7 @@ class PageMap {
     frames_ = frames;
   }
 
-  FrameInfo get(uptr address) const {
+  FREEWAY_INLINE FrameInfo get(uptr address) const {
     const Entry* entry = find(address);
     return {entry == nullptr ? 0 : entry->load_relaxed()};
   }
@@ -123,8 +123,6 @@ class PageMap {
   bool claim(uptr address, FrameInfo info) { return replace(address, info, FrameInfo{}); }
   bool replace(uptr address, FrameInfo info, FrameInfo other) {
     Entry* entry = find(address);
-    if (Env::mutant("claimed in two steps"))
-      return entry != nullptr && entry->load_relaxed() == info.bits && (entry->store_relaxed(other.bits), true);
     return entry != nullptr && entry->cas_relaxed(info.bits, other.bits);
   }
 
@@ -165,9 +163,7 @@ class PageMap {
     Env::step("map.leaf");
     if (slot.cas_release(seen, reinterpret_cast<Entry*>(fresh)))  // [R1] pairs with [A1]
       leaves_.fetch_add_relaxed(1);
-    else if (Env::mutant("own leaf used"))
-      return &reinterpret_cast<Entry*>(fresh)[(address >> kFrameShift) & low_bits(kLeafBits)];
-    else if (!Env::mutant("leaf kept") && Env::release(fresh, kLeafBytes))
+    else if (Env::release(fresh, kLeafBytes))
       uncharge_leaf();
     return find(address);
   }

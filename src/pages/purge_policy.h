@@ -18,6 +18,7 @@
 #pragma once
 
 #include "base/check.h"
+#include "base/compiler.h"
 #include "base/integers.h"
 #include "size/size_classes.h"
 
@@ -56,7 +57,7 @@ class PurgePolicy {
  public:
   std::size_t live() const { return live_.load_relaxed(); }    // frames with an owner
   // Frames free and dirty; more than there are once threads have vanished between the steps that count them.
-  std::size_t dirty() const { return dirty_.load_relaxed(); }
+  FREEWAY_INLINE std::size_t dirty() const { return dirty_.load_relaxed(); }
   u64 purged_bytes() const { return purged_total_.load_relaxed(); }
   u64 purges() const { return purges_.load_relaxed(); }
 
@@ -92,7 +93,7 @@ class PurgePolicy {
   // Whether it is time to look for the frames put aside: at once, and every `ticks` ticks.
   bool doubts(u64 now, u64 ticks = purge_policy::kDoubtTicks) {
     u64 again = doubt_from_.load_relaxed();
-    return lost_.load_relaxed() != 0 && now >= again && !Env::mutant("put aside for good") &&
+    return lost_.load_relaxed() != 0 && now >= again &&
            doubt_from_.cas_relaxed(again, now + ticks * purge_policy::kTickNs);
   }
   // `found` frames were found while `counted` were counted: no more than the rest can be lost.

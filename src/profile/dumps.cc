@@ -20,15 +20,15 @@
 namespace freeway::profile {
 namespace {
 
-constinit Settings settings;  // written by initialisation: all threads that take part store the same values
+constinit Settings chosen;  // written by initialisation: all threads that take part store the same values
 constinit Atomic<u64> number, volume, due;
 
 void write_file() {
   constexpr const char* kUsualPrefix = "freeway";
   constexpr std::size_t kLongestEnd = 64;
   char path[512];
-  const char* prefix = settings.prefix != nullptr ? settings.prefix : kUsualPrefix;
-  const std::size_t length = settings.prefix != nullptr ? settings.prefix_length : strlen(kUsualPrefix);
+  const char* prefix = chosen.prefix != nullptr ? chosen.prefix : kUsualPrefix;
+  const std::size_t length = chosen.prefix != nullptr ? chosen.prefix_length : strlen(kUsualPrefix);
   if (length + kLongestEnd > sizeof(path)) return Line().text("freeway: FREEWAY_PROFILE: the prefix is too long").write(), void();
   memcpy(path, prefix, length);
   const long fd = output_file::create_first(output_file::kOwnersAlone, [&] {
@@ -67,7 +67,7 @@ FREEWAY_NOINLINE void hold() {
   sockaddr_un address{};
   static_assert(kLongestHold < sizeof(address.sun_path));
   address.sun_family = AF_UNIX;
-  memcpy(address.sun_path, settings.hold, settings.hold_length);
+  memcpy(address.sun_path, chosen.hold, chosen.hold_length);
   const long fd = raw_syscall(SYS_socket, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return;
   const auto end = static_cast<u64>(fd);
@@ -91,7 +91,7 @@ u64 read_setting() {
   if (text == nullptr) return 0;
   Settings found;
   if (!parse_settings(text, &found)) return complain_of_option("PROFILE", text, kSettingForm), 0;
-  settings = found;
+  chosen = found;
   if (found.sites != 0 || found.blocks != 0)
     set_sizes(found.sites != 0 ? found.sites : kUsualSites, found.blocks != 0 ? found.blocks : kUsualBlocks);
   set_copy(found.copy);
@@ -101,15 +101,15 @@ u64 read_setting() {
 }
 
 void dump_at_exit() {
-  if (settings.at_exit) write_file();
-  if (settings.hold != nullptr) hold();
+  if (chosen.at_exit) write_file();
+  if (chosen.hold != nullptr) hold();
 }
 
 void dump_if_due(u64 bytes) {
-  if (settings.every == 0) return;
+  if (chosen.every == 0) return;
   const u64 now = volume.fetch_add_relaxed(bytes) + bytes;
   u64 seen = due.load_relaxed();
-  if (now >= seen && due.cas_relaxed(seen, now + settings.every)) write_file();
+  if (now >= seen && due.cas_relaxed(seen, now + chosen.every)) write_file();
 }
 
 }  // namespace freeway::profile

@@ -53,9 +53,7 @@ class LiveBlocks {
       u64 seen = entry.address.load_relaxed();
       if (seen != 0) continue;
       Env::step("live.putting");
-      if (Env::mutant("put in two steps"))
-        entry.address.store_relaxed(block.address | kFilling);
-      else if (!entry.address.cas_acquire(seen, block.address | kFilling))  // [A2] pairs with [R1]
+      if (!entry.address.cas_acquire(seen, block.address | kFilling))  // [A2] pairs with [R1]
         continue;
       entry.site.store_release(block.site);    // [R3] pairs with [A3]
       entry.size.store_release(block.bytes);   // [R3] pairs with [A3]
@@ -76,7 +74,6 @@ class LiveBlocks {
       if (seen != address) continue;
       block = facts(entry, address);
       Env::step("live.taking");
-      if (Env::mutant("taken in two steps")) return entry.address.store_relaxed(0), true;
       return entry.address.cas_relaxed(seen, 0);
     }
     return false;

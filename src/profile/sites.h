@@ -79,8 +79,7 @@ class Sites {
       u64 key = site.key.load_relaxed();
       if (key == 0) {
         Env::step("sites.claiming");
-        if (Env::mutant("claimed in two steps")) site.key.store_relaxed(key = hash);
-        else if (site.key.cas_relaxed(key, hash)) key = hash;  // else: key is another thread's
+        if (site.key.cas_relaxed(key, hash)) key = hash;  // else: key is another thread's
       }
       if (key != hash) continue;
       return describe(site, stack, tag, interval) ? i : kNone;

@@ -69,9 +69,7 @@ class Wanted {
     u64 seen = word_.load_relaxed();
     while ((wanted::who(seen) & one) != 0) {
       Env::step("wanted.leaving");
-      const u64 next = Env::mutant("a stop ends everybody's") ? wanted::without(seen, low_bits(wanted::kWhoBits))
-                                                              : wanted::without(seen, one);
-      if (Env::mutant("stopped in two steps")) return word_.store_relaxed(next);
+      const u64 next = wanted::without(seen, one);
       if (word_.cas_relaxed(seen, next)) return;
     }
   }
@@ -89,7 +87,6 @@ class Wanted {
 
   // The interval() after all of the caller's stores.
   u64 confirm() {
-    if (Env::mutant("confirmed by a load")) return interval();
     return wanted::interval(word_.fetch_add_release(0));  // [R2] pairs with [A1]
   }
 

@@ -48,7 +48,7 @@ class ClassUsage {
     u64 place = next_.load_relaxed();
     const bool ends = source.is_end(place);
     const bool moved = next_.cas_relaxed(place, ends ? 0 : source.behind(place));
-    if (!moved && !Env::mutant("whoever comes counts")) return;  // another thread has done it
+    if (!moved) return;  // another thread has done it
     Env::step("usage.stepped");
     if (ends)
       publish();
@@ -58,27 +58,19 @@ class ClassUsage {
 
   void add(unsigned c, u32 taken) {
     using occupancy::Usage;
-    if (Env::mutant("added in two steps")) sums_[c].fetch_add_relaxed(Usage::packed(0, taken)), taken = 0;
     sums_[c].fetch_add_relaxed(Usage::packed(1, taken));
   }
 
   void publish() {
     for (unsigned c = 1; c < kClasses; ++c) {
       if ((sums_[c].load_relaxed() | published_[c].load_relaxed()) == 0) continue;
-      published_[c].store_relaxed(take_out(sums_[c]));
+      published_[c].store_relaxed(sums_[c].exchange_relaxed(0));
     }
     Env::step("usage.published");
     is_known_.store_relaxed(1);
   }
 
   using Word = typename Env::template Atomic<u64>;
-
-  static u64 take_out(Word& sum) {
-    if (!Env::mutant("taken out in two steps")) return sum.exchange_relaxed(0);
-    const u64 found = sum.load_relaxed();
-    sum.fetch_sub_relaxed(found);
-    return found;
-  }
 
   Word next_;
   typename Env::template Atomic<u32> is_known_;

@@ -287,7 +287,7 @@ class Superblocks {
     const SizeClass& k = backing_->size_class(c);
     const uptr span = desc.span.load_relaxed();
     const unsigned node = node_of(d);
-    const u64 owed = Env::mutant("owed forgotten") ? 0 : desc.owed.get();
+    const u64 owed = desc.owed.get();
     desc.owed.set(0);
     u64 seen = desc.anchor.load_relaxed();
     anchor::LetGo next;
@@ -301,7 +301,7 @@ class Superblocks {
       backing_->give_span(span, c);
       partial_.count(c, node, ~u32{0});
       Env::step("superblock.recycling");
-      if (next.duty == anchor::Duty::kEmpty || Env::mutant("no tombstone left")) recycle(c, d);
+      if (next.duty == anchor::Duty::kEmpty) recycle(c, d);
     } else if (next.duty == anchor::Duty::kList) {
       Env::step("superblock.listing");
       list(c, node, d);
@@ -338,7 +338,7 @@ class Superblocks {
     }
     // Only our own step could make it EMPTY for us. An EMPTY that is seen from here on is another thread's (then a tombstone
     // is listed), or the superblock is in its next life (which needs listing just the same; its node may be another).
-    while (anchor::wants_listing(now) || Env::mutant("list without U")) {
+    while (anchor::wants_listing(now)) {
       Env::step("superblock.claiming");
       if (desc.anchor.cas_acquire(now, now & ~anchor::kUnlisted)) {  // [A5] pairs with [R2]
         // LAST TOUCH: desc
@@ -423,7 +423,6 @@ class Superblocks {
   }
   // One from other nodes' lists, the next ones first: from those that have some to spare, or from all.
   FREEWAY_COLD u32 steal(unsigned c, unsigned node, bool all) {
-    if (Env::mutant("other nodes forgotten")) return 0;
     for (unsigned i = 1; i < partial_.nodes(); ++i) {
       const unsigned other = (node + i) % partial_.nodes();
       if (!all && !partial_.has_to_spare(c, other)) continue;
@@ -441,9 +440,8 @@ class Superblocks {
     Descriptor<Env>& desc = backing_->descriptor(d);
     u64 seen = desc.anchor.load_relaxed();  // OPTIMISTIC: neighbour
     Env::step("superblock.found");
-    const u64 entry = Env::mutant("entry forgotten") ? 0 : anchor::kEntry;
     if (!anchor::may_take(seen, c, k.words) || is_away(d) ||
-        !desc.anchor.cas_acquire_acquire(seen, seen | anchor::kHeld | entry))  // [A6] pairs with [R2] [R1]
+        !desc.anchor.cas_acquire_acquire(seen, seen | anchor::kHeld | anchor::kEntry))  // [A6] pairs with [R2] [R1]
       return 0;
     desc.begin();
     return d;
@@ -460,7 +458,7 @@ class Superblocks {
       u64 seen = desc.anchor.load_relaxed();  // OPTIMISTIC: list entry
       for (;;) {
         const anchor::Popped next = anchor::popped(seen, c, k.words);
-        if (next.find == anchor::Find::kTombstone && !Env::mutant("no tombstone test")) {
+        if (next.find == anchor::Find::kTombstone) {
           Env::fence_acquire();  // [A7] pairs with [R2]
           Env::step("superblock.tombstone");
           recycle(c, d);
@@ -468,7 +466,6 @@ class Superblocks {
           break;
         }
         if (next.find == anchor::Find::kDropped) {  // its holder, or a thread that frees one of its blocks, will list it
-          if (Env::mutant("entry kept")) break;
           if (desc.anchor.cas_release(seen, next.word)) break;  // [R3] pairs with [A2] [A5]. LAST TOUCH: desc
         } else if (desc.anchor.cas_acquire_acquire(seen, seen | anchor::kHeld)) {  // [A4] pairs with [R2] [R1]
           desc.begin();

@@ -51,12 +51,12 @@ class Claim {
   // Claims it for the caller. Whether that succeeded.
   bool take(const Claimant& who) {
     Word seen = word_.load_relaxed();  // OPTIMISTIC: holder
-    return (who.may_replace(seen) || Env::mutant("held ones are claimed")) && replace(seen, who.self);
+    return who.may_replace(seen) && replace(seen, who.self);
   }
   // The same with a number: then nothing is ever taken over.
   bool take(Word number) {
     const Word seen = word_.load_relaxed();
-    return (seen == 0 || Env::mutant("held ones are claimed")) && replace(seen, number);
+    return seen == 0 && replace(seen, number);
   }
   // Passes the claim from `from` to `to`. Whether it was `from`'s.
   bool pass(Word from, Word to) { return replace(from, to); }
@@ -75,7 +75,6 @@ class Claim {
  private:
   bool replace(Word seen, Word next) {
     Env::step("claim.seen");
-    if (Env::mutant("claimed by a store")) return word_.store_relaxed(next), true;
     return word_.cas_acquire(seen, next);  // [A1] pairs with [R1]
   }
   typename Env::template Atomic<Word> word_;

@@ -40,8 +40,8 @@ class Lives {
     Word& word = *reinterpret_cast<Word*>(page);
     u64 survivor = word.load_relaxed();
     if (survivor == 0) {
-      const bool first = Env::is_first_thread() || Env::mutant("whoever comes first survived");
-      const u64 mine = Claimant::name(first ? thread : 0, last_epoch_.load_relaxed() + 1);  // the same for all racers
+      // The same for all racers.
+      const u64 mine = Claimant::name(Env::is_first_thread() ? thread : 0, last_epoch_.load_relaxed() + 1);
       Env::step("lives.named");
       if (word.cas_relaxed(survivor, mine)) survivor = mine;
     }

@@ -23,6 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # tests/
+from plant import all_faults, plant_all
 from planted import FIRST_CALL, MUTANTS, Killer, Mutant
 from proof import proof
 
@@ -108,10 +109,12 @@ class Copy:
     def build_model(self, killer: Killer, tests: Path) -> Path:
         """The model, but for the explorer, with this copy's headers, by the build folder's commands."""
         out = self.build_folder / "model"
+        plant_all(out / "planted", all_faults(), self.folder)
         command = ("ninja", "-C", tests, "-t", "commands", killer.program)
         lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
         for line in (line for line in lines if "/freeway_model.dir/" not in line and " tests/model/" in line):
             ours = line.replace(f"-I{SOURCE}/src", f"-I{self.folder}/src").replace(" tests/model/", f" {out}/")
+            ours = ours.replace(f"-I{tests}/planted", f"-I{out}/planted")
             ours = ours.replace(f"{out}/libfreeway_model.a", "tests/model/libfreeway_model.a")
             for folder in re.findall(rf"-o ({out}\S*)/", ours):
                 Path(folder).mkdir(parents=True, exist_ok=True)

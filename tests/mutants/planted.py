@@ -2,8 +2,9 @@
 """The planted faults: one line of the library changed, and the test that must then fail.
 
 A fault's text must occur exactly once in its file (`make test` checks it), so a change of the source that moves it is
-noticed here. Faults in the shared structures themselves are the model tests' (tests/model); these are the ones that
-only the compiled library shows: its assembly, its sections, and what handlers, forks and stopped threads meet.
+noticed here. Faults in the shared structures themselves are the models' (model/faults/*.diff, which plant.py plants);
+these are the ones that only the compiled library shows: its assembly, its sections, and what handlers, forks and
+stopped threads meet.
 """
 
 from dataclasses import dataclass
@@ -202,8 +203,8 @@ MUTANTS = (
     Mutant(
         "let_go: what was taken is not subtracted from the anchor",
         "superblock/superblocks.h",
-        """const u64 owed = Env::mutant("owed forgotten") ? 0 : desc.owed.get();""",
-        "const u64 owed = 0;",
+        "const u64 owed = desc.owed.get();\n    desc.owed.set(0);\n    u64 seen",
+        "const u64 owed = 0;\n    desc.owed.set(0);\n    u64 seen",
         handler_at_every_instruction("handler_allocates", "let_go"),
     ),
     Mutant(
@@ -329,8 +330,8 @@ MUTANTS = (
     Mutant(
         "superblock: the descriptor is not recycled",
         "superblock/superblocks.h",
-        "      if (next.duty == anchor::Duty::kEmpty || ",
-        "      if (",
+        "if (next.duty == anchor::Duty::kEmpty) recycle(c, d);",
+        "",
         PARKED,
     ),
     Mutant(

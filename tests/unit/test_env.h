@@ -30,7 +30,6 @@ struct TestEnv {
 
   static void fence_acquire() { freeway::fence_acquire(); }
   static void fence_signal() { freeway::fence_signal(); }
-  static constexpr bool mutant(const char*) { return false; }
   static void step(const char* name) {
     if (!hook || name != hook_name) return;
     if (hook_skips > 0) {

@@ -20,6 +20,7 @@ from tools.proof.record import Run, Step, read_figures, read_junit
 STEPS = {
     "quick": ("tests", "release", ("-LE", "^(long|programs)$")),
     "long": ("long tests", "release", ("-L", "^long$", "-LE", "^programs$")),
+    "debug": ("all assertions, little optimisation", "debug", ("-LE", "^(long|programs)$")),
     "asan": ("AddressSanitizer, UBSan", "asan", ("-LE", "^long$")),
     "tsan": ("ThreadSanitizer, without rseq", "tsan", ("-LE", "^long$")),
     "aarch64": ("aarch64, emulated", "aarch64", ("-LE", "^long$")),

@@ -21,7 +21,6 @@ struct ThreadEnv {  // real atomics; no hooks, which are not for several threads
   template <class T>
   using Plain = freeway::Plain<T>;
   static void step(const char*) {}
-  static constexpr bool mutant(const char*) { return false; }
 };
 
 // Sizes at which superblocks are exhausted all the time.

@@ -37,7 +37,6 @@ struct CountingEnv {
   template <class T>
   using Plain = freeway::Plain<T>;
   static void step(const char*) {}
-  static constexpr bool mutant(const char*) { return false; }
 };
 
 template <class F>

@@ -35,7 +35,6 @@ struct CountingEnv {
     freeway::Atomic<T> word_;
   };
   static void step(const char*) {}
-  static constexpr bool mutant(const char*) { return false; }
 };
 using CountingBuddy = Buddy<CountingEnv>;
 

@@ -31,7 +31,6 @@ struct DyingEnv {
   static void step(const char*) {
     if (steps_left >= 0 && steps_left-- == 0) _exit(7);
   }
-  static constexpr bool mutant(const char*) { return false; }
 };
 using SharedTree = Buddy<DyingEnv>;
 
