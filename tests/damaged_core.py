@@ -10,6 +10,9 @@ from pathlib import Path
 
 MAGIC = b"Freeway's heap\n\0"
 BYTES_AT = 28  # where freeway_debug_t has its own length
+ELF_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
+SEGMENT = struct.Struct("<IIQQQQQQ")
+LOAD = 1
 
 
 def busy_place(content: bytes, chance: random.Random) -> int:
@@ -42,3 +45,23 @@ def damages(path: Path, chance: random.Random, turns: int) -> Iterator[int]:
             for at, before in reversed(changes):
                 file.seek(at)
                 file.write(before)
+
+
+def displaced_segments(path: Path) -> Iterator[int]:
+    """For each turn one of the segments ends a word before the address space does, and is put back afterwards."""
+    header = ELF_HEADER.unpack_from(path.read_bytes())
+    first, count = header[5], header[10]
+    with path.open("r+b") as file:
+        for at in range(first, first + count * SEGMENT.size, SEGMENT.size):
+            file.seek(at)
+            before = file.read(SEGMENT.size)
+            kind, flags, offset, _, physical, in_file, in_memory, alignment = SEGMENT.unpack(before)
+            if kind != LOAD or in_file == 0:
+                continue
+            place = 2**64 - 8 - in_memory
+            file.seek(at)
+            file.write(SEGMENT.pack(kind, flags, offset, place, physical, in_file, in_memory, alignment))
+            file.flush()
+            yield at
+            file.seek(at)
+            file.write(before)

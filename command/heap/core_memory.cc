@@ -106,10 +106,13 @@ class CoreMemory : public Memory {
     return true;
   }
 
-  // What of it the core file has, or files that are there.
+  // What of it the core file has.
   void each_filled(uint64_t begin, uint64_t end, const std::function<void(uint64_t, uint64_t)>& f) const override {
-    for (const Piece& each : pieces_)
-      if (each.begin < end && each.end > begin) f(std::max(begin, each.begin), std::min(end, each.end));
+    for (const Piece& each : pieces_) {
+      const uint64_t there = each.offset < core_.bytes() ? core_.bytes() - each.offset : 0;
+      const uint64_t from = std::max(begin, each.begin), to = std::min(end, each.begin + std::min(there, each.end - each.begin));
+      if (from < to) f(from, to);
+    }
   }
 
   std::string maps() const override {

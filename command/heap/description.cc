@@ -32,16 +32,20 @@ std::string library_name(const std::string& file) {
 // Where a description begins in the mapping, 0: nowhere.
 uint64_t find_in(const Memory& memory, const Mapping& mapping) {
   std::vector<char> piece;
-  for (uint64_t at = mapping.begin; at < mapping.end; at += kPiece) {
-    piece.resize(std::min<uint64_t>(kPiece, mapping.end - at));
-    if (!memory.read(at, piece.data(), piece.size())) return 0;
-    for (std::size_t i = 0; i + sizeof(freeway_debug_t::magic) <= piece.size(); i += kAlignment) {
+  uint64_t found = 0;
+  any_piece(mapping.begin, mapping.end, kPiece, [&](uint64_t at, uint64_t bytes) {
+    piece.resize(bytes);
+    if (!memory.read(at, piece.data(), bytes)) return true;
+    for (std::size_t i = 0; i + sizeof(freeway_debug_t::magic) <= bytes; i += kAlignment) {
       if (std::memcmp(&piece[i], FREEWAY_DEBUG_MAGIC, sizeof(freeway_debug_t::magic)) != 0) continue;
       uint64_t self = 0;
-      if (memory.read(at + i + offsetof(freeway_debug_t, self), &self, sizeof(self)) && self == at + i) return at + i;
+      if (!memory.read(at + i + offsetof(freeway_debug_t, self), &self, sizeof(self)) || self != at + i) continue;
+      found = self;
+      return true;
     }
-  }
-  return 0;
+    return false;
+  });
+  return found;
 }
 
 // libfreeway.so is looked at first, then the executable and whatever else may have been linked with the static library:

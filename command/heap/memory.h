@@ -3,6 +3,7 @@
 // (core_memory.cc).
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -71,6 +72,17 @@ class Memory {
   std::uint64_t main_stack_ = 0;
   std::vector<Thread> threads_;
 };
+
+// Calls f(at, bytes) for each piece of [begin, end), which ends at a multiple of `most` or at `end`, until one is true. It
+// ends in the last bytes of the address space, too, which a damaged core file may name.
+template <class F>
+bool any_piece(std::uint64_t begin, std::uint64_t end, std::uint64_t most, F&& f) {
+  for (std::uint64_t at = begin, bytes; at < end; at += bytes) {
+    bytes = std::min(most - at % most, end - at);
+    if (f(at, bytes)) return true;
+  }
+  return false;
+}
 
 // Throw Failure. A core file may have been written by the kernel or by gdb's gcore.
 std::unique_ptr<Memory> live_memory(int pid);

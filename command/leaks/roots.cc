@@ -155,19 +155,19 @@ class Stacks {
     constexpr uint64_t kFurthest = 64 << 10;  // from the record to the stack's end
     bool is_known = false;
     memory_.each_filled(mapping.begin, mapping.end, [&](uint64_t from, uint64_t to) {
-      for (uint64_t at = from; at < to && !is_known; at += kPiece) {
-        const std::size_t bytes = std::min(kPiece + 16, to - at);  // the next piece's first two words, too
-        std::vector<uint64_t> words(bytes / 8);
-        if (!memory_.read(at, words.data(), words.size() * 8)) continue;
-        for (std::size_t i = 0; i + 2 < words.size() && !is_known; ++i) {
+      is_known = is_known || any_piece(from, to, kPiece, [&](uint64_t at, uint64_t bytes) {
+        std::vector<uint64_t> words(std::min(bytes + 16, to - at) / 8);  // the next piece's first two words, too
+        if (!memory_.read(at, words.data(), words.size() * 8)) return false;
+        for (std::size_t i = 0; i + 2 < words.size(); ++i) {
           const uint64_t here = at + i * 8, length = words[i + 1], fence = words[i + 2], end = words[i] + length;
           if (fence == 0 || fence >= length || words[i] + fence != mapping.begin || end > mapping.end || end <= here ||
               end - here > kFurthest)
             continue;
           stack.end = end;
-          is_known = true;
+          return true;
         }
-      }
+        return false;
+      });
     });
     return is_known;
   }

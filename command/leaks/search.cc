@@ -119,13 +119,11 @@ void Search::read_words(uint64_t begin, uint64_t end, F&& f) const {
       for (const uint64_t word : words) f(word);
       return true;
     };
-    for (uint64_t at = from; at < to; at += kPiece) {
-      const uint64_t bytes = std::min(kPiece, to - at), page = memory_.page_size();
-      if (read(at, bytes)) continue;
+    any_piece(from, to, kPiece, [&](uint64_t at, uint64_t bytes) {
       // Of a piece that cannot be read at once, the pages that can.
-      for (uint64_t p = at; p < at + bytes; p = freeway::align_down(p, page) + page)
-        read(p, std::min(at + bytes, freeway::align_down(p, page) + page) - p);
-    }
+      if (!read(at, bytes)) any_piece(at, at + bytes, memory_.page_size(), [&](uint64_t p, uint64_t some) { return read(p, some), false; });
+      return false;
+    });
   });
 }
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # tests/
 
-from damaged_core import damages
+from damaged_core import damages, displaced_segments
 from leaking import CASES, COMMAND, OWN_FAILURE, REFUSED, STATIC, VARIABLES, Leaking, Verdict, command, verdicts
 
 
@@ -227,18 +227,28 @@ class Refused(Leaking):
             self.skipTest("gdb, which has gcore, is not installed")
         seed = int(os.environ.get("SEED", random.randrange(1 << 32)))
         print(f"SEED={seed}")
-        chance = random.Random(seed)
+        path = self.core_of_a_list()
+        statuses = {self.status_of(path, turn) for turn in damages(path, random.Random(seed), 60)}
+        self.assertLessEqual({0, REFUSED}, statuses)
+
+    def test_segments_at_the_end_of_the_address_space(self) -> None:
+        path = self.core_of_a_list()
+        for change in displaced_segments(path):
+            self.status_of(path, change)
+
+    def core_of_a_list(self) -> Path:
+        if shutil.which("gcore") is None:
+            self.skipTest("gdb, which has gcore, is not installed")
         process = self.start(CASES, "wait_with_list", FREEWAY_PROFILE="1")
         subprocess.run(
             ["gcore", "-o", f"{self.folder}/core", str(process.pid)], capture_output=True, timeout=60, check=True
         )
-        path = self.folder / f"core.{process.pid}"
-        statuses = set()
-        for turn in damages(path, chance, 60):
-            done = subprocess.run([COMMAND, "leaks", path], env=VARIABLES, capture_output=True, timeout=60, check=False)
-            self.assertIn(done.returncode, (0, REFUSED, OWN_FAILURE), (turn, done.stderr))
-            statuses.add(done.returncode)
-        self.assertLessEqual({0, REFUSED}, statuses)
+        return self.folder / f"core.{process.pid}"
+
+    def status_of(self, path: Path, change: int) -> int:
+        done = subprocess.run([COMMAND, "leaks", path], env=VARIABLES, capture_output=True, timeout=60, check=False)
+        self.assertIn(done.returncode, (0, REFUSED, OWN_FAILURE), (change, done.stderr))
+        return done.returncode
 
 
 if __name__ == "__main__":
