@@ -63,8 +63,10 @@ papers: packages-build packages-test | build ## build the systems of the five pa
 
 t: packages-build packages-test $(VENV)/.stamp | build ## build and run one test: make t T=unit_magazines
 	@[ -n "$(T)" ] || { echo "Which test? make t T=unit_magazines" >&2; exit 1; }
-	@$(call build,release,--target $$(cmake --build --preset release --target help \
-		| sed -n 's/^\($(firstword $(subst ., ,$(T)))\): phony$$/\1/p' | grep . || echo all))
+	@cmake --preset release -DFREEWAY_WERROR=$(WERROR) >build/release.configure.log 2>&1 || { cat build/release.configure.log; exit 1; }
+	@$(call build,release,--target $$(grep -rhoP --include=CTestTestfile.cmake \
+		'add_test\(\[=\[$(subst .,[.],$(T))([.][a-z-]+)?\]=\] "$(CURDIR)/build/release/\K[^"]+' build/release \
+		| xargs -r -n 1 basename | sort -u | grep . || echo all))
 	@ctest --test-dir build/release -R '^$(subst .,[.],$(T))([.]|$$)' --output-on-failure --no-tests=error $(CTEST_ARGS)
 
 test-papers: packages-build packages-test packages-programs $(VENV)/.stamp | build ## build and run the tests of the five papers' systems, except the long ones
@@ -85,21 +87,21 @@ prove: packages-build packages-test packages-programs packages-sanitize packages
 
 matrix: packages-build packages-test packages-cross packages-matrix $(VENV)/.stamp | build ## kernels from 5.10 to 7.x and C libraries, emulated; hours; writes docs/matrix.md
 	@$(call build,release,$(products))
-	@FREEWAY_BUILD_DIR=build/release nice $(FREEWAY_PYTHON) -B tests/matrix/matrix.py
+	@FREEWAY_BUILD_DIR=build/release nice $(FREEWAY_PYTHON) -B tests/whole/matrix/matrix.py
 
 matrix-roots: packages-build packages-matrix $(VENV)/.stamp | build ## Debian 11, 12, 13 and sid: python3, perl, g++, git and php of each, on this kernel
 	@$(call build,release,$(products))
-	@FREEWAY_BUILD_DIR=build/release nice $(FREEWAY_PYTHON) -B tests/matrix/debian_roots.py
+	@FREEWAY_BUILD_DIR=build/release nice $(FREEWAY_PYTHON) -B tests/whole/matrix/debian_roots.py
 
 numa: packages-build packages-test packages-cross $(VENV)/.stamp | build ## 32 CPUs in 4 NUMA nodes, emulated: which blocks lie on another node than who gets them; minutes
 	@$(call build,release,$(products))
-	@FREEWAY_BUILD_DIR=build/release nice $(FREEWAY_PYTHON) -B tests/machines/numa.py
+	@FREEWAY_BUILD_DIR=build/release nice $(FREEWAY_PYTHON) -B tests/whole/machines/numa.py
 
 lint: packages-lint $(VENV)/.stamp ## check layers, memory-order labels, last touches, hygiene, references, the scripts
 	@$(FREEWAY_PYTHON) -m tools.lint
 	@$(FREEWAY_PYTHON) -m tools.proof check
 	@$(FREEWAY_PYTHON) -m tools.house
-	@$(FREEWAY_PYTHON) -m pytest -q tools/lint tools/house tools/proof tools/website tests/matrix tests/programs
+	@$(FREEWAY_PYTHON) -m pytest -q tools/lint tools/house tools/proof tools/website tests/whole/matrix tests/whole/programs
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/ruff format --check .
 	@$(FREEWAY_PYTHON) -m tools.lint --list-shell-scripts | xargs -r -d '\n' shellcheck
@@ -117,7 +119,7 @@ asan tsan: packages-build packages-test packages-sanitize | build ## build and t
 
 fuzz: packages-build packages-test packages-sanitize $(VENV)/.stamp | build ## run the fuzzers, ten minutes; FUZZ_SECONDS=60 for less
 	@$(call build,fuzz)
-	@$(FREEWAY_PYTHON) tests/fuzz/run.py build/fuzz --seconds $(FUZZ_SECONDS)
+	@$(FREEWAY_PYTHON) tests/whole/fuzz/run.py build/fuzz --seconds $(FUZZ_SECONDS)
 
 aarch64: packages-build packages-test packages-cross | build ## cross-compile for 64-bit Arm and test under qemu-user
 	@$(call build,aarch64)
@@ -149,12 +151,12 @@ peers: packages-build packages-peers | build ## install or build the allocators 
 attacks: packages-build packages-test packages-peers | build ## try heap errors and attacks under all allocators; writes docs/attacks.json and docs/attacks.md
 	@$(PYTHON) bench/peers/install.py --jobs $(JOBS) $(attacked)
 	@$(build_attacks)
-	@$(PYTHON) -B tests/attacks/run.py all
+	@$(PYTHON) -B tests/whole/attacks/run.py all
 
 attack-costs: packages-build packages-test packages-peers | build ## measure only what they cost once more: for a quiet machine
 	@$(PYTHON) bench/peers/install.py --jobs $(JOBS) $(attacked)
 	@$(build_attacks)
-	@$(PYTHON) -B tests/attacks/run.py costs --cost-repeat 15
+	@$(PYTHON) -B tests/whole/attacks/run.py costs --cost-repeat 15
 
 # What docs/profiles.md compares.
 profilers: packages-build packages-test packages-peers packages-run | build ## hangs and costs of heap profilers, half an hour; writes docs/profiles.json and the tables of docs/profiles.md

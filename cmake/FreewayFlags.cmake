@@ -88,7 +88,7 @@ function(freeway_set_source_flags together)
   set_source_files_properties("${PROJECT_SOURCE_DIR}/src/malloc/describe.cc" PROPERTIES
     COMPILE_OPTIONS -fno-access-control)
   if(together)
-    # It declares what a header declares for another Env than its own (tests/stall/stepping).
+    # It declares what a header declares for another Env than its own (tests/whole/stall/stepping).
     set_source_files_properties("${PROJECT_SOURCE_DIR}/src/os/vm.cc" PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
     foreach(source ${freeway_core_sources} ${freeway_abi_sources})
       cmake_path(GET source PARENT_PATH room)

@@ -1,6 +1,15 @@
 # SPDX-License-Identifier: MIT
 #
-# The two functions with which tests are added.
+# The three functions with which tests are added.
+#
+#   freeway_add_room(<program> SOURCES a_test.cc ... [WITH b.cc ...] [PREFIX p] [LIBS ...] [LABELS ...] [SHADOW folder]
+#                    [LONG stems])
+#     One program of all the tests of templates of a room of src/ that have one kind: unit_<room>, <room>_models. All
+#     assertions are on, and libfreeway is not linked. Of each source one test is registered, named after it behind the
+#     prefix and without `_test`: it runs what is in that source.
+#       WITH    sources without tests
+#       SHADOW  a folder whose headers are found before those of src/
+#       LONG    of these sources the tests called DISABLED_... are registered, too, as <name>_long
 #
 #   freeway_add_test(<name> SOURCES a.cc ... [LABELS ...] [ARGS ...] [TIMEOUT seconds] [ENV K=V ...] [LIBS ...]
 #                    [NO_MODES] [INTERNAL] [PREFIXED] [NO_GTEST] [NOT_EMULATED] [RUN_SERIAL] [ENGINE e [VARIANT v]]
@@ -14,7 +23,7 @@
 #       PREFIXED  uses only freeway_malloc and its like, so it runs in sanitizer builds too
 #       NO_GTEST  the program has its own main and passes by exit status 0
 #       NOT_EMULATED  what user-mode emulators cannot show: cross builds have the program as a target that must be asked
-#                 for, and no test. tests/aarch64/programs.py runs it in an emulated machine
+#                 for, and no test. tests/whole/aarch64/programs.py runs it in an emulated machine
 #       ENGINES   registered once more for each of these paper engines that are built, as <engine>.<name>, with the
 #                 engine's library in libfreeway.so's place (lfmalloc in both modes)
 #       ENGINE    for this engine only, under the plain name; VARIANT: with that build of it, which is then built
@@ -205,8 +214,7 @@ function(freeway_add_test name)
 
   add_executable(${name} ${T_SOURCES})
   target_link_libraries(${name} PRIVATE freeway_program_flags ${T_LIBS})
-  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/tests"
-    "${PROJECT_SOURCE_DIR}")
+  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}")
   if(T_INTERNAL)
     target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/src")
     target_compile_definitions(${name} PRIVATE FREEWAY_CHECKS=2)
@@ -220,6 +228,10 @@ function(freeway_add_test name)
   endif()
   if(NOT T_NO_GTEST)
     target_link_libraries(${name} PRIVATE GTest::gtest_main)
+    if(NOT T_LIBS MATCHES "freeway_model")
+      target_link_libraries(${name} PRIVATE freeway_test_flags)
+      target_precompile_headers(${name} REUSE_FROM freeway_test_main)
+    endif()
   endif()
   target_link_libraries(${name} PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
 
@@ -229,6 +241,53 @@ function(freeway_add_test name)
   endif()
   freeway_forward_test_options()
   freeway_register_test(${name} COMMAND ${name} ${T_ARGS} ${forward})
+endfunction()
+
+# Flags of programs with GoogleTest: what takes time to compile is its header, and optimizing the tests.
+add_library(freeway_test_flags INTERFACE)
+target_link_libraries(freeway_test_flags INTERFACE freeway_program_flags GTest::gtest Threads::Threads)
+target_compile_options(freeway_test_flags INTERFACE "$<$<CONFIG:Release>:-O1;-g1>")
+# The same for models, which go through millions of executions: optimized in debug builds, too.
+add_library(freeway_model_flags INTERFACE)
+target_link_libraries(freeway_model_flags INTERFACE freeway_program_flags GTest::gtest Threads::Threads)
+target_compile_options(freeway_model_flags INTERFACE -O2 "$<$<CONFIG:Release>:-g1>")
+# main, and the precompiled header, for each of the two.
+foreach(kind test model)
+  add_library(freeway_${kind}_main OBJECT EXCLUDE_FROM_ALL "${PROJECT_SOURCE_DIR}/tests/support/main.cc")
+  target_link_libraries(freeway_${kind}_main PUBLIC freeway_${kind}_flags)
+  target_precompile_headers(freeway_${kind}_main PRIVATE <gtest/gtest.h>)
+endforeach()
+
+function(freeway_add_room program)
+  cmake_parse_arguments(PARSE_ARGV 1 R "" "PREFIX;TIMEOUT" "SOURCES;WITH;LIBS;LABELS;LONG;SHADOW")
+  set(kind test)
+  if(R_LIBS MATCHES "freeway_model")
+    set(kind model)
+  endif()
+  add_executable(${program} ${R_SOURCES} ${R_WITH})
+  target_link_libraries(${program} PRIVATE ${R_LIBS} freeway_${kind}_main)
+  target_precompile_headers(${program} REUSE_FROM freeway_${kind}_main)
+  target_include_directories(${program} PRIVATE "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}"
+    "${PROJECT_SOURCE_DIR}/src")
+  target_compile_definitions(${program} PRIVATE FREEWAY_CHECKS=2)
+  if(kind STREQUAL "model")
+    # A target's own folders come before those of its libraries.
+    target_include_directories(${program} BEFORE PRIVATE "${PROJECT_BINARY_DIR}/planted")
+  endif()
+  if(R_SHADOW)
+    target_include_directories(${program} BEFORE PRIVATE ${R_SHADOW})
+  endif()
+  if(NOT R_LABELS)
+    set(R_LABELS quick ${kind})
+  endif()
+  foreach(source ${R_SOURCES})
+    cmake_path(GET source STEM stem)
+    string(REGEX REPLACE "_test$" "" name "${R_PREFIX}${stem}")
+    freeway_register_test(${name} NO_MODES LABELS ${R_LABELS} COMMAND ${program} ${stem})
+    if(stem IN_LIST R_LONG)
+      freeway_register_test(${name}_long NO_MODES LABELS long TIMEOUT 3600 COMMAND ${program} ${stem} --long)
+    endif()
+  endforeach()
 endfunction()
 
 function(freeway_add_script_test name)

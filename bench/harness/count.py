@@ -4,7 +4,7 @@
 #
 #   instructions   of a malloc/free pair, by callgrind: pair_count with N and with 2N pairs, the difference less what
 #                  the loop costs. Valgrind offers no restartable sequences, so this shows Freeway's path without them;
-#                  the one with them is read from the disassembly (tests/golden/fast_path.json, which a test guards).
+#                  the one with them is read from the disassembly (golden/fast_path.json, which a test guards).
 #   locked_rmw     locked read-modify-writes of an operation, from builds of our engines that count them
 #                  (bench/peers/README.md): each extra figure of the program rmw_count is one kind of operation.
 """Counts instructions and locked read-modify-writes of single operations."""
@@ -69,7 +69,7 @@ def instructions_each(program: Path, kind: str, allocator: Allocator) -> float:
 
 def golden_pair() -> float | None:
     """Instructions of the flagship's pair with restartable sequences."""
-    golden = json.loads((ROOT / "tests/golden/fast_path.json").read_text()).get(platform.machine())
+    golden = json.loads((ROOT / "tests/whole/golden/fast_path.json").read_text()).get(platform.machine())
     return golden["malloc"] + golden["free"] if golden else None
 
 

@@ -216,7 +216,7 @@ RECIPES: tuple[Recipe, ...] = (
     Recipe("jemalloc", jemalloc(), crate_files("jemalloc")),
     Recipe("rpmalloc", rpmalloc, crate_files("rpmalloc")),
     Recipe("tcmalloc", tcmalloc, crate_files("tcmalloc")),
-    # Hardened ones: for docs/attacks.md (tests/attacks); the laboratory's suites leave them out.
+    # Hardened ones: for docs/attacks.md (tests/whole/attacks); the laboratory's suites leave them out.
     Recipe("scudo", scudo()),
     Recipe("scudo-quarantine", scudo(*SCUDO_QUARANTINE)),
     Recipe("mimalloc3-secure", mimalloc("v3", "-DMI_SECURE=4"), crate_files("mimalloc")),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from driver import INPUTS, ROOT, arguments, digest, program, report, run
 
-SOURCES = {"templates": INPUTS / "templates.cc", "library": ROOT / "tests/programs/sources/compile_me.cc"}
+SOURCES = {"templates": INPUTS / "templates.cc", "library": ROOT / "tests/whole/programs/sources/compile_me.cc"}
 PACKAGES = {"g++": "g++", "clang++": "clang"}
 
 

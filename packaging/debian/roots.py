@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests/machines"))
+sys.path.insert(0, str(ROOT / "tests/whole/machines"))
 from emulated import KEYRING, MissingError, archive_address  # noqa: E402
 
 WORK = ROOT / "build/debian"

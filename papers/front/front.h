@@ -11,7 +11,7 @@
 // Word      ready_: 0 -> 1 once the environment could be read and the engine has started. Before that (a few allocations
 //           that the C library makes before it sets `environ`) blocks come from the large path
 // Orders    blocks.h:[R1] publishes what start() stored; blocks.h:[A1] sees it
-// Checked   tests/abi, tests/differential, tests/stress, tests/signal, with each engine
+// Checked   tests/abi, tests/whole/differential, tests/whole/stress, tests/whole/signal, with each engine
 #pragma once
 
 #include <errno.h>

@@ -14,7 +14,7 @@
 // Lost if killed: the heap of a thread that vanishes (raw exit, fork's other threads), or leaves a call by siglongjmp
 //           and then ends: its free memory is nobody's. Its blocks may be freed, nobody waits. A thread that left a call
 //           by siglongjmp and goes on is busy for ever: slower, and each of its mallocs a mapping, but correct
-// Checked   papers/hmalloc/tests, tests/abi, tests/stress, tests/differential
+// Checked   papers/hmalloc/tests, tests/abi, tests/whole/stress, tests/whole/differential
 #pragma once
 
 #include "papers/hmalloc/heaps.h"

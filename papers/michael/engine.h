@@ -6,7 +6,7 @@
 // Thread    a thread's number, given at its first malloc, chooses its heaps; nothing else is the thread's own. A handler
 //           that interrupts the giving gives another; a forked child goes on with its own
 // Progress  lock-free, the first call too     Lost if killed: see proc_heap.h; nothing that another would wait for
-// Checked   papers/michael/tests, tests/abi, tests/differential, tests/stress, tests/signal, tests/stall
+// Checked   papers/michael/tests, tests/abi, tests/whole/differential, tests/whole/stress, tests/whole/signal, tests/whole/stall
 #pragma once
 
 #include "os/machine.h"

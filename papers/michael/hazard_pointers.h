@@ -13,7 +13,7 @@
 //           in the structure. A remover takes the node out by a later, acquiring one on the same word, so it finds the
 //           hazard when it looks for it afterwards
 // Progress  claim, is_hazard: as many steps as there are records       Lost if killed: a record, the nodes deferred in it
-// Checked   tests/model/hazard_pointers_model.cc, papers/michael/tests/desc_avail_model.cc
+// Checked   papers/michael/tests/hazard_pointers_model.cc, papers/michael/tests/desc_avail_model.cc
 #pragma once
 
 #include "base/integers.h"

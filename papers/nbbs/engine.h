@@ -15,7 +15,7 @@
 // Who       any thread, any signal handler, the child of any fork (not with FORM=spin, which waits)
 // Lost if killed: at most the block in hand, a region being opened or closed (region.h), an unpublished tree, and what
 //           papers/nbbs/README.md says of hints, until the next trim
-// Checked   tests/abi, tests/differential, tests/stress, tests/signal, tests/stall, papers/nbbs/tests
+// Checked   tests/abi, tests/whole/differential, tests/whole/stress, tests/whole/signal, tests/whole/stall, papers/nbbs/tests
 #pragma once
 
 #include "papers/nbbs/recent.h"

@@ -8,7 +8,7 @@
 // Word      the lists are tagged stacks of the page manager's names (sync/tagged_stack.h); free_count: how many a size
 //           has; a hint when several threads come at once, by at most one each
 // Who       any thread, any signal handler       Progress  lock-free       Lost if killed: the page block in hand
-// Checked   tests/model/tagged_stack_model.cc, papers/streamflow/tests/remotely_freed_model.cc, allocator_test.cc
+// Checked   tests/sync/tagged_stack_model.cc, papers/streamflow/tests/remotely_freed_model.cc, allocator_test.cc
 #pragma once
 
 #include "papers/streamflow/size_classes.h"

@@ -81,7 +81,7 @@ def python_malloc(malloc: Malloc, folder: Path) -> Usage:
 
 def gxx(malloc: Malloc, folder: Path) -> Usage:
     """Compiles and links a C++20 file."""
-    source = ROOT / "tests/programs/sources/compile_me.cc"
+    source = ROOT / "tests/whole/programs/sources/compile_me.cc"
     argv = [program("g++"), "-std=c++20", "-O2", "-pthread", str(source), "-o", "compiled"]
     return measure(malloc, argv, cwd=folder)
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "shared/tests/shared_file.h"
-#include "signal/support/random.h"
+#include "tests/whole/signal/support/random.h"
 
 namespace {
 using namespace freeway_test;

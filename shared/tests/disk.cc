@@ -10,7 +10,7 @@
 #include <cstdio>
 
 #include "shared/tests/use_up.h"
-#include "signal/support/failure.h"
+#include "tests/whole/signal/support/failure.h"
 
 namespace {
 using namespace freeway_test;

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "shared/tests/shared_file.h"
-#include "signal/support/failure.h"
+#include "tests/whole/signal/support/failure.h"
 
 namespace freeway_test {
 

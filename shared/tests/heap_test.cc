@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "differential/random.h"
+#include "tests/whole/differential/random.h"
 #include "shared/tests/ground.h"
 
 namespace freeway::test {

@@ -11,11 +11,11 @@
 
 #include <vector>
 
-#include "cpu_affinity.h"
-#include "proof.h"
+#include "tests/support/cpu_affinity.h"
+#include "tests/support/proof.h"
 #include "shared/tests/shared_file.h"
-#include "signal/support/failure.h"
-#include "signal/support/random.h"
+#include "tests/whole/signal/support/failure.h"
+#include "tests/whole/signal/support/random.h"
 
 namespace {
 using namespace freeway_test;

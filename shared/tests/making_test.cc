@@ -11,9 +11,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "proof.h"
+#include "tests/support/proof.h"
 #include "shared/tests/shared_file.h"
-#include "signal/support/failure.h"
+#include "tests/whole/signal/support/failure.h"
 
 namespace {
 using namespace freeway_test;

@@ -8,7 +8,7 @@
 #include <cerrno>
 
 #include "shared/tests/filter.h"
-#include "signal/support/failure.h"
+#include "tests/whole/signal/support/failure.h"
 
 int main(int argc, char** argv) {
   using namespace freeway_test;

@@ -13,8 +13,8 @@
 
 #include <cstring>
 
-#include "differential/random.h"
-#include "proof.h"
+#include "tests/whole/differential/random.h"
+#include "tests/support/proof.h"
 #include "shared/tests/ground.h"
 
 namespace freeway::test {

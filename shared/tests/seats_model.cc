@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "model/explorer.h"
-#include "model/model_env.h"
-#include "model/scenarios.h"
+#include "tests/explorer/explorer.h"
+#include "tests/explorer/model_env.h"
+#include "tests/explorer/scenarios.h"
 #include "shared/seat_pool.h"
 
 namespace freeway::model {

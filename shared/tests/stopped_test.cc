@@ -15,11 +15,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "proof.h"
+#include "tests/support/proof.h"
 #include "shared/tests/file_states.h"
 #include "shared/tests/shared_file.h"
-#include "signal/support/failure.h"
-#include "signal/support/random.h"
+#include "tests/whole/signal/support/failure.h"
+#include "tests/whole/signal/support/random.h"
 
 namespace {
 using namespace freeway_test;

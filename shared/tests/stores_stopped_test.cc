@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "differential/random.h"
-#include "proof.h"
+#include "tests/whole/differential/random.h"
+#include "tests/support/proof.h"
 #include "shared/tests/ground.h"
 
 namespace freeway::test {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "shared/tests/shared_file.h"
-#include "signal/support/random.h"
+#include "tests/whole/signal/support/random.h"
 
 namespace freeway_test {
 

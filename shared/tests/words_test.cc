@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "differential/random.h"
+#include "tests/whole/differential/random.h"
 
 namespace freeway::shared {
 namespace {

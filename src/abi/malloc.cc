@@ -15,7 +15,7 @@ namespace family = freeway::family;
 // The heap's part in the beginning and the end of the process. Here, so that every program that links libfreeway.a has it
 // with malloc. The beginning is for a process that has not allocated before its constructors run, or could not read the
 // environment until now.
-#ifndef FREEWAY_BEGUN_BY_HAND  // tests/machines
+#ifndef FREEWAY_BEGUN_BY_HAND  // tests/whole/machines
 __attribute__((constructor)) static void freeway_start() { family::start(); }
 __attribute__((destructor)) static void freeway_finish() { family::finish(); }
 #endif

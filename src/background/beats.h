@@ -9,7 +9,7 @@
 //                            1 s
 //   2 s              kSleep  until the next tick
 //
-// Checked   tests/unit/beats_test.cc
+// Checked   tests/background/beats_test.cc
 #pragma once
 
 #include "base/integers.h"

@@ -12,7 +12,7 @@
 //           * 2 + 1 it gives back all but those: `freeway trim`
 // Lost if killed: as for any thread that vanishes in drain() or trim(); on x86-64 (a single-threaded
 //           program) bitmap words stay atomic until the next helper has done something
-// Checked   tests/background, tests/model/helper_word_model.cc, tests/unit/beats_test.cc
+// Checked   tests/background, tests/background/helper_word_model.cc, tests/background/beats_test.cc
 #pragma once
 
 #include "background/bare_thread.h"

@@ -18,7 +18,7 @@
 // Progress  wait-free
 // Lost if killed: between kMaking and the thread: this process has no helper. Between `not asleep` and the signal: the helper
 //           sleeps until its long wait is over (helper.cc)
-// Checked   tests/model/helper_word_model.cc
+// Checked   tests/background/helper_word_model.cc
 #pragma once
 
 #include "sync/claim.h"

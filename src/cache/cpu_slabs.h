@@ -13,7 +13,7 @@
 //           [R2] an entry, and made, publish the slab; [A2] a thread that finds it there sees that. Sections load the entry
 //           without an order: all that they then read depends on the address
 // Progress  wait-free       Lost if killed: the word. That CPU's threads use spare slabs until the next fork
-// Checked   tests/model/cpu_slabs_model.cc, tests/fork, tests/stress/trim_test.cc
+// Checked   tests/cache/cpu_slabs_model.cc, tests/whole/fork, tests/whole/stress/trim_test.cc
 #pragma once
 
 #include "arch/rseq_layout.h"

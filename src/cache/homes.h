@@ -17,7 +17,7 @@
 //           last used off the fast path. With one node both are 0, so these are never foreign
 // Numbers   a byte holds 255 of them: slabs whose numbers differ by a multiple of 255 take each other's blocks for their own
 // Hints     all of it: a wrong one sends a block home that need not go, or leaves one
-// Checked   tests/unit/homes_test.cc, tests/model/spare_slabs_model.cc, tests/stress/false_sharing_test.cc
+// Checked   tests/cache/homes_test.cc, tests/cache/spare_slabs_model.cc, tests/whole/stress/false_sharing_test.cc
 #pragma once
 
 #include "cache/slab.h"

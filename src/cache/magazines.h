@@ -12,7 +12,7 @@
 // Swing     a class that is refilled and flushed by turns has a magazine that is too small for the program. It grows
 //           by up to 256 blocks each time, within kGrowthBudget bytes of blocks per slab
 // Lost if killed: the batch and the superblock in hand
-// Checked   tests/model/spare_slabs_model.cc, tests/model/cpu_slabs_model.cc, tests/unit/magazines_test.cc, tests/stress
+// Checked   tests/cache/spare_slabs_model.cc, tests/cache/cpu_slabs_model.cc, tests/cache/magazines_test.cc, tests/whole/stress
 //
 #pragma once
 

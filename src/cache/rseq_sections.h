@@ -9,7 +9,7 @@
 // `table`: the addresses of the slabs, by index; the null slab's where there is none.
 // All: signal-safe, no system call, return kNoSlab if the thread is not registered or its CPU has no slab. Offsets are
 // bytes from the slab's start. Registration is libc's, else os/rseq_area.h's; of struct rseq only rseq_cs is written.
-// Checked by tests/rseq, which interrupts every instruction of every section.
+// Checked by tests/cache/rseq, which interrupts every instruction of every section.
 #pragma once
 
 #include "arch/rseq_layout.h"

@@ -11,7 +11,7 @@
 //           CPU in a restartable section; the thread that has a spare slab; a drainer that took it out) may stop anywhere
 //           and another may enter
 // Blocks    in a magazine are in somebody's hands as far as their superblock knows: their bits are clear
-// Checked   tests/unit/slab_test.cc, tests/rseq
+// Checked   tests/cache/slab_test.cc, tests/cache/rseq
 #pragma once
 
 #include <concepts>

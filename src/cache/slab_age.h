@@ -5,7 +5,7 @@
 //           changed, in ns; kEmptied: it was emptied, and has not been used since
 // Hints     both: a wrong one empties a slab that is in use, or leaves one. (A CPU that frees only its own blocks leaves no
 //           trace.)
-// Checked   tests/unit/slab_age_test.cc
+// Checked   tests/cache/slab_age_test.cc
 #pragma once
 
 #include "cache/slab.h"

@@ -36,7 +36,7 @@
 //           revoker sees it. [R2] publishes a new slab; [A2] accounts, which only look, see it
 // Progress  wait-free: kTries attempts, one revocation; then the caller does without a slab
 // Lost if killed: the slab that was claimed, kept and in use, revoked or drained, with its blocks
-// Checked   tests/model/spare_slabs_model.cc, tests/unit/spare_slabs_test.cc, tests/stall, tests/fork, tests/signal
+// Checked   tests/cache/spare_slabs_model.cc, tests/cache/spare_slabs_test.cc, tests/whole/stall, tests/whole/fork, tests/whole/signal
 #pragma once
 
 #include "base/compiler.h"

@@ -12,7 +12,7 @@
 // Who       as Magazines: any thread, any handler, in sections or with a spare slab; between two calls of the access
 //           the thread may move to another CPU: then another magazine is cleared, and the hint was a hint
 // Progress  lock-free: no more blocks than a magazine holds        Lost if killed: a batch, or a superblock
-// Checked   tests/model/way_model.cc, tests/unit/way_test.cc, tests/abi/move_test.cc
+// Checked   tests/cache/way_model.cc, tests/cache/way_test.cc, tests/abi/move_test.cc
 #pragma once
 
 #include "cache/magazines.h"

@@ -25,7 +25,7 @@
 //           (A second free behind such a hand-over may be missed: then nothing orders the byte's values)
 //           [R1] publishes a leaf; [A1] sees it
 // Progress  wait-free (publishing a leaf, growing: lock-free)     Lost if killed: the block in hand; an unpublished leaf
-// Checked   tests/model/births_model.cc, births_leaves_model.cc, tests/unit/births_test.cc, tests/abi/bad_input_test.cc
+// Checked   tests/harden/births_model.cc, births_leaves_model.cc, tests/harden/births_test.cc, tests/abi/bad_input_test.cc
 #pragma once
 
 #include "base/compiler.h"

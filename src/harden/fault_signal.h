@@ -14,7 +14,7 @@
 // Who       watch_faults: any thread; the handler: any thread, any child
 // Lost if killed: in watch_faults: a signal's faults are not explained, or, right after another thread set a handler,
 //           that one is not set yet
-// Checked   tests/guard
+// Checked   tests/harden/guard
 #pragma once
 
 namespace freeway::guard {

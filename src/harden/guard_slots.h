@@ -18,7 +18,7 @@
 //           stored in between
 // Progress  wait-free, kTries looks at all slots      Lost if killed: the slot in hand; of retire_all also the owner's blocks that
 //           it has not come to, which stay live
-// Checked   tests/model/guard_slots_model.cc, tests/unit/guard_slots_test.cc
+// Checked   tests/harden/guard_slots_model.cc, tests/harden/guard_slots_test.cc
 #pragma once
 
 #include "harden/guard_word.h"

@@ -9,7 +9,7 @@
 // Orders    guarded.cc:[R1] publishes the range and the odds; guarded.cc:[A1] a thread that samples sees them.
 // Who       any thread, any signal handler, the child of any fork (which has the pages as they are, copied when written)
 // Lost if killed: the slot in hand, 1 of kSlots, and its page
-// Checked   tests/guard
+// Checked   tests/harden/guard
 #pragma once
 
 #include "base/compiler.h"

@@ -13,7 +13,7 @@
 //           hands go to the superblocks at once
 // Verified  by FREEWAY_HARDEN=1,fill: blocks that leave a bed are checked (Heap::leaves_rest)
 // Lost if killed: the batch in hand
-// Checked   tests/unit/quarantine_test.cc, tests/abi/hardened_test.cc, tests/signal
+// Checked   tests/harden/quarantine_test.cc, tests/abi/hardened_test.cc, tests/whole/signal
 #pragma once
 
 #include "cache/magazines.h"

@@ -5,7 +5,7 @@
 //
 // Moves     those of magazines.h; one superblock in hand at a time
 // Lost if killed: the batch and the superblock in hand
-// Checked   tests/unit/quarantine_test.cc, tests/abi/hardened_test.cc
+// Checked   tests/harden/quarantine_test.cc, tests/abi/hardened_test.cc
 #pragma once
 
 #include "harden/quarantine.h"

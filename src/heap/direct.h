@@ -7,7 +7,7 @@
 // Orders    [R1] what was done to a strip, or superblock, is published with it; [A1] the next thread that takes it out sees that
 // Progress  lock-free: a call that finds a word 0 makes do with another superblock, or strip
 // Lost if killed, until the heap is destroyed: the superblock, or strip, in hand
-// Checked   tests/model/heap_direct_model.cc, tests/abi/heap_test.cc
+// Checked   tests/heap/direct_model.cc, tests/abi/heap_test.cc
 #pragma once
 
 #include "base/compiler.h"

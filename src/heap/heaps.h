@@ -9,7 +9,7 @@
 //           heap's block, as any use of a block after its free. Use during destroy may corrupt the tables
 // Progress  lock-free; destroy: as many steps as the heap has frames and slabs
 // Lost if killed: create: the record. destroy: what it had not given back
-// Checked   tests/model/heap_registry_model.cc, tests/abi/heap_test.cc
+// Checked   tests/heap/registry_model.cc, tests/abi/heap_test.cc
 #pragma once
 
 #include "base/function_ref.h"

@@ -11,7 +11,7 @@
 // Orders    slabs', superblocks_made's own: a slab, or descriptor, is published with its words; walks see them
 // Progress  lock-free
 // Lost if killed, until the heap is destroyed: the superblock, strip or slab in hand, or all slabs that a trim has seized
-// Checked   tests/abi/heap_test.cc, tests/rseq, tests/stall, the models of what it is made of
+// Checked   tests/abi/heap_test.cc, tests/cache/rseq, tests/whole/stall, the models of what it is made of
 #pragma once
 
 #include "arch/rseq_place.h"

@@ -9,7 +9,7 @@
 // Progress  lock-free
 // Lost if killed: create: the record, which may have a handle that nobody knows. destroy: the record, and what `end` has left;
 //           a visitor: see visit.h
-// Checked   tests/model/heap_registry_model.cc, tests/abi/heap_test.cc
+// Checked   tests/heap/registry_model.cc, tests/abi/heap_test.cc
 //
 // Records provides at(index) -> RecordOf&, and make_record() -> the index of a new one, 0 without memory.
 #pragma once

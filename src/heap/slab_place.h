@@ -14,7 +14,7 @@
 //           finds it in its place; sections do so by the address that they load
 // Progress  wait-free       Lost if killed, until the heap is destroyed or the process forks: the slab with its blocks. That
 //           CPU's threads do without
-// Checked   tests/model/heap_slab_place_model.cc, tests/rseq/table_test.cc
+// Checked   tests/heap/slab_place_model.cc, tests/cache/rseq/table_test.cc
 #pragma once
 
 #include "sync/claim.h"

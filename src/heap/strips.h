@@ -10,7 +10,7 @@
 // Progress  lock-free       Lost if killed, until the heap is destroyed: the strip or record in hand, or all strips that sweep, find or
 //           gather of all, took; a block between its mark and the count. For good: frames that are not yet, or no more, in their
 //           run's record
-// Checked   tests/model/heap_strips_model.cc, tests/abi/heap_test.cc
+// Checked   tests/heap/strips_model.cc, tests/abi/heap_test.cc
 //
 // Backing is where frames and records come from:
 //   at(index)                                -> address of the record

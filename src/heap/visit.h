@@ -15,7 +15,7 @@
 //           [R2] handing over publishes the program's use of the heap; [A2] the visitor that ends it sees that
 // Progress  enter, leave: wait-free; destroy: lock-free
 // Lost if killed: a visitor that stops keeps its heap, if that is destroyed: until it goes on, or a child of a fork trims
-// Checked   tests/model/heap_visit_model.cc, tests/abi/heap_test.cc
+// Checked   tests/heap/visit_model.cc, tests/abi/heap_test.cc
 #pragma once
 
 #include "sync/claim.h"

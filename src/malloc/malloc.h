@@ -6,7 +6,7 @@
 // Word      ready_: 0 -> 1 once the environment could be read and the heap has started. The few allocations that the C
 //           library makes before that are served by spare slabs
 // Orders    start.cc:[R1] publishes what start() stored; [A1] sees it
-// Checked   tests/abi, tests/differential, tests/stress, tests/signal
+// Checked   tests/abi, tests/whole/differential, tests/whole/stress, tests/whole/signal
 #pragma once
 
 #include <errno.h>

@@ -11,7 +11,7 @@
 // Progress  lock-free: once more where a profile was begun or ended meanwhile
 // Lost if killed: a profile that is on without samples of small blocks, or off with slower calls; up to the next follower: a
 //           thread that begins or ends a profile, or a tick of the slow path, which compares (has_form)
-// Checked   tests/model/profile_wanted_model.cc, tests/golden
+// Checked   tests/profile/wanted_model.cc, tests/whole/golden
 #pragma once
 
 #include "size/size_classes.h"

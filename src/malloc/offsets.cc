@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // offsets.cc: the offsets by which the assembly reads structures. The numbers are in offsets.h of the room that has the
-// structure: tests/golden/offsets.py writes it from this list, and it is kept. Every build compares it here, by its own
+// structure: tests/whole/golden/offsets.py writes it from this list, and it is kept. Every build compares it here, by its own
 // compiler and for its own processor; none has to make it first: CMake's, a crate's (packaging/rust), a cross compiler's.
 #include "arch/rseq_place.h"
 #include "cache/hot.h"
@@ -16,7 +16,7 @@
 #include "cache/offsets.h"
 #include "malloc/offsets.h"
 #define FREEWAY_OFFSETS [[maybe_unused]] static void offsets()
-#define FREEWAY_OFFSET(name, value) static_assert(name == (value), "run tests/golden/offsets.py --update")
+#define FREEWAY_OFFSET(name, value) static_assert(name == (value), "run tests/whole/golden/offsets.py --update")
 #endif
 
 // A heap has a base class and private members, of which the language does not say where they lie; compilers do.

@@ -9,7 +9,7 @@
 //           what FREEWAY_PREFAULT asks for) is charged when they are
 // Who       any thread, any signal handler
 // Lost if killed: the frames in hand, all that were asked for; the policy is told first
-// Checked   tests/reserve
+// Checked   tests/malloc/reserve
 #include "malloc/drain.h"
 #include "malloc/family.h"
 #include "malloc/malloc.h"

@@ -9,7 +9,7 @@
 //           is put back; one at a time, so a thread that stops here strands one
 // Who       any thread, any signal handler, the child of any fork
 // Lost if killed: the slab in hand
-// Checked   tests/model/*_slabs_model.cc, tests/fork, tests/stall, tests/stress/trim_test.cc
+// Checked   tests/cache/*_slabs_model.cc, tests/whole/fork, tests/whole/stall, tests/whole/stress/trim_test.cc
 #pragma once
 
 #include "base/function_ref.h"

@@ -15,7 +15,7 @@
 //
 // Class 0 (large, foreign, NULL) has no magazine: empty and full in every slab; no block of it begins anywhere. With
 // FREEWAY_HARDEN no slab is ever kept. Compiled without frame pointers, and leaves that register alone: counted, and looked at,
-// by tests/golden.
+// by tests/whole/golden.
 #include "malloc/spare_path.h"
 
 #include "malloc/malloc.h"

@@ -20,7 +20,7 @@
 // This user is the effective one. All functions are signal-safe, keep errno, and return a descriptor that exec closes, or a
 // negative errno. None waits.
 //
-// Checked   tests/outputs
+// Checked   tests/os/outputs
 #pragma once
 
 #include <errno.h>

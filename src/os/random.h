@@ -10,7 +10,7 @@
 // Orders    [R1] life comes after the key; [A1] a thread that sees the life sees a key of it, or of a later one
 // Progress  wait-free       Lost if killed: nothing
 // Kernels before 4.14 do not tell of forks: there a child continues its parent's sequence
-// Checked   tests/unit/random_test.cc
+// Checked   tests/os/random_test.cc
 #pragma once
 
 #include "base/integers.h"

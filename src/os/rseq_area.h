@@ -16,7 +16,7 @@
 //           at the end of a thread, where the C library unmaps the struct before the thread has gone)
 // fork      the child's thread has its parent's registration, in the kernel, and its memory
 // Lost if killed: nothing; interrupted for ever between `tried` and the system call: the thread uses spare slabs
-// Checked   tests named *.own, tests/rseq/own_registration_test.cc
+// Checked   tests named *.own, tests/cache/rseq/own_registration_test.cc
 #pragma once
 
 #include "os/process.h"

@@ -52,7 +52,7 @@ constexpr u64 mixed(u64 x) {
 //           so there next is a hint, which goes down again when something is released
 // Who       any thread, any signal handler
 // Progress  claim: lock-free; take: kTries claims         Lost if killed: nothing but addresses
-// Checked   tests/unit/window_test.cc
+// Checked   tests/os/window_test.cc
 template <class Env>
 class Region {
  public:

@@ -19,7 +19,7 @@
 //           again. The bits only save others the attempt: each run is checked after its memory was asked for
 // Progress  lock-free       Lost if killed: the run in hand. A thread killed between a chunk's word and the hint may hide
 //           the free frames of that one chunk until another frame is given back there or below
-// Checked   tests/model/pages_arena_model.cc, tests/unit/chunk_word_test.cc, tests/unit/arena_test.cc
+// Checked   tests/pages/arena_model.cc, tests/pages/chunk_word_test.cc, tests/pages/arena_test.cc
 #pragma once
 
 #include "base/check.h"

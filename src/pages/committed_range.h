@@ -21,7 +21,7 @@
 // Steps     grow with the size (128 KiB … 64 MiB): a small process stays small, also under mlockall(MCL_FUTURE), under which
 //           each mapping touches all its pages
 // Progress  lock-free       Lost if killed: a piece (address space), and its place as a hole
-// Checked   tests/model/pages_range_model.cc, tests/unit/committed_range_test.cc
+// Checked   tests/pages/committed_range_model.cc, tests/pages/committed_range_test.cc
 #pragma once
 
 #include "base/compiler.h"

@@ -7,7 +7,7 @@
 // Word      slot: 0 -> arena (CAS), for ever
 // Orders    [R1] publishes the arena; [A1] sees it
 // Progress  lock-free       Lost if killed: an unpublished arena's address space
-// Checked   tests/model/pages_frames_model.cc, tests/unit/frames_test.cc
+// Checked   tests/pages/frames_model.cc, tests/pages/frames_test.cc
 #pragma once
 
 #include "pages/arena.h"

@@ -15,7 +15,7 @@
 // Merging   the kernel joins neighbours only if their memory has one history. That begins with the first write, so the write
 //           comes before the page is closed (else mappings would be used up for ever, one a frame)
 // Lost if killed: nothing beside the block in hand; the count is one too high
-// Checked   tests/unit/large_guarded_test.cc, tests/guard/large_test.cc
+// Checked   tests/pages/large_guarded_test.cc, tests/harden/guard/large_test.cc
 #pragma once
 
 #include "pages/page_map.h"

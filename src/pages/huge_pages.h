@@ -22,7 +22,7 @@
 //           over a piece deals with the piece. wish: set once, with the environment. limited, the end that was seen, times,
 //           pauses: hints
 // Lost if killed: nothing but advice. In any case up to 2 MiB of an arena may have memory and count as clean
-// Checked   tests/unit/huge_pages_test.cc, tests/stress/huge_pages_test.cc
+// Checked   tests/pages/huge_pages_test.cc, tests/whole/stress/huge_pages_test.cc
 #pragma once
 
 #include "base/integers.h"

@@ -6,7 +6,7 @@
 // Who       any thread, any signal handler; the pusher has the memory in hand, and its first words are accessible
 // Orders    [R1] a link is published with its memory; [A1] the thread that takes the chain sees it
 // Lost if killed: the piece in hand, in retry the rest of the chain
-// Checked   tests/model/pages_large_model.cc, tests/unit/large_test.cc
+// Checked   tests/pages/large_model.cc, tests/pages/large_test.cc
 #pragma once
 
 #include "base/integers.h"

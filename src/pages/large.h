@@ -16,7 +16,7 @@
 // Double free  the second CAS fails: detected exactly, while the frames are not a new block's
 // Lost if killed: the block, also while it is resized if it is guarded; lifting: its frames and the new place; address
 //           space of kept mappings in hand
-// Checked   tests/model/pages_large_model.cc, tests/unit/large_test.cc, tests/unit/large_guarded_test.cc, tests/abi
+// Checked   tests/pages/large_model.cc, tests/pages/large_test.cc, tests/pages/large_guarded_test.cc, tests/abi
 #pragma once
 
 #include "pages/frames.h"

@@ -24,7 +24,7 @@
 // Progress  charge, set: lock-free; uncharge: wait-free     Lost if killed: room. Memory that was charged and not yet used,
 //           or is gone and still charged: a run, a huge block, or the memory that a purge has in hand (at most 4 MiB). While
 //           a thread is stopped there the others have so much less below the hard limit
-// Checked   tests/model/pages_limits_model.cc, tests/unit/limits_test.cc, tests/abi/limit_test.cc
+// Checked   tests/pages/limits_model.cc, tests/pages/limits_test.cc, tests/abi/limit_test.cc
 #pragma once
 
 #include "base/compiler.h"

@@ -12,7 +12,7 @@
 //           [R2] the cursor moves after the units below it are accessible; [A3] a reader that finds it there may touch them
 // Progress  lock-free       Lost if killed: the units in hand, and the address space of an unpublished segment; between
 //           mapping a piece of a segment and publishing it: that segment's rest
-// Checked   tests/model/pages_metadata_model.cc, tests/unit/metadata_test.cc
+// Checked   tests/pages/metadata_model.cc, tests/pages/metadata_test.cc
 #pragma once
 
 #include "pages/committed_range.h"

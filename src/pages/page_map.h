@@ -12,7 +12,7 @@
 //           that it names, [A2] get_unowned sees it
 // Outside   frames beyond the primary arena are found through a two-level map whose leaves (4 GiB each) are never freed
 // Progress  lock-free (publishing a leaf), wait-free (everything else)       Lost if killed: an unpublished leaf
-// Checked   tests/model/pages_map_model.cc, tests/unit/page_map_test.cc
+// Checked   tests/pages/page_map_model.cc, tests/pages/page_map_test.cc
 #pragma once
 
 #include "base/compiler.h"

@@ -14,7 +14,7 @@
 // Memory that the program asked to have ready (keep) stays whatever the peak; with never() everything does.
 //
 // Words     counters and the peak, all relaxed: they steer, nothing depends on them
-// Checked   tests/model/pages_frames_model.cc, tests/unit/purge_policy_test.cc
+// Checked   tests/pages/frames_model.cc, tests/pages/purge_policy_test.cc
 #pragma once
 
 #include "base/check.h"

@@ -5,7 +5,7 @@
 //           of a race gives its reservation back. All else that start() stores has one value only, so threads may repeat it
 // Who       any thread, any signal handler, the child of any fork
 // Lost if killed: an unpublished reservation (address space)
-// Checked   tests/abi, tests/signal (first_call)
+// Checked   tests/abi, tests/whole/signal (first_call)
 #pragma once
 
 #include "freeway/freeway.h"

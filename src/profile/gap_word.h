@@ -21,7 +21,7 @@
 // Who       any thread, any signal handler
 // Orders    relaxed: a number, which publishes nothing
 // Progress  wait-free       Lost if killed: nothing; the block in hand is not sampled
-// Checked   tests/model/profile_gap_model.cc, tests/rseq
+// Checked   tests/profile/gap_model.cc, tests/cache/rseq
 #pragma once
 
 #include "base/integers.h"

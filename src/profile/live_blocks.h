@@ -16,7 +16,7 @@
 //           A program that hands blocks on by relaxed stores may free one on a processor that
 //           does not see its entry yet: then the entry stays, as a leak
 // Progress  wait-free, kNear looks       Lost if killed: the entry in hand, with its block
-// Checked   tests/model/profile_live_model.cc, tests/unit/profile_tables_test.cc
+// Checked   tests/profile/live_blocks_model.cc, tests/profile/tables_test.cc
 #pragma once
 
 #include "base/integers.h"

@@ -13,7 +13,7 @@
 // Orders    [R1] publishes the facts, [R3] a copy; [A1], [A3] a dump sees them. A reader loads `freed` [A2] before `allocated`,
 //           which was added to before [R2]: so it never sees more freed than allocated
 // Progress  wait-free, kLooks looks       Lost if killed: the words of facts in hand; half a sample's counts
-// Checked   tests/model/profile_sites_model.cc, tests/unit/profile_tables_test.cc
+// Checked   tests/profile/sites_model.cc, tests/profile/tables_test.cc
 #pragma once
 
 #include "base/integers.h"

@@ -16,7 +16,7 @@
 //           [R2] a follower's stores come before everything done by threads that see the word as it is after the question:
 //           [A1] (all moves are RMWs, so that each release before goes on through them)
 // Progress  lock-free      Lost if killed: nothing here; between a move and the end of following others are behind the word
-// Checked   tests/model/profile_wanted_model.cc
+// Checked   tests/profile/wanted_model.cc
 #pragma once
 
 #include "base/integers.h"

@@ -25,7 +25,7 @@
 //           I4 it has at most one entry in a list: listing follows only on taking U away, or on let_go without ENTRY
 //           `full` is never decoded alone: a negative nz borrows from it. The compare with EMPTY is exact.
 //           nz has 20 bits: it wraps only with half a million freers stopped inside one superblock
-// Checked   tests/unit/anchor_test.cc (exhaustive), tests/model/superblock_model.cc
+// Checked   tests/superblock/anchor_test.cc (exhaustive), tests/superblock/superblock_model.cc
 #pragma once
 
 #include "base/integers.h"

@@ -19,7 +19,7 @@
 // Progress  wait-free, but for the first walk: a thread that comes before its end goes on to its end; as long as the heap
 // Lost if killed: the counts of one step; between the end and the publishing: that walk's, which then add to the next
 //           one's; within the publishing: a class's, up to the next walk's
-// Checked   tests/model/class_usage_model.cc, tests/unit/occupancy_test.cc
+// Checked   tests/superblock/class_usage_model.cc, tests/superblock/occupancy_test.cc
 //
 // Source is the heap: is_end(place), behind(place) -> the next place, count(place, f): f(class, taken blocks) for each
 // superblock there that is neither full nor held. Places are numbers, the first is 0.

@@ -11,7 +11,7 @@
 //           several nodes only; hints on whether another node may take some
 // Lost if killed: the descriptor in hand; between a count and its move, the count is wrong for good: then a node keeps more,
 //           or fewer, for itself than it should, until memory is refused
-// Checked   tests/model/superblock_model.cc, tests/unit/superblocks_nodes_test.cc
+// Checked   tests/superblock/superblock_model.cc, tests/superblock/superblocks_nodes_test.cc
 #pragma once
 
 #include "size/size_classes.h"

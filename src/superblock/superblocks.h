@@ -13,14 +13,14 @@
 //           [A7] the popper that recycles a tombstone sees the last holder's work
 //           [R3] the popper that drops an entry leaves the link to the thread that lists it next: let_go's holder [A2],
 //           or [A5]
-//           (each weakening has a scenario that breaks it: tests/model)
+//           (each weakening has a scenario that breaks it: tests/superblock)
 // Last touch  after the step that may hand the descriptor to others, only locals are used. The lint checks the mark.
 // Nodes     hold takes one from the lists of the thread's NUMA node; then from those of nodes that have some to spare; then
 //           makes one; if memory is refused, takes from anywhere. One that was taken from another node is let go after the
 //           next batch, and listed with its own
 // Progress  lock-free       Lost if killed: the superblock that the thread held or was listing, or the span in its hands;
 //           a freer killed between word and anchor leaves its superblock's counts too low, so that it is never EMPTY
-// Checked   tests/model/superblock_model.cc, tests/unit/superblocks_test.cc
+// Checked   tests/superblock/superblock_model.cc, tests/superblock/superblocks_test.cc
 #pragma once
 
 #include <concepts>

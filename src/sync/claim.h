@@ -10,7 +10,7 @@
 // Orders    [R1] release publishes the holder's work; [A1] the next holder sees it
 // Progress  wait-free, one attempt
 // Lost if killed: the guarded thing, until the process forks; for ever if it was claimed by a number
-// Checked   tests/model/claim_model.cc
+// Checked   tests/sync/claim_model.cc
 #pragma once
 
 #include "base/integers.h"

@@ -11,7 +11,7 @@
 //           survivor still holds would be taken from it. With no thread named, that process never takes anything over
 // Orders    the words name, they publish nothing: a claim has orders of its own
 // Progress  wait-free       Lost if killed: a number
-// Checked   tests/model/spare_slabs_model.cc, tests/unit/process_test.cc
+// Checked   tests/cache/spare_slabs_model.cc, tests/os/process_test.cc
 //
 // Env provides: wiped_page() -> address of a zeroed page that a fork wipes; kNoSupport if the kernel has no such pages; 0 if
 // it refuses one now: then this process is in epoch 1, as it will be once it has the page. drop_page(address).

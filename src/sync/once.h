@@ -6,7 +6,7 @@
 //           a value of its own, one of these is published, the others are dropped
 // Orders    [R1] publishes the value's contents; [A1] a thread that gets the value sees them
 // Progress  wait-free, one attempt       Lost if killed: a value that was made and not published
-// Checked   tests/model/once_model.cc
+// Checked   tests/sync/once_model.cc
 #pragma once
 
 #include "base/compiler.h"

@@ -12,7 +12,7 @@
 // Memory    type-stable: a link may be read after another thread popped its node (the CAS then fails)
 // Progress  lock-free: a failed CAS is another thread's success
 // Lost if killed: the node in hand
-// Checked   tests/model/tagged_stack_model.cc, tests/unit/tagged_stack_test.cc
+// Checked   tests/sync/tagged_stack_model.cc, tests/sync/tagged_stack_test.cc
 #pragma once
 
 #include "base/integers.h"

@@ -16,7 +16,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "engine_under_test.h"
+#include "tests/support/engine_under_test.h"
 
 // C23; older <stdlib.h> do not declare them.
 extern "C" {

@@ -13,7 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "engine_under_test.h"
+#include "tests/support/engine_under_test.h"
 
 namespace {
 

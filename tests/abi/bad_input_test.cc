@@ -12,8 +12,8 @@
 #include <string>
 
 #include "abi_test.h"
-#include "differential/random.h"
-#include "proof.h"
+#include "tests/whole/differential/random.h"
+#include "tests/support/proof.h"
 #include "scenario.h"
 
 namespace freeway::test {

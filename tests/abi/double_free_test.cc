@@ -9,7 +9,7 @@
 #include <string>
 
 #include "abi_test.h"
-#include "cpu_affinity.h"
+#include "tests/support/cpu_affinity.h"
 #include "scenario.h"
 
 namespace freeway::test {

@@ -11,7 +11,7 @@
 
 #include "abi_test.h"
 #include "papers/front/options.h"
-#include "proof.h"
+#include "tests/support/proof.h"
 #include "scenario.h"
 
 namespace freeway::test {

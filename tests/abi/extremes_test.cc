@@ -9,7 +9,7 @@
 #include <new>
 
 #include "abi_test.h"
-#include "proof.h"
+#include "tests/support/proof.h"
 
 namespace freeway::test {
 namespace {

@@ -14,7 +14,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "engine_under_test.h"
+#include "tests/support/engine_under_test.h"
 
 namespace {
 

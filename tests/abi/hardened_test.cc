@@ -12,7 +12,7 @@
 #include <string>
 
 #include "abi_test.h"
-#include "engine_under_test.h"
+#include "tests/support/engine_under_test.h"
 #include "scenario.h"
 
 namespace freeway::test {

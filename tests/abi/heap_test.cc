@@ -21,10 +21,10 @@
 #include <vector>
 
 #include "abi_test.h"
-#include "differential/random.h"
+#include "tests/whole/differential/random.h"
 #include "program_heap.h"
 #include "scenario.h"
-#include "signal/support/heap_account.h"
+#include "tests/whole/signal/support/heap_account.h"
 
 namespace freeway::test {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "abi_test.h"
-#include "cpu_affinity.h"
+#include "tests/support/cpu_affinity.h"
 #include "wanderer.h"
 
 namespace freeway::test {

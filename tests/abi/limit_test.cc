@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "abi_test.h"
-#include "differential/random.h"
+#include "tests/whole/differential/random.h"
 #include "fill_up.h"
 #include "scenario.h"
 

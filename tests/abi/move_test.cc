@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "abi_test.h"
-#include "differential/random.h"
+#include "tests/whole/differential/random.h"
 #include "freeway/freeway.h"
 
 namespace freeway::test {

@@ -106,7 +106,7 @@ TEST(Options, StatsAsJsonGoToTheFile) {
   std::stringstream text;
   text << std::ifstream(path).rdbuf();
   unlink(path);
-  // That it is JSON throughout is checked by tests/golden, in a language that has a parser.
+  // That it is JSON throughout is checked by tests/whole/golden, in a language that has a parser.
   EXPECT_TRUE(text.str().starts_with("{")) << text.str();
   EXPECT_NE(text.str().find("\"live\""), std::string::npos) << text.str();
 }

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "abi_test.h"
-#include "proof.h"
+#include "tests/support/proof.h"
 #include "scenario.h"
 
 namespace freeway::test {

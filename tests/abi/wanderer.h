@@ -6,8 +6,8 @@
 
 #include <vector>
 
-#include "cpu_affinity.h"
-#include "engine_under_test.h"
+#include "tests/support/cpu_affinity.h"
+#include "tests/support/engine_under_test.h"
 
 namespace freeway::test {
 

@@ -14,7 +14,7 @@
 #include <random>
 #include <thread>
 
-#include "background/helper_process.h"
+#include "tests/background/helper_process.h"
 
 namespace freeway::test {
 namespace {

@@ -18,8 +18,8 @@
 #include <string>
 #include <vector>
 
-#include "abi/abi_test.h"
-#include "abi/scenario.h"
+#include "tests/abi/abi_test.h"
+#include "tests/abi/scenario.h"
 #include "freeway/freeway.h"
 
 namespace freeway::test {

@@ -6,7 +6,7 @@
 
 #include <csignal>
 
-#include "background/helper_process.h"
+#include "tests/background/helper_process.h"
 
 namespace freeway::test {
 namespace {

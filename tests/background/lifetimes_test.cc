@@ -11,7 +11,7 @@
 #include <atomic>
 #include <thread>
 
-#include "background/helper_process.h"
+#include "tests/background/helper_process.h"
 
 namespace freeway::test {
 namespace {

@@ -6,7 +6,7 @@
 
 The tests are those of the build folder (default $FREEWAY_BUILD_DIR, which ctest sets); they load a mutant by
 LD_LIBRARY_PATH. First each of them must pass with the copy as it is (--hasty leaves that out). What was tried goes to
-$FREEWAY_PROOF_FILE, as tests/proof.h has it.
+$FREEWAY_PROOF_FILE, as tests/support/proof.h has it.
 """
 
 import argparse
@@ -22,14 +22,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # tests/
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 from plant import all_faults, plant_all
 from planted import FIRST_CALL, MUTANTS, Killer, Mutant
 from proof import proof
 
 SOURCE = Path(__file__).resolve().parents[2]
 SKIPPED = 77  # exit status of a test that cannot run here
-FIRST_CALL_PROGRAM = "tests/signal/first_call_program.cc"
+FIRST_CALL_PROGRAM = "tests/whole/signal/first_call_program.cc"
 
 
 def check() -> int:
@@ -42,7 +42,7 @@ def check() -> int:
             wrong += 1
         program = Path(mutant.killer.program)
         tests = (mutant.killer.folder(SOURCE) / "CMakeLists.txt").read_text()
-        if not re.search(rf"freeway_add_(scenario_)?test\({program.name}\b", tests):
+        if not re.search(rf"freeway_add_(scenario_test|test|room)\({program.name}\b", tests):
             print(f"{mutant.name}: no test {mutant.killer.program}")
             wrong += 1
     names = [mutant.name for mutant in MUTANTS]
@@ -100,7 +100,7 @@ class Copy:
         if with_first_call_program:
             options = ["-std=c++20", "-O2", "-fPIE", "-fno-exceptions", "-fno-rtti"]
             options += ["-fno-builtin-malloc", "-fno-builtin-free"]
-            includes = ("-I", SOURCE / "tests", "-I", SOURCE / "include")
+            includes = ("-I", SOURCE, "-I", SOURCE / "include")
             unit = self.build_folder / "first_call_program.o"
             run(os.environ.get("CXX", "c++"), *options, *includes, "-c", SOURCE / FIRST_CALL_PROGRAM, "-o", unit)
             library = self.build_folder / "libfreeway.a"
@@ -112,16 +112,16 @@ class Copy:
         plant_all(out / "planted", all_faults(), self.folder)
         command = ("ninja", "-C", tests, "-t", "commands", killer.program)
         lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
-        for line in (line for line in lines if "/freeway_model.dir/" not in line and " tests/model/" in line):
-            ours = line.replace(f"-I{SOURCE}/src", f"-I{self.folder}/src").replace(" tests/model/", f" {out}/")
-            ours = ours.replace(f"-I{tests}/planted", f"-I{out}/planted")
-            ours = ours.replace(f"{out}/libfreeway_model.a", "tests/model/libfreeway_model.a")
+        explorer = "tests/explorer/libfreeway_model.a"
+        for line in (line for line in lines if "/freeway_model.dir/" not in line and " tests/" in line):
+            ours = line.replace(f"-I{SOURCE}/src", f"-I{self.folder}/src").replace(" tests/", f" {out}/tests/")
+            ours = ours.replace(f"-I{tests}/planted", f"-I{out}/planted").replace(f"{out}/{explorer}", explorer)
             for folder in re.findall(rf"-o ({out}\S*)/", ours):
                 Path(folder).mkdir(parents=True, exist_ok=True)
             done = subprocess.run(ours, shell=True, cwd=tests, capture_output=True, text=True, check=False)
             if done.returncode != 0:
                 raise RuntimeError(f"{ours}:\n{done.stderr[-2000:]}")
-        return out / Path(killer.program).name
+        return out / killer.program
 
     @property
     def first_call_program(self) -> Path:

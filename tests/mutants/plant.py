@@ -6,6 +6,7 @@ with `-` go, those with `+` come, the others stay. What it replaces must be in t
 Whether a fault acts is asked while the model runs, by `Env::mutant("its name")`; the headers know nothing of it.
 """
 
+import difflib
 import sys
 from pathlib import Path
 
@@ -13,11 +14,7 @@ SOURCE = Path(__file__).resolve().parents[2]
 
 
 def all_faults() -> list[Path]:
-    return [
-        path
-        for where in ("tests/model/faults", "papers/*/tests", "shared/tests")
-        for path in SOURCE.glob(f"{where}/*.diff")
-    ]
+    return [path for where in ("tests/*", "papers/*/tests", "shared/tests") for path in SOURCE.glob(f"{where}/*.diff")]
 
 
 def header(name: str, source: Path) -> Path:
@@ -48,10 +45,23 @@ def plant(text: str, changes: list[tuple[str, str]], name: str) -> str:
     return text
 
 
+def with_places(before: str, after: str, path: Path) -> str:
+    """`after`, with #line where its lines are those of `before` again: traces and coverage name the header itself."""
+    old, new = before.split("\n"), after.split("\n")
+    lines = []
+    for kind, i, _, j, end in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if kind == "equal":
+            lines.append(f'#line {i + 1} "{path}"')
+        lines += new[j:end]
+    return "\n".join(lines)
+
+
 def plant_all(out: Path, files: list[Path], source: Path = SOURCE) -> None:
     for faults in files:
         for name, changes in hunks(faults).items():
-            planted = plant(header(name, source).read_text(), changes, f"{faults}: {name}")
+            path = header(name, source)
+            text = path.read_text()
+            planted = with_places(text, plant(text, changes, f"{faults}: {name}"), path)
             place = out / name
             place.parent.mkdir(parents=True, exist_ok=True)
             if not place.exists() or place.read_text() != planted:

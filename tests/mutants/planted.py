@@ -22,7 +22,7 @@ class Killer:
     @property
     def is_model(self) -> bool:
         """It is built with the fault, which is in a header."""
-        return self.program.startswith("tests/model/")
+        return self.program.endswith("_models")
 
     def folder(self, root: Path) -> Path:
         """Of its source: the tests of shared/ are built below tests/."""
@@ -41,32 +41,32 @@ def handler_at_every_instruction(
 ) -> Killer:
     """Of the symbols whose names contain `of_symbols`: seconds, not minutes."""
     return Killer(
-        "tests/signal/signal_every_instruction_test",
+        "tests/whole/signal/signal_every_instruction_test",
         ("--only", case, "--seconds", "60"),
         (*environment, f"FREEWAY_TOUR_ONLY={of_symbols}"),
     )
 
 
-SECTIONS = Killer("tests/rseq/rseq_every_section_test", (), ("FREEWAY_RSEQ=1",))
+SECTIONS = Killer("tests/cache/rseq/rseq_every_section_test", (), ("FREEWAY_RSEQ=1",))
 CHECKED_SECTIONS = Killer(
-    "tests/rseq/rseq_every_section_test",
+    "tests/cache/rseq/rseq_every_section_test",
     ("--only", "every_section"),
     ("FREEWAY_RSEQ=1", "FREEWAY_HARDEN=1"),
 )
 FIRST_CALL = Killer(
-    "tests/signal/signal_first_call_test",
+    "tests/whole/signal/signal_first_call_test",
     ("--only", "first_call_and_a_handler_allocates", "--seconds", "20"),
     ("FREEWAY_RSEQ=1",),
 )
-VFORK = Killer("tests/fork/fork_vfork_test", (), ("FREEWAY_RSEQ=1",))
+VFORK = Killer("tests/whole/fork/fork_vfork_test", (), ("FREEWAY_RSEQ=1",))
 OWN_RSEQ = Killer(
-    "tests/rseq/rseq_own_registration_test",
+    "tests/cache/rseq/rseq_own_registration_test",
     (),
     ("FREEWAY_RSEQ=1", "GLIBC_TUNABLES=glibc.pthread.rseq=0"),
 )
-PARKED = Killer("tests/stall/stall_park_test", ("--seconds", "1"), OWNING)
-FALSE_SHARING = Killer("tests/stress/stress_false_sharing", (), ("FREEWAY_RSEQ=1",))
-FALSE_SHARING_OWNED = Killer("tests/stress/stress_false_sharing", (), OWNING)
+PARKED = Killer("tests/whole/stall/stall_park_test", ("--seconds", "1"), OWNING)
+FALSE_SHARING = Killer("tests/whole/stress/stress_false_sharing", (), ("FREEWAY_RSEQ=1",))
+FALSE_SHARING_OWNED = Killer("tests/whole/stress/stress_false_sharing", (), OWNING)
 BESIDE_HELPER = Killer("tests/background/background_beside", ("--gtest_filter=*OneThread",), ("FREEWAY_RSEQ=1",))
 HELPERS_LIVES = Killer("tests/background/background_lifetimes", (), ("FREEWAY_RSEQ=1",))
 SHARED_STEPS = Killer("tests/shared/shared_every_instruction")
@@ -81,11 +81,11 @@ TRIMMED_HEAPS = Killer(
     ("FREEWAY_RSEQ=1",),
 )
 PROFILED_HEAPS = Killer("tests/profile/profile_heaps", (), ("FREEWAY_RSEQ=1",))
-HEAP_RECORDS = Killer("tests/model/heap_registry_model", ("--gtest_filter=*Model.*",))
-HEAP_STRIPS = Killer("tests/model/heap_strips_model", ("--gtest_filter=*TwoThreads:*StopsForEver",))
-HEAP_SLAB_PLACE = Killer("tests/model/heap_slab_place_model", ("--gtest_filter=*Model.*",))
-HEAP_DIRECT = Killer("tests/model/heap_direct_model", ("--gtest_filter=*Model.*",))
-GUARDED_HEAPS = Killer("tests/guard/guard_heaps", (), ("FREEWAY_RSEQ=1",))
+HEAP_RECORDS = Killer("tests/heap/heap_models", ("--gtest_filter=HeapRegistryModel.*",))
+HEAP_STRIPS = Killer("tests/heap/heap_models", ("--gtest_filter=HeapStrips*TwoThreads:HeapStrips*StopsForEver",))
+HEAP_SLAB_PLACE = Killer("tests/heap/heap_models", ("--gtest_filter=HeapSlabPlaceModel.*",))
+HEAP_DIRECT = Killer("tests/heap/heap_models", ("--gtest_filter=HeapDirectModel.*",))
+GUARDED_HEAPS = Killer("tests/harden/guard/guard_heaps", (), ("FREEWAY_RSEQ=1",))
 ALIGNED = Killer("tests/abi/abi_functions", (), ("FREEWAY_RSEQ=1",))
 MAKING = Killer("tests/shared/shared_making")
 BEGUN = Killer("tests/shared/shared_attach", ("--gtest_filter=*Making*",))
@@ -233,7 +233,7 @@ MUTANTS = (
         "sync/claim.h",
         "return word_.cas_acquire(seen, next);  // [A1] pairs with [R1]",
         "word_.store_relaxed(next);\n    return true;",
-        Killer("tests/stall/stall_park_test", ("--seconds", "20"), CLAIMING),
+        Killer("tests/whole/stall/stall_park_test", ("--seconds", "20"), CLAIMING),
     ),
     Mutant(
         "start: who comes second publishes his arena over the first one's",

@@ -13,9 +13,9 @@
 #include <thread>
 #include <vector>
 
-#include "abi/abi_test.h"
-#include "differential/random.h"
-#include "profile/dump_reader.h"
+#include "tests/abi/abi_test.h"
+#include "tests/whole/differential/random.h"
+#include "tests/profile/dump_reader.h"
 
 namespace freeway::test {
 namespace {

@@ -6,8 +6,8 @@
 
 #include <vector>
 
-#include "abi/abi_test.h"
-#include "profile/dump_reader.h"
+#include "tests/abi/abi_test.h"
+#include "tests/profile/dump_reader.h"
 
 namespace freeway::test {
 namespace {

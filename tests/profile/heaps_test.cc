@@ -11,10 +11,10 @@
 #include <thread>
 #include <vector>
 
-#include "abi/abi_test.h"
-#include "abi/program_heap.h"
-#include "differential/random.h"
-#include "profile/dump_reader.h"
+#include "tests/abi/abi_test.h"
+#include "tests/abi/program_heap.h"
+#include "tests/whole/differential/random.h"
+#include "tests/profile/dump_reader.h"
 
 namespace freeway::test {
 namespace {

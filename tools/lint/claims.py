@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Claims: what pages say of the tree, where a test keeps the figure or the list somewhere else.
 
-The instructions of the fast path are those of tests/golden; a function that is exported has a row in the table of
+The instructions of the fast path are those of tests/whole/golden; a function that is exported has a row in the table of
 stacks; a machine of docs/matrix.md says which kernel it ran, and says it once; what `freeway trim` needs is said where
 it is offered.
 """
@@ -15,8 +15,8 @@ from pathlib import Path
 
 from tools.lint.source import Finding
 
-GOLDEN = Path("tests/golden/fast_path.json")
-EXPORTED = (Path("tests/golden/exported_symbols.txt"), Path("shared/tests/exported_symbols.txt"))
+GOLDEN = Path("tests/whole/golden/fast_path.json")
+EXPORTED = (Path("tests/whole/golden/exported_symbols.txt"), Path("shared/tests/exported_symbols.txt"))
 GUARANTEES = Path("GUARANTEES.md")
 BENCHMARKS = Path("docs/benchmarks.md")
 MATRIX = Path("docs/matrix.md")

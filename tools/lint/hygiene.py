@@ -16,7 +16,7 @@ SOURCE_NAMES = {"CMakeLists.txt", "Makefile"}
 EMPTY_NAMES = {"utils", "util", "common", "misc", "helpers"}
 # What may hold bytes that are no text; and what programs leave where they were started.
 BINARY_SUFFIXES = {".gz", ".png"}
-BINARY_FOLDERS = {Path("tests/fuzz/corpus")}
+BINARY_FOLDERS = {Path("tests/whole/fuzz/corpus")}
 LEFT_BEHIND = {".db", ".db-journal", ".sqlite", ".sqlite3", ".log", ".tmp", ".bak", ".orig", ".rej", ".core", ".heap"}
 # Where the machine and the operating system may be asked for.
 MACHINE_FOLDERS = {"arch", "os"}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """References: a file that a comment of the library or a document names must exist, and so must a link's heading.
 
-"Checked tests/unit/arena_test.cc" is a promise; a file that was renamed or never written breaks it silently.
+"Checked tests/pages/arena_test.cc" is a promise; a file that was renamed or never written breaks it silently.
 """
 
 from __future__ import annotations

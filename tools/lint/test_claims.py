@@ -18,8 +18,10 @@ def messages(tree: Tree) -> list[str]:
 
 
 def test_what_is_so_is_accepted(tree: Tree) -> None:
-    tree.write("tests/golden/fast_path.json", GOLDEN)
-    tree.write("tests/golden/exported_symbols.txt", "# symbols\n_Znwm\nfreeway_heap_new\nfreeway_malloc\nmalloc\n")
+    tree.write("tests/whole/golden/fast_path.json", GOLDEN)
+    tree.write(
+        "tests/whole/golden/exported_symbols.txt", "# symbols\n_Znwm\nfreeway_heap_new\nfreeway_malloc\nmalloc\n"
+    )
     tree.write("GUARANTEES.md", ROW.format(16) + STACK)
     tree.write("docs/benchmarks.md", GOAL.format(45))
     tree.write("docs/matrix.md", MATRIX)
@@ -27,7 +29,7 @@ def test_what_is_so_is_accepted(tree: Tree) -> None:
 
 
 def test_another_count_of_instructions_than_the_golden_one_is_found(tree: Tree) -> None:
-    tree.write("tests/golden/fast_path.json", GOLDEN)
+    tree.write("tests/whole/golden/fast_path.json", GOLDEN)
     tree.write("GUARANTEES.md", ROW.format(15))
     tree.write("docs/benchmarks.md", GOAL.format(35))
     guarantees, benchmarks = messages(tree)
@@ -35,7 +37,7 @@ def test_another_count_of_instructions_than_the_golden_one_is_found(tree: Tree) 
 
 
 def test_a_function_without_a_word_on_its_stack_is_found(tree: Tree) -> None:
-    tree.write("tests/golden/exported_symbols.txt", "freeway_malloc\nfreeway_idle\nfreeway_heap_trim\n")
+    tree.write("tests/whole/golden/exported_symbols.txt", "freeway_malloc\nfreeway_idle\nfreeway_heap_trim\n")
     tree.write("GUARANTEES.md", STACK)
     (message,) = messages(tree)
     assert "freeway_idle" in message

@@ -82,7 +82,9 @@ def test_what_a_program_left_behind_is_found(tree: Tree, path: str, text: str) -
     assert message.startswith(path)
 
 
-@pytest.mark.parametrize("path", ["docs/picture.png", "bench/results/all.jsonl.gz", "tests/fuzz/corpus/options/1234"])
+@pytest.mark.parametrize(
+    "path", ["docs/picture.png", "bench/results/all.jsonl.gz", "tests/whole/fuzz/corpus/options.tar.xz"]
+)
 def test_bytes_are_accepted_where_they_belong(tree: Tree, path: str) -> None:
     tree.write(path, "\0\1")
     assert messages(tree) == []

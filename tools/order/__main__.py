@@ -22,7 +22,7 @@ ORDER = Path("src/order.ld")
 MANY = "print(len({i: [str(i)] for i in range(20000)}))"
 PROGRAMS = (
     ["/bin/true"],
-    ["build/release/tests/golden/golden_hello"],
+    ["build/release/tests/whole/golden/golden_hello"],
     ["/bin/ls", "-l", "/usr/bin"],
     ["/usr/bin/sort", "CHANGELOG.md"],
     ["/usr/bin/git", "log", "--stat", "-3"],

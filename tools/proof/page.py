@@ -15,7 +15,7 @@ from tools.proof.record import ENGINES, Figure, Run
 # In the page's order, with what the reader must know about each. An area that is not listed here comes last.
 AREAS = {
     "models": "Small programs over the shipped templates, in all their executions under C++'s weak memory orders"
-    " (`tests/model/README.md`). *Exhausted* are the programs of which every distinguishable execution was seen; the"
+    " (`tests/explorer/README.md`). *Exhausted* are the programs of which every distinguishable execution was seen; the"
     " others were cut at a number of executions, or walked at random.",
     "models, a thread stopped for ever": "The same, once for each thread and each of its atomic operations: the thread"
     " stops there for ever, the others must finish, and what is lost is bounded.",
@@ -25,7 +25,7 @@ AREAS = {
     "sections": "The same inside restartable sequences, where the interrupted section must start again with nothing"
     " changed.",
     "steps": "The longest calls, executed one instruction at a time, with nobody else in the way"
-    " (`tests/steps/README.md`).",
+    " (`tests/whole/steps/README.md`).",
     "stops and kills": "Threads and processes that stop or die anywhere while the others go on.",
     "forks": "Children of processes whose threads are inside the allocator.",
     "system calls": "System calls of the library that the kernel refused, and what came after.",

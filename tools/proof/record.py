@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a run left: figures that tests wrote (tests/proof.h), and ctest's own account of the tests."""
+"""What a run left: figures that tests wrote (tests/support/proof.h), and ctest's own account of the tests."""
 
 from __future__ import annotations
 

@@ -25,9 +25,9 @@
 #include <utility>
 
 #include "papers/hmalloc/heaps.h"
-#include "model/explorer.h"
-#include "model/model_env.h"
-#include "model/scenarios.h"
+#include "tests/explorer/explorer.h"
+#include "tests/explorer/model_env.h"
+#include "tests/explorer/scenarios.h"
 
 namespace freeway::hmalloc {
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "papers/hmalloc/heaps.h"
-#include "unit/test_env.h"
+#include "tests/support/test_env.h"
 
 namespace freeway::hmalloc {
 

@@ -8,7 +8,7 @@
 
 #include <set>
 
-#include "differential/random.h"
+#include "tests/whole/differential/random.h"
 #include "heap_world.h"
 
 namespace freeway::hmalloc {

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <deque>
 
-#include "differential/random.h"
+#include "tests/whole/differential/random.h"
 #include "heap_world.h"
 
 namespace freeway::hmalloc {

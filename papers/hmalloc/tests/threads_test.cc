@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "differential/random.h"
+#include "tests/whole/differential/random.h"
 #include "heap_world.h"
 #include "os/machine.h"
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "differential/random.h"
+#include "tests/whole/differential/random.h"
 #include "freeway/freeway.h"
 
 namespace freeway::hmalloc {

@@ -15,8 +15,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "cpu_affinity.h"
-#include "signal/support/heap_account.h"
+#include "tests/support/cpu_affinity.h"
+#include "tests/whole/signal/support/heap_account.h"
 
 namespace {
 

@@ -12,7 +12,7 @@
 #include "base/compiler.h"
 #include "papers/lfmalloc/cpu_table.h"
 #include "papers/lfmalloc/tests/model_world.h"
-#include "model/scenarios.h"
+#include "tests/explorer/scenarios.h"
 
 namespace freeway::lfmalloc::test {
 namespace {

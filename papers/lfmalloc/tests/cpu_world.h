@@ -11,7 +11,7 @@
 #include <memory>
 #include <vector>
 
-#include "cpu_affinity.h"
+#include "tests/support/cpu_affinity.h"
 #include "papers/lfmalloc/memory.h"
 #include "papers/lfmalloc/rseq_place.h"
 #include "papers/lfmalloc/sections.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "papers/lfmalloc/tests/model_world.h"
-#include "model/scenarios.h"
+#include "tests/explorer/scenarios.h"
 
 namespace freeway::lfmalloc::test {
 

@@ -26,8 +26,8 @@
 
 #include "papers/lfmalloc/allocator.h"
 #include "papers/lfmalloc/protection.h"
-#include "model/explorer.h"
-#include "model/model_env.h"
+#include "tests/explorer/explorer.h"
+#include "tests/explorer/model_env.h"
 
 namespace freeway::lfmalloc::test {
 

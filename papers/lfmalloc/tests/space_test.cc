@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
-#include "cpu_affinity.h"
-#include "signal/support/heap_account.h"
+#include "tests/support/cpu_affinity.h"
+#include "tests/whole/signal/support/heap_account.h"
 
 namespace {
 

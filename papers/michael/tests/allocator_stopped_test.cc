@@ -3,8 +3,8 @@
 // A thread that ends for ever before any store or CAS of Figs 4, 6 and 7, or is overtaken there by another that allocates
 // and frees: nothing is broken for the others, and what is lost is bounded.
 #include "allocator_world.h"
-#include "arch/atomic.h"  // tests/unit/stoppable: stores at which a test may interfere
-#include "unit/test_env.h"
+#include "arch/atomic.h"  // tests/support/stoppable: stores at which a test may interfere
+#include "tests/support/test_env.h"
 
 namespace freeway::michael {
 namespace {

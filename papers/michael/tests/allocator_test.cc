@@ -5,8 +5,8 @@
 #include <thread>
 
 #include "allocator_world.h"
-#include "differential/random.h"
-#include "unit/test_env.h"
+#include "tests/whole/differential/random.h"
+#include "tests/support/test_env.h"
 
 namespace freeway::michael {
 namespace {

@@ -3,7 +3,7 @@
 // The build variant with the paper's layout: blocks begin at multiples of 16 and pointers 8 bytes behind, so that the
 // prefix costs no alignment; everything else works as it does in the form that ships.
 #include "allocator_world.h"
-#include "unit/test_env.h"
+#include "tests/support/test_env.h"
 
 namespace freeway::michael {
 namespace {

@@ -10,9 +10,9 @@
 #include <string>
 
 #include "papers/michael/partial_list.h"
-#include "model/explorer.h"
-#include "model/model_env.h"
-#include "model/scenarios.h"
+#include "tests/explorer/explorer.h"
+#include "tests/explorer/model_env.h"
+#include "tests/explorer/scenarios.h"
 
 namespace freeway::model {
 namespace {

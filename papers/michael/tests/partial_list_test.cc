@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "differential/random.h"
-#include "unit/test_env.h"
+#include "tests/whole/differential/random.h"
+#include "tests/support/test_env.h"
 
 namespace freeway::michael {
 namespace {

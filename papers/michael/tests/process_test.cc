@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "differential/random.h"
+#include "tests/whole/differential/random.h"
 #include "freeway/freeway.h"
 
 namespace freeway::test {

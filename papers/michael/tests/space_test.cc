@@ -3,8 +3,8 @@
 // The paper's space claims: descriptors are less than 1 % of what is allocated (§3.2.5), and a processor heap holds at most
 // two superblocks of a size class (§4.2.5): the active one and the partial one; others are with the size class, for all.
 #include "allocator_world.h"
-#include "differential/random.h"
-#include "unit/test_env.h"
+#include "tests/whole/differential/random.h"
+#include "tests/support/test_env.h"
 
 namespace freeway::michael {
 namespace {

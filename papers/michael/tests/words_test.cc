@@ -4,7 +4,7 @@
 // written out as plain fields, and the tables for every size and offset.
 #include <gtest/gtest.h>
 
-#include "differential/random.h"
+#include "tests/whole/differential/random.h"
 #include "papers/michael/descriptor.h"
 #include "papers/michael/size_classes.h"
 #include "os/machine.h"

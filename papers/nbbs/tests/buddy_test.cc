@@ -12,7 +12,7 @@
 #include <set>
 #include <vector>
 
-#include "proof.h"
+#include "tests/support/proof.h"
 
 namespace {
 

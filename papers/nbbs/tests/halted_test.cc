@@ -19,7 +19,7 @@
 #include <random>
 
 #include "freeway/buddy.h"
-#include "proof.h"
+#include "tests/support/proof.h"
 
 namespace freeway::test {
 namespace {

@@ -18,7 +18,7 @@
 
 #include "arch/atomic.h"
 #include "papers/nbbs/buddy.h"
-#include "proof.h"
+#include "tests/support/proof.h"
 
 namespace freeway::nbbs {
 namespace {

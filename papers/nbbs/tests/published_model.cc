@@ -7,7 +7,7 @@
 
 #include "papers/nbbs/published_optimized.h"
 #include "papers/nbbs/tests/tree_program.h"
-#include "proof.h"
+#include "tests/support/proof.h"
 
 namespace freeway::nbbs {
 namespace {

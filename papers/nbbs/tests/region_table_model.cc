@@ -14,9 +14,9 @@
 
 #include "papers/nbbs/recent.h"
 #include "papers/nbbs/region_table.h"
-#include "model/explorer.h"
-#include "model/model_env.h"
-#include "model/scenarios.h"
+#include "tests/explorer/explorer.h"
+#include "tests/explorer/model_env.h"
+#include "tests/explorer/scenarios.h"
 
 namespace freeway::nbbs {
 namespace {

@@ -14,9 +14,9 @@
 #pragma once
 
 #include "papers/nbbs/tree.h"
-#include "model/explorer.h"
-#include "model/model_env.h"
-#include "model/scenarios.h"
+#include "tests/explorer/explorer.h"
+#include "tests/explorer/model_env.h"
+#include "tests/explorer/scenarios.h"
 
 namespace freeway::nbbs {
 

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "model/scenarios.h"
+#include "tests/explorer/scenarios.h"
 
 namespace freeway::nbbs {
 

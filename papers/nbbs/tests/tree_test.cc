@@ -10,7 +10,7 @@
 
 #include "papers/nbbs/published_optimized.h"
 #include "papers/nbbs/spin_tree.h"
-#include "unit/test_env.h"
+#include "tests/support/test_env.h"
 
 namespace freeway::nbbs {
 namespace {

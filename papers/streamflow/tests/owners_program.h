@@ -23,8 +23,8 @@
 #include <cstring>
 
 #include "papers/streamflow/allocator.h"
-#include "model/explorer.h"
-#include "model/model_env.h"
+#include "tests/explorer/explorer.h"
+#include "tests/explorer/model_env.h"
 
 namespace freeway::model {
 

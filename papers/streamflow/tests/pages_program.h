@@ -15,8 +15,8 @@
 #define FREEWAY_TESTS_ENGINES_STREAMFLOW_PAGES_PROGRAM_H
 
 #include "papers/streamflow/page_manager.h"
-#include "model/explorer.h"
-#include "model/model_env.h"
+#include "tests/explorer/explorer.h"
+#include "tests/explorer/model_env.h"
 
 namespace freeway::model {
 

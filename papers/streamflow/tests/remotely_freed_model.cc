@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "papers/streamflow/tests/owners_program.h"
-#include "model/scenarios.h"
+#include "tests/explorer/scenarios.h"
 
 namespace freeway::model {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "papers/streamflow/page_block.h"
 #include "papers/streamflow/size_classes.h"
-#include "unit/test_env.h"
+#include "tests/support/test_env.h"
 
 namespace freeway::streamflow {
 namespace {

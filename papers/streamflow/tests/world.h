@@ -16,7 +16,7 @@
 
 #include "papers/streamflow/allocator.h"
 #include "papers/streamflow/pages.h"
-#include "unit/test_env.h"
+#include "tests/support/test_env.h"
 
 namespace freeway::test {
 

@@ -36,7 +36,7 @@
 // A call that is interrupted between that store and the commit counts twice. A call that cannot count (an empty magazine, no
 // section) draws instead, in freeway_malloc_drawn. free knows nothing of it: sampled blocks lie in frames of class 0.
 //
-// Counted by tests/golden: 16 instructions malloc, 29 free. Checked by tests/rseq.
+// Counted by tests/whole/golden: 16 instructions malloc, 29 free. Checked by tests/cache/rseq.
 
 #include "arch/x86_64/section.inc"
 #include "cache/offsets.h"

@@ -246,6 +246,6 @@ def test_an_allocator_that_fails_under_valgrind_is_named(tmp_path: Path, monkeyp
 
 
 def test_the_flagships_pair_is_the_golden_one() -> None:
-    golden = json.loads((count.ROOT / "tests/golden/fast_path.json").read_text())
+    golden = json.loads((count.ROOT / "tests/whole/golden/fast_path.json").read_text())
     expected = golden.get(os.uname().machine)
     assert golden_pair() == (expected["malloc"] + expected["free"] if expected else None)

@@ -11,7 +11,7 @@
 #include <set>
 #include <vector>
 
-#include "differential/random.h"
+#include "tests/whole/differential/random.h"
 
 namespace simulation {
 namespace {

@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "bench/simulation/script.h"
+#include "tests/bench/simulation/script.h"
 #include "simulation/time_warp.h"
 
 namespace simulation::test {

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "bench/simulation/small_models.h"
+#include "tests/bench/simulation/small_models.h"
 
 namespace simulation::test {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "bench/simulation/script.h"
+#include "tests/bench/simulation/script.h"
 #include "simulation/time_warp_executor.h"
 
 namespace simulation::test {

@@ -4,7 +4,7 @@
 // threads and the mapping. Registered on glibc's malloc and on Freeway's.
 #include <gtest/gtest.h>
 
-#include "bench/simulation/small_models.h"
+#include "tests/bench/simulation/small_models.h"
 
 namespace simulation::test {
 namespace {

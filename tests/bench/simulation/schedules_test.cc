@@ -10,8 +10,8 @@
 #include <deque>
 #include <stdexcept>
 
-#include "bench/simulation/small_models.h"
-#include "differential/random.h"
+#include "tests/bench/simulation/small_models.h"
+#include "tests/whole/differential/random.h"
 
 namespace simulation::test {
 namespace {

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parents[1] / "golden"))
+sys.path.insert(0, str(HERE.parents[1] / "whole" / "golden"))
 
 import symbols as golden  # noqa: E402
 

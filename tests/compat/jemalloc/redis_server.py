@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parents[1] / "programs"))
+sys.path.insert(0, str(HERE.parents[1] / "whole" / "programs"))
 
 from preload import Failed, check, environment, main, need, require_same, run, succeed  # noqa: E402
 from redis import Server, data_set  # noqa: E402

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+// superblock_mutants_model.cc: the superblock models notice each planted fault, and each missing memory order.
+//
+// A checker that finds nothing proves little until it is known what it would have found. Some faults are planted in
+// the shipped code through Env::mutant(), some are things that earlier forms of the protocol did, and every acquire
+// and release in superblocks.h is taken away once.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "tests/superblock/superblock_scenarios.h"
+#include "sync/tagged_stack.h"
+
+namespace freeway::model {
+namespace {
+
+std::vector<Scenario> all_scenarios() {
+  std::vector<Scenario> all = superblock_scenarios();
+  for (Scenario& each : superblock_pairs()) all.push_back(each);
+  return all;
+}
+
+void sequential(Options& options) { options.memory = MemoryModel::kSequential; }
+
+TEST(SuperblockMutants, OwedForgottenIsCaught) { expect_mutant_caught(all_scenarios(), "owed forgotten"); }
+TEST(SuperblockMutants, ListingWithoutUIsCaught) { expect_mutant_caught(all_scenarios(), "list without U"); }
+TEST(SuperblockMutants, AdoptingTombstonesIsCaught) { expect_mutant_caught(all_scenarios(), "no tombstone test"); }
+TEST(SuperblockMutants, RecyclingADescriptorThatAListKnowsIsCaught) {
+  expect_mutant_caught(all_scenarios(), "no tombstone left");
+}
+TEST(SuperblockMutants, ForgettingTheEntryIsCaught) { expect_mutant_caught(all_scenarios(), "entry forgotten"); }
+TEST(SuperblockMutants, KeepingADroppedEntryIsCaught) { expect_mutant_caught(all_scenarios(), "entry kept"); }
+TEST(SuperblockMutants, ForgettingOtherNodesIsCaught) { expect_mutant_caught(all_scenarios(), "other nodes forgotten"); }
+TEST(SuperblockMutants, ReadingTheDescriptorAfterTheEmptyStepIsCaught) {
+  expect_mutant_caught(all_scenarios(), "late span");
+}
+TEST(SuperblockMutants, UntaggedListsAreCaught) {
+  expect_caught(all_scenarios(), "untagged lists",
+                [](Options& options) { options.lose_bits.push_back({"heap", StackHead::kIndexMask}); });
+}
+TEST(SuperblockMutants, PurgingWithoutHoldingIsCaught) {
+  expect_caught(purging_without_holding(), "late minus", sequential);
+}
+TEST(SuperblockMutants, LettingGoAfterOneScanIsCaught) {
+  expect_caught(letting_go_after_one_scan(), "one scan", sequential);
+}
+
+TEST(SuperblockMutants, EachMemoryOrderIsNeeded) {
+  expect_orders_needed(all_scenarios(), "superblock/superblocks.h", {});
+}
+
+}  // namespace
+}  // namespace freeway::model

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT
+//
+// profile_mended_test.cc: who begins or ends a profile leaves that call for ever at each of its steps. What is half done is
+// completed by the slow path's ticks: then blocks are sampled, or mallocs are as fast as before. Run with the library
+// that tells of its steps (stepping/os/machine.h).
+#include <gtest/gtest.h>
+
+#include <csetjmp>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "tests/abi/abi_test.h"
+#include "freeway/freeway.h"
+#include "tests/profile/dump_reader.h"
+
+namespace {
+
+sigjmp_buf way_out;
+int leave_at = -1;  // which step from now on; -1: none
+int steps = 0;
+const char* left_at = nullptr;
+
+}  // namespace
+
+extern "C" void stepping_at(const char* name, const char*, int) {
+  ++steps;
+  if (leave_at < 0 || leave_at-- != 0) return;
+  left_at = name;
+  siglongjmp(way_out, 1);
+}
+
+namespace freeway::test {
+namespace {
+
+constexpr uint64_t kTag = 4711;
+
+// Runs f up to that step. The step's name; "": f has come to its end.
+template <class F>
+std::string leave(int step, F&& f) {
+  left_at = "";
+  if (sigsetjmp(way_out, 1) == 0) {
+    leave_at = step;
+    f();
+  }
+  leave_at = -1;
+  return left_at;
+}
+
+// Mallocs that leave the fast path, hundreds of them.
+void tick() {
+  std::vector<void*> blocks(30000);
+  for (void*& block : blocks) block = hide(malloc(100));
+  for (void* block : blocks) free(block);
+}
+
+// How many of ten blocks are sampled.
+uint64_t sampled() {
+  const uint64_t before = take_dump().of_tag(kTag).allocated;
+  void* blocks[10];
+  {
+    Tagged tagged(kTag);
+    for (void*& block : blocks) block = hide(malloc(100));
+  }
+  for (void* block : blocks) free(block);
+  return take_dump().of_tag(kTag).allocated - before;
+}
+
+// Steps in 1000 mallocs and frees: the fast path has none.
+int steps_of_pairs() {
+  const int before = steps;
+  for (int i = 0; i < 1000; ++i) free(hide(malloc(100)));
+  return steps - before;
+}
+
+TEST(ProfileMended, BegunByOneWhoIsGone) {
+  EXPECT_EQ(freeway_profile_start(1), 0);  // makes the tables
+  freeway_profile_stop();
+  std::string name;
+  unsigned begun = 0;
+  for (int step = 0;; ++step) {
+    name = leave(step, [] { EXPECT_EQ(freeway_profile_start(1), 0); });
+    tick();
+    const bool has_begun = name.empty() || name.rfind("profile.", 0) == 0;
+    EXPECT_EQ(sampled(), has_begun ? 10u : 0u) << "left at step " << step << ": " << name;
+    begun += has_begun;
+    freeway_profile_stop();
+    if (name.empty()) break;
+  }
+  EXPECT_EQ(begun, 4u) << "three steps, and the end";
+}
+
+TEST(ProfileMended, EndedByOneWhoIsGone) {
+  tick();
+  const int usual = steps_of_pairs();
+  ASSERT_LT(usual, 100);
+  unsigned ended = 0;
+  for (int step = 0;; ++step) {
+    EXPECT_EQ(freeway_profile_start(1), 0);
+    const std::string name = leave(step, [] { freeway_profile_stop(); });
+    tick();
+    const bool has_ended = name.empty() || name.rfind("profile.", 0) == 0;
+    EXPECT_EQ(sampled(), has_ended ? 0u : 10u) << "left at step " << step << ": " << name;
+    if (has_ended) {
+      EXPECT_LT(steps_of_pairs(), 100) << "left at step " << step << ": " << name;
+    }
+    ended += has_ended;
+    freeway_profile_stop();
+    if (name.empty()) break;
+  }
+  EXPECT_EQ(ended, 4u) << "three steps, and the end";
+}
+
+}  // namespace
+}  // namespace freeway::test
