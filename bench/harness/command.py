@@ -182,6 +182,19 @@ def report_command(options: argparse.Namespace) -> int:
     return 0
 
 
+def pulse_command(options: argparse.Namespace) -> int:
+    """lab pulse"""
+    from harness import pulse
+    from harness.report import over_time  # here, for it needs matplotlib
+
+    if not options.draw:
+        print(pulse.append(pulse.take(options.build.resolve(), RESULTS / "pulse.jsonl")))
+    pulse.PICTURE.write_text(over_time.draw(pulse.kept()).file())
+    for path in (pulse.PICTURE,) if options.draw else (pulse.LINES, pulse.PICTURE):
+        print(f"written: {path.relative_to(ROOT)}", file=sys.stderr)
+    return 0
+
+
 def parser() -> argparse.ArgumentParser:
     """The whole command line."""
     whole = argparse.ArgumentParser(prog="lab", description="Freeway's laboratory: measures malloc implementations.")
@@ -225,6 +238,10 @@ def parser() -> argparse.ArgumentParser:
     five.add_argument("--html", type=Path, metavar="FILE", help="default build/lab/report.html")
     five.add_argument("--markdown", type=Path, metavar="FILE", help="the same as text, too")
     five.add_argument("--readme", action="store_true", help="only print the README's table")
+
+    six = add("pulse", pulse_command, "a minute of figures at this commit: a line more in bench/results/over-time")
+    six.add_argument("--draw", action="store_true", help="measure nothing, only draw the lines there are")
+    six.add_argument("--build", **build)
     return whole
 
 
