@@ -16,7 +16,7 @@ from harness.allocators import ROOT, known_allocators
 from harness.catalogue import workloads
 from harness.compare import Difference, Side, differences, drift, mean_of
 from harness.count import CountError, instruction_counts, rmw_counts
-from harness.machine import facts
+from harness.machine import commit, facts
 from harness.measure import ALL, CHOSEN, Request, default_limits, run
 from harness.plan import SUITES
 from harness.results import ResultsError, Run, Writer
@@ -147,7 +147,8 @@ def count_command(options: argparse.Namespace) -> int:
     output = options.output or RESULTS / COUNTS
     run_id = datetime.now(UTC).isoformat(timespec="seconds")
     console = wide_console()
-    head = Run(run_id, "count", 0, 1, facts(build), tuple(a.record() for a in allocators), ())
+    records = tuple(a.record() for a in allocators)
+    head = Run(run_id, "count", 0, 1, facts(build), records, (), commit=commit())
     with Writer(output) as writer:
         writer.write(head)
         for each in (*instruction_counts(build, allocators, run_id), *rmw_counts(build, run_id)):
