@@ -111,7 +111,7 @@ def said(entry: Mapping[str, Any]) -> str:
     changed = [name for name, print_ in entry["with"].items() if print_ == CHANGED]
     if not changed:
         return f"commit {entry['commit']}"
-    verb = "has" if len(changed) == 1 and not changed[0].endswith("s") else "have"
+    verb = "has" if changed == ["the fast path"] else "have"
     return f"commit {entry['commit']}; {' and '.join(changed)} {verb} changed since"
 
 
@@ -142,6 +142,11 @@ def check(root: Path) -> list[Finding]:
             if run["begun"] not in known:
                 path = source.relative_to(root)
                 findings.append(Finding(str(path), 1, f"the run of {run['begun']} has no commit: {_how('again SET')}"))
+    for pattern in {pattern for figures in SETS.values() for name in figures.inputs for pattern in INPUTS[name]}:
+        if not any(root.glob(pattern)):
+            findings.append(
+                Finding("tools/lint/measured.py", 1, f"figures depend on {pattern}, and there is no such file")
+            )
     for name, figures in SETS.items():
         if name not in kept:
             findings.append(Finding(str(KEPT), 1, f"says nothing of {name}: {_how(f'again {name}')}"))
@@ -155,7 +160,7 @@ def check(root: Path) -> list[Finding]:
                 verbs = f"measure, then {_how(f'again {name}')}; or {_how(f'older {name}')}, which says so there"
                 findings.append(Finding(str(page), line, f"{name}: {' and '.join(stale)} changed since: {verbs}"))
             elif not re.search(rf"{re.escape(said(kept[name]))}(?!; the )", text):
-                want = f'does not say "{said(kept[name])}" of {name}: {_how("older")} writes it'
+                want = f'does not say "{said(kept[name])}" of {name}: write it, or have the page made again'
                 findings.append(Finding(str(page), line, want))
     return findings
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import jinja2
 from markupsafe import Markup, escape
-from tools.lint.measured import said_of_run
 
 from harness.allocators import ROOT
 from harness.report import plots
@@ -43,6 +42,7 @@ from harness.report.words import NOT_MEASURED, number, ratio, slug, spread, titl
 from harness.results import Case, Run
 from harness.statistics import Quartiles
 from harness.workload import PEAK_RSS, Workload
+from tools.lint.measured import said_of_run
 
 TEMPLATES = Path(__file__).parent / "templates"
 HEAT_STEPS = (1.005, 1.1, 1.3, 1.7, 2.5)
