@@ -51,6 +51,11 @@ def test_what_was_not_measured_is_no_line() -> None:
         pulse.ratios(Results(made.runs, without, []))
 
 
+def test_what_is_not_built_is_said(tmp_path: Path) -> None:
+    with pytest.raises(ResultsError, match=r"there is no .*libfreeway.so: `make pulse` builds it"):
+        pulse.take(tmp_path, tmp_path / "samples.jsonl")
+
+
 def test_lines_are_added_and_read_in_the_order_of_time(tmp_path: Path) -> None:
     path = tmp_path / "lines/pulse.jsonl"
     later, earlier = LINE, LINE | {"at": "2029-01-01T00:00:00+00:00"}
