@@ -92,8 +92,8 @@ class Run:
 
     def save(self, path: Path) -> None:
         """Writes the run as JSON, a figure a line (Figure's fields), so that two runs can be compared as text."""
-        head = {"begun": self.begun, "machine": self.machine, "commit": self.commit}
-        head |= {"steps": [asdict(step) for step in self.steps]}
+        steps = [asdict(step) for step in self.steps]
+        head = {"begun": self.begun, "machine": self.machine, "commit": self.commit, "steps": steps}
         lines = [json.dumps(astuple(figure)) for figure in self.figures]
         text = json.dumps(head, indent=1)[:-2] + ',\n "figures": [\n  ' + ",\n  ".join(lines) + "\n ]\n}\n"
         path.write_text(text)
