@@ -15,13 +15,14 @@ Each of them writes the file and, in the pages, the words.
 from __future__ import annotations
 
 import argparse
-import ast
 import gzip
 import hashlib
+import io
 import json
 import re
 import subprocess
 import sys
+import tokenize
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,6 +55,7 @@ _PROSE = {".md", ".txt"}  # says what sources do, and is none
 _TABLE_ROW = re.compile(r"^\|.*$", re.MULTILINE)
 # A promise is as it was when its test is called otherwise or lies elsewhere.
 _EVIDENCE = re.compile(r"\[[a-z-]+\]|`[^`\s]*/[^`]*`|\*[A-Z]\w+…?\*")
+_TRAILING_COMMA = re.compile(r",(?=[)\]}])")
 _SAID = r"commit {}(?:; the [^.;|()]* ha(?:s|ve) changed since)?"
 
 
@@ -88,12 +90,22 @@ def normalised(path: Path) -> str:
     if path.suffix in CXX_SUFFIXES | ASSEMBLY_SUFFIXES:
         text = "".join(line.code for line in split_lines(text))
     elif path.suffix == ".py":
-        return ast.dump(ast.parse(text))
+        text = _TRAILING_COMMA.sub("", "".join(_without_comments(text).split()))
     elif path.suffix == ".json":
         return json.dumps(json.loads(text), sort_keys=True)
     elif path.name == GUARANTEES.name:
         text = _EVIDENCE.sub("", "".join(_TABLE_ROW.findall(text)))
     return "".join(text.split())
+
+
+def _without_comments(text: str) -> str:
+    """Python without comments. (A dump of its syntax tree is another one in each version of Python.)"""
+    lines = text.splitlines()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            row, column = token.start
+            lines[row - 1] = lines[row - 1][:column]
+    return "\n".join(lines)
 
 
 def fingerprint(root: Path, patterns: Iterable[str]) -> str:
@@ -108,7 +120,7 @@ def fingerprint(root: Path, patterns: Iterable[str]) -> str:
 
 def said(entry: Mapping[str, Any]) -> str:
     """What a page must say of a set."""
-    changed = [name for name, print_ in entry["with"].items() if print_ == CHANGED]
+    changed = [name for name, value in entry["with"].items() if value == CHANGED]
     if not changed:
         return f"commit {entry['commit']}"
     verb = "has" if changed == ["the fast path"] else "have"
@@ -192,7 +204,7 @@ def _write(root: Path, before: Mapping[str, Any], after: Mapping[str, Any]) -> N
     """The file, and in the pages the new words in the place of the old ones (lines are not broken anew)."""
     (root / KEPT).write_text(json.dumps(after, indent=1) + "\n")
     for name in before.keys() & SETS.keys():
-        old = re.compile(_SAID.format(before[name]["commit"]).replace(" ", r"\s+"))
+        old = re.compile(_SAID.format(re.escape(before[name]["commit"])).replace(" ", r"\s+"))
         for page in (root / each for each in SETS[name].pages if (root / each).exists()):
             text = page.read_text()
             own = [line for line in text.splitlines(keepends=True) if _when(before[name]) in line]
