@@ -43,7 +43,7 @@ installed := --target freeway_installed
 # $(call test,preset): everything but what is labelled `long`; the last lines are ctest's own summary.
 test = ctest --preset $(1) -j $(JOBS) $(CTEST_ARGS)
 
-.PHONY: all run test t papers test-papers test-programs prove matrix matrix-roots numa lint debug asan tsan fuzz aarch64 docs bench bench-quick peers attacks attack-costs profilers shared-cache install dist packages-debian clean help
+.PHONY: all run test t papers test-papers test-programs prove matrix matrix-roots numa lint debug asan tsan fuzz aarch64 docs bench bench-quick pulse peers attacks attack-costs profilers shared-cache install dist packages-debian clean help
 # Installing packages is a queue anyway; the parallel work is in the commands.
 .NOTPARALLEL:
 
@@ -129,6 +129,11 @@ bench-quick: packages-build packages-test packages-bench packages-run build/peer
 	@$(call build,release,$(products) freeway_bench)
 	@bench/lab run --suite quick $(LAB_ARGS)
 	@bench/lab report build/lab/quick.jsonl
+
+pulse: packages-build packages-test $(VENV)/.stamp | build ## a minute: instructions, ratios to glibc, hello's memory; one more line and point in docs/pulse.md
+	@$(call build,release,--target freeway_shared measured_run workload_hello workload_lifo_pair workload_batch \
+		workload_random_replace workload_spill workload_producer_consumer)
+	@bench/lab pulse
 
 bench: packages-build packages-test packages-bench packages-real build/peers/manifest.json $(VENV)/.stamp | build ## measure everything under all allocators, hours; LAB_ARGS=--resume goes on
 	@$(call build,release,$(products) freeway_bench freeway_bench_engines freeway_counted)

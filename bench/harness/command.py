@@ -16,7 +16,7 @@ from harness.allocators import ROOT, known_allocators
 from harness.catalogue import workloads
 from harness.compare import Difference, Side, differences, drift, mean_of
 from harness.count import CountError, instruction_counts, rmw_counts
-from harness.machine import facts
+from harness.machine import commit, facts
 from harness.measure import ALL, CHOSEN, Request, default_limits, run
 from harness.plan import SUITES
 from harness.results import ResultsError, Run, Writer
@@ -147,7 +147,8 @@ def count_command(options: argparse.Namespace) -> int:
     output = options.output or RESULTS / COUNTS
     run_id = datetime.now(UTC).isoformat(timespec="seconds")
     console = wide_console()
-    head = Run(run_id, "count", 0, 1, facts(build), tuple(a.record() for a in allocators), ())
+    records = tuple(a.record() for a in allocators)
+    head = Run(run_id, "count", 0, 1, facts(build), records, (), commit=commit())
     with Writer(output) as writer:
         writer.write(head)
         for each in (*instruction_counts(build, allocators, run_id), *rmw_counts(build, run_id)):
@@ -179,6 +180,19 @@ def report_command(options: argparse.Namespace) -> int:
     html = options.html or RESULTS / "report.html"
     make_report(results, html, options.markdown)
     print(f"Report: {html}")
+    return 0
+
+
+def pulse_command(options: argparse.Namespace) -> int:
+    """lab pulse"""
+    from harness import pulse
+    from harness.report import over_time  # here, for it needs matplotlib
+
+    if not options.draw:
+        print(pulse.append(pulse.take(options.build.resolve(), RESULTS / "pulse.jsonl")))
+    pulse.PICTURE.write_text(over_time.draw(pulse.kept()).file())
+    for path in (pulse.PICTURE,) if options.draw else (pulse.LINES, pulse.PICTURE):
+        print(f"written: {path.relative_to(ROOT)}", file=sys.stderr)
     return 0
 
 
@@ -225,6 +239,10 @@ def parser() -> argparse.ArgumentParser:
     five.add_argument("--html", type=Path, metavar="FILE", help="default build/lab/report.html")
     five.add_argument("--markdown", type=Path, metavar="FILE", help="the same as text, too")
     five.add_argument("--readme", action="store_true", help="only print the README's table")
+
+    six = add("pulse", pulse_command, "a minute of figures at this commit: a line more in bench/results/over-time")
+    six.add_argument("--draw", action="store_true", help="measure nothing, only draw the lines there are")
+    six.add_argument("--build", **build)
     return whole
 
 

@@ -18,6 +18,8 @@ from typing import Any
 RAISED_NICE = -5
 # A sample shorter than this is some ticks of the kernel's clock: its share of foreign CPU time means nothing.
 SHORTEST_JUDGED_S = 0.2
+ROOT = Path(__file__).resolve().parents[2]
+KEPT = ("bench/results", "docs/*.svg")  # what measuring itself changes
 
 
 def _first_line(path: str) -> str:
@@ -35,6 +37,22 @@ def compiler(build: Path) -> str:
         return ""
     done = subprocess.run([found[1], "--version"], capture_output=True, text=True, check=False)
     return done.stdout.split("\n")[0]
+
+
+def commit() -> str:
+    """The first digits of the commit that is checked out, "+" behind them if tracked files were changed; or "" outside
+    git."""
+
+    def git(*words: str) -> str:
+        try:
+            done = subprocess.run(["git", "-C", ROOT, *words], capture_output=True, text=True, check=False)
+        except OSError:
+            return ""
+        return done.stdout.strip() if done.returncode == 0 else ""
+
+    head = git("rev-parse", "--short=8", "HEAD")
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", ".", *(f":!{path}" for path in KEPT))
+    return f"{head}+" if head and changed else head
 
 
 def raise_priority() -> int:

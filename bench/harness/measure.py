@@ -145,6 +145,7 @@ def run(request: Request) -> int:
         facts,
         tuple(a.record() for a in allocators),
         tuple(dict.fromkeys(item.workload.name for item in plan)),
+        commit=machine.commit(),
     )
     old = prepare(request, head, allocators, console)
     total = sum(item.repeats * len(item.allocators) for item in plan)

@@ -3,7 +3,8 @@
 # results.py: the results file. JSON lines, each written and flushed at once, so that an interrupted run keeps all that
 # it measured:
 #   {"kind": "run",    "format": 1, "id": ..., "suite": ..., "repeats": n, "shrink": n, "machine": {...},
-#                      "allocators": [{"name", "library", "version", "variables", "failed"}], "workloads": [names]}
+#                      "allocators": [{"name", "library", "version", "variables", "failed"}], "workloads": [names],
+#                      "commit": of the checkout, "+" behind it if files were changed}
 #   {"kind": "sample", "run": id, "repeat": k, "workload": name, "threads": n or null, "allocator": name, "status": ...,
 #                      "detail": "", "values": {...}, "checksum": "...", "rss": [[seconds, KiB], ...],
 #                      "foreign_cpu": share, "noisy": bool}
@@ -73,6 +74,7 @@ class Run:
     allocators: tuple[AllocatorRecord, ...]
     workloads: tuple[str, ...]
     format: int = FORMAT
+    commit: str = ""  # of the checkout (machine.commit); older files do not say
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,19 @@ import argparse
 import sys
 from pathlib import Path
 
-from tools.lint import claims, figures, hygiene, last_touch, layers, manual, optimistic, orders, references, upwards
+from tools.lint import (
+    claims,
+    figures,
+    hygiene,
+    last_touch,
+    layers,
+    manual,
+    measured,
+    optimistic,
+    orders,
+    references,
+    upwards,
+)
 
 LINTS = {
     "layers": layers.check,
@@ -20,6 +32,7 @@ LINTS = {
     "claims": claims.check,
     "manual": manual.check,
     "figures": figures.check,
+    "measured": measured.check,
 }
 
 

@@ -19,9 +19,13 @@ GOLDEN = Path("tests/whole/golden/fast_path.json")
 EXPORTED = (Path("tests/whole/golden/exported_symbols.txt"), Path("shared/tests/exported_symbols.txt"))
 GUARANTEES = Path("GUARANTEES.md")
 BENCHMARKS = Path("docs/benchmarks.md")
+FAST_PATH = Path("src/malloc/x86_64/fast_path.S")
 MATRIX = Path("docs/matrix.md")
 
 _PAIR = re.compile(r"instructions of malloc\(32\) \+ free \|[^|]*\| *(\d+) \|")
+_COUNTS = re.compile(r"^\| malloc\(32\) \+ free \|.*\| callgrind \|$")
+_IN_SOURCE = re.compile(r"Counted by tests/whole/golden: (\d+) instructions malloc, (\d+) free")
+_NO_RSEQ = " freeway-no-rseq "
 _CACHED = re.compile(r"^\| `(malloc|free)` up to 32 KiB, cached \|[^|]*\| *(\d+) ")
 _STACK_ROW = re.compile(r"^\| ([^|]+) \| *\d")
 _MANGLED = "_Z"
@@ -50,6 +54,27 @@ def _instructions(root: Path) -> Iterator[Finding]:
             yield Finding(
                 str(BENCHMARKS), number, f"a pair has {pair} instructions in {GOLDEN}: bench/results/README.md"
             )
+    for number, line in _lines(root, FAST_PATH):
+        if (match := _IN_SOURCE.search(line)) and [int(n) for n in match.groups()] != [
+            golden["malloc"],
+            golden["free"],
+        ]:
+            yield Finding(str(FAST_PATH), number, f"{golden['malloc']} and {golden['free']} in {GOLDEN}")
+    yield from _without_rseq(root, golden.get("owned_malloc", 0) + golden.get("owned_free", 0))
+
+
+def _without_rseq(root: Path, most: int) -> Iterator[Finding]:
+    """Counted under valgrind, which offers no rseq; golden counts are the most that there may be."""
+    column = 0
+    for number, line in _lines(root, BENCHMARKS):
+        cells = line.split("|")
+        if line.startswith("| Instructions |"):
+            column = cells.index(_NO_RSEQ) if _NO_RSEQ in cells else 0
+        elif (
+            column and _COUNTS.match(line) and re.fullmatch(r" [\d.]+ ", cells[column]) and float(cells[column]) > most
+        ):
+            message = f"without rseq a pair has at most {most} instructions in {GOLDEN}: bench/results/README.md"
+            yield Finding(str(BENCHMARKS), number, message)
 
 
 def _stacks(root: Path) -> Iterator[Finding]:

@@ -36,6 +36,31 @@ def test_another_count_of_instructions_than_the_golden_one_is_found(tree: Tree) 
     assert "malloc has 16" in guarantees and "a pair has 45" in benchmarks
 
 
+def test_another_count_in_the_fast_paths_head_is_found(tree: Tree) -> None:
+    tree.write("tests/whole/golden/fast_path.json", GOLDEN)
+    tree.source("src/malloc/x86_64/fast_path.S", "// Counted by tests/whole/golden: 16 instructions malloc, 29 free.\n")
+    assert messages(tree) == []
+    tree.source("src/malloc/x86_64/fast_path.S", "// Counted by tests/whole/golden: 16 instructions malloc, 19 free.\n")
+    (message,) = messages(tree)
+    assert message.startswith("src/malloc/x86_64/fast_path.S:2: 16 and 29")
+
+
+def test_more_instructions_without_rseq_than_the_golden_ones_are_found(tree: Tree) -> None:
+    tree.write(
+        "tests/whole/golden/fast_path.json",
+        '{"x86_64": {"malloc": 16, "free": 29, "owned_malloc": 34, "owned_free": 60}}',
+    )
+    table = (
+        "| Instructions | freeway | freeway-no-rseq |\n|---|---:|---:|\n| malloc(32) + free | – | {} | callgrind |\n"
+    )
+    for count in ("93", "94", "–"):
+        tree.write("docs/benchmarks.md", table.format(count))
+        assert messages(tree) == []
+    tree.write("docs/benchmarks.md", table.format("385"))
+    (message,) = messages(tree)
+    assert message.startswith("docs/benchmarks.md:3: without rseq a pair has at most 94")
+
+
 def test_a_function_without_a_word_on_its_stack_is_found(tree: Tree) -> None:
     tree.write("tests/whole/golden/exported_symbols.txt", "freeway_malloc\nfreeway_idle\nfreeway_heap_trim\n")
     tree.write("GUARANTEES.md", STACK)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import jinja2
 
+from tools.lint.measured import said_of_run
 from tools.proof.record import ENGINES, Figure, Run
 
 # In the page's order, with what the reader must know about each. An area that is not listed here comes last.
@@ -37,6 +38,7 @@ AREAS = {
 # Areas of templates: their subjects are names of test suites, and engines are not told apart.
 _SUITES = ("models", "models, a thread stopped for ever", "mutants")
 _TEMPLATE = Path(__file__).with_name("page.md.j2")
+_ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass
@@ -126,4 +128,6 @@ def render(run: Run) -> str:
         autoescape=False,
     )  # fmt: skip
     environment.filters["number"] = number
-    return environment.from_string(_TEMPLATE.read_text()).render(run=run, tables=tables(run))
+    commit = said_of_run(_ROOT, run.begun) or (f"commit {run.commit}" if run.commit else "")
+    at_commit = f" Run at {commit}." if commit else ""
+    return environment.from_string(_TEMPLATE.read_text()).render(run=run, tables=tables(run), at_commit=at_commit)

@@ -59,6 +59,7 @@ class Run:
     machine: str
     steps: list[Step]
     figures: list[Figure]
+    commit: str = ""  # of the checkout; older runs do not say
 
     @property
     def seconds(self) -> float:
@@ -87,11 +88,12 @@ class Run:
             sorted({*before.again, *before.failed}),
         )
         kept = [figure for figure in self.figures if figure.test not in before.failed]
-        return Run(self.begun, self.machine, [step], kept + again.figures)
+        return Run(self.begun, self.machine, [step], kept + again.figures, self.commit)
 
     def save(self, path: Path) -> None:
         """Writes the run as JSON, a figure a line (Figure's fields), so that two runs can be compared as text."""
-        head = {"begun": self.begun, "machine": self.machine, "steps": [asdict(step) for step in self.steps]}
+        steps = [asdict(step) for step in self.steps]
+        head = {"begun": self.begun, "machine": self.machine, "commit": self.commit, "steps": steps}
         lines = [json.dumps(astuple(figure)) for figure in self.figures]
         text = json.dumps(head, indent=1)[:-2] + ',\n "figures": [\n  ' + ",\n  ".join(lines) + "\n ]\n}\n"
         path.write_text(text)
@@ -105,6 +107,7 @@ class Run:
             data["machine"],
             [Step(**step) for step in data["steps"]],
             [Figure(*figure) for figure in data["figures"]],
+            data.get("commit", ""),
         )
 
 

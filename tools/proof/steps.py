@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from bench.harness.machine import commit
 from bench.harness.machine import facts as machine_facts
 from tools.proof.record import Run, Step, read_figures, read_junit
 
@@ -73,7 +74,7 @@ def _ctest(root: Path, output: Path, jobs: int, which: str, stem: str, only: Seq
     if not junit.exists():
         sys.exit(f"tools.proof: ctest in build/{build} left no results (exit status {status.returncode})")
     read_junit(junit, step)
-    return Run(begun, machine(), [step], read_figures(figures))
+    return Run(begun, machine(), [step], read_figures(figures), commit())
 
 
 def collect(output: Path) -> Run:
@@ -86,4 +87,5 @@ def collect(output: Path) -> Run:
         runs[0].machine,
         [step for run in runs for step in run.steps],
         [figure for run in runs for figure in run.figures],
+        ", ".join(dict.fromkeys(run.commit for run in runs if run.commit)),
     )

@@ -14,6 +14,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup, escape
 
+from harness.allocators import ROOT
 from harness.report import plots
 from harness.report.goals import goals
 from harness.report.lineup import FLAGSHIP, ordered
@@ -41,6 +42,7 @@ from harness.report.words import NOT_MEASURED, number, ratio, slug, spread, titl
 from harness.results import Case, Run
 from harness.statistics import Quartiles
 from harness.workload import PEAK_RSS, Workload
+from tools.lint.measured import said_of_run
 
 TEMPLATES = Path(__file__).parent / "templates"
 HEAT_STEPS = (1.005, 1.1, 1.3, 1.7, 2.5)
@@ -158,6 +160,11 @@ def _machines(measured: Measured) -> list[tuple[dict[str, Any], list[Run]]]:
     return found
 
 
+def commit_of(run: Run) -> str:
+    """At which commit a run was, and for a kept one what of it has changed since; "" where that is not known."""
+    return said_of_run(ROOT, run.id) or (f"commit {run.commit}" if run.commit else "")
+
+
 def _was_measured(measured: Measured, name: str) -> bool:
     record = measured.results.allocators.get(name)
     return record is not None and not record.failed
@@ -177,6 +184,7 @@ def context(measured: Measured) -> dict[str, Any]:
     mean_rows, suite_rows = means(measured), means_by_suite(measured)
     return {
         "machines": _machines(measured),
+        "commit_of": commit_of,
         "warnings": warnings(measured),
         "flagship": FLAGSHIP,
         "not_measured": NOT_MEASURED,

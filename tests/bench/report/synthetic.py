@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
-sys.path.insert(0, str(ROOT / "bench"))
+sys.path[:0] = [str(ROOT / "bench"), str(ROOT)]
 
 from harness.catalogue import workloads as declared  # noqa: E402
 from harness.results import OK, AllocatorRecord, Count, Run, Sample, Writer  # noqa: E402
