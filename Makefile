@@ -40,10 +40,10 @@ build = cmake --preset $(1) -DFREEWAY_WERROR=$(WERROR) >build/$(1).configure.log
 products := --target freeway_shared freeway_static freeway_shared_heap freeway_command freeway_jemalloc
 # With the papers' engines, and `freeway profile`.
 installed := --target freeway_installed
-# $(call test,preset): everything but what is labelled `long`; the last lines are ctest's own summary.
+# $(call test,preset): as CMakePresets.json says; the last lines are ctest's own summary.
 test = ctest --preset $(1) -j $(JOBS) $(CTEST_ARGS)
 
-.PHONY: all run test t papers test-papers test-programs prove matrix matrix-roots numa lint debug asan tsan fuzz aarch64 docs bench bench-quick pulse peers attacks attack-costs profilers shared-cache install dist packages-debian clean help
+.PHONY: all run test test-all t papers test-papers test-programs prove matrix matrix-roots numa lint debug asan tsan fuzz aarch64 docs bench bench-quick pulse peers attacks attack-costs profilers shared-cache install dist packages-debian clean help
 # Installing packages is a queue anyway; the parallel work is in the commands.
 .NOTPARALLEL:
 
@@ -54,9 +54,13 @@ run: packages-build packages-test packages-run $(VENV)/.stamp | build ## run rea
 	@$(call build,release,$(products) measured_run)
 	@scripts/run-demo "$(CMD)"
 
-test: packages-build packages-test packages-programs build/tools/pprof $(VENV)/.stamp | build ## build and run the tests of Freeway, except the long ones
-	@$(call build,release)
+test: packages-build packages-test $(VENV)/.stamp | build ## build and run the tests that find most in twelve minutes
+	@$(call build,release,--target freeway_tests)
 	@$(call test,release)
+
+test-all: packages-build packages-test packages-programs build/tools/pprof $(VENV)/.stamp | build ## the tests that `make test` leaves out, with the papers' and real programs; except the long ones
+	@$(call build,release)
+	@$(call test,rest)
 
 papers: packages-build packages-test | build ## build the systems of the five papers
 	@$(call build,release,--target freeway_papers)
@@ -101,6 +105,7 @@ lint: packages-lint $(VENV)/.stamp ## check layers, memory-order labels, last to
 	@$(FREEWAY_PYTHON) -m tools.lint
 	@$(FREEWAY_PYTHON) -m tools.proof check
 	@$(FREEWAY_PYTHON) -m tools.house
+	@$(FREEWAY_PYTHON) -B tests/mutants/matrix.py --check
 	@$(FREEWAY_PYTHON) -m pytest -q tools/lint tools/house tools/proof tools/website tests/whole/matrix tests/whole/programs
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/ruff format --check .

@@ -33,8 +33,8 @@
 #
 # Every test finds in its environment FREEWAY_TEST_NAME (its name), FREEWAY_LIB (libfreeway.so, or the engine's library), FREEWAY_COMMAND (the command),
 # FREEWAY_BUILD_DIR, FREEWAY_SOURCE_DIR and, under a paper engine, FREEWAY_TEST_ENGINE and FREEWAY_TEST_VARIANT. A test
-# without LABELS is `quick`; tests labelled `long` are left to `make prove`, those of the papers' libraries, which are labelled
-# `papers`, to `make test-papers`.
+# without LABELS is `quick`. `make test` leaves out those labelled `more` (all of a folder that sets freeway_more), which are
+# `make test-all`'s, as those of the papers' libraries, labelled `papers`; those labelled `long` are `make prove`'s.
 # Sanitizer builds have INTERNAL and PREFIXED tests only; cross builds have no script tests (the emulator would not be
 # applied to what a script starts) and no .rseq tests (it offers no rseq).
 
@@ -124,6 +124,16 @@ function(freeway_register_one name mode engine)
   set(labels ${T_LABELS})
   if(NOT engine STREQUAL "freeway")
     list(APPEND labels papers)
+  endif()
+  if(freeway_more OR "programs" IN_LIST labels)
+    list(APPEND labels more)
+  endif()
+  if(NOT labels MATCHES "(^|;)(long|papers|more)(;|$)")
+    # What `make test` builds: the program, and those that it is told of.
+    string(REGEX MATCHALL "TARGET_FILE:[A-Za-z0-9_]+" told "${T_COMMAND} ${environment}")
+    list(TRANSFORM told REPLACE "TARGET_FILE:" "")
+    list(GET T_COMMAND 0 program)
+    set_property(GLOBAL APPEND PROPERTY freeway_tests ${program} ${told})
   endif()
   add_test(NAME ${name} COMMAND ${T_COMMAND})
   set_tests_properties(${name} PROPERTIES
@@ -274,8 +284,20 @@ function(freeway_add_room program)
     # A target's own folders come before those of its libraries.
     target_include_directories(${program} BEFORE PRIVATE "${PROJECT_BINARY_DIR}/planted")
   endif()
+  if(kind STREQUAL "test")
+    # The same with the faults that models must find, for the matrix of killers: built when asked for.
+    add_executable(${program}_planted EXCLUDE_FROM_ALL ${R_SOURCES} ${R_WITH})
+    target_link_libraries(${program}_planted PRIVATE ${R_LIBS} freeway_${kind}_main freeway_planted)
+    target_precompile_headers(${program}_planted REUSE_FROM freeway_${kind}_main)
+    get_target_property(folders ${program} INCLUDE_DIRECTORIES)
+    target_include_directories(${program}_planted PRIVATE "${PROJECT_BINARY_DIR}/planted" ${folders})
+    target_compile_definitions(${program}_planted PRIVATE FREEWAY_CHECKS=2 FREEWAY_EMULATED=0)
+  endif()
   if(R_SHADOW)
     target_include_directories(${program} BEFORE PRIVATE ${R_SHADOW})
+    if(TARGET ${program}_planted)
+      target_include_directories(${program}_planted BEFORE PRIVATE ${R_SHADOW})
+    endif()
   endif()
   if(NOT R_LABELS)
     set(R_LABELS quick ${kind})

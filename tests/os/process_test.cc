@@ -23,6 +23,7 @@
 #include "arch/rseq_layout.h"
 #include "os/machine.h"
 #include "sync/lives.h"
+#include "tests/support/acting_fault.h"
 
 extern "C" {
 extern const unsigned int __rseq_size __attribute__((weak));
@@ -287,6 +288,7 @@ struct RefusingOnce : Machine {
   static u64 wiped_page() { return asked++ == 0 ? 0 : reinterpret_cast<u64>(&page); }
   static void drop_page(u64) {}
   static bool is_first_thread() { return true; }
+  static bool mutant(const char* name) { return fault_acts(name); }  // asked by planted headers alone
 };
 
 TEST(Claimant, APageThatIsRefusedIsAskedForAgain) {

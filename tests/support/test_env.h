@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "arch/atomic.h"
+#include "tests/support/acting_fault.h"
 #include "tests/support/kernel.h"
 #include "tests/support/stopped.h"
 
@@ -39,6 +40,8 @@ struct TestEnv {
     auto f = std::exchange(hook, nullptr);  // what it does passes steps, too
     f();
   }
+
+  static bool mutant(const char* name) { return fault_acts(name); }  // asked by planted headers alone
 
   static Space space(std::size_t bytes, std::size_t alignment) { return kernel().space(bytes, alignment); }
   static Extended extend(uptr address, std::size_t bytes) { return kernel().extend(address, bytes); }

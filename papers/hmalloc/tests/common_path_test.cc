@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "heap_world.h"
+#include "tests/support/acting_fault.h"
 
 namespace freeway::hmalloc {
 namespace {
@@ -21,6 +22,7 @@ std::ostream& operator<<(std::ostream& out, const Counts& c) {
 }
 
 struct CountingEnv {
+  static bool mutant(const char* name) { return test::fault_acts(name); }  // asked by planted headers alone
   template <class T>
   class Atomic : public freeway::Atomic<T> {
     using Base = freeway::Atomic<T>;

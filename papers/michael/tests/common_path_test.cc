@@ -5,6 +5,7 @@
 // the failed ones too.
 #include "allocator_world.h"
 #include "os/machine.h"
+#include "tests/support/acting_fault.h"
 
 namespace freeway::michael {
 namespace {
@@ -12,6 +13,7 @@ namespace {
 int rmws = 0;
 
 struct CountingEnv {
+  static bool mutant(const char* name) { return test::fault_acts(name); }  // asked by planted headers alone
   template <class T>
   class Atomic : public freeway::Atomic<T> {
     using Base = freeway::Atomic<T>;
