@@ -3,12 +3,13 @@
 # The three functions with which tests are added.
 #
 #   freeway_add_room(<program> SOURCES a_test.cc ... [WITH b.cc ...] [PREFIX p] [LIBS ...] [LABELS ...] [SHADOW folder]
-#                    [LONG stems])
+#                    [LONG stems] [NOT_PLANTED])
 #     One program of all the tests of templates of a room of src/ that have one kind: unit_<room>, <room>_models. All
 #     assertions are on, and libfreeway is not linked. Of each source one test is registered, named after it behind the
 #     prefix and without `_test`: it runs what is in that source.
 #       WITH    sources without tests
 #       SHADOW  a folder whose headers are found before those of src/
+#       NOT_PLANTED  it also uses templates as they are shipped, so it is not built with faults in the headers
 #       LONG    of these sources the tests called DISABLED_... are registered, too, as <name>_long
 #
 #   freeway_add_test(<name> SOURCES a.cc ... [LABELS ...] [ARGS ...] [TIMEOUT seconds] [ENV K=V ...] [LIBS ...]
@@ -269,7 +270,7 @@ foreach(kind test model)
 endforeach()
 
 function(freeway_add_room program)
-  cmake_parse_arguments(PARSE_ARGV 1 R "" "PREFIX;TIMEOUT" "SOURCES;WITH;LIBS;LABELS;LONG;SHADOW")
+  cmake_parse_arguments(PARSE_ARGV 1 R "NOT_PLANTED" "PREFIX;TIMEOUT" "SOURCES;WITH;LIBS;LABELS;LONG;SHADOW")
   set(kind test)
   if(R_LIBS MATCHES "freeway_model")
     set(kind model)
@@ -284,7 +285,7 @@ function(freeway_add_room program)
     # A target's own folders come before those of its libraries.
     target_include_directories(${program} BEFORE PRIVATE "${PROJECT_BINARY_DIR}/planted")
   endif()
-  if(kind STREQUAL "test")
+  if(kind STREQUAL "test" AND NOT R_NOT_PLANTED)
     # The same with the faults that models must find, for the matrix of killers: built when asked for.
     add_executable(${program}_planted EXCLUDE_FROM_ALL ${R_SOURCES} ${R_WITH})
     target_link_libraries(${program}_planted PRIVATE ${R_LIBS} freeway_${kind}_main freeway_planted)

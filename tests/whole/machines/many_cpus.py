@@ -52,7 +52,7 @@ def build_program(work: Path) -> Path:
         "-I",
         str(ROOT / "include"),
         "-I",
-        str(ROOT / "tests"),
+        str(ROOT),
         str(HERE / "many_cpus_program.cc"),
         str(library),
     ]

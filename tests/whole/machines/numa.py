@@ -52,7 +52,7 @@ def build_program(library: Path, work: Path) -> Path:
     """The program, linked with the library."""
     place = work / "numa_program"
     command = ["g++", "-std=c++20", "-O2", "-g", "-static", "-pthread", "-fno-builtin-malloc", "-fno-builtin-free"]
-    command += ["-I", str(ROOT / "include"), "-I", str(ROOT / "tests")]
+    command += ["-I", str(ROOT / "include"), "-I", str(ROOT)]
     subprocess.run([*command, str(HERE / "numa_program.cc"), str(library), "-o", str(place)], check=True)
     return place
 

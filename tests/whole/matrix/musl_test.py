@@ -14,11 +14,11 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-TESTS = HERE.parent
-ROOT = TESTS.parent
+WHOLE = HERE.parent
+ROOT = HERE.parents[2]
 PROGRAMS = {
     "first_call": HERE / "first_call.c",
-    "every_function": TESTS / "machines/every_function.c",
+    "every_function": WHOLE / "machines/every_function.c",
     "heap_program": HERE / "heap_program.c",
 }
 SKIPPED = 77

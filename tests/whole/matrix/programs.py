@@ -14,7 +14,7 @@ from emulated import ROOT
 from roots import MUSL_SUITE, Architecture, link_folder, package
 
 HERE = Path(__file__).resolve().parent
-TESTS = ROOT / "tests"
+WHOLE = ROOT / "tests/whole"
 # The command, as command/CMakeLists.txt has it: all but `freeway profile`, which is a program of its own.
 COMMAND_PARTS = (".", "heap", "leaks")
 INSTALLED = {"LIBRARY": "/libfreeway.so.0", "ENGINES": "", "LIBEXEC": ""}
@@ -56,7 +56,7 @@ class Builder:
     def compile(self, compiler: str, name: str, *arguments: str | Path) -> Path:
         output = self.work / "programs" / name
         output.parent.mkdir(exist_ok=True)
-        flags = ["-O2", "-g", *NO_BUILTINS, "-I", ROOT / "include", "-I", TESTS, "-I", ROOT / "src"]
+        flags = ["-O2", "-g", *NO_BUILTINS, "-I", ROOT / "include", "-I", ROOT, "-I", ROOT / "src"]
         language = ["-std=c++20"] if compiler == "g++" else ["-std=gnu11"]
         run([self.prefix + compiler, *language, *flags, *arguments, "-o", output])
         return output
@@ -124,12 +124,12 @@ def build_all(architecture: Architecture, work: Path) -> dict[str, bytes]:
         builder.for_every_glibc(
             "freeway", *command, "-I", ROOT / "command", "-I", ROOT, *installed, library / "libfreeway_substrate.a"
         ),
-        builder.for_every_glibc("vfork_test", TESTS / "fork/vfork_test.cc"),
+        builder.for_every_glibc("vfork_test", WHOLE / "fork/vfork_test.cc"),
         builder.for_every_glibc("first_call", HERE / "first_call.c"),
-        builder.for_every_glibc("every_function", TESTS / "machines/every_function.c"),
+        builder.for_every_glibc("every_function", WHOLE / "machines/every_function.c"),
         builder.for_every_glibc("heap_program", HERE / "heap_program.c"),
         builder.for_musl("first_call.musl", HERE / "first_call.c", static=False),
-        builder.for_musl("every_function.musl", TESTS / "machines/every_function.c", static=False),
+        builder.for_musl("every_function.musl", WHOLE / "machines/every_function.c", static=False),
         builder.for_musl("heap_program.musl", HERE / "heap_program.c", static=False),
         builder.for_musl("first_call.static", HERE / "first_call.c", static=True),
         builder.for_musl("heap_program.static", HERE / "heap_program.c", static=True),
@@ -137,7 +137,7 @@ def build_all(architecture: Architecture, work: Path) -> dict[str, bytes]:
     shutil.copy(library / "libfreeway.so", work / "programs/libfreeway.so.0")
     programs.append(work / "programs/libfreeway.so.0")
     if architecture.processor == "x86_64":
-        programs.append(builder.for_glibc_here("every_section", TESTS / "rseq/every_section_test.cc"))
+        programs.append(builder.for_glibc_here("every_section", ROOT / "tests/cache/rseq/every_section_test.cc"))
         disassemble = ["objdump", "-d", "-w", "--no-show-raw-insn", "-j", ".text", programs[-2]]
         said = subprocess.run(disassemble, check=True, capture_output=True)
         (work / "programs/libfreeway.disassembly").write_bytes(said.stdout)
