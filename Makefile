@@ -35,9 +35,11 @@ SITE_VENV := build/site/venv
 export FREEWAY_PYTHON := $(CURDIR)/$(VENV)/bin/python
 
 install_packages := scripts/install-packages
-# $(call build,preset[,--target ...]): configures (cheap when nothing changed) and builds.
+# $(call build,preset[,--target ...]): configures (cheap when nothing changed) and builds. Editors look for the commands
+# of compilers in the root.
 build = cmake --preset $(1) -DFREEWAY_WERROR=$(WERROR) >build/$(1).configure.log 2>&1 \
 	|| { cat build/$(1).configure.log; exit 1; }; \
+	$(if $(filter release,$(1)),ln -sf build/release/compile_commands.json .;) \
 	cmake --build --preset $(1) -j $(JOBS) $(2)
 products := --target freeway_shared freeway_static freeway_shared_heap freeway_command freeway_jemalloc
 # With the papers' engines, and `freeway profile`.
