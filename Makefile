@@ -10,6 +10,7 @@
 #   CTEST_ARGS="-R x"   more arguments for ctest
 #   FUZZ_SECONDS=600    how long `make fuzz` takes
 #   LAB_ARGS="--repeat 3"  more arguments for `bench/lab run`
+#   TIDY_SINCE=main    `make tidy` for what is not in that commit only
 #   DEBIAN=trixie      for which of Debian's releases `make packages-debian` builds (default: bookworm, trixie and sid)
 #   FREEWAY_NO_INSTALL=1  install no Debian packages
 
@@ -27,15 +28,18 @@ CTEST_ARGS ?=
 LAB_ARGS ?=
 FUZZ_SECONDS ?= 600
 DEBIAN ?=
+TIDY_SINCE ?=
 PYTHON ?= python3
 VENV := build/venv
 SITE_VENV := build/site/venv
 export FREEWAY_PYTHON := $(CURDIR)/$(VENV)/bin/python
 
 install_packages := scripts/install-packages
-# $(call build,preset[,--target ...]): configures (cheap when nothing changed) and builds.
+# $(call build,preset[,--target ...]): configures (cheap when nothing changed) and builds. Editors look for the commands
+# of compilers in the root.
 build = cmake --preset $(1) -DFREEWAY_WERROR=$(WERROR) >build/$(1).configure.log 2>&1 \
 	|| { cat build/$(1).configure.log; exit 1; }; \
+	$(if $(filter release,$(1)),ln -sf build/release/compile_commands.json .;) \
 	cmake --build --preset $(1) -j $(JOBS) $(2)
 products := --target freeway_shared freeway_static freeway_shared_heap freeway_command freeway_jemalloc
 # With the papers' engines, and `freeway profile`.
@@ -43,7 +47,7 @@ installed := --target freeway_installed
 # $(call test,preset): as CMakePresets.json says; the last lines are ctest's own summary.
 test = ctest --preset $(1) -j $(JOBS) $(CTEST_ARGS)
 
-.PHONY: all run test test-all t papers test-papers test-programs prove matrix matrix-roots numa lint debug asan tsan fuzz aarch64 docs bench bench-quick pulse peers attacks attack-costs profilers shared-cache install dist packages-debian clean help
+.PHONY: all run test test-all t papers test-papers test-programs prove matrix matrix-roots numa lint tidy debug asan tsan fuzz aarch64 docs bench bench-quick pulse peers attacks attack-costs profilers shared-cache install dist packages-debian clean help
 # Installing packages is a queue anyway; the parallel work is in the commands.
 .NOTPARALLEL:
 
@@ -110,6 +114,11 @@ lint: packages-lint $(VENV)/.stamp ## check layers, memory-order labels, last to
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/ruff format --check .
 	@$(FREEWAY_PYTHON) -m tools.lint --list-shell-scripts | xargs -r -d '\n' shellcheck
+
+# All of it; or TIDY_SINCE=main: what is new, and what includes it.
+tidy: packages-build packages-test $(VENV)/.stamp | build ## clang-tidy of the libraries and the command, minutes; TIDY_SINCE=main for what has changed
+	@$(call build,release,--target freeway_command)
+	@$(FREEWAY_PYTHON) -m tools.lint.tidy --jobs $(JOBS) $(if $(TIDY_SINCE),--since $(TIDY_SINCE))
 
 docs: packages-docs $(SITE_VENV)/.stamp ## the documentation as a site, with its links checked: build/site/html/index.html
 	@NO_MKDOCS_2_WARNING=1 $(SITE_VENV)/bin/python -B -m tools.website

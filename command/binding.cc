@@ -108,8 +108,8 @@ std::string why_not_taken(const std::string& path, const Binding& binding) {
   if (whose.empty()) return program + ": the loader cannot say whose malloc it would get";
   const std::string what = name.empty() ? "a malloc" : name;
   if (same_file(whose, program))
-    return program + " has " + what + " built in, which goes before what is preloaded: build it without, or link it with "
-                     "libfreeway.a in its place";
+    return program + " has " + what + " built in, which goes before what is preloaded: build it without, or link it "
+                     "with libfreeway.a in its place";
   return program + " gets its malloc from " + whose + (name.empty() ? "" : " (" + name + ")") +
          ", which is loaded before Freeway: take it out of LD_PRELOAD or /etc/ld.so.preload";
 }

@@ -92,6 +92,7 @@ bool allocation_works() {
 // Whether a child of vfork runs on its parent's memory. It is a fork where its thread could not leave rseq for it.
 bool vfork_shares_memory() {
   static volatile bool seen = false;
+  // NOLINTNEXTLINE(bugprone-unsafe-functions): it is what is asked about
   const pid_t child = vfork();
   if (child == 0) {
     seen = true;

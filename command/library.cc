@@ -30,8 +30,8 @@ std::vector<fs::path> candidates(const fs::path& folder, const std::string& engi
 // LD_PRELOAD separates names by spaces and colons and knows no quotes.
 Library usable(const fs::path& path) {
   if (path.native().find_first_of(" :") != std::string::npos)
-    return {{}, "the library's path '" + path.native() + "' has a space or colon in it, which LD_PRELOAD cannot express; "
-                "make a link elsewhere and name it in FREEWAY_LIB"};
+    return {{}, "the library's path '" + path.native() + "' has a space or colon in it, which LD_PRELOAD cannot "
+                "express; make a link elsewhere and name it in FREEWAY_LIB"};
   return {path, {}};
 }
 

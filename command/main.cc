@@ -91,9 +91,10 @@ int print_help() {
   print_run_options();
   std::puts(
       "\nThe library is found beside the command, or named by FREEWAY_LIB. An LD_PRELOAD that is set already is kept,\n"
-      "before Freeway. `stat`, `top`, `classes`, `blocks` and `map` stop nothing and run nothing in the process; `leaks` stops\n"
-      "it for a moment; CORE is a core file of one. Exit status of `run`: the program's, or what --leaks-status says; 2 for\n"
-      "an unknown engine or a wrong value, 125 if Freeway cannot be preloaded, 126 if the program is not executable, 127 if there is none.");
+      "before Freeway. `stat`, `top`, `classes`, `blocks` and `map` stop nothing and run nothing in the process; "
+      "`leaks` stops\nit for a moment; CORE is a core file of one. Exit status of `run`: the program's, or what "
+      "--leaks-status says; 2 for\nan unknown engine or a wrong value, 125 if Freeway cannot be preloaded, 126 if the "
+      "program is not executable, 127 if there is none.");
   return kOk;
 }
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -103,7 +104,7 @@ std::string Screen::sparkline(const std::vector<double>& values) const {
 }
 
 std::string Screen::bar(double share, unsigned width) const {
-  const auto full = static_cast<unsigned>(std::clamp(share, 0.0, 1.0) * width + 0.5);
+  const auto full = static_cast<unsigned>(std::lround(std::clamp(share, 0.0, 1.0) * width));
   std::string line;
   for (unsigned i = 0; i < width; ++i) line += i < full ? (utf8_ ? "█" : "#") : (utf8_ ? "·" : ".");
   return line;

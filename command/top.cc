@@ -83,7 +83,7 @@ class Top {
       const Sample &before = samples_[samples_.size() - 2], &now = samples_.back();
       const double seconds = std::max(now.at - before.at, 1e-3);
       const uint64_t more = now.stats.*counter > before.stats.*counter ? now.stats.*counter - before.stats.*counter : 0;
-      return std::to_string(static_cast<uint64_t>(static_cast<double>(more) / seconds + 0.5)) + "/s";
+      return std::to_string(std::llround(static_cast<double>(more) / seconds)) + "/s";
     };
     lines.push_back("  slow path " + rate(&freeway_stats_t::slow_mallocs) + " mallocs, " +
                     rate(&freeway_stats_t::slow_frees) + " frees; batches " + rate(&freeway_stats_t::refills) +

@@ -192,8 +192,8 @@ class CoreMemory : public Memory {
       const char* text = notes.data() + at;
       at += name;
       const std::string_view owner(text, note.n_namesz);
-      if (owner == std::string_view("CORE", 5)) read_note(note.n_type, notes.data() + at, note.n_descsz);
-      if (owner == std::string_view("LINUX", 6) && note.n_type == NT_ARM_TLS && note.n_descsz >= 8 && !threads_.empty())
+      if (owner == std::string_view("CORE\0", 5)) read_note(note.n_type, notes.data() + at, note.n_descsz);
+      if (owner == std::string_view("LINUX\0", 6) && note.n_type == NT_ARM_TLS && note.n_descsz >= 8 && !threads_.empty())
         std::memcpy(&threads_.back().own, notes.data() + at, 8);
       at += std::min<std::size_t>((std::size_t{note.n_descsz} + 3) / 4 * 4, notes.size() - at);
     }

@@ -51,7 +51,8 @@ void Samples::read_blocks() {
 const Site* Samples::site(uint64_t number) const {
   const auto [place, is_new] = sites_.try_emplace(number);
   if (is_new) place->second = read_site(number);
-  return place->second ? &*place->second : nullptr;
+  const std::optional<Site>& known = place->second;
+  return known ? &*known : nullptr;
 }
 
 std::optional<Site> Samples::read_site(uint64_t number) const {

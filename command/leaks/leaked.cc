@@ -138,7 +138,7 @@ void count(Leaks& leaks, const Heap& heap, const Samples& samples, const Search&
   leaks.profile = profile_text(leaks, samples, heap.memory());
 }
 
-std::string in_units(double bytes) { return freeway_command::in_units(static_cast<uint64_t>(bytes + 0.5)); }
+std::string in_units(double bytes) { return freeway_command::in_units(static_cast<uint64_t>(std::llround(bytes))); }
 
 std::string headline(const Leaks& leaks) {
   const std::string name = leaks.program + " (" + std::to_string(leaks.pid) + "): ";
@@ -147,7 +147,7 @@ std::string headline(const Leaks& leaks) {
   if (!leaks.any()) return name + "no leaks among " + blocks(leaks.looked_at, all ? " block" : " sampled block");
   std::string text = name + "leaked: " + in_units(leaks.bytes);
   if (!all) text += " ± " + in_units(leaks.deviation);
-  text += " in " + blocks(static_cast<uint64_t>(leaks.blocks + 0.5), " block");
+  text += " in " + blocks(static_cast<uint64_t>(std::llround(leaks.blocks)), " block");
   if (!all) text += ", estimated from " + blocks(leaks.direct.blocks + leaks.indirect.blocks, " sample");
   return text + ": " + std::to_string(leaks.direct.blocks) + " direct, " + std::to_string(leaks.indirect.blocks) + " indirect";
 }

@@ -119,6 +119,9 @@ void collect_functions(Dwarf_Die* parent, int depth, std::vector<CodeRange>& out
       case DW_TAG_union_type:
       case DW_TAG_lexical_block:
         if (depth < kDeepest) collect_functions(child, depth + 1, out);
+        break;
+      default:
+        break;
     }
     return true;
   });

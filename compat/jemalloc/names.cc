@@ -278,6 +278,7 @@ constexpr unsigned kCount = sizeof kNames / sizeof *kNames;
 
 // std::string_view's own substr, and what is made of it, may throw, which takes libstdc++.
 constexpr std::string_view up_to(std::string_view text, std::size_t end) {
+  // NOLINTNEXTLINE(bugprone-suspicious-stringview-data-usage): its length is `end`
   return end < text.size() ? std::string_view(text.data(), end) : text;
 }
 constexpr std::string_view from(std::string_view text, std::size_t begin) {

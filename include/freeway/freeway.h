@@ -291,11 +291,11 @@ extern const char* freeway_options;
 typedef struct freeway_block_info_t {
   size_t size;              /* bytes of the block: what malloc_usable_size says */
   freeway_kind_t kind;      /* FREEWAY_SMALL_BLOCK, FREEWAY_LARGE_BLOCK or FREEWAY_GUARDED_BLOCK */
-  size_t superblock_size;   /* bytes of the superblock that it lies in; of other kinds: of the memory that it has for itself */
+  size_t superblock_size;   /* bytes of the superblock that it lies in; of other kinds: of its own memory */
   size_t superblock_blocks; /* count: blocks that the superblock has room for; 1 for other kinds */
   size_t superblock_live;   /* count: of these, live ones, and free ones that lie in magazines; 1 for other kinds */
   size_t class_permille;    /* 0..1000: how full (as superblock_live) the superblocks of its size are on average, without full
-                               ones and those that malloc allocates from; not older than the last walk of freeway_should_move.
+                               ones and those that malloc allocates from; as of the last walk of freeway_should_move.
                                1000: there are none */
 } freeway_block_info_t;
 

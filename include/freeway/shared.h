@@ -60,7 +60,7 @@ typedef struct freeway_shared freeway_shared_t;
 /* Zero in a field: what is said as the default. */
 typedef struct {
   size_t capacity; /* bytes for blocks, rounded up to 64 KiB; 1 MiB to 2 TiB; default 1 GiB. Memory is taken as needed */
-  unsigned seats;  /* calls under way at once, in all processes, 2 to 254; default 254. Each that is used takes about 24 KiB */
+  unsigned seats;  /* calls under way at once, in all processes, 2 to 254; default 254. Each used one: about 24 KiB */
 } freeway_shared_options_t;
 
 /* Makes a heap in an empty file that is open for reading and writing, and attaches it. The file becomes as long as
@@ -145,8 +145,9 @@ typedef struct {
   size_t large;       /* bytes in blocks of whole frames, part of `live` */
   size_t backed;      /* bytes of frames that have memory, or may have some */
   size_t seats;       /* seats that are taken, */
-  size_t seats_dead;  /* and of these the ones whose processes are gone and that are not yet recovered, or just being so. While
-                         this is not 0 after freeway_shared_recover, another process is at it: the dead's slots are in doubt */
+  size_t seats_dead;  /* and of these the ones whose processes are gone and that are not yet recovered, or just being
+                         so. While this is not 0 after freeway_shared_recover, another process is at it: the dead's
+                         slots are in doubt */
   size_t attached;    /* processes that have it; one that attached it twice counts as two. Where the program has closed the
                          library's file descriptor: this process, and others that have seats, dead ones too */
 } freeway_shared_stats_t;

@@ -28,7 +28,7 @@ class Allocator {
   using Heap = ProcHeap<Env>;
   static constexpr u32 kMinAlignment = kPaperLayout ? 8 : 16;
 
-  static constexpr std::size_t bytes(u32 heaps) { return sizeof(Allocator) + kClasses * heaps * sizeof(Heap); }
+  static constexpr std::size_t bytes(u32 heaps) { return sizeof(Allocator) + std::size_t{kClasses} * heaps * sizeof(Heap); }
   static constexpr u32 kDummies = kClasses + 1;  // nodes that the lists begin with
 
   // Once, in zeroed memory of bytes(heaps), before anyone else sees it. `dummies`: indexes of kDummies units from there on.

@@ -21,6 +21,7 @@ static_assert(kMaxPageBlock / kBibopPage <= kSmall, "the distance has seven bits
 // Superpages are aligned to their size.
 template <class Header>
 constexpr unsigned page_of(const Header& s, uptr address) {
+  // NOLINTNEXTLINE(bugprone-sizeof-expression): the length of an array
   return static_cast<unsigned>(address / kBibopPage) % (sizeof(s.bibop) / sizeof(s.bibop[0]));
 }
 

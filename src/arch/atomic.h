@@ -34,15 +34,15 @@ class Atomic {
   FREEWAY_INLINE void store_relaxed(T value) { __atomic_store_n(&value_, value, __ATOMIC_RELAXED); }
   FREEWAY_INLINE void store_release(T value) { __atomic_store_n(&value_, value, __ATOMIC_RELEASE); }
 
-#define FREEWAY_RMW(name, order)                                                                         \
-  FREEWAY_INLINE T exchange_##name(T value) { return count_rmw(), __atomic_exchange_n(&value_, value, order); }         \
-  FREEWAY_INLINE T fetch_add_##name(T value) { return count_rmw(), __atomic_fetch_add(&value_, value, order); }         \
-  FREEWAY_INLINE T fetch_sub_##name(T value) { return count_rmw(), __atomic_fetch_sub(&value_, value, order); }         \
-  FREEWAY_INLINE T fetch_or_##name(T value) { return count_rmw(), __atomic_fetch_or(&value_, value, order); }           \
-  FREEWAY_INLINE T fetch_and_##name(T value) { return count_rmw(), __atomic_fetch_and(&value_, value, order); }         \
-  FREEWAY_INLINE bool cas_##name(T& expected, T desired) {                                                              \
-    count_rmw();                                                                                         \
-    return __atomic_compare_exchange_n(&value_, &expected, desired, false, order, __ATOMIC_RELAXED);     \
+#define FREEWAY_RMW(name, order)                                                                                \
+  FREEWAY_INLINE T exchange_##name(T value) { return count_rmw(), __atomic_exchange_n(&value_, value, order); } \
+  FREEWAY_INLINE T fetch_add_##name(T value) { return count_rmw(), __atomic_fetch_add(&value_, value, order); } \
+  FREEWAY_INLINE T fetch_sub_##name(T value) { return count_rmw(), __atomic_fetch_sub(&value_, value, order); } \
+  FREEWAY_INLINE T fetch_or_##name(T value) { return count_rmw(), __atomic_fetch_or(&value_, value, order); }   \
+  FREEWAY_INLINE T fetch_and_##name(T value) { return count_rmw(), __atomic_fetch_and(&value_, value, order); } \
+  FREEWAY_INLINE bool cas_##name(T& expected, T desired) {                                                      \
+    count_rmw();                                                                                                \
+    return __atomic_compare_exchange_n(&value_, &expected, desired, false, order, __ATOMIC_RELAXED);            \
   }
   FREEWAY_RMW(relaxed, __ATOMIC_RELAXED)
   FREEWAY_RMW(acquire, __ATOMIC_ACQUIRE)

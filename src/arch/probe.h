@@ -31,8 +31,8 @@ inline bool is_listened_to(ProbeSemaphore& semaphore) { return __builtin_expect(
 #if defined(__x86_64__)
 #define FREEWAY_PROBE_PLACES "8@%%rdi 8@%%rsi 8@%%rdx"
 #define FREEWAY_PROBE(provider, name, first, second, third)                                                   \
-  asm volatile(FREEWAY_PROBE_NOTE(provider, name) ::"D"(static_cast<freeway::u64>(first)), "S"(static_cast<freeway::u64>(second)),      \
-               "d"(static_cast<freeway::u64>(third)))
+  asm volatile(FREEWAY_PROBE_NOTE(provider, name) ::"D"(static_cast<freeway::u64>(first)),                    \
+               "S"(static_cast<freeway::u64>(second)), "d"(static_cast<freeway::u64>(third)))
 #elif defined(__aarch64__)
 #define FREEWAY_PROBE_PLACES "8@x0 8@x1 8@x2"
 #define FREEWAY_PROBE(provider, name, first, second, third)                                                   \

@@ -100,8 +100,8 @@ struct Slab {
 // The part of a slab that the fast path reads, in words: so much there is of the null slab.
 inline constexpr std::size_t kSlabHeadWords = offsetof(Slab, current) / 8;
 
-inline constexpr u64 offset_of_current(unsigned c) { return offsetof(Slab, current) + c * 8; }
-inline constexpr u64 offset_of_capacity(unsigned c) { return offsetof(Slab, capacity) + c * 8; }
+inline constexpr u64 offset_of_current(unsigned c) { return offsetof(Slab, current) + u64{c} * 8; }
+inline constexpr u64 offset_of_capacity(unsigned c) { return offsetof(Slab, capacity) + u64{c} * 8; }
 inline constexpr u64 offset_of_small(unsigned c) { return offsetof(Slab, small) + u64{kMagazines[c].small_at} * 8; }
 inline constexpr u64 offset_of_big(unsigned c) { return offsetof(Slab, big) + u64{kMagazines[c].big_at} * 8; }
 

@@ -37,9 +37,10 @@ void each_figure(const freeway_stats_t& stats, F&& f) {
 
 }  // namespace
 
+// clang-format off: lines of text stay lines
 void write_figures(int fd, const char* mode, const freeway_stats_t& stats) {
-  Line().text("freeway: what the heap did (").text(mode).text(") in ").quoted(process::program_name(), 60).text(", process ")
-      .number(process::id()).write(fd);
+  Line().text("freeway: what the heap did (").text(mode).text(") in ").quoted(process::program_name(), 60)
+      .text(", process ").number(process::id()).write(fd);
   Line().text("  live       ").bytes(stats.live, 10).text(" in ").number(stats.live_blocks).text(" blocks").write(fd);
   Line().text("  cached     ").bytes(stats.cached, 10).text(" in magazines, ").bytes(stats.free_in_superblocks)
       .text(" free in ").number(stats.superblocks).text(" superblocks, ").bytes(stats.dirty).text(" in dirty frames")
@@ -59,6 +60,7 @@ void write_figures(int fd, const char* mode, const freeway_stats_t& stats) {
       .text(" frees; ").number(stats.refills).text(" batches in, ").number(stats.flushes).text(" out").write(fd);
   Line().text("  given back ").bytes(stats.purged, 10).text(" in ").number(stats.purges).text(" purges").write(fd);
 }
+// clang-format on
 
 namespace {
 
@@ -75,6 +77,7 @@ void each_known_figure(const freeway_stats_t& s, u64 retained, F&& f) {
 
 }  // namespace
 
+// clang-format off: lines of text stay lines
 void write_figures_json(int fd, const Setting& setting, const freeway_stats_t& stats) {
   Line().text("{\"schema\": ").number(kSchema).text(", \"version\": \"").text(freeway_version())
       .text("\", \"engine\": \"").text(setting.engine).text("\", \"mode\": \"").text(setting.mode).text("\",")
@@ -91,6 +94,7 @@ void write_figures_json(int fd, const Setting& setting, const freeway_stats_t& s
   each_figure(stats, write);
   Line().text(" \"classes\": [").write(fd);
 }
+// clang-format on
 
 namespace {
 

@@ -56,7 +56,7 @@ class DescriptorView {
   u64 span() const { return word(layout_.descriptor_span); }
   u32 node() const { return static_cast<u32>(word(layout_.descriptor_node)); }
   bool is_sampled() const { return word(layout_.descriptor_kind) != 0; }  // its blocks are those that a profile samples
-  u64 bits(unsigned w) const { return segment_.word(at_ + layout_.descriptor_words.offset + 8 * w, 8); }
+  u64 bits(unsigned w) const { return segment_.word(at_ + layout_.descriptor_words.offset + u64{w} * 8, 8); }
   bool is_in_use() const { return anchor::is_in_use(anchor_, class_, k_.words); }
   u32 free_blocks() const {
     u32 blocks = 0;
@@ -245,7 +245,7 @@ class Walk {
     const u64 c = left < d_.descriptor_bytes ? 0 : segment.word(at + d_.descriptor_class.offset, 4);
     if (c == 0 || c >= d_.class_count) return 1;
     const SizeClass& k = reader_.size_class(static_cast<unsigned>(c));
-    const u64 bytes = d_.descriptor_bytes + align_up(k.words * 8, d_.unit_bytes);
+    const u64 bytes = d_.descriptor_bytes + align_up(u64{k.words} * 8, d_.unit_bytes);
     if (bytes > left) return units - unit;
     f(Descriptor(d_, segment, at, static_cast<u32>(first + unit), static_cast<unsigned>(c), k));  // OPTIMISTIC: accounts
     return ceil_div(bytes, d_.unit_bytes);

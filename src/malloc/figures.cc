@@ -48,6 +48,7 @@ void each_account(FunctionRef<void(unsigned c, const look::ClassAccount& account
 
 // --- What each size class did, for people and as JSON. ----------------------------------------------------------------
 
+// clang-format off: lines of text stay lines
 void write_classes(int fd) {
   Line().text("   size  superblocks       live     cached       free  slow mallocs  slow frees    refills    flushes")
       .write(fd);
@@ -77,6 +78,7 @@ void write_classes_json(int fd) {
     first = false;
   });
 }
+// clang-format on
 
 // --- The whole. -------------------------------------------------------------------------------------------------------
 

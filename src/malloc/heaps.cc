@@ -288,6 +288,7 @@ int fill_stats(u64 handle, freeway_heap_stats_t& stats) {
   return 0;
 }
 
+// clang-format off: lines of text stay lines
 void write(int fd) {
   if (!process_malloc.ready()) return;
   all().each([&](auto& heap) {
@@ -314,6 +315,7 @@ void write_json(int fd) {
     first = false;
   });
 }
+// clang-format on
 
 }  // namespace freeway::heaps
 

@@ -108,8 +108,10 @@ u64 least_limit(ControlGroup& group, char* name, const char* root, const char* f
   if (above + at > static_cast<std::size_t>(name - group.text)) return kUnlimited;
   char* const path = name - at - above;
   std::size_t length = strlen(name);
+  // NOLINTBEGIN(bugprone-not-null-terminated-result): `name` follows
   memcpy(path, root, above);
   memcpy(path + above, folder, at);
+  // NOLINTEND(bugprone-not-null-terminated-result)
   for (u64 least = kUnlimited;;) {
     while (length > 0 && name[length - 1] == '/') --length;
     if (name + length + tail < group.text + sizeof(group.text)) {

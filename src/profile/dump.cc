@@ -52,10 +52,12 @@ class Text {
   char buffer_[512];
 };
 
+// clang-format off: lines of text stay lines
 void put_counts(Text& text, const Counts& c) {
   text.number(c.live()).text(": ").number(c.live_bytes()).text(" [").number(c.allocated).text(": ")
       .number(c.allocated == 0 ? 0 : c.allocated_bytes).text("] @");
 }
+// clang-format on
 
 // Calls f(view, number) for each site of the profile. Not inlined: handlers' stacks are small.
 template <class F>
@@ -80,6 +82,7 @@ Counts sum_of(u64 interval) {
   return sum;
 }
 
+// clang-format off: lines of text stay lines
 FREEWAY_NOINLINE void put_classes(Text& text) {
   const Superblocks* const known = superblocks.load_relaxed();
   if (known == nullptr) return;
@@ -90,6 +93,7 @@ FREEWAY_NOINLINE void put_classes(Text& text) {
   };
   known->each_class(put, &text);
 }
+// clang-format on
 
 FREEWAY_NOINLINE void put_pins(Text& text) {
   const Superblocks* const known = superblocks.load_relaxed();
@@ -133,10 +137,12 @@ int dump(int fd) {
   const Figures all = figures();
   const u64 interval = all.interval != 0 ? all.interval : kUsualInterval, now = now_ms();
   put_counts(text.text("heap profile: "), sum_of(interval));
+  // clang-format off: lines of text stay lines
   text.text(" heap_v2/").number(interval).text("\n# freeway-profile 1\n# pid=").number(process::id()).text(" time_ns=")
       .number(process::wall_time_ns()).text(" program=").quoted(process::program_name()).text(" interval=")
       .number(interval).text(" samples=").number(all.samples).text(" lost_stacks=").number(all.lost_stacks)
       .text(" lost_blocks=").number(all.lost_blocks).text("\n");
+  // clang-format on
   put_classes(text);
   each_site(interval, [&](const auto& view, u32 number) {
     if (view.counts.allocated == 0 || text.error() != 0) return;

@@ -20,6 +20,7 @@ bool anybody_listens() {
 void tell_allocated(uptr block, std::size_t bytes, u64 interval, u64 tag) {
   if (is_listened_to(freeway_sample_alloc_semaphore)) FREEWAY_PROBE(freeway, sample_alloc, block, bytes, tag);
   if (!is_listened_to(otel_memory_alloc_semaphore)) return;
+  // NOLINTNEXTLINE(bugprone-incorrect-roundings): lround is in libm, which the library does without
   const u64 weighted = static_cast<u64>(static_cast<double>(bytes) / sampled_share(bytes, interval) + 0.5);
   FREEWAY_PROBE(otel_memory, alloc, block, bytes, bytes == 0 ? 0 : weighted);
 }

@@ -53,7 +53,7 @@ class StackCopies {
  private:
   friend struct freeway::Describe;  // malloc/describe.cc
   using Word = typename Env::template Atomic<u64>;
-  static constexpr std::size_t kHead = align_up((1 + Registers::kCount) * 8, 64);
+  static constexpr std::size_t kHead = align_up(u64{1 + Registers::kCount} * 8, 64);
 
   Word* words_of(u32 number) const {
     return reinterpret_cast<Word*>(memory_.load_relaxed() + number * (kHead + piece()));

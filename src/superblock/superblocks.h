@@ -280,7 +280,7 @@ class Superblocks {
   }
   std::size_t purge(u32 d, std::size_t page) { return Held::purge(backing_->descriptor(d), shape_of(d), page); }
 
-  // Lets the held superblock `d` go: to a partial list; unlisted, if nothing is free; back to the backing, if all is free.
+  // Lets the held superblock `d` go: to a partial list; unlisted, if nothing is free; to the backing, if all is free.
   void let_go(u32 d) {
     Descriptor<Env>& desc = backing_->descriptor(d);
     const unsigned c = desc.size_class.load_relaxed();

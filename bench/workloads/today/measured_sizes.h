@@ -12,6 +12,7 @@
 
 namespace bench {
 
+// clang-format off: tables
 // Python 3.11.2, PYTHONMALLOC=malloc: python3 -m ast argparse.py (of its own library).
 inline constexpr SizeRow kPython3Sizes[] = {
     {1, 8, 16443}, {9, 16, 1692}, {17, 24, 411}, {25, 32, 29102}, {33, 40, 28064}, {41, 48, 44230}, {49, 56, 31797},
@@ -122,6 +123,7 @@ inline constexpr NamedSizes kMeasuredSizes[] = {
     {"git", kGitSizes},
     {"sqlite", kSqliteSizes},
 };
+// clang-format on
 
 }  // namespace bench
 

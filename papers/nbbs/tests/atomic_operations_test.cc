@@ -11,13 +11,11 @@
 
 #include "arch/atomic.h"
 #include "papers/nbbs/buddy.h"
-#include "tests/support/acting_fault.h"
 
 namespace freeway::nbbs {
 namespace {
 
 struct CountingEnv {
-  static bool mutant(const char* name) { return test::fault_acts(name); }  // asked by planted headers alone
   static inline u64 rmws = 0;
 
   template <class T>

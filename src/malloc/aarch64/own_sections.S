@@ -35,7 +35,7 @@
     ldr     x15, [x15, :lo12:freeway_hot + HOT_NULL_SLAB]
     cmp     x9, x15
     b.eq    \none
-    ldr     x13, [x9, #OWN_STRIP_BASE]                  // [5] there is none: the strip's next block, next moved behind it
+    ldr     x13, [x9, #OWN_STRIP_BASE]                  // [5] none: the strip's next block, next moved behind it
     cbz     x13, \none
     adrp    x14, freeway_strip_sizes
     add     x14, x14, :lo12:freeway_strip_sizes

@@ -34,7 +34,7 @@
     jne     2f
     cmp     r9, [rip + freeway_hot + HOT_NULL_SLAB]
     je      \none
-    mov     r8, [r9 + OWN_STRIP_BASE]                   // [5] there is none: the strip's next block, next moved behind it
+    mov     r8, [r9 + OWN_STRIP_BASE]                   // [5] none: the strip's next block, next moved behind it
     test    r8, r8
     je      \none
     lea     r10, [rip + freeway_strip_sizes]

@@ -45,7 +45,8 @@ static APART void scrub(void) {
       "mov x0, xzr\n\tmov x1, xzr\n\tmov x2, xzr\n\tmov x3, xzr\n\tmov x4, xzr\n\tmov x5, xzr\n\tmov x6, xzr\n\t"
       "mov x7, xzr\n\tmov x8, xzr\n\tmov x9, xzr\n\tmov x10, xzr\n\tmov x11, xzr\n\tmov x12, xzr\n\tmov x13, xzr\n\t"
       "mov x14, xzr\n\tmov x15, xzr\n\tmov x16, xzr\n\tmov x17, xzr" ::
-          : "x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15", "x16", "x17");
+          : "x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15", "x16",
+            "x17");
 #endif
 }
 
@@ -397,18 +398,22 @@ static APART void wait_with_many(void) {
 }
 
 #define CASE(name) {#name, name}
+// clang-format off: a table
 static const struct {
   const char* name;
   void (*function)(void);
-} cases[] = {CASE(in_global), CASE(in_static), CASE(in_tls), CASE(lost), CASE(lost_by_overwriting), CASE(interior), CASE(last_byte),
-             CASE(behind_the_end), CASE(tagged), CASE(encoded), CASE(at_odd_place), CASE(in_freed_block), CASE(in_cached_block),
-             CASE(in_block_freed_long_ago), CASE(list_kept), CASE(list_lost), CASE(list_lost_from_the_middle), CASE(long_list),
-             CASE(ring), CASE(itself), CASE(zero_bytes_kept), CASE(zero_bytes_lost), CASE(each_size), CASE(strings), CASE(in_large),
-             CASE(large_lost), CASE(end_of_huge), CASE(huge_lost), CASE(aligned), CASE(moved), CASE(in_mapping),
-             CASE(in_hidden_mapping), CASE(in_own_heap), CASE(in_destroyed_heap), CASE(after_trim), CASE(files), CASE(running_thread), CASE(running_thread_s_tls),
-             CASE(running_thread_s_specific), CASE(ended_thread), CASE(ended_thread_s_tls), CASE(ended_threads),
-             CASE(thread_on_other_stack), CASE(exit_in_thread), CASE(on_stack), CASE(other_stack), CASE(child), CASE(no_exit), CASE(failing), CASE(killed),
-             CASE(wait_with_list), CASE(wait_with_register), CASE(wait_with_many)};
+} cases[] = {
+    CASE(in_global), CASE(in_static), CASE(in_tls), CASE(lost), CASE(lost_by_overwriting), CASE(interior),
+    CASE(last_byte), CASE(behind_the_end), CASE(tagged), CASE(encoded), CASE(at_odd_place), CASE(in_freed_block),
+    CASE(in_cached_block), CASE(in_block_freed_long_ago), CASE(list_kept), CASE(list_lost),
+    CASE(list_lost_from_the_middle), CASE(long_list), CASE(ring), CASE(itself), CASE(zero_bytes_kept),
+    CASE(zero_bytes_lost), CASE(each_size), CASE(strings), CASE(in_large), CASE(large_lost), CASE(end_of_huge),
+    CASE(huge_lost), CASE(aligned), CASE(moved), CASE(in_mapping), CASE(in_hidden_mapping), CASE(in_own_heap),
+    CASE(in_destroyed_heap), CASE(after_trim), CASE(files), CASE(running_thread), CASE(running_thread_s_tls),
+    CASE(running_thread_s_specific), CASE(ended_thread), CASE(ended_thread_s_tls), CASE(ended_threads),
+    CASE(thread_on_other_stack), CASE(exit_in_thread), CASE(on_stack), CASE(other_stack), CASE(child), CASE(no_exit),
+    CASE(failing), CASE(killed), CASE(wait_with_list), CASE(wait_with_register), CASE(wait_with_many)};
+// clang-format on
 
 int main(int argc, char** argv) {
   const char* name = argc > 1 ? argv[1] : "";

@@ -20,20 +20,21 @@ struct Row {
 constexpr std::size_t kBool = sizeof(bool), kUnsigned = sizeof(unsigned), kWord = 8;
 
 // All that can be read, with the sizes of jemalloc's manual page.
+// clang-format off: a table
 const Row kReadable[] = {
-    {"version", kWord}, {"epoch", kWord}, {"background_thread", kBool},
-    {"thread.arena", kUnsigned}, {"thread.tcache.enabled", kBool}, {"thread.prof.active", kBool},
+    {"version", kWord}, {"epoch", kWord}, {"background_thread", kBool}, {"thread.arena", kUnsigned},
+    {"thread.tcache.enabled", kBool}, {"thread.prof.active", kBool},
     {"config.cache_oblivious", kBool}, {"config.debug", kBool}, {"config.fill", kBool}, {"config.lazy_lock", kBool},
     {"config.malloc_conf", kWord}, {"config.opt_safety_checks", kBool}, {"config.prof", kBool},
     {"config.prof_libgcc", kBool}, {"config.prof_libunwind", kBool}, {"config.stats", kBool}, {"config.utrace", kBool},
     {"config.xmalloc", kBool},
     {"opt.narenas", kUnsigned}, {"opt.percpu_arena", kWord}, {"opt.background_thread", kBool},
     {"opt.dirty_decay_ms", kWord}, {"opt.muzzy_decay_ms", kWord}, {"opt.dss", kWord}, {"opt.thp", kWord},
-    {"opt.metadata_thp", kWord}, {"opt.junk", kWord}, {"opt.zero", kBool}, {"opt.utrace", kBool}, {"opt.xmalloc", kBool},
-    {"opt.zero_realloc", kWord}, {"opt.tcache", kBool}, {"opt.tcache_max", kWord}, {"opt.stats_print", kBool},
-    {"opt.prof", kBool}, {"opt.prof_prefix", kWord}, {"opt.prof_active", kBool}, {"opt.prof_thread_active_init", kBool},
-    {"opt.lg_prof_sample", kWord}, {"opt.lg_prof_interval", kWord}, {"opt.prof_gdump", kBool}, {"opt.prof_final", kBool},
-    {"opt.prof_leak", kBool},
+    {"opt.metadata_thp", kWord}, {"opt.junk", kWord}, {"opt.zero", kBool}, {"opt.utrace", kBool},
+    {"opt.xmalloc", kBool}, {"opt.zero_realloc", kWord}, {"opt.tcache", kBool}, {"opt.tcache_max", kWord},
+    {"opt.stats_print", kBool}, {"opt.prof", kBool}, {"opt.prof_prefix", kWord}, {"opt.prof_active", kBool},
+    {"opt.prof_thread_active_init", kBool}, {"opt.lg_prof_sample", kWord}, {"opt.lg_prof_interval", kWord},
+    {"opt.prof_gdump", kBool}, {"opt.prof_final", kBool}, {"opt.prof_leak", kBool},
     {"arena.0.initialized", kBool}, {"arena.0.dirty_decay_ms", kWord}, {"arena.0.muzzy_decay_ms", kWord},
     {"arenas.narenas", kUnsigned}, {"arenas.dirty_decay_ms", kWord}, {"arenas.muzzy_decay_ms", kWord},
     {"arenas.quantum", kWord}, {"arenas.page", kWord}, {"arenas.tcache_max", kWord}, {"arenas.nbins", kUnsigned},
@@ -43,10 +44,10 @@ const Row kReadable[] = {
     {"stats.allocated", kWord}, {"stats.active", kWord}, {"stats.metadata", kWord}, {"stats.metadata_thp", kWord},
     {"stats.resident", kWord}, {"stats.mapped", kWord}, {"stats.background_thread.num_threads", kWord},
     {"stats.background_thread.num_runs", kWord}, {"stats.background_thread.run_interval", kWord},
-    {"stats.arenas.0.dirty_decay_ms", kWord}, {"stats.arenas.0.muzzy_decay_ms", kWord}, {"stats.arenas.0.pactive", kWord},
-    {"stats.arenas.0.pdirty", kWord}, {"stats.arenas.0.pmuzzy", kWord}, {"stats.arenas.0.mapped", kWord},
-    {"stats.arenas.0.resident", kWord}, {"stats.arenas.0.base", kWord}, {"stats.arenas.0.internal", kWord},
-    {"stats.arenas.0.metadata_thp", kWord}, {"stats.arenas.0.tcache_bytes", kWord},
+    {"stats.arenas.0.dirty_decay_ms", kWord}, {"stats.arenas.0.muzzy_decay_ms", kWord},
+    {"stats.arenas.0.pactive", kWord}, {"stats.arenas.0.pdirty", kWord}, {"stats.arenas.0.pmuzzy", kWord},
+    {"stats.arenas.0.mapped", kWord}, {"stats.arenas.0.resident", kWord}, {"stats.arenas.0.base", kWord},
+    {"stats.arenas.0.internal", kWord}, {"stats.arenas.0.metadata_thp", kWord}, {"stats.arenas.0.tcache_bytes", kWord},
     {"stats.arenas.0.dirty_npurge", kWord}, {"stats.arenas.0.dirty_nmadvise", kWord},
     {"stats.arenas.0.dirty_purged", kWord}, {"stats.arenas.0.muzzy_npurge", kWord},
     {"stats.arenas.0.muzzy_nmadvise", kWord}, {"stats.arenas.0.muzzy_purged", kWord},
@@ -58,9 +59,10 @@ const char* const kActions[] = {"thread.tcache.flush", "thread.idle", "arena.0.d
 
 // What can be written; anything else that can be read cannot.
 const char* const kWritable[] = {
-    "epoch", "background_thread", "thread.arena", "thread.tcache.enabled", "thread.prof.active", "arena.0.dirty_decay_ms",
-    "arena.0.muzzy_decay_ms", "arenas.dirty_decay_ms", "arenas.muzzy_decay_ms", "prof.active", "prof.thread_active_init",
-    "prof.gdump"};
+    "epoch", "background_thread", "thread.arena", "thread.tcache.enabled", "thread.prof.active",
+    "arena.0.dirty_decay_ms", "arena.0.muzzy_decay_ms", "arenas.dirty_decay_ms", "arenas.muzzy_decay_ms", "prof.active",
+    "prof.thread_active_init", "prof.gdump"};
+// clang-format on
 
 bool is_writable(const std::string& name) {
   for (const char* writable : kWritable)
