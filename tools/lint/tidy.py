@@ -20,6 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOMS = ("src", "shared", "papers", "command", "compat")
+LEFT_OUT = {"tests", "example"}
 CONFIGURATIONS = (".clang-tidy", "command/.clang-tidy")
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.MULTILINE)
@@ -33,7 +34,7 @@ def commands(root: Path) -> dict[str, dict[str, str]]:
         if not path.is_relative_to(root):
             continue
         path = path.relative_to(root)
-        if path.parts[0] not in ROOMS or "tests" in path.parts or path.suffix not in {".cc", ".c"}:
+        if path.parts[0] not in ROOMS or not LEFT_OUT.isdisjoint(path.parts) or path.suffix not in {".cc", ".c"}:
             continue
         if str(path) not in found:
             # Warnings are the compilers' business, among them those about each other's options.
