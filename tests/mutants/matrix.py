@@ -142,14 +142,14 @@ class Models:
         if program in self.by_program:
             return self.by_program[program]
         build_targets(self.build, [program.name])
-        status, text = output_of([program, "--gtest_filter=*Mutants*"], {})
+        status, text = output_of([program, "--gtest_filter=*Mutants*"], {"FREEWAY_BUILD_DIR": str(self.build)})
         if status != 0:
             raise RuntimeError(f"{program.name} fails:\n{text[-3000:]}")
         caught: dict[str, dict[str, float]] = {}
         names: list[str] = []
         for line in text.splitlines():
-            if found := re.match(r"  caught: (.+?) +by ", line):
-                names.append(found[1])
+            if found := re.match(r"  caught: (.{60,}?) by ", line):
+                names.append(found[1].rstrip())
             if found := re.match(r"\[       OK \] (\S+) \((\d+) ms\)", line):
                 for name in names:
                     caught.setdefault(name, {})[found[1]] = int(found[2]) / 1000
