@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: MIT
+#include "whole/simulator/kernel.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+
+namespace freeway::sim {
+
+Kernel kernel;
+
+namespace {
+
+constexpr std::size_t kRealPage = 4096;
+constexpr int kWipeOnFork = 18, kPopulateWrite = 23, kDontUnmap = 4;
+
+bool is_zero(Kernel::Address page) {
+  const auto* word = reinterpret_cast<const std::uint64_t*>(page);
+  std::uint64_t any = 0;
+  for (std::size_t i = 0; i < kRealPage / 8; i += 8) {
+    for (std::size_t j = 0; j < 8; ++j) any |= word[i + j];
+    if (any != 0) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+void Kernel::boot() {
+  void* area = mmap(reinterpret_cast<void*>(kBegin), kEnd - kBegin, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  if (area != reinterpret_cast<void*>(kBegin)) {
+    perror("simulator: the area of memory cannot be mapped");
+    exit(2);
+  }
+  madvise(area, kEnd - kBegin, MADV_NOHUGEPAGE);
+}
+
+// Calls f(page) for the pages that have been touched in any seed, until it returns false. Whether it never did.
+bool Kernel::each_resident(Address at, std::size_t bytes, bool (*f)(Address page)) {
+  Address from = at & ~(kRealPage - 1);
+  const Address end = at + bytes;
+  while (from < end) {
+    unsigned char pages[4096];
+    const std::size_t piece = end - from < sizeof(pages) * kRealPage ? end - from : sizeof(pages) * kRealPage;
+    if (mincore(reinterpret_cast<void*>(from), piece, pages) != 0) abort();
+    for (std::size_t i = 0; i < (piece + kRealPage - 1) / kRealPage; ++i)
+      if ((pages[i] & 1) != 0 && !f(from + i * kRealPage)) return false;
+    from += piece;
+  }
+  return true;
+}
+
+void Kernel::zero(Address at, std::size_t bytes) {
+  if (bytes > std::size_t{64} << 20) {
+    madvise(reinterpret_cast<void*>(at), bytes, MADV_DONTNEED);
+    return;
+  }
+  each_resident(at, bytes, [](Address there) {
+    if (!is_zero(there)) memset(reinterpret_cast<void*>(there), 0, kRealPage);
+    return true;
+  });
+}
+
+std::string Kernel::reset() {
+  std::string found;
+  for (const auto& [at, range] : ranges_) zero(at, range.end - at);
+  for (const auto& [at, end] : cut_) {
+    // What is mapped again was emptied above.
+    static Address written;
+    written = 0;
+    const auto look = [](Address there) { return is_zero(there) || (written = there, false); };
+    if (end - at <= std::size_t{64} << 20 && !each_resident(at, end - at, look)) {
+      char text[80];
+      snprintf(text, sizeof(text), "memory at %#zx was written after it was unmapped", written);
+      found = text;
+      zero(at, end - at);
+    }
+  }
+  ranges_.clear();
+  cut_.clear();
+  next_ = kWindowEnd;
+  page = 4096;
+  refused_one_in = calls = refusals = drawn = 0;
+  refuses = true;
+  most_mappings = ~std::size_t{0};
+  return found;
+}
+
+bool Kernel::is_free(Address at, std::size_t bytes) const {
+  const auto after = ranges_.lower_bound(at + bytes);
+  return after == ranges_.begin() || std::prev(after)->second.end <= at;
+}
+
+bool Kernel::is_mapped(Address at, std::size_t bytes) const {
+  auto range = ranges_.upper_bound(at);
+  if (range == ranges_.begin()) return false;
+  --range;
+  for (Address reached = at; reached < at + bytes; reached = (range++)->second.end)
+    if (range == ranges_.end() || range->first > reached || range->second.end <= reached) return false;
+  return true;
+}
+
+bool Kernel::at_limit() { return refuses && ranges_.size() >= most_mappings && (++refusals, true); }
+
+void Kernel::split(Address at) {
+  auto range = ranges_.upper_bound(at);
+  if (range == ranges_.begin()) return;
+  --range;
+  if (range->first == at || range->second.end <= at) return;
+  Range rest = range->second;
+  range->second.end = at;
+  ranges_[at] = rest;
+}
+
+void Kernel::cut(Address at, std::size_t bytes) {
+  split(at);
+  split(at + bytes);
+  for (auto range = ranges_.lower_bound(at); range != ranges_.end() && range->first < at + bytes;) {
+    zero(range->first, range->second.end - range->first);
+    Address& end = cut_[range->first];
+    if (end < range->second.end) end = range->second.end;
+    range = ranges_.erase(range);
+  }
+}
+
+long Kernel::map(Address at, std::size_t bytes, int protection, int flags) {
+  if (!is_whole(at, bytes)) return complain("mmap of no whole pages", at, bytes), -EINVAL;
+  const bool fixed = (flags & MAP_FIXED) != 0, here = (flags & MAP_FIXED_NOREPLACE) != 0;
+  if (bytes > kEnd - kBegin) return -ENOMEM;
+  if (here && !is_free(at, bytes)) return -EEXIST;
+  if (refuse() || at_limit()) return -ENOMEM;
+  if (fixed) {
+    cut(at, bytes);
+  } else if (!here) {
+    at = next_;
+    if (kEnd - next_ < bytes) return -ENOMEM;
+    next_ += bytes;
+  }
+  if (at < kBegin || at + bytes > kEnd) return -ENOMEM;
+  ranges_[at] = {at + bytes, protection, false};
+  return static_cast<long>(at);
+}
+
+void Kernel::occupy(Address at, std::size_t bytes) {
+  if (is_free(at, bytes)) ranges_[at] = {at + bytes, PROT_NONE, false};
+}
+
+long Kernel::unmap(Address at, std::size_t bytes) {
+  if (!is_whole(at, bytes) || !is_mapped(at, bytes)) return complain("munmap of what is not mapped", at, bytes), -EINVAL;
+  if (refuse()) return -ENOMEM;
+  cut(at, bytes);
+  return 0;
+}
+
+long Kernel::protect(Address at, std::size_t bytes, int protection) {
+  if (!is_whole(at, bytes) || !is_mapped(at, bytes)) return complain("mprotect of what is not mapped", at, bytes), -ENOMEM;
+  if (refuse() || at_limit()) return -ENOMEM;
+  split(at);
+  split(at + bytes);
+  for (auto range = ranges_.find(at); range != ranges_.end() && range->first < at + bytes; ++range)
+    range->second.protection = protection;
+  return 0;
+}
+
+long Kernel::advise(Address at, std::size_t bytes, int advice) {
+  if (at < kBegin || at >= kEnd) return 0;  // the library's own tables
+  if (!is_whole(at, bytes) || !is_mapped(at, bytes)) return complain("madvise of what is not mapped", at, bytes), -ENOMEM;
+  if (refuse()) return advice == kPopulateWrite ? -ENOMEM : -EAGAIN;
+  if (advice == MADV_DONTNEED) zero(at, bytes);
+  if (advice != kWipeOnFork) return 0;
+  split(at);
+  split(at + bytes);
+  for (auto range = ranges_.find(at); range != ranges_.end() && range->first < at + bytes; ++range) range->second.wiped = true;
+  return 0;
+}
+
+void Kernel::wipe_for_child() {
+  for (const auto& [at, range] : ranges_)
+    if (range.wiped) zero(at, range.end - at);
+}
+
+long Kernel::remap(Address from, std::size_t old_bytes, std::size_t new_bytes, int flags, Address to) {
+  if (!is_whole(from, old_bytes) || !is_whole(from, new_bytes) || !is_mapped(from, old_bytes))
+    return complain("mremap of what is not mapped", from, old_bytes), -EFAULT;
+  if ((flags & MREMAP_FIXED) == 0) {
+    if (refuse()) return -ENOMEM;
+    if (new_bytes < old_bytes) cut(from + new_bytes, old_bytes - new_bytes);
+    if (new_bytes <= old_bytes) return static_cast<long>(from);
+    if (!is_free(from + old_bytes, new_bytes - old_bytes) || from + new_bytes > kEnd) return -ENOMEM;
+    ranges_[from + old_bytes] = {from + new_bytes, PROT_READ | PROT_WRITE, false};
+    return static_cast<long>(from);
+  }
+  if (!is_mapped(to, new_bytes)) complain("mremap to what is not mapped", to, new_bytes);
+  if (at_limit()) return -ENOMEM;
+  cut(to, new_bytes);
+  if (refuse()) return -ENOMEM;  // late: the place is gone
+  ranges_[to] = {to + new_bytes, PROT_READ | PROT_WRITE, false};
+  static Address distance;
+  distance = to - from;
+  each_resident(from, old_bytes, [](Address at) {
+    if (!is_zero(at)) memcpy(reinterpret_cast<void*>(at + distance), reinterpret_cast<void*>(at), kRealPage);
+    return true;
+  });
+  zero(from, old_bytes);
+  if ((flags & kDontUnmap) == 0) cut(from, old_bytes);
+  return static_cast<long>(to);
+}
+
+// Whether a page was only read, or written with zeros, does not show.
+long Kernel::resident(Address at, std::size_t bytes, unsigned char* out) {
+  if (!is_whole(at, bytes) || !is_mapped(at, bytes)) return complain("mincore of what is not mapped", at, bytes), -ENOMEM;
+  memset(out, 0, bytes / page);
+  static unsigned char* answer;
+  static Address begin;
+  answer = out;
+  begin = at;
+  each_resident(at, bytes, [](Address there) {
+    if (!is_zero(there)) answer[(there - begin) / kernel.page] = 1;
+    return true;
+  });
+  return 0;
+}
+
+std::size_t Kernel::backed() const {
+  static std::size_t bytes;
+  bytes = 0;
+  for (const auto& [at, range] : ranges_)
+    each_resident(at, range.end - at, [](Address there) { return bytes += is_zero(there) ? 0 : kRealPage, true; });
+  return bytes;
+}
+
+}  // namespace freeway::sim

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+//
+// kernel.h: a pretended kernel over one plain area of memory, which is mapped once: what is mapped, and how, is only noted. What is
+// unmapped or purged becomes zero. It refuses when the seed says so, and takes calls amiss that a careful kernel would take.
+#ifndef FREEWAY_SIMULATOR_KERNEL_H
+#define FREEWAY_SIMULATOR_KERNEL_H
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "whole/simulator/random.h"
+
+namespace freeway::sim {
+
+class Kernel {
+ public:
+  using Address = std::uintptr_t;
+  // The library's window for 36 bits of addresses, at its lowest place, and room for mappings that the kernel places.
+  static constexpr Address kBegin = Address{10} << 30, kWindowEnd = Address{12} << 30, kEnd = Address{14} << 30;
+
+  void boot();  // once, before all
+  // For a new seed: nothing is mapped, and all memory is zero. A complaint if anything was written where nothing was mapped.
+  std::string reset();
+
+  // The answer, or a negative errno.
+  long map(Address at, std::size_t bytes, int protection, int flags);
+  long unmap(Address at, std::size_t bytes);
+  long protect(Address at, std::size_t bytes, int protection);
+  long advise(Address at, std::size_t bytes, int advice);
+  long remap(Address from, std::size_t old_bytes, std::size_t new_bytes, int flags, Address to);
+  long resident(Address at, std::size_t bytes, unsigned char* out);
+
+  // Something else of the process's.
+  void occupy(Address at, std::size_t bytes);
+  // What a fork's child finds.
+  void wipe_for_child();
+
+  // Bytes of the area that are not zero.
+  std::size_t backed() const;
+  std::size_t mappings() const { return ranges_.size(); }
+  bool is_mapped(Address at, std::size_t bytes) const;
+
+  // One in so many calls is refused, while `refuses`; no more mappings than `most_mappings`.
+  std::size_t page = 4096;
+  std::uint64_t refused_one_in = 0;
+  bool refuses = true;
+  std::size_t most_mappings = ~std::size_t{0};
+  Random random;
+  std::uint64_t calls = 0, refusals = 0, drawn = 0;  // drawn: random numbers
+  void (*complain)(const char* what, Address at, std::size_t bytes) = nullptr;
+  bool refuse() { return refuses && random.one_in(refused_one_in) && (++refusals, true); }
+
+ private:
+  struct Range {
+    Address end;
+    int protection;
+    bool wiped;  // in the child of a fork
+  };
+  bool is_free(Address at, std::size_t bytes) const;
+  void split(Address at);
+  void cut(Address at, std::size_t bytes);  // and zero
+  bool is_whole(Address at, std::size_t bytes) const { return bytes != 0 && at % page == 0 && bytes % page == 0; }
+  bool at_limit();
+  static bool each_resident(Address at, std::size_t bytes, bool (*f)(Address page));
+  static void zero(Address at, std::size_t bytes);
+
+  std::map<Address, Range> ranges_;
+  std::map<Address, Address> cut_;  // what was unmapped since the reset
+  Address next_ = kWindowEnd;
+};
+
+extern Kernel kernel;
+
+}  // namespace freeway::sim
+
+#endif  // FREEWAY_SIMULATOR_KERNEL_H

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+//
+// inside.h: what the simulator reads of the malloc that no exported function says. For quiet moments: nothing happens meanwhile.
+#ifndef FREEWAY_SIMULATOR_INSIDE_H
+#define FREEWAY_SIMULATOR_INSIDE_H
+
+#include <cstddef>
+#include <cstdint>
+
+struct SimSampled {
+  std::uintptr_t address;
+  std::size_t bytes;
+};
+
+extern "C" {
+// Calls f(context, sampled) for each live block that the profile follows.
+void sim_each_sampled(void (*f)(void* context, SimSampled sampled), void* context);
+// Samples that found no room, so far.
+std::uint64_t sim_lost_samples();
+// Whether free frames hold anything but zeros though their chunk says that they do: the address of the first such frame.
+std::uintptr_t sim_find_false_zero();
+// What limits count now, and the hard limit, in frames.
+std::uint64_t sim_held_frames();
+std::uint64_t sim_hard_limit();
+// Frames that free and dirty ones are counted as, and that there are.
+std::uint64_t sim_dirty_counted();
+std::uint64_t sim_dirty_found();
+}
+
+#endif  // FREEWAY_SIMULATOR_INSIDE_H

@@ -1,0 +1,675 @@
+// SPDX-License-Identifier: MIT
+#include "whole/simulator/program.h"
+
+#include <errno.h>
+
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <vector>
+
+#include "freeway/freeway.h"
+#include "freeway/heap.h"
+#include "whole/simulator/kernel.h"
+#include "whole/simulator/library/inside.h"
+#include "whole/simulator/world.h"
+
+extern "C" {
+extern char** sim_environment;
+extern char sim_single_threaded;
+extern unsigned sim_rseq_size;
+extern unsigned long sim_feature_size;
+}
+
+namespace freeway::sim {
+
+Totals totals;
+
+namespace {
+
+using Address = std::uintptr_t;
+
+constexpr std::size_t kFrame = 64 * 1024;
+constexpr unsigned kMostBlocks = 400, kMostHeaps = 3;
+
+struct Block {
+  Address address = 0;
+  std::size_t size = 0;
+  std::uint64_t pattern = 0;
+  int heap = -1;         // of the program's
+  int owner = 0;
+  bool sampled = false;  // by a profile of every block
+};
+
+struct OwnHeap {
+  freeway_heap_t handle = nullptr;
+  unsigned users = 0;  // calls on it
+  bool ends = false;
+};
+
+enum Call {
+  kMalloc, kFree, kRealloc, kCalloc, kAligned, kBatch, kTrim, kTrimStep, kIdle, kLimit, kProfile, kReserve, kHeapNew,
+  kHeapMalloc, kHeapTrim, kHeapDestroy, kAsk, kMove, kCalls
+};
+
+// What the seed chose: each seed leaves many kinds of things out, so that the others come close together.
+struct Plan {
+  int threads = 1;
+  unsigned calls = 100;  // of each thread
+  std::uint64_t weights[kCalls] = {};
+  std::size_t sizes[4] = {};
+  unsigned size_count = 1;
+  std::uint64_t large_one_in = 0, any_size_one_in = 0;
+  std::uint64_t remote = 50;  // percent of frees
+  unsigned most_blocks = 100;
+  bool limits = false, hardened = false, guarded = false;
+  std::vector<std::string> options;
+};
+
+struct State {
+  Plan plan;
+  Random random;
+  std::vector<Block> blocks;
+  std::map<Address, Address> places;  // of live blocks: begin, end
+  OwnHeap heaps[kMostHeaps];
+  unsigned next_thread = 0;
+  std::uint64_t patterns = 0;
+  bool every_block = false;  // a profile of every block is on, as far as is known
+  unsigned profile_changes = 0;  // that are under way, or may have been left there
+  unsigned lost_profiles = 0;
+  unsigned limit_changes = 0;
+  std::vector<char*> environment;
+};
+State state;
+
+std::uint64_t mixed(std::uint64_t x) {
+  x = (x ^ (x >> 31)) * 0x9e3779b97f4a7c15;
+  return x ^ (x >> 29);
+}
+
+void failed(const char* what, const Block& b) {
+  char text[160];
+  snprintf(text, sizeof(text), "%s: block of %zu bytes at %#zx", what, b.size, b.address);
+  world.fail(text);
+}
+
+// --- Contents ----------------------------------------------------------------------------------------------------------
+
+// Calls f(offset) for the bytes of a block that are looked at: all of a small one, ends of a large one.
+template <class F>
+void each_looked_at(std::size_t size, F&& f) {
+  constexpr std::size_t kAll = 192, kHead = 96, kTail = 48;
+  if (size <= kAll) {
+    for (std::size_t i = 0; i < size; ++i) f(i);
+    return;
+  }
+  for (std::size_t i = 0; i < kHead; ++i) f(i);
+  for (std::size_t i = size - kTail; i < size; ++i) f(i);
+}
+
+unsigned char byte_of(std::uint64_t pattern, std::size_t offset) {
+  return static_cast<unsigned char>(mixed(pattern + offset / 8) >> (offset % 8 * 8));
+}
+
+void fill(const Block& b, std::size_t from = 0) {
+  auto* bytes = reinterpret_cast<volatile unsigned char*>(b.address);
+  each_looked_at(b.size, [&](std::size_t i) {
+    if (i >= from) bytes[i] = byte_of(b.pattern, i);
+  });
+}
+
+// The first `size` bytes, of those that were written.
+void verify(const Block& b, std::size_t size, Address at) {
+  const auto* bytes = reinterpret_cast<const volatile unsigned char*>(at);
+  bool good = true;
+  each_looked_at(b.size, [&](std::size_t i) { good = good && (i >= size || bytes[i] == byte_of(b.pattern, i)); });
+  if (!good) failed("contents were lost", b);
+}
+
+// --- Blocks ------------------------------------------------------------------------------------------------------------
+
+// A block that a call has given out.
+void enter(Address address, std::size_t size, std::size_t alignment, int heap, bool sampled, bool filled = false,
+           std::uint64_t pattern = 0) {
+  Block b{address, size, filled ? pattern : ++state.patterns, heap, world.current, sampled};
+  if (address % alignment != 0 || address % 16 != 0) failed("not aligned", b);
+  const Address end = address + (size == 0 ? 1 : size);
+  const auto after = state.places.lower_bound(end);
+  if (after != state.places.begin() && std::prev(after)->second > address) failed("given out twice", b);
+  if (!kernel.is_mapped(address & ~(kernel.page - 1), (end - (address & ~(kernel.page - 1)) + kernel.page - 1) & ~(kernel.page - 1)))
+    failed("not mapped", b);
+  state.places[address] = end;
+  if (!filled) fill(b);
+  state.blocks.push_back(b);
+}
+
+Block leave(std::size_t index) {
+  Block b = state.blocks[index];
+  state.blocks[index] = state.blocks.back();
+  state.blocks.pop_back();
+  state.places.erase(b.address);
+  return b;
+}
+
+// One that the thread may free, by the seed's mix; the number of blocks: there is none.
+std::size_t pick() {
+  const std::size_t count = state.blocks.size();
+  if (count == 0) return count;
+  const bool remote = state.random.below(100) < state.plan.remote;
+  std::size_t at = state.random.below(count);
+  for (int tries = 0; tries < 8; ++tries, at = state.random.below(count)) {
+    const Block& b = state.blocks[at];
+    if (b.heap >= 0 && state.heaps[b.heap].ends) continue;
+    if ((b.owner != world.current) == remote || tries >= 4) return at;
+  }
+  return count;
+}
+
+std::size_t any_size() {
+  const Plan& plan = state.plan;
+  if (state.random.one_in(plan.large_one_in)) return state.random.between(33 * 1024, state.random.one_in(4) ? 12 << 20 : 300 * 1024);
+  if (state.random.one_in(plan.any_size_one_in)) return state.random.below(33 * 1024);
+  const std::size_t size = plan.sizes[state.random.below(plan.size_count)];
+  return size - state.random.below(size < 16 ? size + 1 : 8);
+}
+
+// Whether a call may find no memory.
+bool may_fail() { return kernel.refused_one_in != 0 || kernel.most_mappings != ~std::size_t{0} || state.plan.limits; }
+
+// Around a call: other threads may do anything meanwhile, so all that is needed lies on the stack.
+template <class F>
+auto call(F&& f) {
+  world.begin_call();
+  auto result = f();
+  world.end_call();
+  ++totals.calls;
+  return result;
+}
+
+bool is_sampled_now() { return state.every_block && state.profile_changes == 0; }
+
+void allocated(void* block, std::size_t size, std::size_t alignment, int heap, bool before) {
+  if (block != nullptr) return enter(reinterpret_cast<Address>(block), size, alignment, heap, before && is_sampled_now());
+  if (!may_fail() && size < (1 << 20) && heap < 0) {
+    char text[80];
+    snprintf(text, sizeof(text), "no memory for %zu bytes, and nothing was refused", size);
+    world.fail(text);
+  }
+}
+
+void call_malloc() {
+  const std::size_t size = any_size();
+  const bool sampled = is_sampled_now();
+  world.say("malloc(%zu)", size);
+  void* block = call([&] { return freeway_malloc(size); });
+  world.say("= %p", block);
+  allocated(block, size, 16, -1, sampled);
+}
+
+void call_calloc() {
+  const std::size_t size = any_size();
+  const bool sampled = is_sampled_now();
+  world.say("calloc(1, %zu)", size);
+  void* block = call([&] { return freeway_calloc(1, size); });
+  world.say("= %p", block);
+  if (block != nullptr) {
+    const auto* bytes = static_cast<const volatile unsigned char*>(block);
+    bool zero = true;
+    each_looked_at(size, [&](std::size_t i) { zero = zero && bytes[i] == 0; });
+    for (std::size_t i = 0; i + 8 <= size && size <= 64 * 1024; i += 512) zero = zero && bytes[i] == 0;
+    if (!zero) failed("calloc gives what is not zero", {reinterpret_cast<Address>(block), size, 0, -1, 0, false});
+  }
+  allocated(block, size, 16, -1, sampled);
+}
+
+void call_aligned() {
+  const std::size_t size = any_size(), alignment = std::size_t{16} << state.random.below(state.random.one_in(4) ? 14 : 9);
+  const bool sampled = is_sampled_now();
+  world.say("aligned_alloc(%zu, %zu)", alignment, size);
+  void* block = call([&] { return freeway_aligned_alloc(alignment, size); });
+  world.say("= %p", block);
+  allocated(block, size, alignment, -1, sampled);
+}
+
+void free_block(std::size_t at) {
+  const Block b = leave(at);
+  verify(b, b.size, b.address);
+  if (b.heap >= 0) ++state.heaps[b.heap].users;
+  world.say("free(%#zx) of %zu bytes", b.address, b.size);
+  call([&] { return freeway_free(reinterpret_cast<void*>(b.address)), 0; });
+  if (b.heap >= 0) --state.heaps[b.heap].users;
+}
+
+void call_free() {
+  const std::size_t at = pick();
+  if (at < state.blocks.size()) free_block(at);
+}
+
+void call_realloc() {
+  const std::size_t at = pick();
+  if (at >= state.blocks.size()) return;
+  const Block b = leave(at);
+  std::size_t size = any_size();
+  if (size == 0) size = 1;
+  if (b.heap >= 0) ++state.heaps[b.heap].users;
+  world.say("realloc(%#zx of %zu bytes, %zu)", b.address, b.size, size);
+  void* block = call([&] { return freeway_realloc(reinterpret_cast<void*>(b.address), size); });
+  world.say("= %p", block);
+  if (b.heap >= 0) --state.heaps[b.heap].users;
+  if (block == nullptr) {
+    verify(b, b.size, b.address);
+    return enter(b.address, b.size, 16, b.heap, b.sampled, /*filled=*/true, b.pattern);
+  }
+  verify(b, size < b.size ? size : b.size, reinterpret_cast<Address>(block));
+  enter(reinterpret_cast<Address>(block), size, 16, b.heap, false);
+}
+
+void call_batch() {
+  const std::size_t size = any_size(), count = state.random.between(1, 24);
+  if (size > 4096 || state.blocks.size() + count > kMostBlocks) return;
+  const bool sampled = is_sampled_now();
+  void* blocks[24];
+  world.say("malloc_batch(%zu, %zu)", size, count);
+  const std::size_t got = call([&] { return freeway_malloc_batch(size, count, blocks); });
+  for (std::size_t i = 0; i < got; ++i) allocated(blocks[i], size, 16, -1, sampled);
+}
+
+// --- Heaps of the program ----------------------------------------------------------------------------------------------
+
+int any_heap() {
+  const int n = static_cast<int>(state.random.below(kMostHeaps));
+  return state.heaps[n].handle == nullptr || state.heaps[n].ends ? -1 : n;
+}
+
+void call_heap_new() {
+  OwnHeap* mine = nullptr;
+  for (OwnHeap& each : state.heaps)
+    if (each.handle == nullptr && each.users == 0) mine = &each;
+  if (mine == nullptr) return;
+  mine->users = 1;
+  freeway_heap_options_t options = {};
+  if (state.random.one_in(3)) options.limit = state.random.between(1, 40) * kFrame;
+  world.say("heap_new(limit %zu)", options.limit);
+  freeway_heap_t made = call([&] { return freeway_heap_new(&options, sizeof(options)); });
+  world.say("= %p", static_cast<void*>(made));
+  mine->ends = false;
+  mine->handle = made;
+  mine->users = 0;
+}
+
+void call_heap_malloc() {
+  const int n = any_heap();
+  if (n < 0) return;
+  OwnHeap& heap = state.heaps[n];
+  ++heap.users;
+  std::size_t size = any_size(), alignment = 16;
+  const bool zeroed = state.random.one_in(6);
+  if (state.random.one_in(6)) alignment <<= state.random.below(9);
+  world.say("heap_%s(%d, %zu, %zu)", zeroed ? "calloc" : "malloc", n, alignment, size);
+  void* block = call([&] {
+    if (zeroed) return freeway_heap_calloc(heap.handle, 1, size);
+    return alignment == 16 ? freeway_heap_malloc(heap.handle, size) : freeway_heap_aligned_alloc(heap.handle, alignment, size);
+  });
+  world.say("= %p", block);
+  if (block != nullptr && zeroed)
+    each_looked_at(size, [&](std::size_t i) {
+      if (static_cast<const volatile unsigned char*>(block)[i] != 0)
+        failed("heap_calloc gives what is not zero", {reinterpret_cast<Address>(block), size, 0, n, 0, false});
+    });
+  allocated(block, size, zeroed ? 16 : alignment, n, false);
+  --heap.users;
+}
+
+void call_heap_trim() {
+  const int n = any_heap();
+  if (n < 0) return;
+  ++state.heaps[n].users;
+  world.say("heap_trim(%d)", n);
+  call([&] { return freeway_heap_trim(state.heaps[n].handle); });
+  --state.heaps[n].users;
+}
+
+void call_heap_destroy() {
+  const int n = any_heap();
+  if (n < 0 || state.heaps[n].users != 0) return;
+  OwnHeap& heap = state.heaps[n];
+  heap.ends = true;
+  heap.users = 1;
+  for (std::size_t i = 0; i < state.blocks.size();) {
+    if (state.blocks[i].heap != n) {
+      ++i;
+      continue;
+    }
+    const Block b = leave(i);
+    verify(b, b.size, b.address);
+  }
+  world.say("heap_destroy(%d)", n);
+  const int error = call([&] { return freeway_heap_destroy(heap.handle); });
+  if (error != 0) world.fail("a heap that there is cannot be destroyed");
+  heap.handle = nullptr;
+  heap.ends = false;
+  heap.users = 0;
+}
+
+// --- The rest ----------------------------------------------------------------------------------------------------------
+
+void call_limit() {
+  const std::size_t hard = state.random.one_in(4) ? 0 : state.random.between(8, 800) * kFrame;
+  const std::size_t soft = state.random.one_in(3) ? 0 : hard == 0 ? state.random.between(8, 800) * kFrame : hard / 2 + kFrame;
+  ++state.limit_changes;
+  world.say("set_limit(%zu, %zu)", soft, hard);
+  call([&] { return freeway_set_limit(soft, hard); });
+  --state.limit_changes;
+}
+
+void call_profile() {
+  const bool on = state.random.one_in(2), every = state.random.one_in(2);
+  ++state.profile_changes;
+  const std::size_t interval = every ? 1 : state.random.between(2, 5000);
+  world.say(on ? "profile_start(%zu)" : "profile_stop()", interval);
+  const int error = call([&] { return on ? freeway_profile_start(interval) : (freeway_profile_stop(), 0); });
+  --state.profile_changes;
+  if (!on) state.every_block = false;
+  else if (error == 0) state.every_block = every;
+}
+
+void call_ask() {
+  if (state.blocks.empty()) return;
+  const Block b = leave(state.random.below(state.blocks.size()));  // nobody frees it meanwhile
+  if (b.heap >= 0 && state.heaps[b.heap].ends) world.fail("a heap ends while it has blocks");
+  if (b.heap >= 0) ++state.heaps[b.heap].users;
+  void* const block = reinterpret_cast<void*>(b.address);
+  const std::uint64_t which = state.random.below(4);
+  world.say("asks for %#zx (%d)", b.address, static_cast<int>(which));
+  if (which == 0) {
+    if (call([&] { return freeway_malloc_usable_size(block); }) < b.size) failed("usable size below what was asked for", b);
+  } else if (which == 1) {
+    freeway_explanation_t found = {};
+    const freeway_kind_t kind = call([&] { return freeway_explain(block, &found, sizeof(found)); });
+    if (kind == FREEWAY_NOT_OURS || kind == FREEWAY_FREE_MEMORY || kind == FREEWAY_METADATA) failed("explained as no block", b);
+    if (found.state == FREEWAY_FREE) failed("explained as free", b);
+  } else if (which == 2) {
+    freeway_block_info_t info = {};
+    if (call([&] { return freeway_block_info(block, &info, sizeof(info)); }) < b.size) failed("block_info below its size", b);
+  } else {
+    freeway_stats_t stats;
+    call([&] { return freeway_stats(&stats, sizeof(stats)), 0; });
+  }
+  if (b.heap >= 0) --state.heaps[b.heap].users;
+  verify(b, b.size, b.address);
+  state.places[b.address] = b.address + (b.size == 0 ? 1 : b.size);
+  state.blocks.push_back(b);
+}
+
+// As programs do that defragment themselves.
+void call_move() {
+  const std::size_t at = pick();
+  if (at >= state.blocks.size() || state.blocks[at].heap >= 0) return;
+  const Block b = leave(at);
+  world.say("should_move(%#zx)", b.address);
+  const int moves = call([&] { return freeway_should_move(reinterpret_cast<void*>(b.address)); });
+  const bool sampled = is_sampled_now();
+  void* fresh = moves == 0 ? nullptr : call([&] { return freeway_malloc(b.size); });
+  if (fresh != nullptr) {
+    allocated(fresh, b.size, 16, -1, sampled);
+    verify(b, b.size, b.address);
+    call([&] { return freeway_free(reinterpret_cast<void*>(b.address)), 0; });
+    return;
+  }
+  state.places[b.address] = b.address + (b.size == 0 ? 1 : b.size);
+  state.blocks.push_back(b);
+}
+
+void make_call(const std::uint64_t (&weights)[kCalls]) {
+  std::uint64_t sum = 0;
+  for (const auto weight : weights) sum += weight;
+  std::uint64_t at = state.random.below(sum);
+  int what = 0;
+  while (at >= weights[what]) at -= weights[what++];
+  if (state.blocks.size() >= state.plan.most_blocks && what != kFree && what >= kMalloc && what <= kBatch) what = kFree;
+  switch (what) {
+    case kMalloc: return call_malloc();
+    case kFree: return call_free();
+    case kRealloc: return call_realloc();
+    case kCalloc: return call_calloc();
+    case kAligned: return call_aligned();
+    case kBatch: return call_batch();
+    case kTrim: {
+      const std::size_t keep = state.random.one_in(2) ? 0 : state.random.below(4 << 20);
+      world.say("trim(%zu)", keep);
+      call([&] { return freeway_trim(keep); });
+      return;
+    }
+    case kTrimStep: {
+      const std::size_t most = state.random.below(1 << 20);
+      world.say("trim_step(%zu)", most);
+      call([&] { return freeway_trim_step(most); });
+      return;
+    }
+    case kIdle:
+      world.say("idle()");
+      call([&] { return freeway_idle(), 0; });
+      return;
+    case kLimit: return call_limit();
+    case kProfile: return call_profile();
+    case kReserve: {
+      const std::size_t size = any_size(), count = state.random.between(1, 40);
+      if (size > 40000) return;
+      world.say("reserve(%zu, %zu)", size, count);
+      call([&] { return freeway_reserve(size, count); });
+      return;
+    }
+    case kHeapNew: return call_heap_new();
+    case kHeapMalloc: return call_heap_malloc();
+    case kHeapTrim: return call_heap_trim();
+    case kHeapDestroy: return call_heap_destroy();
+    case kAsk: return call_ask();
+    case kMove: return call_move();
+    default: return;
+  }
+}
+
+void on_signal() {
+  const std::uint64_t calls = state.random.between(1, 3);
+  for (std::uint64_t i = 0; i < calls; ++i) make_call(state.plan.weights);
+}
+
+// --- What must hold ----------------------------------------------------------------------------------------------------
+
+void audit(freeway_audit_t& found) {
+  if (freeway_audit(&found, sizeof(found)) != 0) world.fail("the audit finds errors");
+}
+
+// At any moment, with all threads stopped where they are.
+void look() {
+  freeway_audit_t found;
+  audit(found);
+  for (int i = 0; i < 3 && !state.blocks.empty(); ++i) {
+    const Block& b = state.blocks[state.random.below(state.blocks.size())];
+    verify(b, b.size, b.address);
+  }
+  if (const Address page = sim_find_false_zero()) {
+    char text[80];
+    snprintf(text, sizeof(text), "a free frame that is said to be zero is not, at %#zx", page);
+    world.fail(text);
+  }
+}
+
+void equal(const char* what, std::uint64_t found, std::uint64_t wanted) {
+  if (found == wanted) return;
+  char text[160];
+  snprintf(text, sizeof(text), "%s: %llu, not %llu", what, static_cast<unsigned long long>(found),
+           static_cast<unsigned long long>(wanted));
+  world.fail(text);
+}
+[[maybe_unused]] void at_most(const char* what, std::uint64_t found, std::uint64_t most) {
+  if (found <= most) return;
+  char text[160];
+  snprintf(text, sizeof(text), "%s: %llu, more than %llu", what, static_cast<unsigned long long>(found),
+           static_cast<unsigned long long>(most));
+  world.fail(text);
+}
+
+void check_samples() {
+  std::map<Address, std::size_t> sampled;
+  sim_each_sampled([](void* to, SimSampled one) { (*static_cast<decltype(sampled)*>(to))[one.address] = one.bytes; }, &sampled);
+  std::map<Address, const Block*> live;
+  for (const Block& b : state.blocks) live[b.address] = &b;
+  if (world.lost_calls == 0)
+    for (const auto& [address, bytes] : sampled) {
+      const auto at = live.find(address);
+      if (at == live.end()) failed("the profile follows what is not live", {address, bytes, 0, -1, 0, false});
+      if (bytes != at->second->size) failed("the profile has another size", *at->second);
+    }
+  if (sim_lost_samples() != 0 || world.lost_calls != 0) return;
+  for (const Block& b : state.blocks)
+    if (b.sampled && sampled.count(b.address) == 0) failed("the profile of every block has not this one", b);
+}
+
+// The last thread, when all others have ended or stopped for ever: looks, frees everything, and looks again.
+void finish(int) {
+  const World::Quiet quiet;
+  freeway_audit_t found;
+  audit(found);
+  for (const Block& b : state.blocks) verify(b, b.size, b.address);
+  for (const Block& b : state.blocks)
+    if (freeway_malloc_usable_size(reinterpret_cast<void*>(b.address)) < b.size) failed("usable size below what was asked for", b);
+  if (const Address page = sim_find_false_zero()) failed("a free frame that is said to be zero is not", {page, kFrame, 0, -1, 0, false});
+  check_samples();
+  const unsigned lost = world.lost_calls;
+  if (lost == 0) {
+    equal("frames that belong to nothing", found.frames_stranded, 0);
+    equal("superblocks that no list has", found.superblocks_adrift, 0);
+    equal("slabs in hand", found.slabs_held, 0);
+    equal("frames charged", sim_held_frames(), found.frames_charged);
+    equal("dirty frames counted", sim_dirty_counted(), sim_dirty_found());
+  }
+  while (!state.blocks.empty()) {
+    const Block b = leave(state.blocks.size() - 1);
+    freeway_free(reinterpret_cast<void*>(b.address));
+  }
+  for (OwnHeap& heap : state.heaps)
+    if (heap.handle != nullptr && !heap.ends && freeway_heap_destroy(heap.handle) != 0) world.fail("a heap cannot be destroyed");
+  freeway_profile_stop();
+  freeway_trim(0);
+  freeway_trim(0);
+  audit(found);
+  check_samples();
+  if (lost == 0) {
+    equal("live blocks at the end", found.blocks_live, 0);
+    equal("cached blocks at the end", found.blocks_cached, 0);
+    equal("frames of superblocks at the end", found.frames_small, 0);
+    equal("frames of large blocks at the end", found.frames_large, 0);
+    equal("frames of huge blocks at the end", found.frames_huge, 0);
+    equal("dirty frames at the end", found.frames_dirty, 0);
+    equal("frames charged at the end", sim_held_frames(), found.frames_charged);
+  }
+}
+
+void run_thread(int t) {
+  const Plan& plan = state.plan;
+  for (unsigned i = 0; i < plan.calls; ++i) {
+    if (t == 0 && state.next_thread < static_cast<unsigned>(plan.threads) && (i + 1) * 8 >= plan.calls * state.next_thread / 4) {
+      sim_single_threaded = 0;
+      world.start(static_cast<int>(state.next_thread), run_thread, static_cast<unsigned>(world.random.below(world.cpus)),
+                  !world.random.one_in(24));
+      ++state.next_thread;
+    }
+    make_call(plan.weights);
+    if (world.is_child && i + 12 < plan.calls) i = plan.calls - 12;
+  }
+}
+
+// --- A seed ------------------------------------------------------------------------------------------------------------
+
+constexpr std::uint64_t kUsually[kCalls] = {60, 40, 8, 6, 6, 3, 1, 2, 2, 1, 1, 1, 2, 20, 1, 1, 4, 3};
+
+void choose(std::uint64_t seed) {
+  state = State();
+  Random& random = state.random;
+  random = Random(~seed);
+  Plan& plan = state.plan;
+  plan.threads = static_cast<int>(random.between(1, 6));
+  world.cpus = static_cast<unsigned>(random.between(1, 4));
+  world.nodes = random.one_in(5) ? 2 : 1;
+  world.pace = std::uint64_t{2} << random.below(8);
+  plan.calls = static_cast<unsigned>(random.between(10, 240) / static_cast<unsigned>(plan.threads)) + 8;
+  // Calls: each kind but malloc and free may be left out, and some come more often.
+  for (int i = 0; i < kCalls; ++i) {
+    plan.weights[i] = kUsually[i];
+    if (i > kFree && random.one_in(2)) plan.weights[i] = 0;
+    if (random.one_in(6)) plan.weights[i] *= 8;
+  }
+  if (random.one_in(2)) plan.weights[kHeapNew] = plan.weights[kHeapMalloc] = 0;
+  plan.limits = plan.weights[kLimit] != 0;
+  constexpr std::size_t kSizes[] = {16, 32, 64, 112, 576, 1024, 4096, 8192, 16384, 32768};
+  plan.size_count = static_cast<unsigned>(random.between(1, 4));
+  for (unsigned i = 0; i < plan.size_count; ++i) plan.sizes[i] = kSizes[random.below(10)];
+  plan.large_one_in = random.one_in(2) ? 0 : random.between(2, 20);
+  plan.any_size_one_in = random.one_in(2) ? 0 : random.between(2, 30);
+  plan.remote = random.one_in(3) ? 90 : random.below(100);
+  plan.most_blocks = static_cast<unsigned>(random.between(4, random.one_in(4) ? 300 : 60));
+  // Events.
+  constexpr std::uint64_t kWeights[kEvents] = {40, 6, 6, 3, 1, 4, 1, 1};
+  for (int i = 0; i < kEvents; ++i) world.weights[i] = i == kSwitch || !random.one_in(2) ? kWeights[i] << random.below(3) : 0;
+  if (world.weights[kKill] != 0) world.kills_left = static_cast<unsigned>(random.between(1, 3));
+  if (world.weights[kFork] != 0 && random.one_in(6)) world.forks_left = 1;
+  // The kernel.
+  kernel.random = Random(seed ^ 0x6b65726e656c);
+  if (random.one_in(4)) kernel.refused_one_in = random.between(2, 40);
+  if (random.one_in(12)) kernel.most_mappings = random.between(6, 40);
+  kernel.page = random.one_in(6) ? 16384 : random.one_in(12) ? 65536 : 4096;
+  if (random.one_in(10))
+    for (std::uint64_t i = random.between(1, 6); i > 0; --i)
+      kernel.occupy(Kernel::kBegin + (random.below(1024) * kFrame), random.between(1, 20) * kFrame);
+  // How the library is set.
+  sim_rseq_size = random.one_in(4) ? 0 : 20;
+  sim_feature_size = random.one_in(5) ? 20 : 28;
+  sim_single_threaded = 1;
+  if (random.one_in(6)) {
+    plan.hardened = true;
+    const char* kinds[] = {"FREEWAY_HARDEN=1", "FREEWAY_HARDEN=1,quarantine=4096", "FREEWAY_HARDEN=1,fill"};
+    plan.options.push_back(kinds[random.below(3)]);
+  }
+  if (random.one_in(8)) {
+    plan.guarded = true;
+    plan.options.push_back("FREEWAY_GUARD=" + std::to_string(random.between(1, 10)) + (random.one_in(2) ? ",large" : ""));
+  }
+  if (random.one_in(4)) plan.options.push_back("FREEWAY_BACKGROUND=1");
+  if (random.one_in(20)) plan.options.push_back("FREEWAY_PURGE=never");
+  if (random.one_in(20)) plan.options.push_back(random.one_in(2) ? "FREEWAY_HUGE=always" : "FREEWAY_HUGE=never");
+  for (std::string& option : plan.options) state.environment.push_back(option.data());
+  state.environment.push_back(nullptr);
+  sim_environment = state.environment.data();
+}
+
+}  // namespace
+
+std::string run_seed(std::uint64_t seed, bool trace) {
+  world.reset(seed);
+  world.trace = trace;
+  choose(seed);
+  if (trace) {
+    printf("seed %llu: %d threads, %u calls each, %u CPUs, %u nodes, an event each %llu operations\n",
+           static_cast<unsigned long long>(seed), state.plan.threads, state.plan.calls, world.cpus, world.nodes,
+           static_cast<unsigned long long>(world.pace));
+    for (const std::string& option : state.plan.options) printf("  %s\n", option.c_str());
+    for (int i = 0; i < kEvents; ++i) printf("  %s %llu", kEventNames[i], static_cast<unsigned long long>(world.weights[i]));
+    printf("\n  refused: one in %llu; page %zu; rseq %s\n", static_cast<unsigned long long>(kernel.refused_one_in), kernel.page,
+           sim_rseq_size == 0 ? "none" : sim_feature_size < 28 ? "by cpu_id" : "by mm_cid");
+  }
+  world.handler(on_signal);
+  world.auditor(look);
+  state.next_thread = 1;
+  world.start(0, run_thread, 0, true);
+  world.start(kLast, finish, 0, false);
+  world.threads[kAuditor].registered = false;
+  world.run();
+  for (int i = 0; i < kEvents; ++i) totals.events[i] += world.happened[i];
+  totals.children += world.children;
+  totals.refusals += kernel.refusals;
+  totals.lost += world.lost_calls;
+  return world.failure();
+}
+
+}  // namespace freeway::sim
