@@ -26,6 +26,7 @@ struct SimSection {
   jmp_buf start;
   SimSection* outer;
   bool interrupted;
+  unsigned restarts;
 };
 void sim_section_begin(SimSection* section);
 void sim_section_end(SimSection* section);

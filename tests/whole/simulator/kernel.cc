@@ -74,15 +74,12 @@ std::string Kernel::reset() {
   for (const auto& [at, range] : ranges_) zero(at, range.end - at);
   for (const auto& [at, end] : cut_) {
     // What is mapped again was emptied above.
-    static Address written;
-    written = 0;
-    const auto look = [](Address there) { return is_zero(there) || (written = there, false); };
-    if (end - at <= std::size_t{64} << 20 && !each_resident(at, end - at, look)) {
-      char text[80];
-      snprintf(text, sizeof(text), "memory at %#zx was written after it was unmapped", written);
-      found = text;
-      zero(at, end - at);
-    }
+    const Address written = end - at <= std::size_t{64} << 20 ? first_filled(at, end - at) : 0;
+    if (written == 0) continue;
+    char text[80];
+    snprintf(text, sizeof(text), "memory at %#zx was written after it was unmapped", written);
+    found = text;
+    zero(at, end - at);
   }
   ranges_.clear();
   cut_.clear();
@@ -229,12 +226,11 @@ long Kernel::resident(Address at, std::size_t bytes, unsigned char* out) {
   return 0;
 }
 
-std::size_t Kernel::backed() const {
-  static std::size_t bytes;
-  bytes = 0;
-  for (const auto& [at, range] : ranges_)
-    each_resident(at, range.end - at, [](Address there) { return bytes += is_zero(there) ? 0 : kRealPage, true; });
-  return bytes;
+Kernel::Address Kernel::first_filled(Address at, std::size_t bytes) {
+  static Address found;
+  found = 0;
+  each_resident(at, bytes, [](Address there) { return is_zero(there) || (found = there, false); });
+  return found;
 }
 
 }  // namespace freeway::sim

@@ -38,8 +38,8 @@ class Kernel {
   // What a fork's child finds.
   void wipe_for_child();
 
-  // Bytes of the area that are not zero.
-  std::size_t backed() const;
+  // The first page in the range that is not zero; 0: there is none.
+  static Address first_filled(Address at, std::size_t bytes);
   std::size_t mappings() const { return ranges_.size(); }
   bool is_mapped(Address at, std::size_t bytes) const;
 

@@ -304,9 +304,10 @@ void World::event(const char* step) {
     return;
   }
   if (solo_depth_ >= 0) fail("a call does not end while all other threads stand still");
-  ++operations;
+  if (++operations > kMostEvents) fail("the program does not end");
   const int me = current;
   Thread& self = threads[me];
+  if (self.section != nullptr && self.section->restarts >= kMostRestarts) return draw();
   std::uint64_t sum = 0;
   for (const auto weight : weights) sum += weight;
   std::uint64_t at = random.below(sum);
@@ -321,7 +322,8 @@ void World::event(const char* step) {
       if (me != kLast) leave();
       break;
     case kSignal:
-      if (deaf || self.depth >= 2) break;
+      if (deaf || self.depth >= 2 || signals_left == 0) break;
+      --signals_left;
       say("signal %s", where);
       interrupt(self);
       ++self.depth;
@@ -365,7 +367,8 @@ void World::event(const char* step) {
       ++happened[what];
       break;
     case kAudit: {
-      if (me == kLast) break;
+      if (me == kLast || audits_left == 0) break;
+      --audits_left;
       ++happened[what];
       // As another thread sees it, which finds all others stopped.
       const Quiet quiet;
@@ -392,7 +395,10 @@ void World::event(const char* step) {
       break;
     default: break;
   }
-  if (self.section != nullptr && self.section->interrupted) _longjmp(self.section->start, 1);
+  if (self.section != nullptr && self.section->interrupted) {
+    ++self.section->restarts;
+    _longjmp(self.section->start, 1);
+  }
 }
 
 void World::fork_process() {
@@ -491,6 +497,7 @@ void sim_event(const char* step) { world.event(step); }
 void sim_section_begin(SimSection* section) {
   section->outer = world.thread().section;
   section->interrupted = false;
+  section->restarts = 0;
   world.thread().section = section;
 }
 void sim_section_end(SimSection* section) { world.thread().section = section->outer; }

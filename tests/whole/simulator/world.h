@@ -72,10 +72,12 @@ class World {
   unsigned cpus = 1, nodes = 1;
   bool is_child = false;          // of a fork
   unsigned lost_calls = 0;        // threads that stopped for ever inside the library
-  unsigned kills_left = 0, forks_left = 0, children = 0;
+  unsigned signals_left = 0, audits_left = 0, kills_left = 0, forks_left = 0, children = 0;
   bool trace = false;
   std::uint64_t operations = 0;   // events so far
   std::uint64_t happened[kEvents] = {};
+  static constexpr std::uint64_t kMostEvents = 3'000'000;
+  static constexpr unsigned kMostRestarts = 6;  // of a section: a kernel interrupts none for ever
   static constexpr long kLongestCall = 2'000'000;  // operations of a call while all others stand still
 
   // Nothing happens while it lives.

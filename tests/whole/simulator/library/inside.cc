@@ -27,19 +27,19 @@ SIM_EXPORT std::uint64_t sim_lost_samples() {
   return figures.lost_stacks + figures.lost_blocks;
 }
 
-SIM_EXPORT std::uintptr_t sim_find_false_zero() {
-  std::uintptr_t found = 0;
+SIM_EXPORT void sim_each_clean(void (*f)(void* context, std::uintptr_t address, std::size_t bytes), void* context) {
   each_arena([&](const Arena<Machine>& arena) {
     const std::size_t frames = arena.committed() / kFrameSize;
-    for (std::size_t n = 0; n < frames && found == 0; ++n) {
+    std::size_t begin = 0;  // of the run that is open
+    for (std::size_t n = 0; n <= frames; ++n) {
       const std::size_t chunk = n / kChunkFrames;
-      if (((arena.used_word(chunk) | arena.dirty_word(chunk) | arena.holes_of(chunk)) >> (n % kChunkFrames) & 1) != 0) continue;
-      const uptr frame = arena.base() + n * kFrameSize;
-      for (uptr page = frame; page < frame + kFrameSize; page += vm::page_size())
-        if (vm::resident(page, vm::page_size()) != 0) found = page;
+      const bool clean = n < frames && ((arena.used_word(chunk) | arena.dirty_word(chunk) | arena.holes_of(chunk)) >>
+                                            (n % kChunkFrames) & 1) == 0;
+      if (clean) continue;
+      if (begin < n) f(context, arena.base() + begin * kFrameSize, (n - begin) * kFrameSize);
+      begin = n + 1;
     }
   });
-  return found;
 }
 
 SIM_EXPORT std::uint64_t sim_held_frames() { return process_malloc.substrate().frames().limits().held(); }

@@ -17,8 +17,8 @@ extern "C" {
 void sim_each_sampled(void (*f)(void* context, SimSampled sampled), void* context);
 // Samples that found no room, so far.
 std::uint64_t sim_lost_samples();
-// Whether free frames hold anything but zeros though their chunk says that they do: the address of the first such frame.
-std::uintptr_t sim_find_false_zero();
+// Calls f(context, address, bytes) for runs of free frames that are said to read as zero.
+void sim_each_clean(void (*f)(void* context, std::uintptr_t address, std::size_t bytes), void* context);
 // What limits count now, and the hard limit, in frames.
 std::uint64_t sim_held_frames();
 std::uint64_t sim_hard_limit();
