@@ -330,6 +330,7 @@ void World::event(const char* step) {
       {
         SimSection* outer = self.section;
         const int error = errno;
+        self.section = nullptr;
         on_signal_();
         errno = error;
         self.section = outer;

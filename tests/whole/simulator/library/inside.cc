@@ -45,6 +45,7 @@ SIM_EXPORT void sim_each_clean(void (*f)(void* context, std::uintptr_t address, 
 SIM_EXPORT std::uint64_t sim_held_frames() { return process_malloc.substrate().frames().limits().held(); }
 SIM_EXPORT std::uint64_t sim_hard_limit() { return process_malloc.substrate().frames().limits().hard(); }
 SIM_EXPORT std::uint64_t sim_dirty_counted() { return process_malloc.substrate().frames().policy().dirty(); }
+SIM_EXPORT std::uint64_t sim_kept_frames() { return process_malloc.substrate().frames().policy().kept(); }
 SIM_EXPORT std::uint64_t sim_dirty_found() {
   std::uint64_t frames = 0;
   each_arena([&](const Arena<Machine>& arena) { frames += arena.free_and_dirty(); });

@@ -22,6 +22,8 @@ void sim_each_clean(void (*f)(void* context, std::uintptr_t address, std::size_t
 // What limits count now, and the hard limit, in frames.
 std::uint64_t sim_held_frames();
 std::uint64_t sim_hard_limit();
+// Frames that stay dirty since the program asked for memory that is ready.
+std::uint64_t sim_kept_frames();
 // Frames that free and dirty ones are counted as, and that there are.
 std::uint64_t sim_dirty_counted();
 std::uint64_t sim_dirty_found();
