@@ -34,13 +34,15 @@ bool is_zero(Kernel::Address page) {
 }  // namespace
 
 void Kernel::boot() {
-  void* area = mmap(reinterpret_cast<void*>(kBegin), kEnd - kBegin, PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-  if (area != reinterpret_cast<void*>(kBegin)) {
-    perror("simulator: the area of memory cannot be mapped");
-    exit(2);
+  for (const auto& [begin, end] : {std::pair(kBegin, kEnd), std::pair(kFarBegin, kFarEnd)}) {
+    void* area = mmap(reinterpret_cast<void*>(begin), end - begin, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    if (area != reinterpret_cast<void*>(begin)) {
+      perror("simulator: the area of memory cannot be mapped");
+      exit(2);
+    }
+    madvise(area, end - begin, MADV_NOHUGEPAGE);
   }
-  madvise(area, kEnd - kBegin, MADV_NOHUGEPAGE);
 }
 
 // Calls f(page) for the pages that have been touched in any seed, until it returns false. Whether it never did.
@@ -105,6 +107,12 @@ bool Kernel::is_mapped(Address at, std::size_t bytes) const {
   return true;
 }
 
+bool Kernel::is_foreign(Address at, std::size_t bytes) const {
+  for (auto range = ranges_.lower_bound(at); range != ranges_.end() && range->first < at + bytes; ++range)
+    if (range->second.foreign) return true;
+  return false;
+}
+
 bool Kernel::at_limit() { return refuses && ranges_.size() >= most_mappings && (++refusals, true); }
 
 void Kernel::split(Address at) {
@@ -121,6 +129,7 @@ void Kernel::cut(Address at, std::size_t bytes) {
   split(at);
   split(at + bytes);
   for (auto range = ranges_.lower_bound(at); range != ranges_.end() && range->first < at + bytes;) {
+    if (range->second.foreign) complain("what is not the malloc's is unmapped", at, bytes);
     zero(range->first, range->second.end - range->first);
     Address& end = cut_[range->first];
     if (end < range->second.end) end = range->second.end;
@@ -131,7 +140,7 @@ void Kernel::cut(Address at, std::size_t bytes) {
 long Kernel::map(Address at, std::size_t bytes, int protection, int flags) {
   if (!is_whole(at, bytes)) return complain("mmap of no whole pages", at, bytes), -EINVAL;
   const bool fixed = (flags & MAP_FIXED) != 0, here = (flags & MAP_FIXED_NOREPLACE) != 0;
-  if (bytes > kEnd - kBegin) return -ENOMEM;
+  if (bytes > kFarEnd - kFarBegin) return -ENOMEM;
   if (here && !is_free(at, bytes)) return -EEXIST;
   if (refuse() || at_limit()) return -ENOMEM;
   if (fixed) {
@@ -141,13 +150,13 @@ long Kernel::map(Address at, std::size_t bytes, int protection, int flags) {
     if (kEnd - next_ < bytes) return -ENOMEM;
     next_ += bytes;
   }
-  if (at < kBegin || at + bytes > kEnd) return -ENOMEM;
+  if (!is_inside(at, bytes)) return -ENOMEM;
   ranges_[at] = {at + bytes, protection, false};
   return static_cast<long>(at);
 }
 
 void Kernel::occupy(Address at, std::size_t bytes) {
-  if (is_free(at, bytes)) ranges_[at] = {at + bytes, PROT_NONE, false};
+  if (is_free(at, bytes)) ranges_[at] = {at + bytes, PROT_NONE, false, true};
 }
 
 long Kernel::unmap(Address at, std::size_t bytes) {
@@ -159,6 +168,7 @@ long Kernel::unmap(Address at, std::size_t bytes) {
 
 long Kernel::protect(Address at, std::size_t bytes, int protection) {
   if (!is_whole(at, bytes) || !is_mapped(at, bytes)) return complain("mprotect of what is not mapped", at, bytes), -ENOMEM;
+  if (is_foreign(at, bytes)) complain("mprotect of what is not the malloc's", at, bytes);
   if (refuse() || at_limit()) return -ENOMEM;
   split(at);
   split(at + bytes);
@@ -168,7 +178,9 @@ long Kernel::protect(Address at, std::size_t bytes, int protection) {
 }
 
 long Kernel::advise(Address at, std::size_t bytes, int advice) {
-  if (at < kBegin || at >= kEnd) return 0;  // the library's own tables
+  if (!is_inside(at, 0)) return 0;  // the library's own tables
+  if (advice == MADV_HUGEPAGE || advice == MADV_NOHUGEPAGE) return 0;  // a hint, which may cover what is another's
+  if (is_foreign(at, bytes)) complain("madvise of what is not the malloc's", at, bytes);
   if (!is_whole(at, bytes) || !is_mapped(at, bytes)) return complain("madvise of what is not mapped", at, bytes), -ENOMEM;
   if (refuse()) return advice == kPopulateWrite ? -ENOMEM : -EAGAIN;
   if (advice == MADV_DONTNEED) zero(at, bytes);
@@ -191,7 +203,7 @@ long Kernel::remap(Address from, std::size_t old_bytes, std::size_t new_bytes, i
     if (refuse()) return -ENOMEM;
     if (new_bytes < old_bytes) cut(from + new_bytes, old_bytes - new_bytes);
     if (new_bytes <= old_bytes) return static_cast<long>(from);
-    if (!is_free(from + old_bytes, new_bytes - old_bytes) || from + new_bytes > kEnd) return -ENOMEM;
+    if (!is_free(from + old_bytes, new_bytes - old_bytes) || !is_inside(from, new_bytes)) return -ENOMEM;
     ranges_[from + old_bytes] = {from + new_bytes, PROT_READ | PROT_WRITE, false};
     return static_cast<long>(from);
   }

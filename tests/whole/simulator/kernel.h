@@ -18,8 +18,13 @@ namespace freeway::sim {
 class Kernel {
  public:
   using Address = std::uintptr_t;
-  // The library's window for 36 bits of addresses, at its lowest place, and room for mappings that the kernel places.
-  static constexpr Address kBegin = Address{10} << 30, kWindowEnd = Address{12} << 30, kEnd = Address{14} << 30;
+  // Two areas: the places of the library's window for 36 bits of addresses, and room for mappings that the kernel places; the
+  // places of the window for 40 bits.
+  static constexpr Address kBegin = Address{10} << 30, kWindowEnd = Address{16} << 30, kEnd = Address{20} << 30;
+  static constexpr Address kFarBegin = Address{160} << 30, kFarEnd = Address{256} << 30;
+  static constexpr bool is_inside(Address at, std::size_t bytes) {
+    return (at >= kBegin && at + bytes <= kEnd) || (at >= kFarBegin && at + bytes <= kFarEnd);
+  }
 
   void boot();  // once, before all
   // For a new seed: nothing is mapped, and all memory is zero. A complaint if anything was written where nothing was mapped.
@@ -58,11 +63,13 @@ class Kernel {
     Address end;
     int protection;
     bool wiped;  // in the child of a fork
+    bool foreign = false;  // occupied
   };
   bool is_free(Address at, std::size_t bytes) const;
   void split(Address at);
   void cut(Address at, std::size_t bytes);  // and zero
   bool is_whole(Address at, std::size_t bytes) const { return bytes != 0 && at % page == 0 && bytes % page == 0; }
+  bool is_foreign(Address at, std::size_t bytes) const;
   bool at_limit();
   static bool each_resident(Address at, std::size_t bytes, bool (*f)(Address page));
   static void zero(Address at, std::size_t bytes);

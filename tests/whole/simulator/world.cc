@@ -202,11 +202,16 @@ void World::interrupt_sections() {
     if (each.state != Thread::kNone) interrupt(each);
 }
 
+// A thread that runs on a CPU has interrupted what another did there.
+void World::take_cpu(Thread& self) {
+  for (Thread& other : threads)
+    if (&other != &self && other.section != nullptr && other.cpu == self.cpu && self.registered) interrupt(other);
+}
+
 void World::resume(int t) {
   current = on_fiber_ = t;
   Thread& self = threads[t];
-  for (Thread& other : threads)
-    if (&other != &self && other.section != nullptr && other.cpu == self.cpu && self.registered) interrupt(other);
+  take_cpu(self);
   memcpy(image.variables, self.variables.data(), image.variable_bytes);
   sim_thread_pointer = self.pointer;
   errno = self.error;
@@ -341,6 +346,7 @@ void World::event(const char* step) {
     case kMigrate:
       if (!self.registered) break;
       move(self, static_cast<unsigned>(random.below(cpus)));
+      take_cpu(self);
       say("migrates %s", where);
       ++happened[what];
       break;
@@ -491,6 +497,7 @@ char sim_single_threaded = 1;
 unsigned sim_rseq_size = 20;
 long sim_rseq_offset = 64;
 unsigned long sim_feature_size = 28;
+unsigned sim_address_bits = 40;
 const char* sim_fault = nullptr;
 
 void sim_event(const char* step) { world.event(step); }
@@ -524,7 +531,7 @@ bool sim_is_fault(const char* name, const char* file) {
 unsigned long sim_auxiliary(unsigned long type) noexcept {
   switch (type) {
     case AT_PAGESZ: return kernel.page;
-    case AT_RANDOM: return (1UL << 36) - 64;  // where the first stack is: 36 bits of addresses
+    case AT_RANDOM: return (1UL << sim_address_bits) - 64;  // where the first stack is
     case 27: return sim_feature_size;         // AT_RSEQ_FEATURE_SIZE
     default: return 0;
   }
@@ -538,10 +545,8 @@ int sim_clock(clockid_t, struct timespec* now) noexcept {
 
 [[noreturn]] void __wrap_abort() { world.fail("the malloc aborts"); }
 
-long sim_syscall(long number, unsigned long a, unsigned long b, unsigned long c, unsigned long d, unsigned long e,
-                 unsigned long f) {
-  ++kernel.calls;
-  if (--sim_countdown <= 0) sim_event("system call");
+static long answer(long number, unsigned long a, unsigned long b, unsigned long c, unsigned long d, unsigned long e,
+                   unsigned long f) {
   switch (number) {
     case SYS_mmap: return kernel.map(a, b, static_cast<int>(c), static_cast<int>(d));
     case SYS_munmap: return kernel.unmap(a, b);
@@ -581,5 +586,15 @@ long sim_syscall(long number, unsigned long a, unsigned long b, unsigned long c,
     case SYS_openat: return -ENOENT;
     default: return -ENOSYS;
   }
+}
+
+long sim_syscall(long number, unsigned long a, unsigned long b, unsigned long c, unsigned long d, unsigned long e,
+                 unsigned long f) {
+  ++kernel.calls;
+  if (--sim_countdown <= 0) sim_event("system call");
+  const long result = answer(number, a, b, c, d, e, f);
+  if (world.trace && number != SYS_futex && number != SYS_getpid && number != SYS_gettid)
+    world.say("system call %ld(%#lx, %#lx, %#lx) = %#lx", number, a, b, c, result);
+  return result;
 }
 }

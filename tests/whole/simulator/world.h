@@ -116,6 +116,7 @@ class World {
   void resume(int t);
   void leave();
   void move(Thread& t, unsigned cpu);
+  void take_cpu(Thread& self);
   void fork_process();
   static void entry(int t);
 
