@@ -19,6 +19,8 @@ Kernel kernel;
 namespace {
 
 constexpr std::size_t kRealPage = 4096;
+constexpr std::pair<Kernel::Address, Kernel::Address> kAreas[] = {{Kernel::kBegin, Kernel::kEnd}, {Kernel::kFarBegin, Kernel::kFarEnd}};
+constexpr unsigned kForgetAfter = 12;  // seeds
 constexpr int kWipeOnFork = 18, kPopulateWrite = 23, kDontUnmap = 4;
 
 bool is_zero(Kernel::Address page) {
@@ -34,7 +36,7 @@ bool is_zero(Kernel::Address page) {
 }  // namespace
 
 void Kernel::boot() {
-  for (const auto& [begin, end] : {std::pair(kBegin, kEnd), std::pair(kFarBegin, kFarEnd)}) {
+  for (const auto& [begin, end] : kAreas) {
     void* area = mmap(reinterpret_cast<void*>(begin), end - begin, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
     if (area != reinterpret_cast<void*>(begin)) {
@@ -83,6 +85,9 @@ std::string Kernel::reset() {
     found = text;
     zero(at, end - at);
   }
+  // Pages that some seed has touched cost each later one a look.
+  if (++resets_ % kForgetAfter == 0)
+    for (const auto& [begin, end] : kAreas) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
   ranges_.clear();
   cut_.clear();
   next_ = kWindowEnd;

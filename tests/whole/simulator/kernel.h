@@ -19,9 +19,9 @@ class Kernel {
  public:
   using Address = std::uintptr_t;
   // Two areas: the places of the library's window for 36 bits of addresses, and room for mappings that the kernel places; the
-  // places of the window for 40 bits.
+  // places of the window for 38 bits.
   static constexpr Address kBegin = Address{10} << 30, kWindowEnd = Address{16} << 30, kEnd = Address{20} << 30;
-  static constexpr Address kFarBegin = Address{160} << 30, kFarEnd = Address{256} << 30;
+  static constexpr Address kFarBegin = Address{40} << 30, kFarEnd = Address{64} << 30;
   static constexpr bool is_inside(Address at, std::size_t bytes) {
     return (at >= kBegin && at + bytes <= kEnd) || (at >= kFarBegin && at + bytes <= kFarEnd);
   }
@@ -77,6 +77,7 @@ class Kernel {
   std::map<Address, Range> ranges_;
   std::map<Address, Address> cut_;  // what was unmapped since the reset
   Address next_ = kWindowEnd;
+  unsigned resets_ = 0;
 };
 
 extern Kernel kernel;

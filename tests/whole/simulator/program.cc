@@ -32,6 +32,7 @@ namespace {
 using Address = std::uintptr_t;
 
 constexpr std::size_t kFrame = 64 * 1024;
+constexpr std::size_t kUnknown = ~std::size_t{0};
 constexpr unsigned kMostBlocks = 400, kMostHeaps = 3;
 
 struct Block {
@@ -268,8 +269,7 @@ void call_realloc() {
     return enter(b.address, b.size, 16, b.heap, b.sampled, /*filled=*/true, b.pattern, b.asked);
   }
   verify(b, size < b.size ? size : b.size, reinterpret_cast<Address>(block));
-  const bool moved = reinterpret_cast<Address>(block) != b.address;
-  enter(reinterpret_cast<Address>(block), size, 16, b.heap, b.sampled && !moved, /*filled=*/false, 0, moved ? size : b.asked);
+  enter(reinterpret_cast<Address>(block), size, 16, b.heap, false, /*filled=*/false, 0, kUnknown);
 }
 
 void call_batch() {
@@ -535,7 +535,7 @@ void check_samples() {
     for (const auto& [address, bytes] : sampled) {
       const auto at = live.find(address);
       if (at == live.end()) failed("the profile follows what is not live", {address, bytes, 0, -1, 0, false, 0});
-      if (bytes != at->second->asked && bytes != at->second->size) failed("the profile has another size", *at->second);
+      if (at->second->asked != kUnknown && bytes != at->second->asked) failed("the profile has another size", *at->second);
     }
   if (sim_lost_samples() != 0 || world.lost_calls != 0 || may_fail()) return;  // without memory a block is not sampled
   for (const Block& b : state.blocks)
@@ -572,7 +572,9 @@ void finish(int) {
   audit(found);
   check_samples();
   if (lost == 0) {
-    equal("frames that belong to nothing at the end", found.frames_stranded, 0);
+    // A frame that is one page is lost with its guard, where that cannot be opened (pages/large.h).
+    at_most("frames that belong to nothing at the end", found.frames_stranded,
+            state.plan.guarded && kernel.page == kFrame ? kernel.refusals : 0);
     equal("live blocks at the end", found.blocks_live, 0);
     equal("cached blocks at the end", found.blocks_cached, 0);
     equal("frames of superblocks at the end", found.frames_small, 0);
@@ -642,13 +644,13 @@ void choose(std::uint64_t seed) {
   for (int i = 0; i < kEvents; ++i) world.weights[i] = i == kSwitch || !random.one_in(2) ? kWeights[i] << random.below(3) : 0;
   if (world.weights[kKill] != 0) world.kills_left = static_cast<unsigned>(random.between(1, 3));
   if (world.weights[kFork] != 0 && random.one_in(6)) world.forks_left = 1;
-  world.audits_left = 12;
+  world.audits_left = static_cast<unsigned>(random.below(8));
   world.signals_left = static_cast<unsigned>(random.between(1, 60));
   // The kernel.
   kernel.random = Random(seed ^ 0x6b65726e656c);
   if (random.one_in(4)) kernel.refused_one_in = random.between(2, 40);
   if (random.one_in(12)) kernel.most_mappings = random.between(6, 40);
-  sim_address_bits = random.one_in(5) ? 36 : 40;
+  sim_address_bits = random.one_in(5) ? 36 : 38;
   kernel.page = random.one_in(6) ? 16384 : random.one_in(12) ? 65536 : 4096;
   if (random.one_in(10))
     for (std::uint64_t i = random.between(1, 6); i > 0; --i)

@@ -497,7 +497,7 @@ char sim_single_threaded = 1;
 unsigned sim_rseq_size = 20;
 long sim_rseq_offset = 64;
 unsigned long sim_feature_size = 28;
-unsigned sim_address_bits = 40;
+unsigned sim_address_bits = 38;
 const char* sim_fault = nullptr;
 
 void sim_event(const char* step) { world.event(step); }
