@@ -370,6 +370,13 @@ void call_limit() {
   --state.limit_changes;
 }
 
+// Whether no other call is under way: one that has looked at the profile already may take it for what it was.
+bool is_alone() {
+  bool alone = world.thread().depth == 0;
+  for (int t = 0; t < kLast; ++t) alone = alone && (t == world.current || !world.threads[t].in_call);
+  return alone;
+}
+
 void call_profile() {
   const bool on = state.random.one_in(2), every = state.random.one_in(2);
   ++state.profile_changes;
@@ -381,7 +388,7 @@ void call_profile() {
   const int error = call([&] { return on ? freeway_profile_start(interval) : (freeway_profile_stop(), 0); });
   --state.profile_changes;
   if (!on || mine != state.profiles) state.every_block = false;
-  else if (error == 0) state.every_block = every && !state.other_profiles;
+  else if (error == 0) state.every_block = every && !state.other_profiles && is_alone();
 }
 
 void call_ask() {
@@ -619,7 +626,7 @@ void choose(std::uint64_t seed) {
   Random& random = state.random;
   random = Random(~seed);
   Plan& plan = state.plan;
-  plan.threads = static_cast<int>(random.between(1, 6));
+  plan.threads = static_cast<int>(random.between(1, kMostProgramThreads));
   world.cpus = static_cast<unsigned>(random.between(1, 4));
   world.nodes = random.one_in(5) ? 2 : 1;
   world.pace = std::uint64_t{2} << random.below(8);

@@ -434,9 +434,9 @@ void World::fork_process() {
 
 bool World::make_helper(unsigned* word, int (*f)()) {
   if (kernel.refuse()) return false;
-  for (int t = 0; t < kLast; ++t) {
+  for (int t = kMostProgramThreads; t < kLast; ++t) {
     Thread& each = threads[t];
-    if (each.state != Thread::kNone) continue;
+    if (each.state != Thread::kNone && each.state != Thread::kFinished) continue;
     start(t, nullptr, 0, /*registered=*/false);
     each.helper = f;
     each.helper_word = word;

@@ -22,6 +22,7 @@
 namespace freeway::sim {
 
 constexpr int kMostThreads = 12;  // those of the program, the helpers, the auditor, and the one that ends it all
+constexpr int kMostProgramThreads = 6;
 constexpr int kAuditor = kMostThreads - 1, kLast = kMostThreads - 2;
 
 enum Event { kSwitch, kSignal, kMigrate, kKill, kFork, kClock, kAudit, kSolo, kEvents };
