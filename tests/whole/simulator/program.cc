@@ -138,7 +138,7 @@ void verify(const Block& b, std::size_t size, Address at) {
 // A block that a call has given out.
 void enter(Address address, std::size_t size, std::size_t alignment, int heap, bool sampled, bool filled = false,
            std::uint64_t pattern = 0, std::size_t asked = 0) {
-  Block b{address, size, filled ? pattern : ++state.patterns, heap, world.current, sampled, asked == 0 ? size : asked};
+  Block b{address, size, filled ? pattern : ++state.patterns, heap, world.current, sampled, asked == 0 && !filled ? size : asked};
   if (address % alignment != 0 || address % 16 != 0) failed("not aligned", b);
   const Address end = address + (size == 0 ? 1 : size);
   const auto after = state.places.lower_bound(end);
@@ -197,7 +197,10 @@ auto call(F&& f) {
 unsigned is_sampled_now() { return state.every_block && state.profile_changes == 0 ? state.profiles : 0; }
 
 void allocated(void* block, std::size_t size, std::size_t alignment, int heap, unsigned before) {
-  if (block != nullptr) return enter(reinterpret_cast<Address>(block), size, alignment, heap, before != 0 && before == is_sampled_now());
+  // Of an aligned block a profile that begins meanwhile may have its class's size.
+  if (block != nullptr)
+    return enter(reinterpret_cast<Address>(block), size, alignment, heap, before != 0 && before == is_sampled_now(),
+                 /*filled=*/false, 0, alignment > 16 ? kUnknown : size);
   if (!may_fail() && size < (1 << 20) && heap < 0) {
     char text[80];
     snprintf(text, sizeof(text), "no memory for %zu bytes, and nothing was refused", size);
@@ -589,6 +592,8 @@ void finish(int) {
     equal("frames of huge blocks at the end", found.frames_huge, 0);
     at_most("dirty frames at the end", found.frames_dirty, sim_kept_frames());
     equal("frames charged at the end", sim_held_frames(), found.frames_charged);
+  } else if (getenv("SIM_DEBUG")) {
+    printf("LOST %u live %zu cached %zu small %zu large %zu huge %zu stranded %zu adrift %zu held %zu slabs_held %zu dirty %zu bytes_held %zu frames_held %zu charged %lld %s\n", lost, found.blocks_live, found.blocks_cached, found.frames_small, found.frames_large, found.frames_huge, found.frames_stranded, found.superblocks_adrift, found.superblocks_held, found.slabs_held, found.frames_dirty, found.bytes_held, found.frames_held, (long long)sim_held_frames() - (long long)found.frames_charged, state.plan.hardened ? "hard": "");
   }
 }
 
