@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <sys/personality.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -83,6 +84,14 @@ void restore_image() {
   }
 }
 
+// A seed takes milliseconds: one that takes longer than this does not end, nor make any operation.
+void watch() {
+  constexpr time_t kSeconds = 20;
+  itimerval time = {};
+  time.it_value.tv_sec = kSeconds;
+  setitimer(ITIMER_VIRTUAL, &time, nullptr);
+}
+
 sigjmp_buf after_fault;
 volatile sig_atomic_t is_running = 0;
 
@@ -129,7 +138,7 @@ void World::boot(int argc, char** argv) {
   struct sigaction action = {};
   action.sa_sigaction = on_fault;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
-  for (const int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) sigaction(number, &action, nullptr);
+  for (const int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGVTALRM}) sigaction(number, &action, nullptr);
 }
 
 void World::reset(std::uint64_t seed) {
@@ -147,7 +156,8 @@ void World::reset(std::uint64_t seed) {
   for (auto& count : happened) count = 0;
   now = 1'000'000'000;
   is_child = false;
-  lost_calls = kills_left = forks_left = children = 0;
+  lost_calls = lost_superblocks = kills_left = forks_left = children = 0;
+  lost_bytes = 0;
   operations = 0;
   quiet_ = false;
   solo_depth_ = -1;
@@ -163,6 +173,7 @@ void World::start(int t, void (*body)(int thread), unsigned cpu, bool registered
   each.registered = registered;
   each.depth = each.signals_blocked = 0;
   each.in_call = each.woken = false;
+  each.in_hand = each.superblocks = 0;
   each.body = body;
   each.helper = nullptr;
   move(each, cpu);
@@ -236,7 +247,8 @@ int World::choose() {
 
 void World::run() {
   is_running = 1;
-  if (sigsetjmp(after_fault, 0) != 0 && failure_.empty()) failure_ = report_.empty() ? "a fault" : report_;
+  if (sigsetjmp(after_fault, 0) != 0 && failure_.empty()) failure_ = report_;
+  watch();
   if (!quiet_) draw();
   while (failure_.empty()) {
     const int next = choose();
@@ -244,8 +256,9 @@ void World::run() {
     resume(next);
   }
   is_running = 0;
+  if (!failure_.empty() && !report_.empty() && failure_ != report_) failure_ += " (" + report_.substr(0, report_.find('\n')) + ")";
   if (is_child) {
-    if (failed()) {
+    if (failed() && !silent) {
       printf("  in the child of a fork: %s\n", failure_.c_str());
       fflush(stdout);
     }
@@ -281,11 +294,18 @@ World::Quiet::~Quiet() {
   sim_countdown = was_ ? LONG_MAX : before_;
 }
 
-void World::begin_call() { thread().in_call = true; }
-void World::end_call() {
+void World::begin_call(std::size_t in_hand, unsigned superblocks) {
+  thread().in_call = true;
+  thread().in_hand += in_hand;
+  thread().superblocks += superblocks;
+}
+void World::end_call(std::size_t in_hand, unsigned superblocks) {
   Thread& self = thread();
+  self.in_hand -= in_hand;
+  self.superblocks -= superblocks;
   if (self.depth == 0) self.in_call = false;
   if (solo_depth_ >= self.depth) {
+    if (kLongestCall - sim_countdown > longest_call) longest_call = kLongestCall - sim_countdown;
     solo_depth_ = -1;
     if (!quiet_) draw();
   }
@@ -353,7 +373,7 @@ void World::event(const char* step) {
     case kKill:
       if (kills_left == 0 || me == kLast || !self.in_call) break;
       --kills_left;
-      ++lost_calls;
+      lose(self);
       say("stops for ever %s", where);
       ++happened[what];
       self.state = Thread::kGone;
@@ -408,6 +428,13 @@ void World::event(const char* step) {
   }
 }
 
+// The calls that the thread is in do not come back: its own, and those of handlers.
+void World::lose(Thread& t) {
+  lost_calls += static_cast<unsigned>(t.depth) + 1;
+  lost_bytes += t.in_hand;
+  lost_superblocks += t.superblocks + static_cast<unsigned>(t.depth) + 1;
+}
+
 void World::fork_process() {
   fflush(stdout);
   const pid_t child = fork();
@@ -420,12 +447,13 @@ void World::fork_process() {
     return;
   }
   is_child = true;
+  watch();
   first_ = current;
   kills_left = 0;
   for (int t = 0; t < kLast; ++t) {
     Thread& each = threads[t];
     if (t == current || (each.state != Thread::kReady && each.state != Thread::kSleeping)) continue;
-    if (each.state == Thread::kReady && each.in_call) ++lost_calls;
+    if (each.state == Thread::kReady && each.in_call) lose(each);
     each.state = Thread::kGone;
     each.section = nullptr;
   }

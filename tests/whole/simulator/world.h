@@ -42,6 +42,8 @@ struct Thread {
   int depth = 0;                 // handlers that interrupted each other
   int signals_blocked = 0;
   bool in_call = false;          // of the library's
+  std::size_t in_hand = 0;       // bytes that its calls may have in hand
+  unsigned superblocks = 0;      // that they may hold
   void (*body)(int thread) = nullptr;
   int (*helper)() = nullptr;
   unsigned* helper_word = nullptr;
@@ -72,9 +74,12 @@ class World {
   std::uint64_t now = 0;          // ns
   unsigned cpus = 1, nodes = 1;
   bool is_child = false;          // of a fork
-  unsigned lost_calls = 0;        // threads that stopped for ever inside the library
+  unsigned lost_calls = 0;        // that never come back, and all that these may have in hand
+  std::size_t lost_bytes = 0;
+  unsigned lost_superblocks = 0;
   unsigned signals_left = 0, audits_left = 0, kills_left = 0, forks_left = 0, children = 0;
-  bool trace = false;
+  bool trace = false, silent = false;
+  long longest_call = 0;          // operations of a call while all others stood still
   std::uint64_t operations = 0;   // events so far
   std::uint64_t happened[kEvents] = {};
   static constexpr std::uint64_t kMostEvents = 3'000'000;
@@ -92,8 +97,8 @@ class World {
     bool was_, refused_;
   };
   // Around the program's calls of the library.
-  void begin_call();
-  void end_call();
+  void begin_call(std::size_t in_hand, unsigned superblocks);
+  void end_call(std::size_t in_hand, unsigned superblocks);
   void say(const char* format, ...) __attribute__((format(printf, 2, 3)));
 
   // Of the hooks.
@@ -119,6 +124,7 @@ class World {
   void move(Thread& t, unsigned cpu);
   void take_cpu(Thread& self);
   void fork_process();
+  void lose(Thread& t);
   static void entry(int t);
 
   std::string failure_, report_;
