@@ -73,29 +73,50 @@ void Kernel::zero(Address at, std::size_t bytes) {
   });
 }
 
-std::string Kernel::reset() {
-  std::string found;
-  for (const auto& [at, range] : ranges_) zero(at, range.end - at);
+std::string Kernel::check() {
+  char text[80];
   for (const auto& [at, end] : cut_) {
-    // What is mapped again was emptied above.
-    const Address written = end - at <= std::size_t{64} << 20 ? first_filled(at, end - at) : 0;
-    if (written == 0) continue;
-    char text[80];
-    snprintf(text, sizeof(text), "memory at %#zx was written after it was unmapped", written);
-    found = text;
-    zero(at, end - at);
+    for (Address from = at; from < end;) {
+      // The part of it that is not mapped again.
+      const auto next = ranges_.upper_bound(from);
+      if (next != ranges_.begin() && std::prev(next)->second.end > from) {
+        from = std::prev(next)->second.end;
+        continue;
+      }
+      const Address to = next == ranges_.end() || next->first > end ? end : next->first;
+      const Address written = to - from <= std::size_t{64} << 20 ? first_filled(from, to - from) : 0;
+      if (written != 0) return snprintf(text, sizeof(text), "memory at %#zx was written after it was unmapped", written), text;
+      from = to;
+    }
   }
-  // Pages that some seed has touched cost each later one a look.
-  if (++resets_ % kForgetAfter == 0)
+  constexpr std::size_t kBehind = 256 * 1024;
+  for (auto range = ranges_.begin(); range != ranges_.end(); ++range) {
+    const Address begin = range->second.end;
+    const auto next = std::next(range);
+    Address to = begin + kBehind;
+    if (next != ranges_.end() && next->first < to) to = next->first;
+    if (begin >= to || !is_inside(begin, to - begin)) continue;
+    const Address written = first_filled(begin, to - begin);
+    if (written != 0) return snprintf(text, sizeof(text), "memory at %#zx was written before it was mapped", written), text;
+  }
+  return "";
+}
+
+void Kernel::reset() {
+  // Pages that some seed has touched cost each later one a look. After a fault anything may have been written anywhere.
+  if (++resets_ % kForgetAfter == 0 || is_spoilt) {
     for (const auto& [begin, end] : kAreas) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  } else {
+    for (const auto& [at, range] : ranges_) zero(at, range.end - at);
+  }
+  is_spoilt = false;
   ranges_.clear();
   cut_.clear();
-  next_ = kWindowEnd;
   page = 4096;
   refused_one_in = calls = refusals = drawn = 0;
   refuses = true;
   most_mappings = ~std::size_t{0};
-  return found;
+  longest = kLongest;
 }
 
 bool Kernel::is_free(Address at, std::size_t bytes) const {
@@ -151,9 +172,10 @@ long Kernel::map(Address at, std::size_t bytes, int protection, int flags) {
   if (fixed) {
     cut(at, bytes);
   } else if (!here) {
-    at = next_;
-    if (kEnd - next_ < bytes) return -ENOMEM;
-    next_ += bytes;
+    if (bytes > longest) return -ENOMEM;
+    at = kWindowEnd;
+    for (auto range = ranges_.lower_bound(at); range != ranges_.end() && range->first < kEnd && range->first - at < bytes; ++range)
+      at = range->second.end;
   }
   if (!is_inside(at, bytes)) return -ENOMEM;
   ranges_[at] = {at + bytes, protection, false};

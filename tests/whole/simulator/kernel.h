@@ -26,9 +26,13 @@ class Kernel {
     return (at >= kBegin && at + bytes <= kEnd) || (at >= kFarBegin && at + bytes <= kFarEnd);
   }
 
+  static constexpr std::size_t kLongest = std::size_t{1} << 30;
+
   void boot();  // once, before all
-  // For a new seed: nothing is mapped, and all memory is zero. A complaint if anything was written where nothing was mapped.
-  std::string reset();
+  // Whether anything was written where nothing is mapped: then a complaint.
+  std::string check();
+  // For a new seed: nothing is mapped, and all memory is zero.
+  void reset();
 
   // The answer, or a negative errno.
   long map(Address at, std::size_t bytes, int protection, int flags);
@@ -50,9 +54,11 @@ class Kernel {
 
   // One in so many calls is refused, while `refuses`; no more mappings than `most_mappings`.
   std::size_t page = 4096;
+  bool is_spoilt = false;  // the last seed failed
   std::uint64_t refused_one_in = 0;
   bool refuses = true;
   std::size_t most_mappings = ~std::size_t{0};
+  std::size_t longest = kLongest;  // mapping at a place that the kernel chooses
   Random random;
   std::uint64_t calls = 0, refusals = 0, drawn = 0;  // drawn: random numbers
   void (*complain)(const char* what, Address at, std::size_t bytes) = nullptr;
@@ -76,7 +82,6 @@ class Kernel {
 
   std::map<Address, Range> ranges_;
   std::map<Address, Address> cut_;  // what was unmapped since the reset
-  Address next_ = kWindowEnd;
   unsigned resets_ = 0;
 };
 

@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <initializer_list>
 #include <map>
 #include <vector>
 
@@ -67,6 +68,7 @@ struct Plan {
   std::uint64_t remote = 50;  // percent of frees
   unsigned most_blocks = 100;
   bool limits = false, hardened = false, guarded = false;
+  bool keeps = false;  // FREEWAY_PURGE=never
   std::vector<std::string> options;
 };
 
@@ -81,7 +83,9 @@ struct State {
   bool every_block = false;  // a profile of every block is on, as far as is known
   unsigned profile_changes = 0;  // that are under way, or may have been left there
   unsigned profiles = 0;
-  bool other_profiles = false;
+  bool other_profiles = false, near_profiles = false;
+  bool no_block = false;  // a profile is on that samples none, by all odds
+  std::uint64_t samples = 0;
   std::uint64_t last_hard = 0, last_held = 0;  // frames
   std::vector<char*> environment;
 };
@@ -174,14 +178,17 @@ std::size_t pick() {
 
 std::size_t any_size() {
   const Plan& plan = state.plan;
-  if (state.random.one_in(plan.large_one_in)) return state.random.between(33 * 1024, state.random.one_in(4) ? 12 << 20 : 300 * 1024);
+  if (state.random.one_in(plan.large_one_in)) {
+    if (state.random.one_in(60)) return state.random.between(std::size_t{255} << 20, std::size_t{260} << 20);
+    return state.random.between(33 * 1024, state.random.one_in(4) ? 12 << 20 : 300 * 1024);
+  }
   if (state.random.one_in(plan.any_size_one_in)) return state.random.below(33 * 1024);
   const std::size_t size = plan.sizes[state.random.below(plan.size_count)];
   return size - state.random.below(size < 16 ? size + 1 : 8);
 }
 
 // Whether a call may find no memory.
-bool may_fail() { return kernel.refused_one_in != 0 || kernel.most_mappings != ~std::size_t{0} || state.plan.limits; }
+bool may_fail() { return kernel.refused_one_in != 0 || kernel.longest != Kernel::kLongest || kernel.most_mappings != ~std::size_t{0} || state.plan.limits; }
 
 // Between two looks the heap does not grow beyond its limit. If it was beyond it when the limit was set, it does not grow.
 void check_limit() {
@@ -337,7 +344,7 @@ void call_heap_malloc() {
   void* block = call([&] {
     if (zeroed) return freeway_heap_calloc(heap.handle, 1, size);
     return alignment == 16 ? freeway_heap_malloc(heap.handle, size) : freeway_heap_aligned_alloc(heap.handle, alignment, size);
-  });
+  }, size + alignment);
   world.say("= %p", block);
   if (block != nullptr && zeroed)
     each_looked_at(size, [&](std::size_t i) {
@@ -389,7 +396,7 @@ void call_heap_destroy() {
 // --- The rest ----------------------------------------------------------------------------------------------------------
 
 void call_limit() {
-  const std::size_t hard = state.random.one_in(4) ? 0 : state.random.between(8, 800) * kFrame;
+  const std::size_t hard = state.random.one_in(4) ? 0 : state.random.between(2, state.random.one_in(2) ? 60 : 800) * kFrame;
   const std::size_t soft = state.random.one_in(3) ? 0 : hard == 0 ? state.random.between(8, 800) * kFrame : hard / 2 + kFrame;
   world.say("set_limit(%zu, %zu)", soft, hard);
   call([&] { return freeway_set_limit(soft, hard); });
@@ -406,12 +413,19 @@ void call_profile() {
   const bool on = state.random.one_in(2), every = state.random.one_in(2);
   ++state.profile_changes;
   const unsigned mine = ++state.profiles;
-  const std::size_t interval = every ? 1 : state.random.between(2, 5000);
+  const bool never = !every && state.random.one_in(2);  // a gap longer than all blocks
+  const std::size_t interval = every ? 1 : never ? std::size_t{1} << 40 : state.random.between(2, 5000);
   // A gap of another profile may go on for a while where the next one samples every block (profile/gap_word.h).
   if (on && !every) state.other_profiles = true;
   world.say(on ? "profile_start(%zu)" : "profile_stop()", interval);
   const int error = call([&] { return on ? freeway_profile_start(interval) : (freeway_profile_stop(), 0); });
   --state.profile_changes;
+  state.no_block = on && error == 0 && never && mine == state.profiles && !state.near_profiles && is_alone();
+  if (state.no_block) {
+    const World::Quiet quiet;
+    state.samples = sim_samples();
+  }
+  if (on && !never) state.near_profiles = true;
   if (!on || mine != state.profiles) state.every_block = false;
   else if (error == 0) state.every_block = every && !state.other_profiles && is_alone();
 }
@@ -425,18 +439,20 @@ void call_ask() {
   const std::uint64_t which = state.random.below(4);
   world.say("asks for %#zx (%d)", b.address, static_cast<int>(which));
   if (which == 0) {
-    if (call([&] { return freeway_malloc_usable_size(block); }) < b.size) failed("usable size below what was asked for", b);
+    if (call([&] { return freeway_malloc_usable_size(block); }, b.size) < b.size) failed("usable size below what was asked for", b);
   } else if (which == 1) {
     freeway_explanation_t found = {};
-    const freeway_kind_t kind = call([&] { return freeway_explain(block, &found, sizeof(found)); });
+    const freeway_kind_t kind = call([&] { return freeway_explain(block, &found, sizeof(found)); }, b.size);
     if (kind == FREEWAY_NOT_OURS || kind == FREEWAY_FREE_MEMORY || kind == FREEWAY_METADATA) failed("explained as no block", b);
     if (found.state == FREEWAY_FREE) failed("explained as free", b);
+    if (found.begin != nullptr && found.begin != block) failed("explained as part of another", b);
   } else if (which == 2) {
     freeway_block_info_t info = {};
-    if (call([&] { return freeway_block_info(block, &info, sizeof(info)); }) < b.size) failed("block_info below its size", b);
+    if (call([&] { return freeway_block_info(block, &info, sizeof(info)); }, b.size) < b.size) failed("block_info below its size", b);
+    if (info.superblock_live > info.superblock_blocks || info.class_permille > 1000) failed("block_info says more than all", b);
   } else {
     freeway_stats_t stats;
-    call([&] { return freeway_stats(&stats, sizeof(stats)), 0; });
+    call([&] { return freeway_stats(&stats, sizeof(stats)), 0; }, b.size);
   }
   if (b.heap >= 0) --state.heaps[b.heap].users;
   verify(b, b.size, b.address);
@@ -499,7 +515,10 @@ void make_call(const std::uint64_t (&weights)[kCalls]) {
       const std::size_t size = any_size(), count = state.random.between(1, 40);
       if (size > 40000) return;
       world.say("reserve(%zu, %zu)", size, count);
-      call([&] { return freeway_reserve(size, count); }, size * count + (count + 1) * (1 << 20), static_cast<unsigned>(count) + 1);
+      // GUARANTEES.md: what was asked for, and for each slab a magazine and a superblock of that class.
+      const std::size_t aside = 6 * world.cpus * ((std::size_t{512} << 10) + (1 << 20));
+      const std::size_t bytes = size * count + aside + (std::size_t{8} << 20);
+      call([&] { return freeway_reserve(size, count); }, bytes, static_cast<unsigned>(bytes / kFrame));
       return;
     }
     case kHeapNew: return call_heap_new();
@@ -575,6 +594,8 @@ void check_sums(const freeway_audit_t& found) {
   equal("free blocks in hand", found.bytes_held, 0);
   equal("frames charged", sim_held_frames(), found.frames_charged);
   equal("dirty frames counted", sim_dirty_counted(), sim_dirty_found());
+  if (!sim_has_form()) world.fail("malloc has not the form that the profile asks for");
+  if (const Address frame = sim_hidden_frame()) failed("a free frame that no search finds", {frame, kFrame, 0, -1, 0, false, 0});
   for (int n = 0; n < kMostHeaps; ++n) {
     const OwnHeap& heap = state.heaps[n];
     if (heap.handle == nullptr || heap.ends) continue;
@@ -586,6 +607,7 @@ void check_sums(const freeway_audit_t& found) {
 }
 
 void check_samples() {
+  if (state.no_block && state.profile_changes == 0) equal("samples of a profile that takes one byte in 2^40", sim_samples(), state.samples);
   std::map<Address, std::size_t> sampled;
   sim_each_sampled([](void* to, SimSampled one) { (*static_cast<decltype(sampled)*>(to))[one.address] = one.bytes; }, &sampled);
   std::map<Address, const Block*> live;
@@ -612,6 +634,8 @@ void finish(int) {
   check_clean();
   check_samples();
   const unsigned lost = world.lost_calls;
+  if (lost == 0 && kernel.refusals == 0 && world.has_idle_helper() && !state.plan.keeps)
+    at_most("dirty frames when the helper sleeps", found.frames_dirty, sim_kept_frames());
   if (lost == 0) check_sums(found);
   while (!state.blocks.empty()) {
     const Block b = leave(state.blocks.size() - 1);
@@ -655,7 +679,8 @@ void run_thread(int t) {
   const Plan& plan = state.plan;
   if (t == 0) call_malloc();  // as the C library does before it makes a thread
   for (unsigned i = 0; i < plan.calls; ++i) {
-    if (t == 0 && state.next_thread < static_cast<unsigned>(plan.threads) && (i + 1) * 8 >= plan.calls * state.next_thread / 4) {
+    // The first thread starts the others, one by one.
+    if (t == 0 && state.next_thread < static_cast<unsigned>(plan.threads) && i >= plan.calls * state.next_thread / 32) {
       sim_single_threaded = 0;
       world.start(static_cast<int>(state.next_thread), run_thread, static_cast<unsigned>(world.random.below(world.cpus)),
                   !world.random.one_in(24));
@@ -670,6 +695,67 @@ void run_thread(int t) {
     }
     if (world.is_child && i + 12 < plan.calls) i = plan.calls - 12;
   }
+}
+
+// Some seeds are about one thing: that comes often then.
+enum Theme { kMixed, kHeaps, kSpare, kPages, kLimits, kGuards, kProfiles, kStart, kSmallSpace, kThemes };
+
+// Before the plan's other choices, which look at the weights.
+void weigh(Theme theme, Random& random) {
+  Plan& plan = state.plan;
+  auto& weights = plan.weights;
+  const auto only = [&](std::initializer_list<std::pair<Call, std::uint64_t>> calls) {
+    for (auto& weight : weights) weight = 0;
+    for (const auto& [what, weight] : calls) weights[what] = weight;
+  };
+  switch (theme) {
+    case kHeaps:
+      only({{kMalloc, 4}, {kFree, 20}, {kHeapNew, 8}, {kHeapMalloc, 40}, {kHeapDestroy, 8}, {kHeapTrim, 4}, {kTrim, 6},
+            {kRealloc, 3}, {kAsk, 3}});
+      break;
+    case kSpare: only({{kMalloc, 30}, {kFree, 30}, {kTrim, 10}, {kTrimStep, 4}, {kIdle, 4}}); break;
+    case kPages:
+      only({{kMalloc, 30}, {kFree, 30}, {kRealloc, 24}, {kCalloc, 10}, {kTrim, 6}, {kTrimStep, 6}, {kAligned, 4}});
+      break;
+    case kLimits: only({{kMalloc, 30}, {kFree, 24}, {kLimit, 6}, {kCalloc, 4}, {kTrim, 1}}); break;
+    case kGuards:
+      only({{kMalloc, 40}, {kFree, 36}, {kRealloc, 10}, {kAsk, 20}, {kHeapNew, 3}, {kHeapMalloc, 20}, {kHeapDestroy, 3}});
+      break;
+    case kProfiles: only({{kMalloc, 40}, {kFree, 36}, {kProfile, 14}, {kRealloc, 4}, {kAligned, 4}}); break;
+    default: return;
+  }
+  for (auto& weight : weights)
+    if (random.one_in(4)) weight *= 4;
+  if (weights[kFree] == 0) weights[kFree] = 1;
+}
+
+// After them.
+void stress(Theme theme, Random& random) {
+  Plan& plan = state.plan;
+  switch (theme) {
+    case kSpare: sim_rseq_size = 0; break;
+    case kPages:
+    case kSmallSpace:
+      plan.large_one_in = random.between(1, 2);
+      plan.most_blocks = static_cast<unsigned>(random.between(4, 16));
+      break;
+    case kLimits: plan.large_one_in = random.between(1, 3); break;
+    case kGuards:
+      plan.guarded = true;
+      plan.options.push_back("FREEWAY_GUARD=" + std::to_string(random.between(1, 3)) + (random.one_in(2) ? ",large" : ""));
+      if (random.one_in(2)) plan.large_one_in = random.between(1, 3);
+      break;
+    case kStart:
+      plan.calls = static_cast<unsigned>(random.between(1, 4));
+      world.pace = std::uint64_t{1} << random.below(5);
+      world.weights[kSignal] = 20;
+      break;
+    default: break;
+  }
+  if (theme != kSmallSpace) return;
+  // No window: the arenas lie where the kernel puts them, and it has no long ones.
+  sim_address_bits = 35;
+  kernel.longest = std::size_t{4} << (20 + random.below(4));
 }
 
 // --- A seed ------------------------------------------------------------------------------------------------------------
@@ -693,6 +779,8 @@ void choose(std::uint64_t seed) {
     if (random.one_in(6)) plan.weights[i] *= 8;
   }
   if (random.one_in(2)) plan.weights[kHeapNew] = plan.weights[kHeapMalloc] = 0;
+  const auto theme = random.one_in(2) ? kMixed : static_cast<Theme>(random.below(kThemes));
+  weigh(theme, random);
   plan.limits = plan.weights[kLimit] != 0;
   constexpr std::size_t kSizes[] = {16, 32, 64, 112, 576, 1024, 4096, 8192, 16384, 32768};
   plan.size_count = static_cast<unsigned>(random.between(1, 4));
@@ -726,13 +814,14 @@ void choose(std::uint64_t seed) {
     const char* kinds[] = {"FREEWAY_HARDEN=1", "FREEWAY_HARDEN=1,quarantine=4096", "FREEWAY_HARDEN=1,fill"};
     plan.options.push_back(kinds[random.below(3)]);
   }
-  if (random.one_in(8)) {
+  if (theme != kGuards && random.one_in(8)) {
     plan.guarded = true;
     plan.options.push_back("FREEWAY_GUARD=" + std::to_string(random.between(1, 10)) + (random.one_in(2) ? ",large" : ""));
   }
   if (random.one_in(4)) plan.options.push_back("FREEWAY_BACKGROUND=1");
-  if (random.one_in(20)) plan.options.push_back("FREEWAY_PURGE=never");
+  if ((plan.keeps = random.one_in(20))) plan.options.push_back("FREEWAY_PURGE=never");
   if (random.one_in(20)) plan.options.push_back(random.one_in(2) ? "FREEWAY_HUGE=always" : "FREEWAY_HUGE=never");
+  stress(theme, random);
   for (std::string& option : plan.options) state.environment.push_back(option.data());
   state.environment.push_back(nullptr);
   sim_environment = state.environment.data();

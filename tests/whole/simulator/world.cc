@@ -143,7 +143,9 @@ void World::boot(int argc, char** argv) {
 
 void World::reset(std::uint64_t seed) {
   restore_image();
-  failure_ = kernel.reset();
+  kernel.is_spoilt = failed();
+  kernel.reset();
+  failure_.clear();
   report_.clear();
   random = Random(seed);
   for (int t = 0; t < kMostThreads; ++t) {
@@ -233,6 +235,13 @@ void World::resume(int t) {
 
 void World::leave() { threads[on_fiber_].fiber.leave(); }
 
+// Whether a helper has done what it had to do, and sleeps.
+bool World::has_idle_helper() const {
+  for (const Thread& each : threads)
+    if (each.helper != nullptr && each.state == Thread::kSleeping) return true;
+  return false;
+}
+
 // Another thread that can go on, or -1.
 int World::choose() {
   int ready[kMostThreads], count = 0;
@@ -242,6 +251,14 @@ int World::choose() {
     if (each.state == Thread::kReady && t != kLast) ready[count++] = t;
   }
   if (count > 0) return ready[random.below(static_cast<std::uint64_t>(count))];
+  // The program is at its end: a helper that is not asleep for long does what is due.
+  for (int t = 0; t < kLast; ++t) {
+    Thread& each = threads[t];
+    if (each.state != Thread::kSleeping || each.wakes_at > now + kShortSleep) continue;
+    now = each.wakes_at;
+    each.state = Thread::kReady;
+    return t;
+  }
   return threads[kLast].state == Thread::kReady ? kLast : -1;
 }
 
@@ -256,6 +273,7 @@ void World::run() {
     resume(next);
   }
   is_running = 0;
+  if (failure_.empty()) failure_ = kernel.check();
   if (!failure_.empty() && !report_.empty() && failure_ != report_) failure_ += " (" + report_.substr(0, report_.find('\n')) + ")";
   if (is_child) {
     if (failed() && !silent) {

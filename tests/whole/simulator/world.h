@@ -82,6 +82,7 @@ class World {
   long longest_call = 0;          // operations of a call while all others stood still
   std::uint64_t operations = 0;   // events so far
   std::uint64_t happened[kEvents] = {};
+  static constexpr std::uint64_t kShortSleep = 1'000'000'000;  // ns: the helper's between two looks
   static constexpr std::uint64_t kMostEvents = 3'000'000;
   static constexpr unsigned kMostRestarts = 6;  // of a section: a kernel interrupts none for ever
   static constexpr long kLongestCall = 2'000'000;  // operations of a call while all others stand still
@@ -113,6 +114,7 @@ class World {
   void handler(void (*f)()) { on_signal_ = f; }
   void auditor(void (*f)()) { on_audit_ = f; }
   void interrupt(Thread& whose);
+  bool has_idle_helper() const;
   void note_report(const char* text, std::size_t bytes);
 
  private:

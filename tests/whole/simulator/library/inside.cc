@@ -2,6 +2,7 @@
 #include "whole/simulator/library/inside.h"
 
 #include "malloc/malloc.h"
+#include "malloc/malloc_form.h"
 #include "profile/profiler.h"
 
 using namespace freeway;
@@ -40,6 +41,21 @@ SIM_EXPORT void sim_each_clean(void (*f)(void* context, std::uintptr_t address, 
       begin = n + 1;
     }
   });
+}
+
+SIM_EXPORT std::uint64_t sim_samples() { return profile::figures().samples; }
+SIM_EXPORT bool sim_has_form() {
+  if (!process_malloc.ready()) return true;
+  const bool counts = freeway_hot.frames.load_relaxed() != 0;
+  return has_form(freeway_hot, malloc_form(profile::is_on(), counts, freeway_hot.checked != 0));
+}
+SIM_EXPORT std::uintptr_t sim_hidden_frame() {
+  std::uintptr_t found = 0;
+  each_arena([&](const Arena<Machine>& arena) {
+    for (std::size_t chunk = 0; chunk < arena.hint_.load_relaxed() && found == 0; ++chunk)
+      if (~arena.used_word(chunk) != 0) found = arena.base() + chunk * kChunkSize;
+  });
+  return found;
 }
 
 SIM_EXPORT std::uint64_t sim_held_frames() { return process_malloc.substrate().frames().limits().held(); }

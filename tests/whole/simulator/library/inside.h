@@ -19,6 +19,12 @@ void sim_each_sampled(void (*f)(void* context, SimSampled sampled), void* contex
 std::uint64_t sim_lost_samples();
 // Calls f(context, address, bytes) for runs of free frames that are said to read as zero.
 void sim_each_clean(void (*f)(void* context, std::uintptr_t address, std::size_t bytes), void* context);
+// Samples so far.
+std::uint64_t sim_samples();
+// Whether malloc's fast path has the form that the profile asks for.
+bool sim_has_form();
+// A free frame below the place where the search begins; 0: there is none.
+std::uintptr_t sim_hidden_frame();
 // What limits count now, and the hard limit, in frames.
 std::uint64_t sim_held_frames();
 std::uint64_t sim_hard_limit();
