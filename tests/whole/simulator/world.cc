@@ -235,13 +235,6 @@ void World::resume(int t) {
 
 void World::leave() { threads[on_fiber_].fiber.leave(); }
 
-// Whether a helper has done what it had to do, and sleeps.
-bool World::has_idle_helper() const {
-  for (const Thread& each : threads)
-    if (each.helper != nullptr && each.state == Thread::kSleeping) return true;
-  return false;
-}
-
 // Another thread that can go on, or -1.
 int World::choose() {
   int ready[kMostThreads], count = 0;

@@ -114,7 +114,6 @@ class World {
   void handler(void (*f)()) { on_signal_ = f; }
   void auditor(void (*f)()) { on_audit_ = f; }
   void interrupt(Thread& whose);
-  bool has_idle_helper() const;
   void note_report(const char* text, std::size_t bytes);
 
  private:
