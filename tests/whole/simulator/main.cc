@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -53,6 +54,13 @@ void write_replay(std::uint64_t seed) {
   printf(" --seed %llu --trace\n", static_cast<unsigned long long>(seed));
 }
 
+// N seeds that nobody has tried, most likely.
+Range fresh_seeds(std::uint64_t count) {
+  const std::uint64_t from = static_cast<std::uint64_t>(time(nullptr)) << 20;
+  printf("then seeds %llu..%llu\n", static_cast<unsigned long long>(from), static_cast<unsigned long long>(from + count - 1));
+  return {from, from + count - 1};
+}
+
 // Runs the seeds; the number of those that fail. Ends with the first, unless it is to go on.
 unsigned run_seeds(const Range& range, bool trace, bool goes_on) {
   const double begin = seconds();
@@ -85,93 +93,91 @@ std::uint64_t hunt(std::uint64_t first, std::uint64_t most, double time, std::st
   return 0;
 }
 
-// A table of all faults, or of those given. The number of those that were not found.
-unsigned hunt_all(const std::vector<const char*>& faults, std::uint64_t first, std::uint64_t most, double time) {
+struct Hunted {
+  const char* fault;
+  std::uint64_t most;  // seeds
+};
+
+// A table. The number of faults that were not found.
+unsigned hunt_all(const std::vector<Hunted>& faults, std::uint64_t first, double time) {
   world.silent = true;
   unsigned missing = 0;
-  printf("| fault | found after seeds | seconds | by |\n|---|---|---|---|\n");
-  for (const char* fault : faults) {
-    sim_fault = fault;
+  printf("| fault | seeds | s | what shows it |\n|---|---|---|---|\n");
+  for (const Hunted& each : faults) {
+    sim_fault = each.fault;
     std::string what;
     const double begin = seconds();
-    const std::uint64_t found = hunt(first, most, time, what);
-    for (char& c : what)
-      if (c == '|' || c == '\n') c = ' ';
-    printf("| %s | ", fault);
-    if (found == 0) printf("- | %.1f | |\n", seconds() - begin);
+    const std::uint64_t found = hunt(first, each.most, time, what);
+    printf("| %s | ", each.fault);
+    if (found == 0) printf("not found | %.1f | |\n", seconds() - begin);
     else printf("%llu | %.2f | %s |\n", static_cast<unsigned long long>(found), seconds() - begin, what.c_str());
     fflush(stdout);
     missing += found == 0;
   }
   sim_fault = nullptr;
+  printf("%zu of %zu faults found\n", faults.size() - missing, faults.size());
   return missing;
+}
+
+bool read_list(const char* path, std::vector<Hunted>& faults) {
+  FILE* file = fopen(path, "r");
+  if (file == nullptr) return false;
+  char line[200];
+  while (fgets(line, sizeof(line), file) != nullptr) {
+    line[strcspn(line, "\n")] = 0;
+    char* name = nullptr;
+    const std::uint64_t most = strtoull(line, &name, 10);
+    if (most != 0) faults.push_back({known_fault(name + 1), most});
+  }
+  fclose(file);
+  return true;
 }
 
 constexpr char kUsage[] =
     "simulator --seeds A..B [--go-on]       runs these seeds; ends with the first that fails\n"
     "simulator --seed S [--trace]           runs this one, and says what happens\n"
-    "simulator --fresh N                    runs N seeds from the clock's on\n"
+    "simulator ... --fresh N                then N seeds from the clock's on\n"
     "simulator --fault NAME ...             the same with a planted fault\n"
     "simulator --faults                     lists them\n"
-    "simulator --hunt SECONDS [--most N] [--first S] [--list FILE]\n"
-    "                                       how many seeds each fault (of the list) needs to be found, at most so long each;\n"
-    "                                       with a list, fails where one is not found\n";
+    "simulator --hunt SECONDS [--first S]   how many seeds each fault needs to be found, at most so long each\n"
+    "simulator --list FILE [--first S]      the same of faults that must be found: a line each, SEEDS NAME\n";
 
 int run(int argc, char** argv) {
   Range range;
-  bool trace = false, goes_on = false, hunts = false, has_list = false;
-  double time = 0;
-  std::uint64_t most = ~std::uint64_t{0}, first = 1'000'000;
-  std::vector<std::string> lines;
-  for (int i = 1; i < argc; ++i) {
+  bool trace = false, goes_on = false, good = true;
+  double time = 1e9;
+  std::uint64_t first = 1'000'000, fresh = 0;
+  std::vector<Hunted> faults;
+  const char* list = nullptr;
+  for (int i = 1; i < argc && good; ++i) {
     const std::string_view option = argv[i];
-    const char* value = i + 1 < argc ? argv[i + 1] : "";
-    bool good = true, takes = true;
-    if (option == "--seed" || option == "--seeds") {
-      good = read_range(value, range);
-    } else if (option == "--fresh") {
-      range.from = (static_cast<std::uint64_t>(time_t(::time(nullptr))) << 20) ^ 0x5eed;
-      range.to = range.from + strtoull(value, nullptr, 0) - 1;
-      printf("seeds %llu..%llu\n", static_cast<unsigned long long>(range.from), static_cast<unsigned long long>(range.to));
-    } else if (option == "--fault") {
-      sim_fault = known_fault(value);
-    } else if (option == "--hunt") {
-      hunts = true;
-      time = strtod(value, nullptr);
-      good = time > 0;
-    } else if (option == "--most") {
-      most = strtoull(value, nullptr, 0);
-    } else if (option == "--first") {
-      first = strtoull(value, nullptr, 0);
-    } else if (option == "--list") {
-      FILE* file = fopen(value, "r");
-      char line[200];
-      while (file != nullptr && fgets(line, sizeof(line), file) != nullptr) {
-        line[strcspn(line, "\n")] = 0;
-        if (line[0] != 0 && line[0] != '#') lines.emplace_back(line);
-      }
-      has_list = good = file != nullptr;
-      if (file != nullptr) fclose(file);
-    } else {
-      takes = false;
-      if (option == "--trace") trace = true;
-      else if (option == "--go-on") goes_on = true;
-      else if (option == "--faults") return [] { for (const char* name : kFaults) puts(name); return 0; }();
-      else good = false;
+    if (option == "--trace" || option == "--go-on") {
+      (option == "--trace" ? trace : goes_on) = true;
+      continue;
     }
-    if (!good) {
-      fputs(kUsage, stderr);
-      return 2;
+    if (option == "--faults") {
+      for (const char* name : kFaults) puts(name);
+      return 0;
     }
-    i += takes;
+    const char* value = ++i < argc ? argv[i] : "";
+    if (option == "--seed" || option == "--seeds") good = read_range(value, range);
+    else if (option == "--fresh") good = (fresh = strtoull(value, nullptr, 0)) != 0;
+    else if (option == "--fault") sim_fault = known_fault(value);
+    else if (option == "--first") first = strtoull(value, nullptr, 0);
+    else if (option == "--list") good = read_list(list = value, faults);
+    else if (option == "--hunt") {
+      good = (time = strtod(value, nullptr)) > 0;
+      for (const char* fault : kFaults) faults.push_back({fault, ~std::uint64_t{0}});
+    } else good = false;
   }
-  if (!hunts) return run_seeds(range, trace, goes_on) != 0;
-  std::vector<const char*> faults;
-  for (const std::string& line : lines) faults.push_back(known_fault(line));
-  if (!has_list) faults.assign(std::begin(kFaults), std::end(kFaults));
-  const unsigned missing = hunt_all(faults, first, most, time);
-  printf("%zu of %zu faults found\n", faults.size() - missing, faults.size());
-  return has_list && missing != 0;
+  if (!good) {
+    fputs(kUsage, stderr);
+    return 2;
+  }
+  if (!faults.empty()) return hunt_all(faults, first, time) != 0 && list != nullptr;
+  unsigned failures = run_seeds(range, trace, goes_on);
+  if (fresh != 0) failures += run_seeds(fresh_seeds(fresh), trace, goes_on);
+  return failures != 0;
 }
 
 }  // namespace

@@ -65,6 +65,7 @@ struct Plan {
   std::size_t sizes[4] = {};
   unsigned size_count = 1;
   std::uint64_t large_one_in = 0, any_size_one_in = 0;
+  std::size_t largest = 300 * 1024;  // of most of the large ones
   std::uint64_t remote = 50;  // percent of frees
   unsigned most_blocks = 100;
   bool limits = false, hardened = false, guarded = false;
@@ -179,7 +180,8 @@ std::size_t any_size() {
   const Plan& plan = state.plan;
   if (state.random.one_in(plan.large_one_in)) {
     if (state.random.one_in(60)) return state.random.between(std::size_t{255} << 20, std::size_t{260} << 20);
-    return state.random.between(33 * 1024, state.random.one_in(4) ? 12 << 20 : 300 * 1024);
+    if (state.random.one_in(24)) return state.random.between(8 << 20, 12 << 20);
+    return state.random.between(33 * 1024, state.random.one_in(6) ? 2 << 20 : plan.largest);
   }
   if (state.random.one_in(plan.any_size_one_in)) return state.random.below(33 * 1024);
   const std::size_t size = plan.sizes[state.random.below(plan.size_count)];
@@ -735,6 +737,9 @@ void stress(Theme theme, Random& random) {
     case kSmallSpace:
       plan.large_one_in = random.between(1, 2);
       plan.most_blocks = static_cast<unsigned>(random.between(4, 16));
+      if (random.one_in(2)) break;
+      plan.largest = 2 * kFrame;  // full chunks
+      plan.most_blocks = static_cast<unsigned>(random.between(30, 60));
       break;
     case kLimits: plan.large_one_in = random.between(1, 3); break;
     case kGuards:
@@ -776,7 +781,7 @@ void choose(std::uint64_t seed) {
     if (random.one_in(6)) plan.weights[i] *= 8;
   }
   if (random.one_in(2)) plan.weights[kHeapNew] = plan.weights[kHeapMalloc] = 0;
-  const auto theme = random.one_in(2) ? kMixed : static_cast<Theme>(random.below(kThemes));
+  const Theme theme = random.one_in(3) ? kMixed : static_cast<Theme>(random.below(kThemes));
   weigh(theme, random);
   plan.limits = plan.weights[kLimit] != 0;
   constexpr std::size_t kSizes[] = {16, 32, 64, 112, 576, 1024, 4096, 8192, 16384, 32768};
@@ -797,7 +802,7 @@ void choose(std::uint64_t seed) {
   kernel.random = Random(seed ^ 0x6b65726e656c);
   if (random.one_in(4)) kernel.refused_one_in = random.between(2, 40);
   if (random.one_in(12)) kernel.most_mappings = random.between(6, 40);
-  sim_address_bits = random.one_in(5) ? 36 : 38;
+  sim_address_bits = random.one_in(6) ? 38 : 36;
   kernel.page = random.one_in(6) ? 16384 : random.one_in(12) ? 65536 : 4096;
   if (random.one_in(10))
     for (std::uint64_t i = random.between(1, 6); i > 0; --i)

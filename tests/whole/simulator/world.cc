@@ -267,7 +267,7 @@ void World::run() {
   }
   is_running = 0;
   if (failure_.empty()) failure_ = kernel.check();
-  if (!failure_.empty() && !report_.empty() && failure_ != report_) failure_ += " (" + report_.substr(0, report_.find('\n')) + ")";
+  if (!failure_.empty() && !report_.empty() && failure_ != report_) failure_ += " (" + report_ + ")";
   if (is_child) {
     if (failed() && !silent) {
       printf("  in the child of a fork: %s\n", failure_.c_str());
@@ -287,9 +287,11 @@ void World::fail(const std::string& what) {
   for (;;) leave();
 }
 
+// The first line that the malloc writes is kept.
 void World::note_report(const char* text, std::size_t bytes) {
-  report_.append(text, bytes);
-  while (!report_.empty() && report_.back() == '\n') report_.pop_back();
+  if (!report_.empty()) return;
+  report_.assign(text, bytes);
+  report_.erase(report_.find_last_not_of('\n') + 1);
 }
 
 void World::draw() { sim_countdown = static_cast<long>(1 + random.about(pace)); }
