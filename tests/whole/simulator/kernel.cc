@@ -133,6 +133,13 @@ bool Kernel::is_mapped(Address at, std::size_t bytes) const {
   return true;
 }
 
+bool Kernel::is_accessible(Address at, std::size_t bytes) const {
+  if (!is_mapped(at, bytes)) return false;
+  for (auto range = std::prev(ranges_.upper_bound(at)); range != ranges_.end() && range->first < at + bytes; ++range)
+    if ((range->second.protection & PROT_WRITE) == 0) return false;
+  return true;
+}
+
 bool Kernel::is_foreign(Address at, std::size_t bytes) const {
   for (auto range = ranges_.lower_bound(at); range != ranges_.end() && range->first < at + bytes; ++range)
     if (range->second.foreign) return true;

@@ -51,6 +51,7 @@ class Kernel {
   static Address first_filled(Address at, std::size_t bytes);
   std::size_t mappings() const { return ranges_.size(); }
   bool is_mapped(Address at, std::size_t bytes) const;
+  bool is_accessible(Address at, std::size_t bytes) const;
 
   // One in so many calls is refused, while `refuses`; no more mappings than `most_mappings`.
   std::size_t page = 4096;

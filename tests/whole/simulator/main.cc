@@ -100,7 +100,6 @@ struct Hunted {
 
 // A table. The number of faults that were not found.
 unsigned hunt_all(const std::vector<Hunted>& faults, std::uint64_t first, double time) {
-  world.silent = true;
   unsigned missing = 0;
   printf("| fault | seeds | s | what shows it |\n|---|---|---|---|\n");
   for (const Hunted& each : faults) {

@@ -147,8 +147,8 @@ void enter(Address address, std::size_t size, std::size_t alignment, int heap, b
   const Address end = address + (size == 0 ? 1 : size);
   const auto after = state.places.lower_bound(end);
   if (after != state.places.begin() && std::prev(after)->second > address) failed("given out twice", b);
-  if (!kernel.is_mapped(address & ~(kernel.page - 1), (end - (address & ~(kernel.page - 1)) + kernel.page - 1) & ~(kernel.page - 1)))
-    failed("not mapped", b);
+  const Address page = address & ~(kernel.page - 1);
+  if (!kernel.is_accessible(page, (end - page + kernel.page - 1) & ~(kernel.page - 1))) failed("not accessible", b);
   state.places[address] = end;
   if (!filled) fill(b);
   state.blocks.push_back(b);
@@ -287,6 +287,7 @@ void call_realloc() {
   const Block b = leave(at);
   std::size_t size = any_size();
   if (size == 0) size = 1;
+  if (b.size >= 8 << 20) size = b.size + state.random.between(1 << 20, 4 << 20);  // its pages may move
   if (b.heap >= 0) ++state.heaps[b.heap].users;
   world.say("realloc(%#zx of %zu bytes, %zu)", b.address, b.size, size);
   void* block = call([&] { return freeway_realloc(reinterpret_cast<void*>(b.address), size); }, b.size + size);

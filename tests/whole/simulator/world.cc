@@ -92,6 +92,10 @@ void watch() {
   setitimer(ITIMER_VIRTUAL, &time, nullptr);
 }
 
+// What the child of a fork says of its failure; shared with the parent.
+char* last_words = nullptr;
+constexpr std::size_t kMostWords = 4096;
+
 sigjmp_buf after_fault;
 volatile sig_atomic_t is_running = 0;
 
@@ -130,6 +134,9 @@ void World::boot(int argc, char** argv) {
   void* pointers = mmap(reinterpret_cast<void*>(kPointers), kMostThreads * kPointerStep, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   if (pointers == MAP_FAILED) abort();
+  void* shared = mmap(nullptr, kMostWords, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared == MAP_FAILED) abort();
+  last_words = static_cast<char*>(shared);
   static char stack[65536];
   stack_t alternative = {};
   alternative.ss_sp = stack;
@@ -151,6 +158,10 @@ void World::reset(std::uint64_t seed) {
   for (int t = 0; t < kMostThreads; ++t) {
     Thread& each = threads[t];
     each.state = Thread::kNone;
+    each.section = nullptr;
+    each.helper = nullptr;
+    each.in_call = each.woken = false;
+    each.depth = each.signals_blocked = 0;
     each.pointer = reinterpret_cast<char*>(kPointers + static_cast<std::size_t>(t) * kPointerStep);
     memset(each.pointer, 0, 512);
   }
@@ -269,10 +280,8 @@ void World::run() {
   if (failure_.empty()) failure_ = kernel.check();
   if (!failure_.empty() && !report_.empty() && failure_ != report_) failure_ += " (" + report_ + ")";
   if (is_child) {
-    if (failed() && !silent) {
-      printf("  in the child of a fork: %s\n", failure_.c_str());
-      fflush(stdout);
-    }
+    snprintf(last_words, kMostWords, "%s", failure_.c_str());
+    fflush(stdout);
     _exit(failed() ? 1 : 0);
   }
 }
@@ -450,13 +459,14 @@ void World::lose(Thread& t) {
 
 void World::fork_process() {
   fflush(stdout);
+  last_words[0] = 0;
   const pid_t child = fork();
   if (child < 0) return;
   if (child > 0) {
     int status = 0;
     waitpid(child, &status, 0);
     ++children;
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) fail("the child of a fork failed");
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) fail(std::string("in the child of a fork: ") + last_words);
     return;
   }
   is_child = true;

@@ -78,7 +78,7 @@ class World {
   std::size_t lost_bytes = 0;
   unsigned lost_superblocks = 0;
   unsigned signals_left = 0, audits_left = 0, kills_left = 0, forks_left = 0, children = 0;
-  bool trace = false, silent = false;
+  bool trace = false;
   long longest_call = 0;          // operations of a call while all others stood still
   std::uint64_t operations = 0;   // events so far
   std::uint64_t happened[kEvents] = {};
