@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// hooks.h: the border between the malloc that is simulated (library/) and the simulator: what the library's sources call where the
-// product has the processor, the kernel and the C library.
+// hooks.h: the border between the malloc that is simulated (library/) and the simulator: what the library's sources
+// call where the product has the processor, the kernel and the C library.
 #ifndef FREEWAY_SIMULATOR_HOOKS_H
 #define FREEWAY_SIMULATOR_HOOKS_H
 
@@ -9,7 +9,8 @@
 
 extern "C" {
 
-// Operations until the next event. Each atomic operation and each step counts one down, and sim_event() does what the seed says.
+// Operations until the next event. Each atomic operation and each step counts one down, and sim_event() does what the
+// seed says.
 extern long sim_countdown;
 void sim_event(const char* step);
 
@@ -20,8 +21,8 @@ constexpr long kSimDecoyOffset = 256;
 long sim_syscall(long number, unsigned long a, unsigned long b, unsigned long c, unsigned long d, unsigned long e,
                  unsigned long f);
 
-// A restartable section, which the thread enters by [1] and leaves by its commit. One that was interrupted goes back to `start`
-// as soon as its thread runs again.
+// A restartable section, which the thread enters by [1] and leaves by its commit. One that was interrupted goes back to
+// `start` as soon as its thread runs again.
 struct SimSection {
   jmp_buf start;
   SimSection* outer;

@@ -19,7 +19,8 @@ Kernel kernel;
 namespace {
 
 constexpr std::size_t kRealPage = 4096;
-constexpr std::pair<Kernel::Address, Kernel::Address> kAreas[] = {{Kernel::kBegin, Kernel::kEnd}, {Kernel::kFarBegin, Kernel::kFarEnd}};
+constexpr std::pair<Kernel::Address, Kernel::Address> kAreas[] = {{Kernel::kBegin, Kernel::kEnd},
+                                                                  {Kernel::kFarBegin, Kernel::kFarEnd}};
 constexpr unsigned kForgetAfter = 12;  // seeds
 constexpr int kWipeOnFork = 18, kPopulateWrite = 23, kDontUnmap = 4;
 
@@ -85,7 +86,8 @@ std::string Kernel::check() {
       }
       const Address to = next == ranges_.end() || next->first > end ? end : next->first;
       const Address written = to - from <= std::size_t{64} << 20 ? first_filled(from, to - from) : 0;
-      if (written != 0) return snprintf(text, sizeof(text), "memory at %#zx was written after it was unmapped", written), text;
+      if (written != 0)
+        return snprintf(text, sizeof(text), "memory at %#zx was written after it was unmapped", written), text;
       from = to;
     }
   }
@@ -97,7 +99,8 @@ std::string Kernel::check() {
     if (next != ranges_.end() && next->first < to) to = next->first;
     if (begin >= to || !is_inside(begin, to - begin)) continue;
     const Address written = first_filled(begin, to - begin);
-    if (written != 0) return snprintf(text, sizeof(text), "memory at %#zx was written before it was mapped", written), text;
+    if (written != 0)
+      return snprintf(text, sizeof(text), "memory at %#zx was written before it was mapped", written), text;
   }
   return "";
 }
@@ -181,7 +184,8 @@ long Kernel::map(Address at, std::size_t bytes, int protection, int flags) {
   } else if (!here) {
     if (bytes > longest) return -ENOMEM;
     at = kWindowEnd;
-    for (auto range = ranges_.lower_bound(at); range != ranges_.end() && range->first < kEnd && range->first - at < bytes; ++range)
+    for (auto range = ranges_.lower_bound(at);
+         range != ranges_.end() && range->first < kEnd && range->first - at < bytes; ++range)
       at = range->second.end;
   }
   if (!is_inside(at, bytes)) return -ENOMEM;
@@ -194,14 +198,16 @@ void Kernel::occupy(Address at, std::size_t bytes) {
 }
 
 long Kernel::unmap(Address at, std::size_t bytes) {
-  if (!is_whole(at, bytes) || !is_mapped(at, bytes)) return complain("munmap of what is not mapped", at, bytes), -EINVAL;
+  if (!is_whole(at, bytes) || !is_mapped(at, bytes))
+    return complain("munmap of what is not mapped", at, bytes), -EINVAL;
   if (refuse()) return -ENOMEM;
   cut(at, bytes);
   return 0;
 }
 
 long Kernel::protect(Address at, std::size_t bytes, int protection) {
-  if (!is_whole(at, bytes) || !is_mapped(at, bytes)) return complain("mprotect of what is not mapped", at, bytes), -ENOMEM;
+  if (!is_whole(at, bytes) || !is_mapped(at, bytes))
+    return complain("mprotect of what is not mapped", at, bytes), -ENOMEM;
   if (is_foreign(at, bytes)) complain("mprotect of what is not the malloc's", at, bytes);
   if (refuse() || at_limit()) return -ENOMEM;
   split(at);
@@ -212,16 +218,18 @@ long Kernel::protect(Address at, std::size_t bytes, int protection) {
 }
 
 long Kernel::advise(Address at, std::size_t bytes, int advice) {
-  if (!is_inside(at, 0)) return 0;  // the library's own tables
+  if (!is_inside(at, 0)) return 0;                                     // the library's own tables
   if (advice == MADV_HUGEPAGE || advice == MADV_NOHUGEPAGE) return 0;  // a hint, which may cover what is another's
   if (is_foreign(at, bytes)) complain("madvise of what is not the malloc's", at, bytes);
-  if (!is_whole(at, bytes) || !is_mapped(at, bytes)) return complain("madvise of what is not mapped", at, bytes), -ENOMEM;
+  if (!is_whole(at, bytes) || !is_mapped(at, bytes))
+    return complain("madvise of what is not mapped", at, bytes), -ENOMEM;
   if (refuse()) return advice == kPopulateWrite ? -ENOMEM : -EAGAIN;
   if (advice == MADV_DONTNEED) zero(at, bytes);
   if (advice != kWipeOnFork) return 0;
   split(at);
   split(at + bytes);
-  for (auto range = ranges_.find(at); range != ranges_.end() && range->first < at + bytes; ++range) range->second.wiped = true;
+  for (auto range = ranges_.find(at); range != ranges_.end() && range->first < at + bytes; ++range)
+    range->second.wiped = true;
   return 0;
 }
 
@@ -259,7 +267,8 @@ long Kernel::remap(Address from, std::size_t old_bytes, std::size_t new_bytes, i
 
 // Whether a page was only read, or written with zeros, does not show.
 long Kernel::resident(Address at, std::size_t bytes, unsigned char* out) {
-  if (!is_whole(at, bytes) || !is_mapped(at, bytes)) return complain("mincore of what is not mapped", at, bytes), -ENOMEM;
+  if (!is_whole(at, bytes) || !is_mapped(at, bytes))
+    return complain("mincore of what is not mapped", at, bytes), -ENOMEM;
   memset(out, 0, bytes / page);
   static unsigned char* answer;
   static Address begin;

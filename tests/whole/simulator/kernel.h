@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// kernel.h: a pretended kernel over one plain area of memory, which is mapped once: what is mapped, and how, is only noted. What is
-// unmapped or purged becomes zero. It refuses when the seed says so, and takes calls amiss that a careful kernel would take.
+// kernel.h: a pretended kernel over one plain area of memory, which is mapped once: what is mapped, and how, is only
+// noted. What is unmapped or purged becomes zero. It refuses when the seed says so, and takes calls amiss that a
+// careful kernel would take.
 #ifndef FREEWAY_SIMULATOR_KERNEL_H
 #define FREEWAY_SIMULATOR_KERNEL_H
 
@@ -18,8 +19,8 @@ namespace freeway::sim {
 class Kernel {
  public:
   using Address = std::uintptr_t;
-  // Two areas: the places of the library's window for 36 bits of addresses, and room for mappings that the kernel places; the
-  // places of the window for 38 bits.
+  // Two areas: the places of the library's window for 36 bits of addresses, and room for mappings that the kernel
+  // places; the places of the window for 38 bits.
   static constexpr Address kBegin = Address{10} << 30, kWindowEnd = Address{16} << 30, kEnd = Address{20} << 30;
   static constexpr Address kFarBegin = Address{40} << 30, kFarEnd = Address{64} << 30;
   static constexpr bool is_inside(Address at, std::size_t bytes) {
@@ -69,7 +70,7 @@ class Kernel {
   struct Range {
     Address end;
     int protection;
-    bool wiped;  // in the child of a fork
+    bool wiped;            // in the child of a fork
     bool foreign = false;  // occupied
   };
   bool is_free(Address at, std::size_t bytes) const;

@@ -44,7 +44,8 @@ bool read_range(const char* text, Range& range) {
 const char* known_fault(std::string_view name) {
   for (const char* each : kFaults)
     if (name == each) return each;
-  fprintf(stderr, "simulator: there is no fault \"%.*s\"; --faults lists them\n", static_cast<int>(name.size()), name.data());
+  fprintf(stderr, "simulator: there is no fault \"%.*s\"; --faults lists them\n", static_cast<int>(name.size()),
+          name.data());
   exit(2);
 }
 
@@ -57,7 +58,8 @@ void write_replay(std::uint64_t seed) {
 // N seeds that nobody has tried, most likely.
 Range fresh_seeds(std::uint64_t count) {
   const std::uint64_t from = static_cast<std::uint64_t>(time(nullptr)) << 20;
-  printf("then seeds %llu..%llu\n", static_cast<unsigned long long>(from), static_cast<unsigned long long>(from + count - 1));
+  printf("then seeds %llu..%llu\n", static_cast<unsigned long long>(from),
+         static_cast<unsigned long long>(from + count - 1));
   return {from, from + count - 1};
 }
 
@@ -74,11 +76,13 @@ unsigned run_seeds(const Range& range, bool trace, bool goes_on) {
     ++failures;
   }
   const double took = seconds() - begin;
-  printf("%llu seeds, %u failures, %.3f ms a seed\n%llu calls; events:", static_cast<unsigned long long>(seeds), failures,
-         took * 1e3 / static_cast<double>(seeds), static_cast<unsigned long long>(totals.calls));
-  for (int i = 1; i < kEvents; ++i) printf(" %s %llu", kEventNames[i], static_cast<unsigned long long>(totals.events[i]));
+  printf("%llu seeds, %u failures, %.3f ms a seed\n%llu calls; events:", static_cast<unsigned long long>(seeds),
+         failures, took * 1e3 / static_cast<double>(seeds), static_cast<unsigned long long>(totals.calls));
+  for (int i = 1; i < kEvents; ++i)
+    printf(" %s %llu", kEventNames[i], static_cast<unsigned long long>(totals.events[i]));
   printf("; refused %llu; calls that never came back %llu; the longest call alone %ld operations\n",
-         static_cast<unsigned long long>(totals.refusals), static_cast<unsigned long long>(totals.lost), world.longest_call);
+         static_cast<unsigned long long>(totals.refusals), static_cast<unsigned long long>(totals.lost),
+         world.longest_call);
   return failures;
 }
 
@@ -108,8 +112,10 @@ unsigned hunt_all(const std::vector<Hunted>& faults, std::uint64_t first, double
     const double begin = seconds();
     const std::uint64_t found = hunt(first, each.most, time, what);
     printf("| %s | ", each.fault);
-    if (found == 0) printf("not found | %.1f | |\n", seconds() - begin);
-    else printf("%llu | %.2f | %s |\n", static_cast<unsigned long long>(found), seconds() - begin, what.c_str());
+    if (found == 0)
+      printf("not found | %.1f | |\n", seconds() - begin);
+    else
+      printf("%llu | %.2f | %s |\n", static_cast<unsigned long long>(found), seconds() - begin, what.c_str());
     fflush(stdout);
     missing += found == 0;
   }
@@ -159,15 +165,21 @@ int run(int argc, char** argv) {
       return 0;
     }
     const char* value = ++i < argc ? argv[i] : "";
-    if (option == "--seed" || option == "--seeds") good = read_range(value, range);
-    else if (option == "--fresh") good = (fresh = strtoull(value, nullptr, 0)) != 0;
-    else if (option == "--fault") sim_fault = known_fault(value);
-    else if (option == "--first") first = strtoull(value, nullptr, 0);
-    else if (option == "--list") good = read_list(list = value, faults);
+    if (option == "--seed" || option == "--seeds")
+      good = read_range(value, range);
+    else if (option == "--fresh")
+      good = (fresh = strtoull(value, nullptr, 0)) != 0;
+    else if (option == "--fault")
+      sim_fault = known_fault(value);
+    else if (option == "--first")
+      first = strtoull(value, nullptr, 0);
+    else if (option == "--list")
+      good = read_list(list = value, faults);
     else if (option == "--hunt") {
       good = (time = strtod(value, nullptr)) > 0;
       for (const char* fault : kFaults) faults.push_back({fault, ~std::uint64_t{0}});
-    } else good = false;
+    } else
+      good = false;
   }
   if (!good) {
     fputs(kUsage, stderr);

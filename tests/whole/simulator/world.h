@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
 //
-// world.h: the threads of a simulation, what happens to them, and the malloc's memory, which is put back before each seed.
+// world.h: the threads of a simulation, what happens to them, and the malloc's memory, which is put back before each
+// seed.
 //
-// Events    a thread that makes an operation on a shared word, or a step, counts down to the next event. The seed says then which it is:
-//           another thread goes on, a handler interrupts the thread, the thread moves to another CPU, it stops for ever, the process
-//           forks, the clock moves, an audit looks, or the thread must finish its call while all others stand still
-// Sections  a restartable section is interrupted when its thread is: by a handler, by a move to another CPU, by a thread that runs on its
-//           CPU meanwhile, and by membarrier
+// Events    a thread that makes an operation on a shared word, or a step, counts down to the next event. The seed says
+//           then which it is: another thread goes on, a handler interrupts the thread, it moves to another CPU, it stops
+//           for ever, the process forks, the clock moves, an audit looks, or the thread must finish its call while all
+//           others stand still
+// Sections  a restartable section is interrupted when its thread is: by a handler, by a move to another CPU, by a thread
+//           that runs on its CPU meanwhile, and by membarrier
 // Memory    sequentially consistent: what weaker memory shows, tests/model explores
 #ifndef FREEWAY_SIMULATOR_WORLD_H
 #define FREEWAY_SIMULATOR_WORLD_H
@@ -33,17 +35,17 @@ struct Thread {
 
   model::Fiber fiber;
   State state = kNone;
-  char* pointer = nullptr;       // its thread pointer
-  std::vector<char> variables;   // the library's thread-local ones, while others run
-  int error = 0;                 // errno
+  char* pointer = nullptr;      // its thread pointer
+  std::vector<char> variables;  // the library's thread-local ones, while others run
+  int error = 0;                // errno
   SimSection* section = nullptr;
   unsigned cpu = 0;
-  bool registered = true;        // for rseq
-  int depth = 0;                 // handlers that interrupted each other
+  bool registered = true;  // for rseq
+  int depth = 0;           // handlers that interrupted each other
   int signals_blocked = 0;
-  bool in_call = false;          // of the library's
-  std::size_t in_hand = 0;       // bytes that its calls may have in hand
-  unsigned superblocks = 0;      // that they may hold
+  bool in_call = false;      // of the library's
+  std::size_t in_hand = 0;   // bytes that its calls may have in hand
+  unsigned superblocks = 0;  // that they may hold
   void (*body)(int thread) = nullptr;
   int (*helper)() = nullptr;
   unsigned* helper_word = nullptr;
@@ -70,21 +72,21 @@ class World {
   Thread threads[kMostThreads];
   Random random;
   std::uint64_t weights[kEvents] = {};
-  std::uint64_t pace = 50;        // operations from one event to the next, about
-  std::uint64_t now = 0;          // ns
+  std::uint64_t pace = 50;  // operations from one event to the next, about
+  std::uint64_t now = 0;    // ns
   unsigned cpus = 1, nodes = 1;
-  bool is_child = false;          // of a fork
-  unsigned lost_calls = 0;        // that never come back, and all that these may have in hand
+  bool is_child = false;    // of a fork
+  unsigned lost_calls = 0;  // that never come back, and all that these may have in hand
   std::size_t lost_bytes = 0;
   unsigned lost_superblocks = 0;
   unsigned signals_left = 0, audits_left = 0, kills_left = 0, forks_left = 0, children = 0;
   bool trace = false;
-  long longest_call = 0;          // operations of a call while all others stood still
-  std::uint64_t operations = 0;   // events so far
+  long longest_call = 0;         // operations of a call while all others stood still
+  std::uint64_t operations = 0;  // events so far
   std::uint64_t happened[kEvents] = {};
   static constexpr std::uint64_t kShortSleep = 1'000'000'000;  // ns: the helper's between two looks
   static constexpr std::uint64_t kMostEvents = 3'000'000;
-  static constexpr unsigned kMostRestarts = 6;  // of a section: a kernel interrupts none for ever
+  static constexpr unsigned kMostRestarts = 6;     // of a section: a kernel interrupts none for ever
   static constexpr long kLongestCall = 2'000'000;  // operations of a call while all others stand still
 
   // Nothing happens while it lives.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// bare_thread.cc: in the place of src/background/bare_thread.cc and confinement.cc: the helper is a thread of the simulation.
+// bare_thread.cc: in the place of src/background/bare_thread.cc and confinement.cc: the helper is a thread of the
+// simulation.
 #include "background/bare_thread.h"
 
 #include "background/confinement.h"

@@ -34,8 +34,9 @@ SIM_EXPORT void sim_each_clean(void (*f)(void* context, std::uintptr_t address, 
     std::size_t begin = 0;  // of the run that is open
     for (std::size_t n = 0; n <= frames; ++n) {
       const std::size_t chunk = n / kChunkFrames;
-      const bool clean = n < frames && ((arena.used_word(chunk) | arena.dirty_word(chunk) | arena.holes_of(chunk)) >>
-                                            (n % kChunkFrames) & 1) == 0;
+      const bool clean =
+          n < frames &&
+          ((arena.used_word(chunk) | arena.dirty_word(chunk) | arena.holes_of(chunk)) >> (n % kChunkFrames) & 1) == 0;
       if (clean) continue;
       if (begin < n) f(context, arena.base() + begin * kFrameSize, (n - begin) * kFrameSize);
       begin = n + 1;

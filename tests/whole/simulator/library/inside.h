@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// inside.h: what the simulator reads of the malloc that no exported function says. For quiet moments: nothing happens meanwhile.
+// inside.h: what the simulator reads of the malloc that no exported function says. For quiet moments: nothing happens
+// meanwhile.
 #ifndef FREEWAY_SIMULATOR_INSIDE_H
 #define FREEWAY_SIMULATOR_INSIDE_H
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// rseq_area.cc: in the place of src/os/rseq_area.cc: each simulated thread has a struct rseq that the C library registered, or none.
+// rseq_area.cc: in the place of src/os/rseq_area.cc: each simulated thread has a struct rseq that the C library
+// registered, or none.
 #include "os/rseq_area.h"
 
 namespace freeway::process {

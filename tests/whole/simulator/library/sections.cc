@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// sections.cc: what the product has in assembly (fast_path.S, rseq_sections.S, own_sections.S, alone.S), as one thread after the
-// other executes it here. tests/rseq and tests/golden are about the assembly; this has the same steps, with the same numbers.
+// sections.cc: what the product has in assembly (fast_path.S, rseq_sections.S, own_sections.S, alone.S), as one thread
+// after the other executes it here. tests/rseq and tests/golden are about the assembly; this has the same steps, with
+// the same numbers.
 #include "arch/alone.h"
 #include "cache/hot.h"
 #include "cache/rseq_sections.h"
@@ -37,8 +38,8 @@ Slab* null_slab() { return reinterpret_cast<Slab*>(freeway_hot.null_slab); }
 template <class F>
 u64 on_slab(const void* table, F&& f) {
   return section([&]() -> u64 {
-    if (cpu_id(freeway_rseq.area) < 0) return kNoSlab;                         // [2]
-    const auto* slabs = static_cast<const Atomic<Slab*>*>(table);              // [3]
+    if (cpu_id(freeway_rseq.area) < 0) return kNoSlab;             // [2]
+    const auto* slabs = static_cast<const Atomic<Slab*>*>(table);  // [3]
     Slab* slab = slabs[*reinterpret_cast<u32*>(thread_at(freeway_rseq.id))].load_relaxed();
     return slab == null_slab() ? kNoSlab : f(*slab);
   });
@@ -120,10 +121,14 @@ FREEWAY_EXPORT void* freeway_malloc(std::size_t size) noexcept {
   if (form == MallocForm::kDrawn) return freeway_malloc_drawn(size);
   const unsigned c = class_in_tables(size);
   switch (pop(c, size, form, block, slab)) {
-    case kDrawn: return freeway_malloc_drawn(size);
-    case kChosen: return freeway_malloc_chosen(size, slab);
-    case kDone: break;
-    default: return freeway_malloc_slow(size);
+    case kDrawn:
+      return freeway_malloc_drawn(size);
+    case kChosen:
+      return freeway_malloc_chosen(size, slab);
+    case kDone:
+      break;
+    default:
+      return freeway_malloc_slow(size);
   }
   if (form == MallocForm::kChecked) birth_at(block, c).store_relaxed(static_cast<u8>(block + 1));
   return reinterpret_cast<void*>(block);
@@ -176,7 +181,7 @@ FREEWAY_EXPORT void freeway_free(void* pointer) noexcept {
   if (out == kFull) freeway_free_full(pointer);
 }
 
-// --- rseq_sections.S ---------------------------------------------------------------------------------------------------
+// --- rseq_sections.S ---
 
 u64 freeway_rseq_pop(const void* table, u64 c) {
   return on_slab(table, [=](Slab& slab) { return PlainSlab(slab).pop(static_cast<unsigned>(c)); });
@@ -216,8 +221,8 @@ u64 freeway_rseq_replace(const void* table, u64 offset, u64 expected, u64 value)
   });
 }
 u64 freeway_rseq_open(const void* table, u64 c, u64 area, u64 bytes, u64 closed) {
-  return on_slab(table,
-                 [=](Slab& slab) -> u64 { return PlainSlab(slab).open(static_cast<unsigned>(c), area, bytes, closed); });
+  return on_slab(
+      table, [=](Slab& slab) -> u64 { return PlainSlab(slab).open(static_cast<unsigned>(c), area, bytes, closed); });
 }
 u64 freeway_rseq_move(const void* table, u64 c, const MagazineMove& move) {
   return on_slab(table, [&](Slab& slab) -> u64 {
@@ -236,18 +241,18 @@ u64 freeway_rseq_store_if(const void* table, u64 offset, u64 expected, u64 other
   });
 }
 
-// --- own_sections.S ----------------------------------------------------------------------------------------------------
+// --- own_sections.S ---
 
 u64 freeway_rseq_give_own(const void* pointer, std::size_t, u64 c) {
   const auto* own = static_cast<const heap::OwnHeap*>(pointer);
   return section([&]() -> u64 {
-    if (cpu_id(freeway_rseq.area) < 0) return 0;                               // [2]
-    const u32 id = *reinterpret_cast<u32*>(thread_at(freeway_rseq.id));        // [3]
+    if (cpu_id(freeway_rseq.area) < 0) return 0;                         // [2]
+    const u32 id = *reinterpret_cast<u32*>(thread_at(freeway_rseq.id));  // [3]
     if (id >= own->ids.load_relaxed()) return 0;
     Slab& slab = *reinterpret_cast<Slab*>(own->slab_of[id].load_relaxed());
     const u64 top = slab_words::top_of(slab, static_cast<unsigned>(c)).load_relaxed() - 8;  // [4]
     if (const u64 block = slab_words::slot(top)->load_relaxed()) {
-      slab_words::top_of(slab, static_cast<unsigned>(c)).store_relaxed(top);   // [6]
+      slab_words::top_of(slab, static_cast<unsigned>(c)).store_relaxed(top);  // [6]
       return block;
     }
     if (&slab == null_slab()) return 0;
@@ -258,7 +263,7 @@ u64 freeway_rseq_give_own(const void* pointer, std::size_t, u64 c) {
     const u64 next = block + freeway_strip_sizes[c];
     if (next > run.end.load_relaxed()) return 0;
     reinterpret_cast<Atomic<u8>*>((block >> 4) + run.kinds.load_relaxed())->store_relaxed(static_cast<u8>(c));
-    slab_words::word(slab, heap::kStripNext).store_relaxed(next);              // [6]
+    slab_words::word(slab, heap::kStripNext).store_relaxed(next);  // [6]
     return block;
   });
 }
@@ -281,20 +286,21 @@ void freeway_rseq_free_own(void* pointer, u64 c, const void* of) {
   if (done == 0) freeway_free_otherwise(pointer);
 }
 
-// --- alone.S -----------------------------------------------------------------------------------------------------------
+// --- alone.S ---
 
 alone::Stopped freeway_alone_set_each(const alone::Change* change, const alone::Change* end) {
   u64 old = 0;
   for (; change < end; ++change) {
     const u64 done = section([&]() -> u64 {
       if (cpu_id(freeway_rseq.area) < 0 || !alone::holds(freeway_rseq.alone.load_relaxed())) return 0;  // [2]
-      old = change->word->load_relaxed();                                                              // [3]
-      change->word->store_relaxed(old | change->mask);                                                 // [5]
+      old = change->word->load_relaxed();                                                               // [3]
+      change->word->store_relaxed(old | change->mask);                                                  // [5]
       return 1;
     });
     if (done == 0) return {reinterpret_cast<u64>(change) | 1, old};
     const u64 now = old | change->mask;
-    if (old == 0 || (old & change->mask) != 0 || ((now + 1) & now) == 0) return {reinterpret_cast<u64>(change), old};  // [6]
+    if (old == 0 || (old & change->mask) != 0 || ((now + 1) & now) == 0)
+      return {reinterpret_cast<u64>(change), old};  // [6]
   }
   return {reinterpret_cast<u64>(change), old};
 }

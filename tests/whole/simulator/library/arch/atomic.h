@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// arch/atomic.h: found before src/arch/atomic.h: the product's atomics, before each of whose operations something may happen.
+// arch/atomic.h: found before src/arch/atomic.h: the product's atomics, before each of whose operations something may
+// happen.
 #pragma once
 
 #define Atomic ProductAtomic
@@ -30,12 +31,12 @@ class Atomic : private ProductAtomic<T> {
   void store_relaxed(T value) { sim_point(), Base::store_relaxed(value); }
   void store_release(T value) { sim_point(), Base::store_release(value); }
 
-#define FREEWAY_SIMULATED(order)                                                            \
-  T exchange_##order(T value) { return sim_point(), Base::exchange_##order(value); }        \
-  T fetch_add_##order(T value) { return sim_point(), Base::fetch_add_##order(value); }      \
-  T fetch_sub_##order(T value) { return sim_point(), Base::fetch_sub_##order(value); }      \
-  T fetch_or_##order(T value) { return sim_point(), Base::fetch_or_##order(value); }        \
-  T fetch_and_##order(T value) { return sim_point(), Base::fetch_and_##order(value); }      \
+#define FREEWAY_SIMULATED(order)                                                       \
+  T exchange_##order(T value) { return sim_point(), Base::exchange_##order(value); }   \
+  T fetch_add_##order(T value) { return sim_point(), Base::fetch_add_##order(value); } \
+  T fetch_sub_##order(T value) { return sim_point(), Base::fetch_sub_##order(value); } \
+  T fetch_or_##order(T value) { return sim_point(), Base::fetch_or_##order(value); }   \
+  T fetch_and_##order(T value) { return sim_point(), Base::fetch_and_##order(value); } \
   bool cas_##order(T& expected, T desired) { return sim_point(), Base::cas_##order(expected, desired); }
   FREEWAY_SIMULATED(relaxed)
   FREEWAY_SIMULATED(acquire)

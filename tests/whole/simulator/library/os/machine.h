@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// os/machine.h: found before src/os/machine.h: all is the product's, but its steps are places where something may happen, and the
-// planted headers may ask whether their fault acts.
+// os/machine.h: found before src/os/machine.h: all is the product's, but its steps are places where something may
+// happen, and the planted headers may ask whether their fault acts.
 #pragma once
 
 // The shipped Env under another name, since it is the base.
