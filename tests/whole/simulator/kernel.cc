@@ -24,6 +24,15 @@ constexpr std::pair<Kernel::Address, Kernel::Address> kAreas[] = {{Kernel::kBegi
 constexpr unsigned kForgetAfter = 12;  // seeds
 constexpr int kWipeOnFork = 18, kPopulateWrite = 23, kDontUnmap = 4;
 
+// Whether a small mapping of the library's may lie there, but no piece of an arena, if it has the first of its windows.
+bool is_beside_ranges(Kernel::Address at) {
+  constexpr std::size_t kWindow = std::size_t{2} << 30, kFarWindow = std::size_t{8} << 30;
+  const auto is_small = [at](Kernel::Address begin, std::size_t bytes) {
+    return at >= begin + bytes / 8 * 6 && at < begin + bytes / 8 * 7;
+  };
+  return is_small(Kernel::kBegin, kWindow) || is_small(Kernel::kFarBegin, kFarWindow);
+}
+
 bool is_zero(Kernel::Address page) {
   const auto* word = reinterpret_cast<const std::uint64_t*>(page);
   std::uint64_t any = 0;
@@ -141,6 +150,14 @@ bool Kernel::is_accessible(Address at, std::size_t bytes) const {
   for (auto range = std::prev(ranges_.upper_bound(at)); range != ranges_.end() && range->first < at + bytes; ++range)
     if ((range->second.protection & PROT_WRITE) == 0) return false;
   return true;
+}
+
+std::size_t Kernel::count(std::size_t bytes, bool accessible) const {
+  std::size_t found = 0;
+  for (const auto& [at, range] : ranges_)
+    if (is_beside_ranges(at))
+      found += range.end - at == bytes && !range.foreign && (range.protection != PROT_NONE) == accessible;
+  return found;
 }
 
 bool Kernel::is_foreign(Address at, std::size_t bytes) const {

@@ -26,6 +26,10 @@ std::uint64_t sim_samples();
 bool sim_has_form();
 // A free frame below the place where the search begins; 0: there is none.
 std::uintptr_t sim_hidden_frame();
+// The page map's leaves: bytes of each, and how many there are. Bytes of a segment of descriptors' memory.
+std::size_t sim_leaf_bytes();
+std::size_t sim_leaves();
+std::size_t sim_segment_bytes();
 // What limits count now, and the hard limit, in frames.
 std::uint64_t sim_held_frames();
 std::uint64_t sim_hard_limit();
