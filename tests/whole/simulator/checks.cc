@@ -144,6 +144,7 @@ void finish(int) {
     const Block b = leave(state.blocks.size() - 1);
     freeway_free(reinterpret_cast<void*>(b.address));
   }
+  freeway_free(state.ballast);
   for (OwnHeap& heap : state.heaps)
     if (heap.handle != nullptr && !heap.ends && freeway_heap_destroy(heap.handle) != 0)
       world.fail("a heap cannot be destroyed");
@@ -167,6 +168,12 @@ void finish(int) {
     if (sim_address_bits != 35 && kernel.drawn <= 1)  // the window is where the kernel expects it
       at_most("mappings as long as a leaf of the page map", kernel.count(sim_leaf_bytes(), /*accessible=*/true),
               sim_leaves());
+    sim_each_hole(
+        [](void*, std::uintptr_t address, std::size_t bytes) {
+          if (kernel.has_own(address, bytes))
+            failed("a piece was kept in a hole", {address, bytes, 0, -1, 0, false, 0});
+        },
+        nullptr);
     // Of a segment that is used a part is accessible.
     equal("reservations that were kept", kernel.count(sim_segment_bytes(), /*accessible=*/false), 0);
     return;

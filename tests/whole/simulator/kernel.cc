@@ -160,6 +160,12 @@ std::size_t Kernel::count(std::size_t bytes, bool accessible) const {
   return found;
 }
 
+bool Kernel::has_own(Address at, std::size_t bytes) const {
+  for (const auto& [begin, range] : ranges_)
+    if (begin < at + bytes && range.end > at && !range.foreign) return true;
+  return false;
+}
+
 bool Kernel::is_foreign(Address at, std::size_t bytes) const {
   for (auto range = ranges_.lower_bound(at); range != ranges_.end() && range->first < at + bytes; ++range)
     if (range->second.foreign) return true;

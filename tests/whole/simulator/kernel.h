@@ -53,6 +53,7 @@ class Kernel {
   std::size_t mappings() const { return ranges_.size(); }
   bool is_mapped(Address at, std::size_t bytes) const;
   bool is_accessible(Address at, std::size_t bytes) const;
+  bool has_own(Address at, std::size_t bytes) const;  // a mapping of the malloc's
   // How many mappings are just so long, and inaccessible, or accessible and none of a range that grows (os/window.h).
   std::size_t count(std::size_t bytes, bool accessible) const;
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "whole/simulator/kernel.h"
+#include "whole/simulator/library/inside.h"
 #include "whole/simulator/state.h"
 #include "whole/simulator/world.h"
 
@@ -63,6 +64,9 @@ void weigh(Theme theme, Random& random) {
     case kProfiles:
       only({{kMalloc, 40}, {kFree, 36}, {kProfile, 14}, {kRealloc, 4}, {kAligned, 4}});
       break;
+    case kSuperblocks:
+      only({{kMalloc, 40}, {kFree, 36}, {kTrim, 2}, {kTrimStep, 3}, {kBatch, 4}, {kMove, 3}});
+      break;
     default:
       return;
   }
@@ -83,11 +87,18 @@ void stress(Theme theme, Random& random) {
       plan.large_one_in = random.between(1, 2);
       plan.most_blocks = static_cast<unsigned>(random.between(4, 16));
       if (random.one_in(2)) break;
+      plan.ballast = random.between(40, 64) * kFrame;
       plan.largest = 2 * kFrame;  // full chunks
       plan.most_blocks = static_cast<unsigned>(random.between(30, 60));
       break;
     case kLimits:
       plan.large_one_in = random.between(1, 3);
+      break;
+    case kSuperblocks:
+      // A few blocks each: they fill and empty often.
+      for (std::size_t& size : plan.sizes) size = std::size_t{4096} << random.below(4);
+      plan.large_one_in = plan.any_size_one_in = 0;
+      plan.most_blocks = static_cast<unsigned>(random.between(30, 200));
       break;
     case kGuards:
       plan.guarded = true;
@@ -152,7 +163,7 @@ void make_plan(std::uint64_t seed) {
   if (random.one_in(12)) kernel.most_mappings = random.between(6, 40);
   sim_address_bits = random.one_in(6) ? 38 : 36;
   kernel.page = random.one_in(6) ? 16384 : random.one_in(12) ? 65536 : 4096;
-  if (random.one_in(10))
+  if (random.one_in(theme == kPages ? 2 : 10))
     for (std::uint64_t i = random.between(1, 6); i > 0; --i)
       kernel.occupy((sim_address_bits == 36 ? Kernel::kBegin : Kernel::kFarBegin) + random.between(1, 1024) * kFrame,
                     random.between(1, 20) * kFrame);
@@ -174,6 +185,10 @@ void make_plan(std::uint64_t seed) {
   if (random.one_in(20)) plan.options.push_back("FREEWAY_PURGE=never");
   if (random.one_in(20)) plan.options.push_back(random.one_in(2) ? "FREEWAY_HUGE=always" : "FREEWAY_HUGE=never");
   stress(theme, random);
+  if (theme == kProfiles && random.one_in(2)) {
+    const World::Quiet quiet;
+    sim_small_profile();
+  }
   for (std::string& option : plan.options) state.environment.push_back(option.data());
   state.environment.push_back(nullptr);
   sim_environment = state.environment.data();

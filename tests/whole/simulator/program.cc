@@ -28,6 +28,7 @@ void on_signal() {
 void run_thread(int t) {
   const Plan& plan = state.plan;
   if (t == 0) call_malloc();  // as the C library does before it makes a thread
+  if (t == 0 && plan.ballast != 0) state.ballast = freeway_malloc(plan.ballast);
   for (unsigned i = 0; i < plan.calls; ++i) {
     // The first thread starts the others, one by one.
     if (t == 0 && state.next_thread < static_cast<unsigned>(plan.threads) && i >= plan.calls * state.next_thread / 32) {

@@ -71,6 +71,7 @@ struct Plan {
   std::size_t largest = 300 * 1024;  // of most of the large ones
   std::uint64_t remote = 50;         // percent of frees
   unsigned most_blocks = 100;
+  std::size_t ballast = 0;  // bytes of a block that lives as long as the program
   bool limits = false, hardened = false, guarded = false;
   std::vector<std::string> options;
 };
@@ -81,6 +82,7 @@ struct State {
   std::vector<Block> blocks;
   std::map<Address, Address> places;  // of live blocks: begin, end
   OwnHeap heaps[kMostHeaps];
+  void* ballast = nullptr;
   unsigned next_thread = 0;
   std::uint64_t patterns = 0;
   bool every_block = false;      // a profile of every block is on, as far as is known
@@ -95,7 +97,7 @@ struct State {
 extern State state;
 
 // plan.cc: all that the seed decides before it begins.
-enum Theme { kMixed, kHeaps, kSpare, kPages, kLimits, kGuards, kProfiles, kStart, kSmallSpace, kThemes };
+enum Theme { kMixed, kHeaps, kSpare, kPages, kLimits, kGuards, kProfiles, kStart, kSmallSpace, kSuperblocks, kThemes };
 void make_plan(std::uint64_t seed);
 
 // calls.cc: a call of the malloc, or a few, with what must hold of its result.

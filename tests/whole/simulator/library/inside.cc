@@ -59,6 +59,13 @@ SIM_EXPORT std::uintptr_t sim_hidden_frame() {
   return found;
 }
 
+SIM_EXPORT void sim_small_profile() { profile::set_sizes(64, 64); }
+SIM_EXPORT void sim_each_hole(void (*f)(void* context, std::uintptr_t address, std::size_t bytes), void* context) {
+  each_arena([&](const Arena<Machine>& arena) {
+    arena.range_.each_hole([&](std::size_t from, std::size_t to) { f(context, arena.base() + from, to - from); });
+  });
+}
+
 SIM_EXPORT std::size_t sim_leaf_bytes() { return PageMap<Machine>::kLeafBytes; }
 SIM_EXPORT std::size_t sim_leaves() {
   return process_malloc.substrate().map().leaf_bytes() / PageMap<Machine>::kLeafBytes;
