@@ -119,9 +119,10 @@ void on_fault(int number, siginfo_t* info, void* context) {
 
 void World::boot(int argc, char** argv) {
   // So that each address is the same in the next run. Where that is refused, a seed may go another way in another run.
+  constexpr const char* kPlaced = "FREEWAY_SIMULATOR_PLACED";
   const int now_set = personality(0xffffffff);
-  if (argc > 0 && now_set != -1 && (now_set & ADDR_NO_RANDOMIZE) == 0 &&
-      personality(static_cast<unsigned long>(now_set) | ADDR_NO_RANDOMIZE) != -1)
+  if (argc > 0 && getenv(kPlaced) == nullptr && setenv(kPlaced, "1", 1) == 0 && now_set != -1 &&
+      (now_set & ADDR_NO_RANDOMIZE) == 0 && personality(static_cast<unsigned long>(now_set) | ADDR_NO_RANDOMIZE) != -1)
     execv("/proc/self/exe", argv);
   kernel.boot();
   kernel.complain = [](const char* what, Kernel::Address at, std::size_t bytes) {
@@ -132,8 +133,8 @@ void World::boot(int argc, char** argv) {
   if (dl_iterate_phdr(find_image, nullptr) == 0 || image.begin == nullptr) abort();
   image.saved.assign(image.begin, image.begin + image.filled);
   void* pointers = mmap(reinterpret_cast<void*>(kPointers), kMostThreads * kPointerStep, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-  if (pointers == MAP_FAILED) abort();
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  if (pointers != reinterpret_cast<void*>(kPointers)) abort();
   void* shared = mmap(nullptr, kMostWords, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (shared == MAP_FAILED) abort();
   last_words = static_cast<char*>(shared);
