@@ -8,8 +8,6 @@
 #include "whole/simulator/state.h"
 #include "whole/simulator/world.h"
 
-extern "C" unsigned sim_address_bits;
-
 namespace freeway::sim {
 namespace {
 
@@ -167,17 +165,16 @@ void finish(int) {
     at_most("dirty frames at the end", found.frames_dirty, sim_kept_frames());
     equal("frames charged at the end", sim_held_frames(), found.frames_charged);
     if (kernel.refusals != 0) return;
-    if (sim_address_bits != 35 && kernel.drawn <= 1)  // the window is where the kernel expects it
-      at_most("mappings as long as a leaf of the page map", kernel.count(sim_leaf_bytes(), /*accessible=*/true),
-              sim_leaves());
+    if (kernel.drawn <= 1)  // the window is where the kernel expects it
+      at_most("mappings as long as a leaf of the page map", kernel.count_accessible(sim_leaf_bytes()), sim_leaves());
     sim_each_hole(
         [](void*, std::uintptr_t address, std::size_t bytes) {
           if (kernel.has_own(address, bytes))
             failed("a piece was kept in a hole", {address, bytes, 0, -1, 0, false, 0});
         },
         nullptr);
-    // Of a segment that is used a part is accessible.
-    equal("reservations that were kept", kernel.count(sim_segment_bytes(), /*accessible=*/false), 0);
+    // Of what is used a part is accessible.
+    equal("reservations that were kept", kernel.count_reserved(), 0);
     return;
   }
   // What calls that never came back may take along: GUARANTEES.md; tests/signal/support/loss_account.h says the same of

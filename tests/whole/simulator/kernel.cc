@@ -30,7 +30,8 @@ bool is_beside_ranges(Kernel::Address at) {
   const auto is_small = [at](Kernel::Address begin, std::size_t bytes) {
     return at >= begin + bytes / 8 * 6 && at < begin + bytes / 8 * 7;
   };
-  return is_small(Kernel::kBegin, kWindow) || is_small(Kernel::kFarBegin, kFarWindow);
+  return is_small(Kernel::kBegin, kWindow) || is_small(Kernel::kFarBegin, kFarWindow) ||
+         (at >= Kernel::kWindowEnd && at < Kernel::kEnd);
 }
 
 bool is_zero(Kernel::Address page) {
@@ -152,11 +153,34 @@ bool Kernel::is_accessible(Address at, std::size_t bytes) const {
   return true;
 }
 
-std::size_t Kernel::count(std::size_t bytes, bool accessible) const {
+template <class F>
+void Kernel::each_mapping(F&& f) const {
+  for (auto range = ranges_.begin(); range != ranges_.end();) {
+    const auto [begin, first] = *range;
+    Address end = begin;
+    std::size_t accessible = 0;
+    for (; range != ranges_.end() && range->second.number == first.number; ++range) {
+      end = range->second.end;
+      if (range->second.protection != PROT_NONE) accessible += end - range->first;
+    }
+    if (!first.foreign) f(begin, end - begin, accessible);
+  }
+}
+
+std::size_t Kernel::count_accessible(std::size_t bytes) const {
   std::size_t found = 0;
-  for (const auto& [at, range] : ranges_)
-    if (is_beside_ranges(at))
-      found += range.end - at == bytes && !range.foreign && (range.protection != PROT_NONE) == accessible;
+  each_mapping([&](Address at, std::size_t length, std::size_t accessible) {
+    found += length == bytes && accessible == bytes && is_beside_ranges(at);
+  });
+  return found;
+}
+
+std::size_t Kernel::count_reserved() const {
+  constexpr std::size_t kLeast = std::size_t{1} << 20;
+  std::size_t found = 0;
+  each_mapping([&](Address, std::size_t length, std::size_t accessible) {
+    found += length >= kLeast && (length & (length - 1)) == 0 && accessible == 0;
+  });
   return found;
 }
 
@@ -212,12 +236,12 @@ long Kernel::map(Address at, std::size_t bytes, int protection, int flags) {
       at = range->second.end;
   }
   if (!is_inside(at, bytes)) return -ENOMEM;
-  ranges_[at] = {at + bytes, protection, false};
+  ranges_[at] = {at + bytes, protection, false, false, calls};
   return static_cast<long>(at);
 }
 
 void Kernel::occupy(Address at, std::size_t bytes) {
-  if (is_free(at, bytes)) ranges_[at] = {at + bytes, PROT_NONE, false, true};
+  if (is_free(at, bytes)) ranges_[at] = {at + bytes, PROT_NONE, false, true, ++calls};
 }
 
 long Kernel::unmap(Address at, std::size_t bytes) {
@@ -269,14 +293,14 @@ long Kernel::remap(Address from, std::size_t old_bytes, std::size_t new_bytes, i
     if (new_bytes < old_bytes) cut(from + new_bytes, old_bytes - new_bytes);
     if (new_bytes <= old_bytes) return static_cast<long>(from);
     if (!is_free(from + old_bytes, new_bytes - old_bytes) || !is_inside(from, new_bytes)) return -ENOMEM;
-    ranges_[from + old_bytes] = {from + new_bytes, PROT_READ | PROT_WRITE, false};
+    ranges_[from + old_bytes] = {from + new_bytes, PROT_READ | PROT_WRITE, false, false, calls};
     return static_cast<long>(from);
   }
   if (!is_mapped(to, new_bytes)) complain("mremap to what is not mapped", to, new_bytes);
   if (at_limit()) return -ENOMEM;
   cut(to, new_bytes);
   if (refuse()) return -ENOMEM;  // late: the place is gone
-  ranges_[to] = {to + new_bytes, PROT_READ | PROT_WRITE, false};
+  ranges_[to] = {to + new_bytes, PROT_READ | PROT_WRITE, false, false, calls};
   static Address distance;
   distance = to - from;
   each_resident(from, old_bytes, [](Address at) {

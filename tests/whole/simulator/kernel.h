@@ -54,8 +54,10 @@ class Kernel {
   bool is_mapped(Address at, std::size_t bytes) const;
   bool is_accessible(Address at, std::size_t bytes) const;
   bool has_own(Address at, std::size_t bytes) const;  // a mapping of the malloc's
-  // How many mappings are just so long, and inaccessible, or accessible and none of a range that grows (os/window.h).
-  std::size_t count(std::size_t bytes, bool accessible) const;
+  // How many mappings are just so long and accessible as a whole, beside pieces of ranges that grow (os/window.h); how
+  // many, of a power of two of MiB, are not accessible at all.
+  std::size_t count_accessible(std::size_t bytes) const;
+  std::size_t count_reserved() const;
 
   // One in so many calls is refused, while `refuses`; no more mappings than `most_mappings`.
   std::size_t page = 4096;
@@ -73,14 +75,17 @@ class Kernel {
   struct Range {
     Address end;
     int protection;
-    bool wiped;            // in the child of a fork
-    bool foreign = false;  // occupied
+    bool wiped;                // in the child of a fork
+    bool foreign = false;      // occupied
+    std::uint64_t number = 0;  // of the call that mapped it
   };
   bool is_free(Address at, std::size_t bytes) const;
   void split(Address at);
   void cut(Address at, std::size_t bytes);  // and zero
   bool is_whole(Address at, std::size_t bytes) const { return bytes != 0 && at % page == 0 && bytes % page == 0; }
   bool is_foreign(Address at, std::size_t bytes) const;
+  template <class F>
+  void each_mapping(F&& f) const;  // f(address, bytes, how many of them are accessible)
   bool at_limit();
   static bool each_resident(Address at, std::size_t bytes, bool (*f)(Address page));
   static void zero(Address at, std::size_t bytes);

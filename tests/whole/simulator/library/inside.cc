@@ -70,7 +70,6 @@ SIM_EXPORT std::size_t sim_leaf_bytes() { return PageMap<Machine>::kLeafBytes; }
 SIM_EXPORT std::size_t sim_leaves() {
   return process_malloc.substrate().map().leaf_bytes() / PageMap<Machine>::kLeafBytes;
 }
-SIM_EXPORT std::size_t sim_segment_bytes() { return Metadata<Machine>::kSegmentBytes; }
 
 SIM_EXPORT std::uint64_t sim_held_frames() { return process_malloc.substrate().frames().limits().held(); }
 SIM_EXPORT std::uint64_t sim_hard_limit() { return process_malloc.substrate().frames().limits().hard(); }

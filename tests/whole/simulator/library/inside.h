@@ -30,10 +30,9 @@ std::uintptr_t sim_hidden_frame();
 void sim_small_profile();
 // Calls f(context, address, bytes) for the holes of arenas, which belong to others.
 void sim_each_hole(void (*f)(void* context, std::uintptr_t address, std::size_t bytes), void* context);
-// The page map's leaves: bytes of each, and how many there are. Bytes of a segment of descriptors' memory.
+// The page map's leaves: bytes of each, and how many there are.
 std::size_t sim_leaf_bytes();
 std::size_t sim_leaves();
-std::size_t sim_segment_bytes();
 // What limits count now, and the hard limit, in frames.
 std::uint64_t sim_held_frames();
 std::uint64_t sim_hard_limit();
