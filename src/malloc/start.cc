@@ -17,8 +17,10 @@
 #include "malloc/family.h"
 #include "malloc/malloc.h"
 #include "malloc/malloc_form.h"
+#include "malloc/profile.h"
 #include "os/report.h"
 #include "profile/dumps.h"
+#include "profile/profiler.h"
 
 extern "C" {
 extern FREEWAY_HIDDEN const freeway::SectionDescriptor freeway_section_malloc;
@@ -40,6 +42,7 @@ bool Malloc::start_slow() {
   guard::start(options().guard);
   if (options().guard_large) guard_large();
   ready_.store_release(1);  // [R1] pairs with malloc.h:[A1]
+  if (profile::is_on()) follow_profile(heap_);  // a handler began one, and open() has stored the form of none since
   if (const u64 interval = profile::read_setting()) family::begin_profile(interval);
   prefault(heap_, options().prefault);
   if (options().stats) prepare_summary();
