@@ -34,7 +34,7 @@ from plant import SOURCE, all_faults, header, hunks
 from planted import CLAIMING, FIRST_CALL, MUTANTS, OWNING, Mutant
 
 TABLE = Path(__file__).resolve().parent / "matrix.json"
-TIME_LIMIT_S = 300  # of a test beside a fault: it may hang
+TIME_LIMIT_S = 60  # of the unit tests of a source beside a fault: they may hang
 RSEQ = ("FREEWAY_RSEQ=1",)
 CHEAP = tuple(
     Killer(program, (), environment)
