@@ -22,9 +22,11 @@ constexpr int kNoRights = 77;
 
 // Namespaces of one's own, in which one has rights: files are made by whom the kernel has a number of there.
 bool have_namespaces_of_own() {
-  const std::string own = std::to_string(::getuid()) + " " + std::to_string(::getuid()) + " 1";
+  const std::string user = std::to_string(::getuid()), group = std::to_string(::getgid());
   if (::unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return false;
-  std::ofstream("/proc/self/uid_map") << own;
+  std::ofstream("/proc/self/setgroups") << "deny";
+  std::ofstream("/proc/self/uid_map") << user + " " + user + " 1";
+  std::ofstream("/proc/self/gid_map") << group + " " + group + " 1";
   return true;
 }
 
