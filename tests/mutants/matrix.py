@@ -79,10 +79,10 @@ def model_faults() -> Iterator[ModelFault]:
 
 
 def fingerprint(files: Iterable[Path], *words: str) -> str:
-    """Of the files' contents: a row is as new as these."""
+    """Of the files' contents, but for comments and white space: a row is as new as these."""
     digest = hashlib.sha256("\0".join(words).encode())
     for file in sorted(set(files)):
-        digest.update(file.read_bytes())
+        digest.update(re.sub(r"//[^\n]*|\s", "", file.read_text()).encode())
     return digest.hexdigest()[:12]
 
 
@@ -126,11 +126,18 @@ class Models:
     def __init__(self, build: Path) -> None:
         self.build = build
         self.by_program: dict[Path, dict[str, dict[str, float]]] = {}
+        # header:fault of those that the simulator must find within so many seeds
+        lists = (SOURCE / f"tests/whole/simulator/faults_{which}.txt" for which in ("quick", "long"))
+        self.simulated = {line.split(" ", 1)[1]: path.stem for path in lists for line in path.read_text().splitlines()}
         self.texts = {path: path.read_text() for path in SOURCE.glob("**/*_model.cc") if "build" not in path.parts}
 
-    def killers(self, name: str) -> dict[str, float]:
-        """Of the tests in whose sources the fault is named."""
+    def killers(self, name: str, headers: Iterable[Path]) -> dict[str, float]:
+        """Of the models in whose sources the fault is named, and the simulator."""
         killers: dict[str, float] = {}
+        for header_of in headers:
+            key = f"{header_of.parent.name}/{header_of.name}:{name}"
+            if key in self.simulated:
+                killers["simulator_faults"] = 1.0 if self.simulated[key] == "faults_quick" else 10.0
         for source, text in self.texts.items():
             if f'"{name}"' in text:
                 place = build_place(self.build, source.parent)
@@ -169,13 +176,15 @@ class Room:
         build_targets(build, self.units)
         self.stems = {unit: stems_of(build, unit) for unit in self.units}
 
-    def row(self, name: str) -> dict[str, object]:
-        killers = self.models.killers(name)
+    def row(self, fault: ModelFault) -> dict[str, object]:
+        killers = self.models.killers(fault.name, fault.headers)
         passed = []
         for unit in self.units:
             for stem in self.stems[unit]:
                 begin = time.monotonic()
-                status, text = output_of([self.place / unit, stem], {"FREEWAY_FAULT": name, "FREEWAY_TEST_SEED": "1"})
+                status, text = output_of(
+                    [self.place / unit, stem], {"FREEWAY_FAULT": fault.name, "FREEWAY_TEST_SEED": "1"}
+                )
                 seconds = round(time.monotonic() - begin, 2)
                 failed = set(re.findall(r"^\[  FAILED  \] ([\w/]+\.[\w/]+)", text, re.MULTILINE))
                 if status != 0 and not failed:  # it crashed or hangs: in the last test that began
@@ -269,7 +278,7 @@ def tests_there_are() -> set[str]:
             ".".join(each) for each in re.findall(r"^TEST(?:_[FP])?\((\w+), (\w+)\)", path.read_text(), re.MULTILINE)
         }
     for path in SOURCE.glob("**/tests/**/CMakeLists.txt"):
-        found |= set(re.findall(r"freeway_add_(?:scenario_test|test|room)\((\w+)", path.read_text()))
+        found |= set(re.findall(r"freeway_(?:add_(?:scenario_test|test|room)|register_test)\((\w+)", path.read_text()))
     return found
 
 
@@ -336,7 +345,7 @@ def main() -> int:
     for file, faults in by_file.items():
         room = Room(build, file, models)
         for fault in faults:
-            keep(fault.row, room.row(fault.name))
+            keep(fault.row, room.row(fault))
     due = [mutant for mutant in MUTANTS if is_due(f"library: {mutant.name}")]
     for mutant, row in library_rows(build, due):
         keep(f"library: {mutant.name}", row)

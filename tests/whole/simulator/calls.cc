@@ -351,7 +351,7 @@ bool is_alone() {
 namespace {
 
 void call_profile() {
-  const bool on = state.random.one_in(2), every = state.random.one_in(2);
+  const bool on = state.random.one_in(2), every = state.plan.every_block || state.random.one_in(2);
   ++state.profile_changes;
   const unsigned mine = ++state.profiles;
   const bool never = !every && state.random.one_in(2);  // a gap longer than all blocks

@@ -63,6 +63,8 @@ void weigh(Theme theme, Random& random) {
       break;
     case kProfiles:
       only({{kMalloc, 40}, {kFree, 36}, {kProfile, 14}, {kRealloc, 4}, {kAligned, 4}});
+      plan.every_block = random.one_in(2);
+      if (plan.every_block) weights[kProfile] = 2;
       break;
     case kSuperblocks:
       only({{kMalloc, 40}, {kFree, 36}, {kTrim, 2}, {kTrimStep, 3}, {kBatch, 4}, {kMove, 3}});

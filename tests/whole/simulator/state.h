@@ -71,7 +71,8 @@ struct Plan {
   std::size_t largest = 300 * 1024;  // of most of the large ones
   std::uint64_t remote = 50;         // percent of frees
   unsigned most_blocks = 100;
-  std::size_t ballast = 0;  // bytes of a block that lives as long as the program
+  std::size_t ballast = 0;   // bytes of a block that lives as long as the program
+  bool every_block = false;  // profiles are of every block
   bool limits = false, hardened = false, guarded = false;
   std::vector<std::string> options;
 };

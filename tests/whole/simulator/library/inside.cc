@@ -59,7 +59,7 @@ SIM_EXPORT std::uintptr_t sim_hidden_frame() {
   return found;
 }
 
-SIM_EXPORT void sim_small_profile() { profile::set_sizes(64, 64); }
+SIM_EXPORT void sim_small_profile() { profile::set_sizes(8192, 128); }
 SIM_EXPORT void sim_each_hole(void (*f)(void* context, std::uintptr_t address, std::size_t bytes), void* context) {
   each_arena([&](const Arena<Machine>& arena) {
     arena.range_.each_hole([&](std::size_t from, std::size_t to) { f(context, arena.base() + from, to - from); });

@@ -26,7 +26,7 @@ std::uint64_t sim_samples();
 bool sim_has_form();
 // A free frame below the place where the search begins; 0: there is none.
 std::uintptr_t sim_hidden_frame();
-// Tables of a profile that are small: samples meet in them. Before the library's first call.
+// A table of a profile that is small: blocks meet in it. Before the library's first call.
 void sim_small_profile();
 // Calls f(context, address, bytes) for the holes of arenas, which belong to others.
 void sim_each_hole(void (*f)(void* context, std::uintptr_t address, std::size_t bytes), void* context);
