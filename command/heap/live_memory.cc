@@ -68,7 +68,10 @@ class LiveMemory : public Memory {
     }
     pages_ = open((folder + "/pagemap").c_str(), O_RDONLY | O_CLOEXEC);
     if (!mappings_.empty()) return;
-    if (errno == EACCES || errno == EPERM) throw Failure(kOwnFailure, forbidden(pid));
+    const bool is_forbidden = errno == EACCES || errno == EPERM;  // also of one's own that has ended
+    const std::string stat = first_line(folder + "/stat");
+    const bool has_ended = stat.find(") Z") != std::string::npos;
+    if (is_forbidden && !has_ended) throw Failure(kOwnFailure, forbidden(pid));
     throw Failure(kOwnFailure,
                   "process " + std::to_string(pid) + " has no memory: it has ended, or is a thread of the kernel");
   }
