@@ -34,7 +34,7 @@ from plant import SOURCE, all_faults, header, hunks
 from planted import CLAIMING, FIRST_CALL, MUTANTS, OWNING, Mutant
 
 TABLE = Path(__file__).resolve().parent / "matrix.json"
-TIME_LIMIT_S = 60  # of the unit tests of a source beside a fault: they may hang
+TIME_LIMIT_S = 30  # of the unit tests of a source beside a fault: they may hang
 RSEQ = ("FREEWAY_RSEQ=1",)
 CHEAP = tuple(
     Killer(program, (), environment)
@@ -100,13 +100,13 @@ def print_of(fault: ModelFault | Mutant) -> str:
 # --- Faults of models. ------------------------------------------------------------------------------------------------
 
 
-def output_of(command: list[str | Path], environment: dict[str, str]) -> tuple[int, str]:
+def output_of(command: list[str | Path], environment: dict[str, str], limit_s: int) -> tuple[int, str]:
     """Exit status, and all that was printed. A test that hangs has failed."""
     with tempfile.TemporaryFile("w+", errors="replace") as output:
         try:
             status = subprocess.run(
                 command, env=os.environ | environment, stdout=output, stderr=subprocess.STDOUT, check=False,
-                timeout=TIME_LIMIT_S,
+                timeout=limit_s,
             ).returncode  # fmt: skip
         except subprocess.TimeoutExpired:
             status = -1
@@ -120,36 +120,58 @@ def build_place(build: Path, folder: Path) -> Path:
     return build.joinpath("tests", *parts)
 
 
+def tests_with(text: str, words: str) -> list[str]:
+    """The tests of a source in whose bodies the words are."""
+    found = re.findall(r"^TEST\((\w+), (\w+)\)(.*?)(?=^TEST|\Z)", text, re.M | re.S)
+    return [f"{suite}.{test}" for suite, test, body in found if words in body]
+
+
 class Models:
     """What the models catch, each of whose programs is run once."""
 
     def __init__(self, build: Path) -> None:
         self.build = build
+        self.seconds: dict[str, float] = {}  # of tests that plant faults
         self.by_program: dict[Path, dict[str, dict[str, float]]] = {}
         # header:fault of those that the simulator must find within so many seeds
         lists = (SOURCE / f"tests/whole/simulator/faults_{which}.txt" for which in ("quick", "long"))
         self.simulated = {line.split(" ", 1)[1]: path.stem for path in lists for line in path.read_text().splitlines()}
         self.texts = {path: path.read_text() for path in SOURCE.glob("**/*_model.cc") if "build" not in path.parts}
 
-    def killers(self, name: str, headers: Iterable[Path]) -> dict[str, float]:
-        """Of the models in whose sources the fault is named, and the simulator."""
+    def killers(self, name: str, folder: Path, headers: Iterable[Path]) -> dict[str, float]:
+        """Of the models of its room, of others in whose sources it is named, and the simulator."""
         killers: dict[str, float] = {}
         for header_of in headers:
             key = f"{header_of.parent.name}/{header_of.name}:{name}"
             if key in self.simulated:
                 killers["simulator_faults"] = 1.0 if self.simulated[key] == "faults_quick" else 10.0
         for source, text in self.texts.items():
-            if f'"{name}"' in text:
+            if source.parent == folder or f'"{name}"' in text:
                 place = build_place(self.build, source.parent)
                 killers |= self.caught(place / f"{place.name}_models").get(name, {})
+                for test in tests_with(text, f'"{name}"'):  # which may print it by another name
+                    killers |= {test: self.seconds[test]} if test in self.seconds else {}
+        # An Env of a test of its own, in which the fault acts: the test behind it must fail without the mending.
+        for source in folder.glob("*_test.cc"):
+            for suite, test in re.findall(rf'== "{name}";.*?^TEST\((\w+), (\w+)\)', source.read_text(), re.M | re.S):
+                killers[f"{suite}.{test}"] = 1.0
         return killers
+
+    def with_faults(self, program: Path) -> Iterator[str]:
+        """The program's tests that plant faults."""
+        for source, text in self.texts.items():
+            if build_place(self.build, source.parent) == program.parent:
+                yield from tests_with(text, "caught(")
+                yield from tests_with(text, "mutant")
 
     def caught(self, program: Path) -> dict[str, dict[str, float]]:
         """For each fault the tests that found it, and the seconds of such a test, for all its faults together."""
         if program in self.by_program:
             return self.by_program[program]
         build_targets(self.build, [program.name])
-        status, text = output_of([program, "--gtest_filter=*Mutants*"], {"FREEWAY_BUILD_DIR": str(self.build)})
+        filters = ":".join(self.with_faults(program))
+        arguments = [program, f"--gtest_filter={filters}", "--gtest_also_run_disabled_tests"]
+        status, text = output_of(arguments, {"FREEWAY_BUILD_DIR": str(self.build)}, 1800)
         if status != 0:
             raise RuntimeError(f"{program.name} fails:\n{text[-3000:]}")
         caught: dict[str, dict[str, float]] = {}
@@ -158,6 +180,7 @@ class Models:
             if found := re.match(r"  caught: (.{60,}?) by ", line):
                 names.append(found[1].rstrip())
             if found := re.match(r"\[       OK \] (\S+) \((\d+) ms\)", line):
+                self.seconds[found[1]] = int(found[2]) / 1000
                 for name in names:
                     caught.setdefault(name, {})[found[1]] = int(found[2]) / 1000
                 names = []
@@ -168,22 +191,24 @@ class Models:
 class Room:
     """The unit tests of a room, with the faults in the headers."""
 
-    def __init__(self, build: Path, faults: Path, models: Models) -> None:
+    def __init__(self, build: Path, faults: Path, models: Models, quick: bool) -> None:
         room = room_of(faults)
         self.models, self.place = models, build_place(build, faults.parent)
         stopped = "shared_stores_stopped" if room == "shared" else f"{room}_stopped"
         self.units = [f"{name}_planted" for name in (f"unit_{room}", stopped) if is_target(build, f"{name}_planted")]
+        if quick:
+            self.units = []
         build_targets(build, self.units)
         self.stems = {unit: stems_of(build, unit) for unit in self.units}
 
     def row(self, fault: ModelFault) -> dict[str, object]:
-        killers = self.models.killers(fault.name, fault.headers)
+        killers = self.models.killers(fault.name, fault.file.parent, fault.headers)
         passed = []
         for unit in self.units:
             for stem in self.stems[unit]:
                 begin = time.monotonic()
                 status, text = output_of(
-                    [self.place / unit, stem], {"FREEWAY_FAULT": fault.name, "FREEWAY_TEST_SEED": "1"}
+                    [self.place / unit, stem], {"FREEWAY_FAULT": fault.name, "FREEWAY_TEST_SEED": "1"}, TIME_LIMIT_S
                 )
                 seconds = round(time.monotonic() - begin, 2)
                 failed = set(re.findall(r"^\[  FAILED  \] ([\w/]+\.[\w/]+)", text, re.MULTILINE))
@@ -297,9 +322,9 @@ def check() -> int:
     for name in all_prints():
         killers = table.get(name, {}).get("killers", {})
         assert isinstance(killers, dict)
-        if name not in table:
+        if name not in table and not name.startswith("library: "):  # whose killers mutants.py --check looks for
             wrong.append(f"{name}: not tried yet (tests/mutants/matrix.py --build build/release)")
-        elif not any(name_of(killer) in known for killer in killers):
+        elif name in table and not any(name_of(killer) in known for killer in killers):
             wrong.append(f"{name}: lost its killers: {', '.join(killers) or 'there were none'}")
     gone = table.keys() - all_prints().keys()
     wrong += [f"{name}: no such fault (tests/mutants/matrix.py takes its row out)" for name in gone]
@@ -314,6 +339,9 @@ def main() -> int:
     parser.add_argument("begins", nargs="*")
     parser.add_argument("--build", type=Path, default=os.environ.get("FREEWAY_BUILD_DIR"))
     parser.add_argument("--all", action="store_true")
+    parser.add_argument(
+        "--quick", action="store_true", help="models alone, and nothing that needs a library of its own"
+    )
     parser.add_argument("--show", action="store_true")
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
@@ -343,10 +371,10 @@ def main() -> int:
             by_file.setdefault(fault.file, []).append(fault)
     models = Models(build)
     for file, faults in by_file.items():
-        room = Room(build, file, models)
+        room = Room(build, file, models, options.quick)
         for fault in faults:
             keep(fault.row, room.row(fault))
-    due = [mutant for mutant in MUTANTS if is_due(f"library: {mutant.name}")]
+    due = [mutant for mutant in MUTANTS if is_due(f"library: {mutant.name}") and not options.quick]
     for mutant, row in library_rows(build, due):
         keep(f"library: {mutant.name}", row)
     write_table(table)
