@@ -47,7 +47,7 @@ installed := --target freeway_installed
 # $(call test,preset): as CMakePresets.json says; the last lines are ctest's own summary.
 test = ctest --preset $(1) -j $(JOBS) $(CTEST_ARGS)
 
-.PHONY: all run test test-all t papers test-papers test-programs prove matrix matrix-roots numa lint tidy debug asan tsan fuzz aarch64 docs bench bench-quick pulse peers attacks attack-costs profilers shared-cache install dist packages-debian clean help
+.PHONY: all run test test-all t papers test-papers test-programs prove matrix matrix-roots numa lint format tidy debug asan tsan fuzz aarch64 docs bench bench-quick pulse peers attacks attack-costs profilers shared-cache install dist packages-debian clean help
 # Installing packages is a queue anyway; the parallel work is in the commands.
 .NOTPARALLEL:
 
@@ -105,7 +105,7 @@ numa: packages-build packages-test packages-cross $(VENV)/.stamp | build ## 32 C
 	@$(call build,release,$(products))
 	@FREEWAY_BUILD_DIR=build/release nice $(FREEWAY_PYTHON) -B tests/whole/machines/numa.py
 
-lint: packages-lint $(VENV)/.stamp ## check layers, memory-order labels, last touches, hygiene, references, the scripts
+lint: packages-lint $(VENV)/.stamp ## check layers, memory-order labels, last touches, hygiene, references, formatting, the scripts
 	@$(FREEWAY_PYTHON) -m tools.lint
 	@$(FREEWAY_PYTHON) -m tools.proof check
 	@$(FREEWAY_PYTHON) -m tools.house
@@ -114,6 +114,10 @@ lint: packages-lint $(VENV)/.stamp ## check layers, memory-order labels, last to
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/ruff format --check .
 	@$(FREEWAY_PYTHON) -m tools.lint --list-shell-scripts | xargs -r -d '\n' shellcheck
+
+format: $(VENV)/.stamp ## format C, C++ and Python
+	@$(FREEWAY_PYTHON) -m tools.lint.formatting
+	@$(VENV)/bin/ruff format --quiet .
 
 # All of it; or TIDY_SINCE=main: what is new, and what includes it.
 tidy: packages-build packages-test $(VENV)/.stamp | build ## clang-tidy of the libraries and the command, minutes; TIDY_SINCE=main for what has changed
