@@ -47,7 +47,7 @@ installed := --target freeway_installed
 # $(call test,preset): as CMakePresets.json says; the last lines are ctest's own summary.
 test = ctest --preset $(1) -j $(JOBS) $(CTEST_ARGS)
 
-.PHONY: all run test test-all t papers test-papers test-programs prove matrix matrix-roots numa lint tidy debug asan tsan fuzz aarch64 docs bench bench-quick pulse peers attacks attack-costs profilers shared-cache install dist packages-debian clean help
+.PHONY: all run test test-all t papers test-papers test-programs prove matrix matrix-roots numa lint format tidy debug asan tsan fuzz aarch64 docs bench bench-quick pulse peers attacks attack-costs profilers shared-cache install dist packages-debian clean help
 # Installing packages is a queue anyway; the parallel work is in the commands.
 .NOTPARALLEL:
 
@@ -72,9 +72,7 @@ papers: packages-build packages-test | build ## build the systems of the five pa
 t: packages-build packages-test $(VENV)/.stamp | build ## build and run one test: make t T=unit_magazines
 	@[ -n "$(T)" ] || { echo "Which test? make t T=unit_magazines" >&2; exit 1; }
 	@cmake --preset release -DFREEWAY_WERROR=$(WERROR) >build/release.configure.log 2>&1 || { cat build/release.configure.log; exit 1; }
-	@$(call build,release,--target $$(grep -rhoP --include=CTestTestfile.cmake \
-		'add_test\(\[=\[$(subst .,[.],$(T))([.][a-z-]+)?\]=\] "$(CURDIR)/build/release/\K[^"]+' build/release \
-		| xargs -r -n 1 basename | sort -u | grep . || echo all))
+	@$(call build,release,--target $$(scripts/target-of-test '$(T)'))
 	@ctest --test-dir build/release -R '^$(subst .,[.],$(T))([.]|$$)' --output-on-failure --no-tests=error $(CTEST_ARGS)
 
 test-papers: packages-build packages-test packages-programs $(VENV)/.stamp | build ## build and run the tests of the five papers' systems, except the long ones
@@ -105,7 +103,7 @@ numa: packages-build packages-test packages-cross $(VENV)/.stamp | build ## 32 C
 	@$(call build,release,$(products))
 	@FREEWAY_BUILD_DIR=build/release nice $(FREEWAY_PYTHON) -B tests/whole/machines/numa.py
 
-lint: packages-lint $(VENV)/.stamp ## check layers, memory-order labels, last touches, hygiene, references, the scripts
+lint: packages-lint $(VENV)/.stamp ## check layers, memory-order labels, last touches, hygiene, references, formatting, the scripts
 	@$(FREEWAY_PYTHON) -m tools.lint
 	@$(FREEWAY_PYTHON) -m tools.proof check
 	@$(FREEWAY_PYTHON) -m tools.house
@@ -114,6 +112,10 @@ lint: packages-lint $(VENV)/.stamp ## check layers, memory-order labels, last to
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/ruff format --check .
 	@$(FREEWAY_PYTHON) -m tools.lint --list-shell-scripts | xargs -r -d '\n' shellcheck
+
+format: $(VENV)/.stamp ## format C, C++ and Python
+	@$(FREEWAY_PYTHON) -m tools.lint.formatting
+	@$(VENV)/bin/ruff format --quiet .
 
 # All of it; or TIDY_SINCE=main: what is new, and what includes it.
 tidy: packages-build packages-test $(VENV)/.stamp | build ## clang-tidy of the libraries and the command, minutes; TIDY_SINCE=main for what has changed

@@ -27,7 +27,7 @@ class SignalsOfTheProgram {
   SignalsOfTheProgram() {
     for (std::size_t i = 0; i < kCount; ++i) {
       sigaddset(&blocked_, kSignals[i]);
-      struct sigaction action {};
+      struct sigaction action{};
       action.sa_flags = SA_RESTART;
       if (kSignals[i] == SIGINT || kSignals[i] == SIGQUIT) {
         action.sa_handler = SIG_IGN;
@@ -38,10 +38,10 @@ class SignalsOfTheProgram {
       sigaction(kSignals[i], nullptr, &before_[i]);
       if (before_[i].sa_handler != SIG_IGN) sigaction(kSignals[i], &action, nullptr);
     }
-    struct sigaction plain {};
+    struct sigaction plain{};
     plain.sa_handler = SIG_DFL;
     sigaction(SIGCHLD, &plain, &child_before_);  // ignored, it would take the exit status away
-    sigprocmask(SIG_BLOCK, &blocked_, &mask_);  // until there is a child to pass them on to
+    sigprocmask(SIG_BLOCK, &blocked_, &mask_);   // until there is a child to pass them on to
   }
   // In the child: as if this command had not been there.
   void restore() const {
@@ -76,8 +76,7 @@ Ended attend(const std::string& path, char** argv, const std::function<void(pid_
   attended = program.pid;
   signals.unblock();
   if (program.pid > 0 && meanwhile) meanwhile(program.pid);
-  while (program.pid > 0 && waitpid(program.pid, &program.status, 0) < 0 && errno == EINTR) {
-  }
+  while (program.pid > 0 && waitpid(program.pid, &program.status, 0) < 0 && errno == EINTR) {}
   attended = 0;
   return program;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The loader takes the first malloc of the program, what is preloaded, and the libraries, in the order in which it loads
-// them. That order it says itself (ld.so --list), without executing the program.
+// The loader takes the first malloc of the program, what is preloaded, and the libraries, in the order in which it
+// loads them. That order it says itself (ld.so --list), without executing the program.
 #include "binding.h"
 
 #include <algorithm>
@@ -39,11 +39,12 @@ constexpr Mark kMarks[] = {{"Freeway", FREEWAY_DEBUG_MAGIC},
 
 bool is_c_library(const std::string& path) {
   const std::string name = std::filesystem::path(path).filename().native();
-  return name == "libc.so.6" || name.starts_with("ld-linux-") || name.starts_with("ld-musl-") || name.starts_with("libc.musl-");
+  return name == "libc.so.6" || name.starts_with("ld-linux-") || name.starts_with("ld-musl-") ||
+         name.starts_with("libc.musl-");
 }
 
-// The files of a process of the program, in the order in which the loader looks for malloc in them. LD_PRELOAD as it is in
-// `variables`.
+// The files of a process of the program, in the order in which the loader looks for malloc in them. LD_PRELOAD as it is
+// in `variables`.
 std::vector<std::string> loaded_files(const std::string& program, const std::vector<std::string>& variables) {
   std::vector<std::string> files = {program};
   const std::string loader = read_elf(program).loader;
@@ -102,7 +103,8 @@ Binding binding_of(const std::string& path, const Library& library) {
 std::string why_not_taken(const std::string& path, const Binding& binding) {
   if (binding.takes) return {};
   const std::string program = executed_file(path);
-  if (binding.alone.allocator == kGo) return program + " is Go's, whose runtime allocates by itself: no malloc is called";
+  if (binding.alone.allocator == kGo)
+    return program + " is Go's, whose runtime allocates by itself: no malloc is called";
   if (!binding.obstacle.empty()) return binding.obstacle;
   const std::string whose = binding.preloaded.path, name = binding.preloaded.allocator;
   if (whose.empty()) return program + ": the loader cannot say whose malloc it would get";

@@ -9,11 +9,11 @@
 #include <cstdlib>
 #include <string>
 
-#include "look/explanation.h"
 #include "heap/address.h"
 #include "heap/places.h"
 #include "heap/samples.h"
 #include "look.h"
+#include "look/explanation.h"
 #include "report.h"
 
 namespace freeway_command {
@@ -73,7 +73,8 @@ void print_sample(const Heap& heap, const Samples& samples, uint64_t block) {
     if (site == nullptr || site->frames.empty()) std::puts("    a stack that cannot be read");
     for (std::size_t i = 0; site != nullptr && i < site->frames.size(); ++i)
       std::printf("    %s\n", place_of(heap.memory().mappings(), site->frames[i]).c_str());
-    if (site != nullptr && site->copy != 0) std::puts("    ... (no frame pointers: `freeway profile` unwinds a dump's stacks)");
+    if (site != nullptr && site->copy != 0)
+      std::puts("    ... (no frame pointers: `freeway profile` unwinds a dump's stacks)");
     return;
   }
 }

@@ -65,8 +65,7 @@ std::vector<char*> pointers_to(std::vector<std::string>& strings) {
 }
 
 // A function of the preloaded library, null if it is not there.
-template <class Function>
-Function* preloaded(const char* name) {
+template <class Function> Function* preloaded(const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
 }
 

@@ -19,8 +19,8 @@ struct Said {
   std::string complaint() const;  // the same without the last line's end
 };
 
-// What the program at `path` says to `arguments` (the first is its name), with `variables` ("NAME=value", or "NAME" to leave NAME
-// out) in its environment.
+// What the program at `path` says to `arguments` (the first is its name), with `variables` ("NAME=value", or "NAME" to
+// leave NAME out) in its environment.
 Said said_by(const std::string& path, std::vector<std::string> arguments, const std::vector<std::string>& variables);
 
 // Runs `freeway probe` under the library, likewise.

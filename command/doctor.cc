@@ -36,8 +36,8 @@ std::string path_in(const std::string& summary) {
   return {};
 }
 
-// What a child of this process finds. A kernel that checks what it does (rseq/debug) ends a process whose section it should
-// have restarted and did not.
+// What a child of this process finds. A kernel that checks what it does (rseq/debug) ends a process whose section it
+// should have restarted and did not.
 RestartProbe probe_restarts_in_child() {
   void* const memory = mmap(nullptr, sizeof(RestartProbe), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return {};
@@ -54,8 +54,8 @@ RestartProbe probe_restarts_in_child() {
   return result;
 }
 
-// Whether the kernel restarts preempted sections, and whether the library, which goes by the kernel's name, is right about
-// it.
+// Whether the kernel restarts preempted sections, and whether the library, which goes by the kernel's name, is right
+// about it.
 int examine_restarts(const std::string& path) {
   const RestartProbe found = probe_restarts_in_child();
   const bool used = path.find("restartable sections") != std::string::npos;
@@ -90,7 +90,9 @@ int examine_library(const Library& library) {
   const std::string path = path_in(said.errors);
   print({"path", path, {}});
   print({"vfork", vfork,
-         vfork == kVforkIsReal ? "" : "the kernel refused to unregister rseq: slower, and what the child writes stays its own"});
+         vfork == kVforkIsReal
+             ? ""
+             : "the kernel refused to unregister rseq: slower, and what the child writes stays its own"});
   return examine_restarts(path);
 }
 
@@ -98,10 +100,8 @@ int examine_library(const Library& library) {
 int examine_machine() {
   const Library library = find_library();
   int status = kUnwell;
-  if (library.path.empty())
-    print({"library", "not found", library.fault});
-  else
-    status = examine_library(library);
+  if (library.path.empty()) print({"library", "not found", library.fault});
+  else status = examine_library(library);
   for (const Fact& fact : gather_facts()) print(fact);
   std::puts(status == kOk ? "\nFreeway works here: a program ran under it, and its heap added up."
                           : "\nFreeway does not work here.");

@@ -26,13 +26,18 @@ bool is_elf(const std::string& path) {
 
 void print_binding(const Program& program, const std::string& executed, const Binding& binding) {
   print({"program", program.path,
-         executed == program.path ? "" : "a script: " + executed + " reads it; what it starts is another program, to ask about"});
+         executed == program.path
+             ? ""
+             : "a script: " + executed + " reads it; what it starts is another program, to ask about"});
   print({"malloc", named(binding.alone), {}});
-  print({"with Freeway", binding.takes ? "Freeway's" : named(binding.obstacle.empty() ? binding.preloaded : binding.alone), {}});
+  print({"with Freeway",
+         binding.takes ? "Freeway's" : named(binding.obstacle.empty() ? binding.preloaded : binding.alone),
+         {}});
   for (const MallocFile& file : binding.further)
     print({"besides", named(file), "serves who calls it by another name; that stays as it is"});
   if (const std::string sanitizer = sanitizer_of(program.path); !sanitizer.empty())
-    print({"sanitizer", sanitizer, "does not see Freeway's malloc and free: misses errors, or complains where there are none"});
+    print({"sanitizer", sanitizer,
+           "does not see Freeway's malloc and free: misses errors, or complains where there are none"});
 }
 
 }  // namespace

@@ -13,8 +13,7 @@ namespace {
 constexpr std::size_t kMost = 1 << 26;  // bytes of a piece; a longer one is a damaged file
 
 // `count` of what lies at `offset`; none if the file ends before.
-template <class T>
-std::vector<T> pieces(std::ifstream& file, std::size_t offset, std::size_t count) {
+template <class T> std::vector<T> pieces(std::ifstream& file, std::size_t offset, std::size_t count) {
   if (count > kMost / sizeof(T)) return {};
   std::vector<T> all(count);
   file.clear();
@@ -28,7 +27,7 @@ std::string text(std::ifstream& file, std::size_t offset, std::size_t bytes) {
   return {all.begin(), all.end()};
 }
 
-std::string dynamic_strings(std::ifstream& file, const std::vector<ElfW(Phdr)>& parts, const ElfW(Phdr)& dynamic) {
+std::string dynamic_strings(std::ifstream& file, const std::vector<ElfW(Phdr)>& parts, const ElfW(Phdr) & dynamic) {
   std::size_t address = 0, bytes = 0;
   for (const auto& entry : pieces<ElfW(Dyn)>(file, dynamic.p_offset, dynamic.p_filesz / sizeof(ElfW(Dyn)))) {
     if (entry.d_tag == DT_STRTAB) address = entry.d_un.d_ptr;
@@ -65,8 +64,8 @@ ElfFile read_elf(std::ifstream& file) {
   if (headers.empty() || std::memcmp(headers[0].e_ident, ELFMAG, SELFMAG) != 0) return {};
   const ElfW(Ehdr)& elf = headers[0];
   // The sizes of another class or byte order are not ours: such a file has no loader that would do.
-  const bool ours = elf.e_ident[EI_CLASS] == (sizeof(void*) == 8 ? ELFCLASS64 : ELFCLASS32) &&
-                    elf.e_phentsize == sizeof(ElfW(Phdr));
+  const bool ours =
+      elf.e_ident[EI_CLASS] == (sizeof(void*) == 8 ? ELFCLASS64 : ELFCLASS32) && elf.e_phentsize == sizeof(ElfW(Phdr));
   ElfFile found;
   if (!ours) {
     found.loader = "of another word size";

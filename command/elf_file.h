@@ -13,7 +13,8 @@ struct ElfFile {
   std::string dynamic_strings;  // names of its dynamic symbols and of the libraries that it needs, a NUL after each
 };
 
-// Reads `file`; nothing of one that does not begin with ELF's magic number. Of another word size or byte order: only says so, as `loader`.
+// Reads `file`; nothing of one that does not begin with ELF's magic number. Of another word size or byte order: only
+// says so, as `loader`.
 ElfFile read_elf(std::ifstream& file);
 ElfFile read_elf(const std::string& path);
 

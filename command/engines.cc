@@ -6,8 +6,8 @@
 #include <cstdlib>
 
 #include "child.h"
-#include "papers/front/options.h"
 #include "library.h"
+#include "papers/front/options.h"
 #include "report.h"
 
 namespace freeway_command {
@@ -71,7 +71,8 @@ std::string set_engine_option(const std::string& engine, const std::string& assi
     setenv(("FREEWAY_" + name).c_str(), value.c_str(), 1);
     return {};
   }
-  return engine + " has no option '" + assignment.substr(0, equals) + "' (" + (known.empty() ? "it has none" : known) + ")";
+  return engine + " has no option '" + assignment.substr(0, equals) + "' (" + (known.empty() ? "it has none" : known) +
+         ")";
 }
 
 }  // namespace freeway_command

@@ -22,7 +22,8 @@ std::string folder_of(pid_t process) { return "/proc/" + std::to_string(process)
 bool has_preload(pid_t process, const Library& library) {
   const std::string environment = '\0' + content_of(folder_of(process) + "/environ");
   const std::size_t at = environment.find(std::string("\0LD_PRELOAD=", 12));
-  return at != std::string::npos && std::string(environment.c_str() + at + 1).find(library.path.native()) != std::string::npos;
+  return at != std::string::npos &&
+         std::string(environment.c_str() + at + 1).find(library.path.native()) != std::string::npos;
 }
 
 }  // namespace
@@ -45,7 +46,8 @@ void Escapes::look_at(pid_t process) {
   if (seen.file != file) seen = {file};
   // In the first look after an exec the loader may not have come to the library yet.
   if (++seen.looks != 2 || told_.contains(file)) return;
-  const std::string why = hidden ? "it has rights that you have not, so the loader ignores LD_PRELOAD" : reason(process, file);
+  const std::string why =
+      hidden ? "it has rights that you have not, so the loader ignores LD_PRELOAD" : reason(process, file);
   if (why.empty()) return;
   told_.insert(file);
   std::fprintf(stderr, "freeway: process %d runs without Freeway: %s: %s\n", process, file.c_str(), why.c_str());
@@ -54,7 +56,8 @@ void Escapes::look_at(pid_t process) {
 // Why a process that executes `file` has not the library; empty: it has, or has ended.
 std::string Escapes::reason(pid_t process, const std::string& file) const {
   std::error_code error;
-  const fs::path name = fs::canonical(library_.path, error).filename();  // mount namespaces may have it in another folder
+  const fs::path name =
+      fs::canonical(library_.path, error).filename();  // mount namespaces may have it in another folder
   const std::string maps = content_of(folder_of(process) + "/maps");
   const Binding binding = binding_of(file, library_);
   const bool is_linked = binding.alone.path == file && binding.alone.allocator == "Freeway";

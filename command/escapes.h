@@ -16,13 +16,14 @@ class Escapes {
  public:
   explicit Escapes(const Library& library) : library_(library) {}
 
-  // Until process `child` has ended (it is not waited for): looks at it and all that descend from it ten times a second, and says
-  // on fd 2 what of them runs without the library, and why; of each file once. What ends sooner is not seen.
+  // Until process `child` has ended (it is not waited for): looks at it and all that descend from it ten times a
+  // second, and says on fd 2 what of them runs without the library, and why; of each file once. What ends sooner is not
+  // seen.
   void watch_while(pid_t child);
 
  private:
   struct Seen {
-    std::string file;   // that it executes
+    std::string file;    // that it executes
     unsigned looks = 0;  // since then
   };
 

@@ -69,8 +69,8 @@ bool rseq_registered() {
 Fact rseq() {
   if (rseq_registered()) return {"rseq", "registered by the C library", {}};
   return {"rseq", "not registered by the C library",
-          "needs glibc 2.35, and GLIBC_TUNABLES without glibc.pthread.rseq=0; Freeway registers its own, if it is Linux 4.18 "
-          "or newer and no filter is against it"};
+          "needs glibc 2.35, and GLIBC_TUNABLES without glibc.pthread.rseq=0; Freeway registers its own, if it is "
+          "Linux 4.18 " "or newer and no filter is against it"};
 }
 
 Fact mm_cid() {
@@ -81,8 +81,7 @@ Fact mm_cid() {
 
 Fact membarrier() {
   const long offered = syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
-  constexpr long kNeeded =
-      MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ | MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ;
+  constexpr long kNeeded = MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ | MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ;
   if (offered >= 0 && (offered & kNeeded) == kNeeded &&
       syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ, 0, 0) == 0)
     return {"membarrier", "yes, also for rseq", {}};
@@ -106,9 +105,9 @@ Fact huge_pages() {
   const std::size_t open = modes.find('['), close = modes.find(']');
   if (open == std::string::npos || close == std::string::npos) return {"huge pages", "none", {}};
   const std::string mode = modes.substr(open + 1, close - open - 1);
-  if (mode == "always")
-    return {"huge pages", mode, "small heaps do with small pages all the same"};
-  if (mode == "madvise") return {"huge pages", mode, "new memory behind a heap's first 256 MiB gets them if they come fast"};
+  if (mode == "always") return {"huge pages", mode, "small heaps do with small pages all the same"};
+  if (mode == "madvise")
+    return {"huge pages", mode, "new memory behind a heap's first 256 MiB gets them if they come fast"};
   return {"huge pages", mode, {}};
 }
 
@@ -148,9 +147,9 @@ Fact deep_binding() {
 }  // namespace
 
 std::vector<Fact> gather_facts() {
-  std::vector<Fact> facts = {kernel(),     c_library(),  cpus(),     rseq(),          mm_cid(),    membarrier(),
-                             page_size(),  overcommit(), huge_pages(), mappings(),    address_space(), fork_epoch(),
-                             deep_binding()};
+  std::vector<Fact> facts = {kernel(),        c_library(),  cpus(),        rseq(),       mm_cid(),
+                             membarrier(),    page_size(),  overcommit(),  huge_pages(), mappings(),
+                             address_space(), fork_epoch(), deep_binding()};
   for (char** entry = environ; *entry != nullptr; ++entry)
     if (std::string(*entry).starts_with("FREEWAY_")) facts.push_back({"environment", *entry, {}});
   return facts;

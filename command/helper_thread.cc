@@ -70,8 +70,8 @@ std::string thread_status(pid_t process, pid_t thread, const std::string& field)
   return {};
 }
 
-// A thread of that name that could not take the signal would end its process: so its mask is looked at, too, and that it is
-// confined.
+// A thread of that name that could not take the signal would end its process: so its mask is looked at, too, and that
+// it is confined.
 pid_t helper_of(pid_t process) {
   for (const pid_t thread : numbers_in(fs::path("/proc") / std::to_string(process) / "task"))
     if (thread != process && first_line(thread_folder(process, thread) / "comm") == "freeway" &&
@@ -92,7 +92,8 @@ int order_trim(pid_t process, pid_t helper, std::size_t keep) {
 }
 
 bool is_done(pid_t process, pid_t helper) {
-  return (signals(process, helper, "SigPnd") & kItsSignal) == 0 && (signals(process, helper, "SigBlk") & kItsSignal) == 0;
+  return (signals(process, helper, "SigPnd") & kItsSignal) == 0 &&
+         (signals(process, helper, "SigBlk") & kItsSignal) == 0;
 }
 
 bool has_order(pid_t process, pid_t helper) { return (signals(process, helper, "SigPnd") & kItsSignal) != 0; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// helper_thread.h: speaking to the thread that FREEWAY_BACKGROUND=1 gives a process (src/background/helper.h), from outside:
-// it needs no more than permission to send the process signals, and works while all other threads are stopped.
+// helper_thread.h: speaking to the thread that FREEWAY_BACKGROUND=1 gives a process (src/background/helper.h), from
+// outside: it needs no more than permission to send the process signals, and works while all other threads are stopped.
 #pragma once
 
 #include <sys/types.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// leaks.cc: `freeway leaks PID|CORE`: which sampled blocks no pointer reaches; and the same at the end of each process that
-// `freeway run --leaks` starts.
+// leaks.cc: `freeway leaks PID|CORE`: which sampled blocks no pointer reaches; and the same at the end of each process
+// that `freeway run --leaks` starts.
 #include "leaks.h"
 
 #include <sys/wait.h>
@@ -44,12 +44,9 @@ void look_at(pid_t process, pid_t program, const LeakOptions& options, Seen& see
     const Leaks found = find_leaks_apart(process);
     ++seen.looked;
     seen.leaking += found.any();
-    if (!found.any() && found.lost == 0 && process != program)
-      ++seen.clean_others;
-    else
-      print_leaks(found, STDERR_FILENO, "freeway: ");
-    if (!options.dump.empty() && found.any())
-      write_profile_of(found, options.dump, process);
+    if (!found.any() && found.lost == 0 && process != program) ++seen.clean_others;
+    else print_leaks(found, STDERR_FILENO, "freeway: ");
+    if (!options.dump.empty() && found.any()) write_profile_of(found, options.dump, process);
   } catch (const Failure& failure) {
     ++seen.failed;
     fail(failure.status, failure.what());
@@ -81,7 +78,8 @@ int leaks(char** argv) {
                            if (status == 0) throw Failure(kOwnFailure, "leaks: --status wants 1 to 255, not " + value);
                          }}},
                        kUsage);
-    if (arguments.size() != 1) throw Failure(kOwnFailure, std::string("leaks: one process or core file (") + kUsage + ")");
+    if (arguments.size() != 1)
+      throw Failure(kOwnFailure, std::string("leaks: one process or core file (") + kUsage + ")");
     Leaks found;
     if (const int pid = process_of(arguments[0]); pid != 0) {
       found = find_leaks(pid);
@@ -98,13 +96,15 @@ int leaks(char** argv) {
 
 int run_for_leaks(const LeakOptions& options, const std::function<Ended(const std::function<void(pid_t)>&)>& start) {
   if (std::getenv("FREEWAY_PROFILE") != nullptr)
-    return fail(kOwnFailure, "run: --leaks makes a profile of its own: not together with FREEWAY_PROFILE in the environment");
+    return fail(kOwnFailure,
+                "run: --leaks makes a profile of its own: not together with FREEWAY_PROFILE in the environment");
   const Held held;
   if (!held.fault().empty()) return fail(kOwnFailure, "run: --leaks: " + held.fault());
   const std::string setting = options.interval + ",dump=hold:" + held.path() + kTables;
   freeway::profile::Settings read;
   if (options.interval.find(',') != std::string::npos || !freeway::profile::parse_settings(setting.c_str(), &read))
-    return fail(kWrongValue, "run: --leaks=" + options.interval + ": one sample in how many bytes? (1: every block; 512k)");
+    return fail(kWrongValue,
+                "run: --leaks=" + options.interval + ": one sample in how many bytes? (1: every block; 512k)");
   setenv("FREEWAY_PROFILE", setting.c_str(), 1);
   Seen seen;
   const Ended ended = start([&](pid_t program) {
@@ -112,7 +112,8 @@ int run_for_leaks(const LeakOptions& options, const std::function<Ended(const st
   });
   if (ended.pid < 0) return fail(kOwnFailure, "run: --leaks: no process can be started");
   if (seen.clean_others != 0)
-    std::fprintf(stderr, "freeway: no leaks in %u other process%s\n", seen.clean_others, seen.clean_others == 1 ? "" : "es");
+    std::fprintf(stderr, "freeway: no leaks in %u other process%s\n", seen.clean_others,
+                 seen.clean_others == 1 ? "" : "es");
   if (seen.looked + seen.failed == 0)
     std::fprintf(stderr, "freeway: no process was looked at for leaks: none that has Freeway ended by exit\n");
   if (options.status == 0 || !WIFEXITED(ended.status) || WEXITSTATUS(ended.status) != 0) return end_like(ended);

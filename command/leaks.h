@@ -23,8 +23,8 @@ struct LeakOptions {
 // Reads an exit status of --leaks-status or --status, 1 to 255; 0: it is none.
 int parse_status(const std::string& text);
 
-// Runs the program by `start` (it gets what is to be done meanwhile; see attend.h), and prints what has leaked of it and its
-// children when each of them ends. The status to exit with.
+// Runs the program by `start` (it gets what is to be done meanwhile; see attend.h), and prints what has leaked of it
+// and its children when each of them ends. The status to exit with.
 int run_for_leaks(const LeakOptions& options, const std::function<Ended(const std::function<void(pid_t)>&)>& start);
 
 }  // namespace freeway_command

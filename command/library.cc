@@ -12,11 +12,12 @@ fs::path file_name(const std::string& engine) {
   return engine == "freeway" ? "libfreeway.so.0" : "libfreeway-" + engine + ".so.0";
 }
 
-// The places for a command in `folder`, best first. For a library installed as /usr/lib/x86_64-linux-gnu/libfreeway.so.0
-// and a command in P/bin these are P/bin/libfreeway.so.0, P/x86_64-linux-gnu/…, P/lib/x86_64-linux-gnu/…, …
+// The places for a command in `folder`, best first. For a library installed as
+// /usr/lib/x86_64-linux-gnu/libfreeway.so.0 and a command in P/bin these are P/bin/libfreeway.so.0,
+// P/x86_64-linux-gnu/…, P/lib/x86_64-linux-gnu/…, …
 std::vector<fs::path> candidates(const fs::path& folder, const std::string& engine) {
-  const fs::path installed =
-      engine == "freeway" ? fs::path(FREEWAY_INSTALLED_LIBRARY) : fs::path(FREEWAY_INSTALLED_ENGINES) / file_name(engine);
+  const fs::path installed = engine == "freeway" ? fs::path(FREEWAY_INSTALLED_LIBRARY)
+                                                 : fs::path(FREEWAY_INSTALLED_ENGINES) / file_name(engine);
   std::vector<fs::path> places = {folder / installed.filename(), folder.parent_path() / "lib" / installed.filename()};
   fs::path tail = installed.filename();
   for (fs::path above = installed.parent_path(); above.has_relative_path(); above = above.parent_path()) {

@@ -44,9 +44,7 @@ int look(const std::function<int()>& f) {
   } catch (const Failure& failure) {
     std::fflush(stdout);
     return fail(failure.status, failure.what());
-  } catch (const std::bad_alloc&) {
-    return fail(kOwnFailure, "there is not enough memory for what is to be read");
-  }
+  } catch (const std::bad_alloc&) { return fail(kOwnFailure, "there is not enough memory for what is to be read"); }
 }
 
 void warn_of(const Memory& memory) {

@@ -48,15 +48,15 @@ int print_options() {
 }
 
 // For subcommands without arguments.
-template <int (*function)()>
-int alone(char** argv) {
-  if (argv[0] != nullptr) return fail(kOwnFailure, std::string(argv[-1]) + " takes no arguments (see `freeway --help`)");
+template <int (*function)()> int alone(char** argv) {
+  if (argv[0] != nullptr)
+    return fail(kOwnFailure, std::string(argv[-1]) + " takes no arguments (see `freeway --help`)");
   return function();
 }
 
 struct Subcommand {
   const char* name;
-  const char* usage;    // null: not in the help
+  const char* usage;  // null: not in the help
   const char* meaning;
   int (*function)(char** argv);  // the arguments behind its name
 };
@@ -74,7 +74,8 @@ constexpr Subcommand kSubcommands[] = {
     {"map", "map PID|CORE --html FILE", "the same as a picture: frames, superblocks, fragmentation", map},
     {"profile", "profile top|diff|convert DUMP...", "heap profiles as tables, flame graphs, or for pprof", profile},
     {"engines", "engines", "the allocators to choose from: paper, promise, mode here", alone<engines>},
-    {"doctor", "doctor [PROGRAM]", "what this machine offers, and whether it works; whose malloc a program has", doctor},
+    {"doctor", "doctor [PROGRAM]", "what this machine offers, and whether it works; whose malloc a program has",
+     doctor},
     {"options", "options", "the environment variables that the library understands", alone<print_options>},
     {"--version", "--version, --help", "", alone<print_version>},
     {"--help", nullptr, nullptr, [](char**) { return print_help(); }},

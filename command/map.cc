@@ -40,8 +40,7 @@ std::string escaped(const std::string& text) {
     const auto byte = static_cast<unsigned char>(c);
     if (c == '&' || c == '<' || c == '>' || c == '"' || c == '\'' || byte < 0x20 || byte >= 0x7f)
       safe += "&#" + std::to_string(byte < 0x20 || byte == 0x7f ? '?' : byte) + ";";
-    else
-      safe += c;
+    else safe += c;
   }
   return safe;
 }
@@ -72,10 +71,8 @@ std::vector<Run> runs_of(const Heap& heap, const ArenaView& arena) {
     }
     run.frames = std::min(run.frames, count - frame);
     frame += run.frames;
-    if (run.kind < kLarge && !runs.empty() && runs.back().kind == run.kind)
-      runs.back().frames += run.frames;
-    else
-      runs.push_back(run);
+    if (run.kind < kLarge && !runs.empty() && runs.back().kind == run.kind) runs.back().frames += run.frames;
+    else runs.push_back(run);
   }
   return runs;
 }
@@ -102,14 +99,15 @@ void write_data(std::ostream& page, const Heap& heap) {
 
 void write_figures(std::ostream& page, const Heap& heap) {
   const freeway_stats_t stats = stats_of(heap.walk());
-  const std::pair<const char*, std::string> figures[] = {{"live", in_units(stats.live)},
-                                                         {"cached", in_units(stats.cached)},
-                                                         {"free in superblocks", in_units(stats.free_in_superblocks)},
-                                                         {"dirty", in_units(stats.dirty)},
-                                                         {"given back", in_units(freeway::look::retained_bytes(heap.walk()))},
-                                                         {"huge blocks", in_units(stats.huge)},
-                                                         {"metadata", in_units(stats.metadata)},
-                                                         {"superblocks", std::to_string(stats.superblocks)}};
+  const std::pair<const char*, std::string> figures[] = {
+      {"live", in_units(stats.live)},
+      {"cached", in_units(stats.cached)},
+      {"free in superblocks", in_units(stats.free_in_superblocks)},
+      {"dirty", in_units(stats.dirty)},
+      {"given back", in_units(freeway::look::retained_bytes(heap.walk()))},
+      {"huge blocks", in_units(stats.huge)},
+      {"metadata", in_units(stats.metadata)},
+      {"superblocks", std::to_string(stats.superblocks)}};
   page << "<div id=\"figures\">";
   for (const auto& [name, value] : figures) page << "<div>" << name << "<b>" << value << "</b></div>";
   page << "</div>\n";

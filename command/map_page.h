@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// map_page.h: the page that `freeway map` writes, but for its data: it needs no other file and no network. What is shown of
-// the process goes through textContent, or is numbers.
+// map_page.h: the page that `freeway map` writes, but for its data: it needs no other file and no network. What is
+// shown of the process goes through textContent, or is numbers.
 #pragma once
 
 namespace freeway_command {
@@ -31,8 +31,9 @@ th, td { text-align: right; padding: .15rem .8rem .15rem 0; } th { color: var(--
 </style>
 )page";
 
-// `heap` is what map.cc writes: {classes: [size], arenas: [{base, frames, runs: [[frame, frames, kind, ...]]}], huge: [...]}.
-// Kinds: 0 free without memory, 1 free with memory, 2 in a thread's hands, 3 not ours, 4 large, 5 superblock: class, live, cached, blocks.
+// `heap` is what map.cc writes: {classes: [size], arenas: [{base, frames, runs: [[frame, frames, kind, ...]]}], huge:
+// [...]}. Kinds: 0 free without memory, 1 free with memory, 2 in a thread's hands, 3 not ours, 4 large, 5 superblock:
+// class, live, cached, blocks.
 inline constexpr const char kMapScript[] = R"page(
 const FRAME = 65536, COLUMNS = 64, STRIP = 400;
 const dark = matchMedia('(prefers-color-scheme: dark)').matches;

@@ -69,15 +69,15 @@ int connected(const std::string& path) {
 Pressure::Pressure() {
   if (const char* path = std::getenv("MEMORY_PRESSURE_WATCH"); path != nullptr && *path != 0) {
     const char* order = std::getenv("MEMORY_PRESSURE_WRITE");
-    if (std::strcmp(path, "/dev/null") == 0)
-      fault_ = "MEMORY_PRESSURE_WATCH forbids it";
+    if (std::strcmp(path, "/dev/null") == 0) fault_ = "MEMORY_PRESSURE_WATCH forbids it";
     else if (!open_file(path, order != nullptr ? decoded(order) : ""))
       fault_ = std::string(path) + ": " + std::strerror(errno);
     return;
   }
   const std::string group = group_file();
   if (!group.empty() && open_file(group, kOrder)) return;
-  if (!open_file("/proc/pressure/memory", kOrder)) fault_ = std::string("/proc/pressure/memory: ") + std::strerror(errno);
+  if (!open_file("/proc/pressure/memory", kOrder))
+    fault_ = std::string("/proc/pressure/memory: ") + std::strerror(errno);
 }
 
 Pressure::~Pressure() {
@@ -86,7 +86,7 @@ Pressure::~Pressure() {
 
 // The kernel's files say it as an exceptional condition; pipes and sockets by something to read.
 bool Pressure::open_file(const std::string& path, const std::string& order) {
-  struct stat facts {};
+  struct stat facts{};
   if (stat(path.c_str(), &facts) != 0) return false;
   const bool is_file = S_ISREG(facts.st_mode);
   const int how = is_file || S_ISFIFO(facts.st_mode) ? O_RDWR : O_RDONLY;

@@ -8,8 +8,8 @@
 
 namespace freeway_command {
 
-// What says that memory is short: the file of systemd's protocol (MEMORY_PRESSURE_WATCH, MEMORY_PRESSURE_WRITE), else the
-// control group's memory.pressure, else the machine's.
+// What says that memory is short: the file of systemd's protocol (MEMORY_PRESSURE_WATCH, MEMORY_PRESSURE_WRITE), else
+// the control group's memory.pressure, else the machine's.
 class Pressure {
  public:
   Pressure();
@@ -19,8 +19,8 @@ class Pressure {
 
   // Why nothing can be watched, as half a sentence; empty if something is.
   const std::string& fault() const { return fault_; }
-  // Until process `child` has ended (it is not waited for): whenever memory is short, has it and all that descend from it
-  // give back what they can.
+  // Until process `child` has ended (it is not waited for): whenever memory is short, has it and all that descend from
+  // it give back what they can.
   void relieve_while(pid_t child) const;
 
  private:

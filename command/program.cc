@@ -50,7 +50,7 @@ Header read_header(const std::string& path) {
 
 // Whether executing the file gives the process rights that its caller lacks: the loader then ignores LD_PRELOAD.
 bool gains_rights(const std::string& path) {
-  struct stat file {};
+  struct stat file{};
   if (stat(path.c_str(), &file) != 0) return false;
   if ((file.st_mode & S_ISUID) != 0 && file.st_uid != getuid()) return true;
   if ((file.st_mode & S_ISGID) != 0 && file.st_gid != getgid()) return true;
@@ -112,7 +112,8 @@ std::string obstacle(const std::string& path) {
   const ElfFile self = read_header("/proc/self/exe").elf;
   const std::string loader = file_name(header.elf.loader), ours = file_name(self.loader);
   if (loader != ours && (header.elf.processor != self.processor || !is_known(loader)))
-    return program + " is for another C library or processor than Freeway: its loader is " + loader + ", ours is " + ours;
+    return program + " is for another C library or processor than Freeway: its loader is " + loader + ", ours is " +
+           ours;
   if (gains_rights(program))
     return program + " runs with more rights than you have (setuid, setgid or capabilities), so the loader ignores "
                      "LD_PRELOAD; start `freeway run` from inside it instead";

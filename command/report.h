@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// report.h: how the command speaks of itself: its version, and its failures: one line on fd 2 and a status that a script
-// can tell from the program's own.
+// report.h: how the command speaks of itself: its version, and its failures: one line on fd 2 and a status that a
+// script can tell from the program's own.
 #pragma once
 
 #include <string>
@@ -10,9 +10,9 @@ namespace freeway_command {
 // The statuses of env(1), nice(1) and timeout(1).
 enum Status : int {
   kOk = 0,
-  kUnwell = 1,         // doctor: the library does not work here; stat and its like: what is there cannot be looked into
-  kWrongValue = 2,     // run: no such engine, or a value that the library, or the engine, does not understand
-  kOwnFailure = 125,   // the command itself could not do it: wrong usage, no library, nothing to preload into
+  kUnwell = 1,        // doctor: the library does not work here; stat and its like: what is there cannot be looked into
+  kWrongValue = 2,    // run: no such engine, or a value that the library, or the engine, does not understand
+  kOwnFailure = 125,  // the command itself could not do it: wrong usage, no library, nothing to preload into
   kNotExecutable = 126,
   kNotFound = 127,
 };

@@ -72,8 +72,8 @@ void show_others(const std::vector<Report>& reports, const Report* shown) {
     frees += report.slow_frees;
   }
   if (count == 0) return;
-  std::fprintf(stderr, "freeway: and in %llu other process%s: %llu blocks live, slow path %llu mallocs, %llu frees\n", count,
-               count == 1 ? "" : "es", live, mallocs, frees);
+  std::fprintf(stderr, "freeway: and in %llu other process%s: %llu blocks live, slow path %llu mallocs, %llu frees\n",
+               count, count == 1 ? "" : "es", live, mallocs, frees);
 }
 
 }  // namespace
@@ -104,8 +104,7 @@ void Reports::show(pid_t started, const std::string& program, bool is_script) co
   const Report* shown = own != reports.end() ? &*own : nullptr;
   if (is_script && !reports.empty() && (shown == nullptr || is_shell(shown->program)))
     shown = &*std::max_element(reports.begin(), reports.end(), less_active);
-  if (shown != nullptr)
-    std::fputs(shown->text.c_str(), stderr);
+  if (shown != nullptr) std::fputs(shown->text.c_str(), stderr);
   else
     std::fprintf(stderr, "freeway: no report of %s, process %ld: it did not end by exit\n", program.c_str(),
                  static_cast<long>(started));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// reports.h: `freeway run --stats`: the reports of all processes of a program, collected in a folder; the program's own is
-// shown, and the others are summed up.
+// reports.h: `freeway run --stats`: the reports of all processes of a program, collected in a folder; the program's own
+// is shown, and the others are summed up.
 #pragma once
 
 #include <sys/types.h>
@@ -10,8 +10,9 @@
 
 namespace freeway_command {
 
-// A folder of this user's, in which each process leaves its report when it ends. Removed with this object. Processes name
-// it by this one's descriptor of it: what ends later finds nothing there, nor what somebody else may have put in its place.
+// A folder of this user's, in which each process leaves its report when it ends. Removed with this object. Processes
+// name it by this one's descriptor of it: what ends later finds nothing there, nor what somebody else may have put in
+// its place.
 class Reports {
  public:
   Reports();

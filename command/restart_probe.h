@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // restart_probe.h: does the kernel restart a section that it preempted? Some on aarch64 do not (os/kernel_release.h).
 //
-// Two threads on one CPU: one counts, the other waits inside a section for the count to change. To see it change, it must
-// have been preempted; if it sees it inside the section, it was not sent to the abort address, and what a section does is
-// not done at once. About 10 ms. Of this file alone, libc and threads: `freeway doctor` and tests include it, static ones
-// too. The thread that waits uses the C library's struct rseq, or registers one of its own while it has made no other
-// call.
+// Two threads on one CPU: one counts, the other waits inside a section for the count to change. To see it change, it
+// must have been preempted; if it sees it inside the section, it was not sent to the abort address, and what a section
+// does is not done at once. About 10 ms. Of this file alone, libc and threads: `freeway doctor` and tests include it,
+// static ones too. The thread that waits uses the C library's struct rseq, or registers one of its own while it has
+// made no other call.
 #pragma once
 
 #include <pthread.h>

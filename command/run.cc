@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 // run.cc: `freeway run [options] [--] program args…`.
 //
-// An option is an environment variable of the library, whose tables judge its value here, before the program is started: what the
-// library would not understand, and run without, is refused. A variable FREEWAY_... that is none of its options is named. After exec nothing of this command is left; the program's exit status is its
-// own. Only with --stats this command stays, as the parent that shows the program's report when it has ended; with
-// --pressure, as the one that watches for pressure; with --require, for processes that run without the library; and with
-// --leaks, as the one that looks into processes that end.
+// An option is an environment variable of the library, whose tables judge its value here, before the program is
+// started: what the library would not understand, and run without, is refused. A variable FREEWAY_... that is none of
+// its options is named. After exec nothing of this command is left; the program's exit status is its own. Only with
+// --stats this command stays, as the parent that shows the program's report when it has ended; with --pressure, as the
+// one that watches for pressure; with --require, for processes that run without the library; and with --leaks, as the
+// one that looks into processes that end.
 #include "run.h"
 
 #include <cstdio>
@@ -40,8 +41,8 @@ namespace {
 struct RunOption {
   std::string_view flag;  // ending in '=': the rest of the argument is the value
   const char* variable;
-  const char* value;    // of a flag without '='
-  const char* shown;    // how the help writes it
+  const char* value;  // of a flag without '='
+  const char* shown;  // how the help writes it
   const char* meaning;
 };
 
@@ -49,13 +50,18 @@ constexpr RunOption kRunOptions[] = {
     {"--stats", "FREEWAY_STATS", "1", "--stats", "at exit, print what each layer of the program's heap did"},
     {"--stats=", "FREEWAY_STATS", nullptr, "--stats=json:PATH", "as JSON in PATH, or text:PATH; %p in it: process id"},
     {"--no-rseq", "FREEWAY_RSEQ", "0", "--no-rseq", "spare slabs instead of per-CPU ones"},
-    {"--harden", "FREEWAY_HARDEN", "1", "--harden", "catch every invalid free where it happens; random order, blocks rest"},
-    {"--harden=", "FREEWAY_HARDEN", nullptr, "--harden=1,fill", "also name writes to freed blocks; quarantine=BYTES: how many rest"},
+    {"--harden", "FREEWAY_HARDEN", "1", "--harden",
+     "catch every invalid free where it happens; random order, blocks rest"},
+    {"--harden=", "FREEWAY_HARDEN", nullptr, "--harden=1,fill",
+     "also name writes to freed blocks; quarantine=BYTES: how many rest"},
     {"--guard=", "FREEWAY_GUARD", nullptr, "--guard=N[,large]",
      "explain overflows and uses after free of one in N slow mallocs; large: of all large blocks"},
-    {"--on-error=", "FREEWAY_ON_ERROR", nullptr, "--on-error=report", "name an invalid free and go on instead of aborting"},
-    {"--background", "FREEWAY_BACKGROUND", "1", "--background", "a thread gives memory back while the program does nothing"},
-    {"--pressure", "FREEWAY_BACKGROUND", "1", "--pressure", "the same, and whenever memory is short (systemd's protocol, or PSI)"},
+    {"--on-error=", "FREEWAY_ON_ERROR", nullptr, "--on-error=report",
+     "name an invalid free and go on instead of aborting"},
+    {"--background", "FREEWAY_BACKGROUND", "1", "--background",
+     "a thread gives memory back while the program does nothing"},
+    {"--pressure", "FREEWAY_BACKGROUND", "1", "--pressure",
+     "the same, and whenever memory is short (systemd's protocol, or PSI)"},
 };
 
 // The program may change its directory before the file is written.
@@ -87,12 +93,14 @@ std::string fault_of_value(const RunOption& option, const std::string& value) {
   return fault;
 }
 
-// Puts the option `argument` into the environment; false if there is no such option, or `fault` says what is wrong with it.
+// Puts the option `argument` into the environment; false if there is no such option, or `fault` says what is wrong with
+// it.
 bool take_option(std::string_view argument, std::string& fault) {
   for (const RunOption& option : kRunOptions) {
     const bool takes_value = option.value == nullptr;
     if (takes_value ? !argument.starts_with(option.flag) : argument != option.flag) continue;
-    const std::string value = takes_value ? with_absolute_path(std::string(argument.substr(option.flag.size()))) : option.value;
+    const std::string value =
+        takes_value ? with_absolute_path(std::string(argument.substr(option.flag.size()))) : option.value;
     if (takes_value) fault = fault_of_value(option, value);
     setenv(option.variable, value.c_str(), 1);
     return fault.empty();
@@ -161,7 +169,8 @@ bool take_leak_option(char**& argv, LeakOptions& leaks, std::string& fault) {
 
 // Why what was asked for about leaks cannot be had.
 std::string fault_of(const LeakOptions& leaks, const std::string& engine) {
-  if (!leaks.wanted) return leaks.status != 0 || !leaks.dump.empty() ? "--leaks-status and --leaks-dump are of --leaks" : "";
+  if (!leaks.wanted)
+    return leaks.status != 0 || !leaks.dump.empty() ? "--leaks-status and --leaks-dump are of --leaks" : "";
   return engine != "freeway" ? "--leaks: the engine " + engine + " has no heap profile" : "";
 }
 
@@ -179,7 +188,8 @@ Meanwhile relief() {
 void print_run_options() {
   for (const RunOption& option : kRunOptions) std::printf("  %-20s %s\n", option.shown, option.meaning);
   std::printf("  %-20s %s\n", "--require", "do not run a program that would have another malloc all the same");
-  std::printf("  %-20s %s\n", "--leaks[=BYTES]", "at exit, who allocated blocks that no pointer reaches; one sample in BYTES");
+  std::printf("  %-20s %s\n", "--leaks[=BYTES]",
+              "at exit, who allocated blocks that no pointer reaches; one sample in BYTES");
   std::printf("  %-20s %s\n", "--leaks-status N", "exit status where something leaked and the program's is 0");
   std::printf("  %-20s %s\n", "--leaks-dump PREFIX", "what leaked as heap profiles, too: PREFIX.PID.heap");
   std::printf("  %-20s %s\n", "--engine NAME", "a paper's allocator instead of Freeway's own: see `freeway engines`");
@@ -239,8 +249,8 @@ int run(char** argv) {
 
   if (const std::string sanitizer = sanitizer_of(program.path); !sanitizer.empty())
     std::fprintf(stderr,
-                 "freeway: %s is built with %s, which does not see Freeway's malloc and free: it misses errors, or complains "
-                 "where there are none\n",
+                 "freeway: %s is built with %s, which does not see Freeway's malloc and free: it misses errors, or "
+                 "complains " "where there are none\n",
                  program.path.c_str(), sanitizer.c_str());
 
   setenv("LD_PRELOAD", preload_with(library).c_str(), 1);

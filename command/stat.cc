@@ -54,7 +54,8 @@ void print_json(const Walk& walk, const freeway_stats_t& stats) {
               json_text(d.engine).c_str(), json_text(freeway::look::mode_of(walk)).c_str());
   std::printf(" \"rseq_reason\": %s,\n", json_text(rseq_reason_of(walk)).c_str());
   std::printf(" \"program\": %s, \"pid\": %d, \"time_ns\": %" PRIu64 ", \"page_size\": %zu",
-              json_text(walk.reader().memory().program()).c_str(), walk.reader().memory().pid(), now_ns(), walk.reader().memory().page_size());
+              json_text(walk.reader().memory().program()).c_str(), walk.reader().memory().pid(), now_ns(),
+              walk.reader().memory().page_size());
   for (const Figure& each : known_figures(walk, stats)) std::printf(",\n \"%s\": %" PRIu64, each.name, each.value);
   if (!walk.reader().memory().is_live()) std::printf(",\n \"resident\": null");
   for (const Figure& each : own_figures(stats)) std::printf(",\n \"%s\": %" PRIu64, each.name, each.value);
@@ -69,8 +70,8 @@ std::string label(const std::string& text) {
 }
 
 void print_prometheus(const Walk& walk, const freeway_stats_t& stats) {
-  const std::string labels =
-      "{pid=\"" + std::to_string(walk.reader().memory().pid()) + "\",program=\"" + label(walk.reader().memory().program()) + "\"}";
+  const std::string labels = "{pid=\"" + std::to_string(walk.reader().memory().pid()) + "\",program=\"" +
+                             label(walk.reader().memory().program()) + "\"}";
   std::vector<Figure> all = known_figures(walk, stats);
   for (const Figure& each : own_figures(stats)) all.push_back(each);
   for (const Figure& each : all) {
@@ -87,13 +88,15 @@ void print_text(const Walk& walk, const freeway_stats_t& s) {
     std::printf("  %-10s %10s%s\n", name, in_units(bytes).c_str(), rest.c_str());
   };
   const auto count = [](uint64_t n) { return std::to_string(n); };
-  std::printf("%s (%d): Freeway %s, %s\n", walk.reader().memory().program().c_str(), walk.reader().memory().pid(), walk.reader().layout().library,
-              freeway::look::mode_of(walk));
-  if (const auto resident = resident_bytes(walk.reader().memory())) line("resident", *resident, " of the whole process");
+  std::printf("%s (%d): Freeway %s, %s\n", walk.reader().memory().program().c_str(), walk.reader().memory().pid(),
+              walk.reader().layout().library, freeway::look::mode_of(walk));
+  if (const auto resident = resident_bytes(walk.reader().memory()))
+    line("resident", *resident, " of the whole process");
   line("live", s.live, " in " + count(s.live_blocks) + " blocks");
   line("cached", s.cached,
        " in magazines; " + in_units(s.free_in_superblocks) + " free in " + count(s.superblocks) + " superblocks");
-  line("dirty", s.dirty, " in free frames; " + in_units(freeway::look::retained_bytes(walk)) + " of address space without memory");
+  line("dirty", s.dirty,
+       " in free frames; " + in_units(freeway::look::retained_bytes(walk)) + " of address space without memory");
   line("mapped", s.mapped, ", " + in_units(s.huge) + " of it huge; metadata " + in_units(s.metadata));
   line("large", s.large, " in runs of frames; " + count(s.large_blocks) + " blocks, huge ones included");
   if (s.guarded_blocks != 0 || walk.guard_bytes() != 0)

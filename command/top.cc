@@ -39,8 +39,7 @@ class Top {
     while (!samples_.empty() && samples_.front().at < now.at - kMinute) samples_.pop_front();
     samples_.push_back(now);
     std::vector<std::string> lines{screen_.in(1, heap.memory().program()) + " (" + std::to_string(heap.memory().pid()) +
-                                   "), Freeway " + heap.layout().library + ", " +
-                                   freeway::look::mode_of(heap.walk())};
+                                   "), Freeway " + heap.layout().library + ", " + freeway::look::mode_of(heap.walk())};
     add_figure(lines, "live", 32, [](const Sample& s) { return s.stats.live; });
     add_figure(lines, "cached", 36, [](const Sample& s) { return s.stats.cached; });
     add_figure(lines, "dirty", 33, [](const Sample& s) { return s.stats.dirty; });
@@ -51,16 +50,14 @@ class Top {
   }
 
  private:
-  template <class F>
-  void add_figure(std::vector<std::string>& lines, const char* name, int colour, F&& value) const {
+  template <class F> void add_figure(std::vector<std::string>& lines, const char* name, int colour, F&& value) const {
     char text[64];
     std::snprintf(text, sizeof(text), "  %-9s %10s  ", name, in_units(value(samples_.back())).c_str());
     lines.push_back(text + screen_.in(colour, screen_.sparkline(history(value))));
   }
 
   // The last minute, or as much as is known of it: of what fell into one column the last.
-  template <class F>
-  std::vector<double> history(F&& value) const {
+  template <class F> std::vector<double> history(F&& value) const {
     const std::size_t columns =
         std::max<std::size_t>(1, std::min(kColumns, static_cast<std::size_t>(kMinute / interval_)));
     std::vector<double> values;
@@ -68,17 +65,15 @@ class Top {
     for (const Sample& each : samples_) {
       const double age = samples_.back().at - each.at;
       const auto column = static_cast<std::size_t>(std::floor(age / kMinute * static_cast<double>(columns)));
-      if (column != last || values.empty())
-        values.push_back(static_cast<double>(value(each)));
-      else
-        values.back() = static_cast<double>(value(each));
+      if (column != last || values.empty()) values.push_back(static_cast<double>(value(each)));
+      else values.back() = static_cast<double>(value(each));
       last = column;
     }
     return values;
   }
 
   void add_rates(std::vector<std::string>& lines) const {
-    const auto rate = [&](uint64_t freeway_stats_t::*counter) -> std::string {
+    const auto rate = [&](uint64_t freeway_stats_t::* counter) -> std::string {
       if (samples_.size() < 2) return "?";
       const Sample &before = samples_[samples_.size() - 2], &now = samples_.back();
       const double seconds = std::max(now.at - before.at, 1e-3);

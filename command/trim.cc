@@ -66,7 +66,8 @@ std::string why_none(pid_t process) {
   const std::optional<bool> under = is_under_freeway(process);
   if (under && !*under) return name + " does not run under libfreeway.so";
   return name + (under ? "" : ", if it runs under Freeway,") +
-         " has no background thread: start it with FREEWAY_BACKGROUND=1 (a process that has used less than 4 MiB has none)";
+         " has no background thread: start it with FREEWAY_BACKGROUND=1 (a process that has used less than 4 MiB has "
+         "none)";
 }
 
 double mib(std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
@@ -83,8 +84,8 @@ int wait_and_report(pid_t process, pid_t helper, std::size_t before) {
   }
   const std::size_t after = resident(process);
   if (after == 0) return fail(kOwnFailure, "process " + std::to_string(process) + " ended meanwhile");
-  std::printf("process %d: %.1f MiB of %.1f MiB went back%s\n", process, mib(before > after ? before - after : 0), mib(before),
-              done ? "" : " so far");
+  std::printf("process %d: %.1f MiB of %.1f MiB went back%s\n", process, mib(before > after ? before - after : 0),
+              mib(before), done ? "" : " so far");
   return kOk;
 }
 
@@ -98,7 +99,8 @@ int trim(char** argv) {
     if (std::strcmp(*argv, "--keep") == 0 || std::strncmp(*argv, "--keep=", 7) == 0) {
       const char* text = (*argv)[6] == '=' ? *argv + 7 : argv[1] != nullptr ? *++argv : "";
       const std::optional<std::size_t> bytes = bytes_of(text);
-      if (!bytes) return fail(kWrongValue, std::string("trim: --keep wants bytes, such as 300, 64K or 1G, not '") + text + "'");
+      if (!bytes)
+        return fail(kWrongValue, std::string("trim: --keep wants bytes, such as 300, 64K or 1G, not '") + text + "'");
       keep = *bytes;
     } else if (const long number = std::strtol(*argv, &rest, 10);
                process == 0 && number > 0 && number <= INT_MAX && *rest == 0) {

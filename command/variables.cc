@@ -11,15 +11,16 @@
 #include <utility>
 #include <vector>
 
-#include "papers/front/options.h"
 #include "os/option_table.h"
+#include "papers/front/options.h"
 
 namespace freeway_command {
 namespace {
 
 constexpr std::string_view kPrefix = "FREEWAY_";
 // What this command, and Freeway's own build and tests, have there.
-constexpr std::string_view kOthers[] = {"LIB", "COMMAND", "BUILD_DIR", "SOURCE_DIR", "JEMALLOC", "NO_INSTALL", "PYTHON"};
+constexpr std::string_view kOthers[] = {"LIB",      "COMMAND",    "BUILD_DIR", "SOURCE_DIR",
+                                        "JEMALLOC", "NO_INSTALL", "PYTHON"};
 constexpr std::string_view kTests = "TEST_";
 
 std::vector<std::string_view> options() {
@@ -60,7 +61,8 @@ void name_unknown_variables() {
     if (!variable.starts_with(kPrefix)) continue;
     const std::string_view name = variable.substr(kPrefix.size());
     const auto is_name = [&](std::string_view each) { return each == name; };
-    if (name.starts_with(kTests) || std::ranges::any_of(known, is_name) || std::ranges::any_of(kOthers, is_name)) continue;
+    if (name.starts_with(kTests) || std::ranges::any_of(known, is_name) || std::ranges::any_of(kOthers, is_name))
+      continue;
     const std::string meant(similar(name, known));
     std::fprintf(stderr, "freeway: %.*s in the environment is no option%s%s (see `freeway options`)\n",
                  static_cast<int>(variable.size()), variable.data(), meant.empty() ? "" : ": is it FREEWAY_",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// waiting_section.h: a restartable section that waits within itself, to find out what the kernel does with sections that
-// it interrupts.
+// waiting_section.h: a restartable section that waits within itself, to find out what the kernel does with sections
+// that it interrupts.
 #pragma once
 
 #include "arch/rseq_layout.h"

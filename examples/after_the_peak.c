@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 //
-// after_the_peak: a server that holds much more memory than it has live blocks, for docs/profiles.md to explain. Its cache is
-// filled at the start. At the peak each request takes a block, and now and then a session begins, whose block is of the same size.
-// Then these requests are over, the sessions stay, and few requests come.
+// after_the_peak: a server that holds much more memory than it has live blocks, for docs/profiles.md to explain. Its
+// cache is filled at the start. At the peak each request takes a block, and now and then a session begins, whose block
+// is of the same size. Then these requests are over, the sessions stay, and few requests come.
 #include <stdlib.h>
 
 enum { kBytes = 500, kCached = 20000, kRequests = 100000, kEverySession = 100, kQuiet = 500, kQuietRequests = 100000 };
 
-static void *volatile cache[kCached], *volatile requests[kRequests], *volatile sessions[kRequests / kEverySession];
+static void* volatile cache[kCached], * volatile requests[kRequests], * volatile sessions[kRequests / kEverySession];
 
 __attribute__((noinline)) void fill_cache(void) {
   for (int i = 0; i < kCached; ++i) cache[i] = malloc(kBytes);

@@ -23,7 +23,7 @@ uptr pulse_of(u64 word) { return align_down(word, kNumbers); }
 
 }  // namespace
 
-// --- Making and attaching. -----------------------------------------------------------------------------------------------
+// --- Making and attaching. -------------------------------------------------------------------------------------------
 
 long Attachment::create(int fd, u64 capacity, u32 seats, Attachment*& made) {
   file::Facts facts;
@@ -142,7 +142,7 @@ void Attachment::detach() {
   if (pulse != 0) file::end_pulse(pulse);
 }
 
-// --- Memory. -------------------------------------------------------------------------------------------------------------
+// --- Memory. ---------------------------------------------------------------------------------------------------------
 
 bool Attachment::reserve(const void* address, u64 bytes) const {
   const uptr at = reinterpret_cast<uptr>(address);
@@ -157,8 +157,10 @@ u32 SharedWorld::frames() {
 bool SharedWorld::grow(u32 n) {
   const u32 open = frames(), room = tables.capacity - open;
   if (room == 0 || n > tables.capacity) return false;
-  const u32 wanted = n > Attachment::kChunk ? n : Attachment::kChunk, more = wanted < room ? wanted : room, end = open + more;
-  if (!attachment.reserve(&tables.entries[open], more * sizeof(u64)) || !attachment.reserve(&tables.backing[open], more))
+  const u32 wanted = n > Attachment::kChunk ? n : Attachment::kChunk, more = wanted < room ? wanted : room,
+            end = open + more;
+  if (!attachment.reserve(&tables.entries[open], more * sizeof(u64)) ||
+      !attachment.reserve(&tables.backing[open], more))
     return false;
   for (u32 c = 0; c < Shape::kClasses; ++c)
     if (!attachment.reserve(&tables.hint(c, open), (u64{end - 1} / 64 - open / 64 + 1) * sizeof(u64))) return false;
@@ -200,7 +202,7 @@ SharedWorld::Env::Atomic<u64>* SharedWorld::slot(u64 offset) {
   return static_cast<Env::Atomic<u64>*>(attachment.address_of(offset));
 }
 
-// --- Who is there. -------------------------------------------------------------------------------------------------------
+// --- Who is there. ---------------------------------------------------------------------------------------------------
 
 bool SharedWorld::gone(u32 token) { return attachment.is_gone(token); }
 
@@ -246,7 +248,8 @@ long Attachment::token() {
     if (const long error = file::make_pulse(fd_, pulse); error != 0) return error;
     long token = lock_token(pulse.fd);
     file::close(pulse.fd);
-    if (token >= 0 && file::is_locked(fd_, kTokenLocks + static_cast<u64>(token)) != 1) token = -ENOLCK;  // keeps_locks()
+    if (token >= 0 && file::is_locked(fd_, kTokenLocks + static_cast<u64>(token)) != 1)
+      token = -ENOLCK;  // keeps_locks()
     const u64 mine = pulse.mapping | (static_cast<u64>(token) + 1);
     if (token >= 0 && word.cas_relaxed(seen, mine)) return token;
     file::end_pulse(pulse.mapping);
@@ -255,7 +258,7 @@ long Attachment::token() {
   return token_of(seen);
 }
 
-// --- Seats. --------------------------------------------------------------------------------------------------------------
+// --- Seats. ----------------------------------------------------------------------------------------------------------
 
 // Sits down at a seat where nobody is, or at one whose participant is gone, which is cleaned up; 0: there is none.
 u32 Attachment::join(u32 token, bool left_behind) {
@@ -284,8 +287,7 @@ Attachment::Seated Attachment::sit() {
   return {{}, EAGAIN};
 }
 
-template <class F>
-Attachment::Answer Attachment::with_seat(F&& f) {
+template <class F> Attachment::Answer Attachment::with_seat(F&& f) {
   const Seated seated = sit();
   if (seated.error != 0) return {0, seated.error};
   const Answer answer = f(seated.taken.seat);
@@ -303,10 +305,9 @@ void Attachment::leave_idle_seats() {
   }
 }
 
-// --- Calls. --------------------------------------------------------------------------------------------------------------
+// --- Calls. ----------------------------------------------------------------------------------------------------------
 
-template <class F>
-Attachment::Answer Attachment::with_memory(F&& f) {
+template <class F> Attachment::Answer Attachment::with_memory(F&& f) {
   const Answer answer = with_seat(f);
   if (answer.error != ENOMEM) return answer;
   leave_idle_seats();
@@ -349,7 +350,8 @@ int Attachment::free_from(u64 slot) {
   const auto* word = view.slot(slot);
   if (word == nullptr) return EINVAL;
   if (word->load_relaxed() == 0) return 0;
-  return with_seat([&](u32 seat) -> Answer { return {0, error_of(Heap<SharedWorld>(view).free_from(seat, slot))}; }).error;
+  return with_seat([&](u32 seat) -> Answer { return {0, error_of(Heap<SharedWorld>(view).free_from(seat, slot))}; })
+      .error;
 }
 
 std::size_t Attachment::usable(u64 offset) {
@@ -398,7 +400,8 @@ Attachment::Counts Attachment::count() {
     counts.seats_dead += participant::kind(word) == participant::Kind::kRecovering || participant::is_unsettled(word) ||
                          view.gone(participant::token(word));
   }
-  for (u32 token = 0; token < participant::kTokens; ++token) counts.attached += file::is_locked(fd_, kTokenLocks + token) == 1;
+  for (u32 token = 0; token < participant::kTokens; ++token)
+    counts.attached += file::is_locked(fd_, kTokenLocks + token) == 1;
   if (is_same_file()) return counts;
   // Nobody can be asked for locks: who has a seat counts, and this process.
   counts.attached = 0;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
 // Attachment: what a process has of a shared heap: the file at some address, a token, seats.
 //
-// It lies right in front of the file's mapping, at the same distance in every process: so what lies in the file can name it
-// (freeway/shared.hpp). Part of it is wiped in the child of a fork: a child has its parent's mapping, and neither its token nor
-// its seats. It gets its own when it first needs them.
+// It lies right in front of the file's mapping, at the same distance in every process: so what lies in the file can
+// name it (freeway/shared.hpp). Part of it is wiped in the child of a fork: a child has its parent's mapping, and
+// neither its token nor its seats. It gets its own when it first needs them.
 //
-// Words     token: 0 -> address of the pulse's mapping | token + 1 (CAS), in memory that a fork wipes. Who comes too late ends
-//           his own pulse. The lock on that byte of the file (shared/file.h) is the process's while it lives
+// Words     token: 0 -> address of the pulse's mapping | token + 1 (CAS), in memory that a fork wipes. Who comes too
+//           late ends his own pulse. The lock on that byte of the file (shared/file.h) is the process's while it lives
 //           open (layout.h): number of frames -> more (CAS), after their words in the tables have memory
-// Invariant a token is taken by who has its lock and then sees no participant's word that names it. So the token of a dead
-//           process is nobody's until its seats are cleaned up
+// Invariant a token is taken by who has its lock and then sees no participant's word that names it. So the token of a
+//           dead process is nobody's until its seats are cleaned up
 // Who       any thread, any signal handler, the child of any fork; create, attach and detach are one thread's
 // Orders    open publishes that the words have memory (attachment.cc); tokens publish nothing
 // Progress  lock-free       Lost if killed: nothing. A thread that vanishes may leave a descriptor and a mapping
@@ -55,7 +55,7 @@ class Attachment {
   static long attach(int fd, Attachment*& made);
   void detach();
 
-  // --- Calls. ----------------------------------------------------------------------------------------------------------
+  // --- Calls. --------------------------------------------------------------------------------------------------------
   // What a call yields, or a positive errno.
   struct Answer {
     u64 value;
@@ -128,11 +128,9 @@ class Attachment {
   Seated sit();
   u32 join(u32 token, bool left_behind);
   // f(seat), for as long as the call has one.
-  template <class F>
-  Answer with_seat(F&& f);
+  template <class F> Answer with_seat(F&& f);
   // The same; where there is no memory, once more with what nobody uses.
-  template <class F>
-  Answer with_memory(F&& f);
+  template <class F> Answer with_memory(F&& f);
   // All seats that no call has go back, with their magazines.
   void leave_idle_seats();
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 // audit.h: counts every frame and every block. Exact while nobody else is in a call; else a guess. Changes nothing.
 //
-// Accounted for is a block that is FREE and can be found (its bit is set; of an idle superblock the hint, too), LIVE, or CACHED
-// by a seat that is alive, below its `top`; a frame that is FREE, of a superblock, of a large block, or claimed by a seat that
-// is alive. The rest is lost. After everybody who is gone was recovered, lost() is 0, wherever they were killed.
+// Accounted for is a block that is FREE and can be found (its bit is set; of an idle superblock the hint, too), LIVE,
+// or CACHED by a seat that is alive, below its `top`; a frame that is FREE, of a superblock, of a large block, or
+// claimed by a seat that is alive. The rest is lost. After everybody who is gone was recovered, lost() is 0, wherever
+// they were killed.
 #pragma once
 
 #include "shared/recover.h"
@@ -16,15 +17,15 @@ struct Audit {
   u64 cached_blocks = 0, cached_bytes = 0;
   u64 free_blocks = 0, free_bytes = 0;  // in superblocks
   u64 lost_frames = 0;                  // of nobody, or claimed or held by a seat that is not alive
-  u64 lost_blocks = 0, lost_bytes = 0;  // CACHED by a seat that is not alive or does not name it, FREE and not to be found
-  u64 unnoticed = 0;                    // superblocks that are idle and all free, or hinted and not what the hint says
-  u64 left_behind = 0;                  // seats whose participant is gone, and nobody has cleaned up
+  u64 lost_blocks = 0,
+      lost_bytes = 0;   // CACHED by a seat that is not alive or does not name it, FREE and not to be found
+  u64 unnoticed = 0;    // superblocks that are idle and all free, or hinted and not what the hint says
+  u64 left_behind = 0;  // seats whose participant is gone, and nobody has cleaned up
 
   bool is_clean() const { return lost_frames + lost_blocks + unnoticed + left_behind == 0; }
 };
 
-template <class World>
-class Auditor {
+template <class World> class Auditor {
  public:
   explicit Auditor(World& world) : world_(world), tables_(world.tables), frames_(world.frames()) {}
 

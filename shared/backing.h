@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: MIT
-// Backing: which frames have memory, so that no page is forgotten, wherever somebody is killed who takes it or gives it back.
+// Backing: which frames have memory, so that no page is forgotten, wherever somebody is killed who takes it or gives it
+// back.
 //
-// Word      backing of a frame (words.h): 0: no page has memory | kSome: some may have, it is *in doubt* | kSome + kAll: all have
+// Word      backing of a frame (words.h): 0: no page has memory | kSome: some may have, it is *in doubt* | kSome +
+//           kAll: all have
 // Moves     take: 0 -> kSome; the kernel gives memory; -> kSome + kAll. Refused: give back
 //           give back: kSome + kAll -> kSome; the kernel takes memory; -> 0. Where it takes none: back to what it was
 // Invariant kAll => every page of the frame has memory. A page with memory => kSome
 //           a frame is in doubt while a CLAIM has it; a FREE one only where the kernel has refused to take memory back
 // Who       who has the CLAIM on the frame, or cleans up after who had it. Others read it as a hint
-// Duty      who cleans up takes the memory of frames in doubt before the CLAIM ends (recover.h). A process is gone after all of
-//           its system calls: the kernel gives it no more pages
-// Orders    all relaxed: with the frame goes what is known of it (runs.h). Of the dead the order of the program counts (steps.h)
+// Duty      who cleans up takes the memory of frames in doubt before the CLAIM ends (recover.h). A process is gone
+//           after all of its system calls: the kernel gives it no more pages
+// Orders    all relaxed: with the frame goes what is known of it (runs.h). Of the dead the order of the program counts
+//           (steps.h)
 // Progress  wait-free but for the kernel      Lost if killed: nothing
 // Checked   shared/tests/backing_model.cc, shared/tests/every_instruction_test.cc
 #pragma once
@@ -19,8 +22,7 @@
 
 namespace freeway::shared {
 
-template <class World>
-class Backing {
+template <class World> class Backing {
  public:
   using Env = typename World::Env;
 
@@ -36,7 +38,8 @@ class Backing {
 
   // None of the frames has memory now. False: the kernel took none, or not all of it.
   bool give_back(u32 first, u32 n) {
-    return for_each_part(first, n, [this](u32 part, u32 length) { return !has_some(part) || give_back_part(part, length); });
+    return for_each_part(first, n,
+                         [this](u32 part, u32 length) { return !has_some(part) || give_back_part(part, length); });
   }
 
   // The same for those that are in doubt.
@@ -60,8 +63,7 @@ class Backing {
   }
 
   // f(first, n) for frames side by side that are alike, until one says false.
-  template <class F>
-  bool for_each_part(u32 first, u32 n, F&& f) {
+  template <class F> bool for_each_part(u32 first, u32 n, F&& f) {
     for (u32 begin = first, end; begin < first + n; begin = end) {
       const u8 bits = of(begin);
       for (end = begin + 1; end < first + n && of(end) == bits;) ++end;

@@ -20,14 +20,14 @@ constexpr std::size_t kLeastCapacity = std::size_t{freeway::shared::kFewestFrame
 constexpr std::size_t kMostCapacity = std::size_t{freeway::shared::kMostFrames} << freeway::kFrameShift;
 
 // Sets errno, if there is one.
-template <class T>
-T failed(int error, T value) {
+template <class T> T failed(int error, T value) {
   errno = error;
   return value;
 }
 
 freeway_shared_t* attached(long error, Attachment* attachment) {
-  return error == 0 ? static_cast<freeway_shared_t*>(attachment) : failed<freeway_shared_t*>(static_cast<int>(-error), nullptr);
+  return error == 0 ? static_cast<freeway_shared_t*>(attachment)
+                    : failed<freeway_shared_t*>(static_cast<int>(-error), nullptr);
 }
 
 void* block(const freeway_shared_t* heap, const Attachment::Answer& answer) {
@@ -40,8 +40,7 @@ bool is_alignment(std::size_t alignment) {
   return freeway::is_power_of_two(alignment) && alignment <= freeway::kFrameSize;
 }
 
-template <class T>
-void copy_out(T* to, const T& from, std::size_t size) {
+template <class T> void copy_out(T* to, const T& from, std::size_t size) {
   if (to != nullptr) memcpy(to, &from, size < sizeof(from) ? size : sizeof(from));
 }
 
@@ -86,7 +85,8 @@ FREEWAY_EXPORT void* freeway_shared_calloc(freeway_shared_t* heap, std::size_t c
   return zeroed == nullptr ? nullptr : memset(zeroed, 0, bytes);
 }
 
-FREEWAY_EXPORT void* freeway_shared_aligned_alloc(freeway_shared_t* heap, std::size_t alignment, std::size_t size) noexcept {
+FREEWAY_EXPORT void* freeway_shared_aligned_alloc(freeway_shared_t* heap, std::size_t alignment,
+                                                  std::size_t size) noexcept {
   if (heap == nullptr || !is_alignment(alignment)) return failed<void*>(EINVAL, nullptr);
   return block(heap, heap->allocate(size, alignment));
 }
@@ -155,7 +155,8 @@ FREEWAY_EXPORT std::size_t freeway_shared_trim(freeway_shared_t* heap) noexcept 
   return answer.error != 0 ? failed<std::size_t>(answer.error, 0) : answer.value;
 }
 
-FREEWAY_EXPORT int freeway_shared_stats(freeway_shared_t* heap, freeway_shared_stats_t* stats, std::size_t size) noexcept {
+FREEWAY_EXPORT int freeway_shared_stats(freeway_shared_t* heap, freeway_shared_stats_t* stats,
+                                        std::size_t size) noexcept {
   if (heap == nullptr || stats == nullptr) return done(EINVAL);
   const Audit audit = heap->audit();
   const Attachment::Counts counts = heap->count();

@@ -14,21 +14,21 @@ namespace freeway::shared_file {
 namespace {
 
 constexpr std::size_t kAlignment = 64 * kKiB;
-constexpr u64 kNone = 0, kReadWrite = 1 | 2;       // PROT_NONE, PROT_READ | PROT_WRITE
-constexpr u64 kShared = 0x01;                      // MAP_SHARED
-constexpr u64 kPlace = 0x02 | 0x20 | 0x4000;       // MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE
-constexpr u64 kFixed = 0x10;                       // MAP_FIXED
-constexpr u64 kRandom = 1;                         // MADV_RANDOM
-constexpr u64 kRemove = 9;                         // MADV_REMOVE
-constexpr u64 kDontFork = 10;                      // MADV_DONTFORK
-constexpr u64 kPopulateWrite = 23;                 // MADV_POPULATE_WRITE, since Linux 5.14
-constexpr u64 kGetFlags = 3;                       // F_GETFL
-constexpr u64 kGetLock = 36, kSetLock = 37;        // F_OFD_GETLK, F_OFD_SETLK
-constexpr u64 kAddSeals = 1033;                    // F_ADD_SEALS
-constexpr u64 kSealShrink = 2, kSealGrow = 4;      // F_SEAL_SHRINK, F_SEAL_GROW
-constexpr u64 kPunchHole = 1 | 2;                  // FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE
-constexpr u64 kDuplicate = 1030;                   // F_DUPFD_CLOEXEC
-constexpr u64 kFirstDescriptor = 3;                // never one of those that programs know by number
+constexpr u64 kNone = 0, kReadWrite = 1 | 2;   // PROT_NONE, PROT_READ | PROT_WRITE
+constexpr u64 kShared = 0x01;                  // MAP_SHARED
+constexpr u64 kPlace = 0x02 | 0x20 | 0x4000;   // MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE
+constexpr u64 kFixed = 0x10;                   // MAP_FIXED
+constexpr u64 kRandom = 1;                     // MADV_RANDOM
+constexpr u64 kRemove = 9;                     // MADV_REMOVE
+constexpr u64 kDontFork = 10;                  // MADV_DONTFORK
+constexpr u64 kPopulateWrite = 23;             // MADV_POPULATE_WRITE, since Linux 5.14
+constexpr u64 kGetFlags = 3;                   // F_GETFL
+constexpr u64 kGetLock = 36, kSetLock = 37;    // F_OFD_GETLK, F_OFD_SETLK
+constexpr u64 kAddSeals = 1033;                // F_ADD_SEALS
+constexpr u64 kSealShrink = 2, kSealGrow = 4;  // F_SEAL_SHRINK, F_SEAL_GROW
+constexpr u64 kPunchHole = 1 | 2;              // FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE
+constexpr u64 kDuplicate = 1030;               // F_DUPFD_CLOEXEC
+constexpr u64 kFirstDescriptor = 3;            // never one of those that programs know by number
 
 u64 word(int fd) { return static_cast<u64>(fd); }
 
@@ -83,7 +83,8 @@ void close(int fd) { raw_syscall(SYS_close, word(fd)); }
 long open_again(int fd) {
   if (fd < 0) return -EBADF;
   const Path path(fd);
-  const long result = raw_syscall(SYS_openat, static_cast<u64>(AT_FDCWD), reinterpret_cast<u64>(path.text), O_RDWR | O_CLOEXEC);
+  const long result =
+      raw_syscall(SYS_openat, static_cast<u64>(AT_FDCWD), reinterpret_cast<u64>(path.text), O_RDWR | O_CLOEXEC);
   return result == -ENOENT ? -ENOSYS : result;  // no /proc
 }
 

@@ -4,14 +4,14 @@
 //
 // All functions are signal-safe and keep errno. They return 0 (or what is said) or a negative errno.
 //
-// A *pulse* is a file description of its own which nothing but a mapping keeps open that no fork copies. A lock that it holds
-// (of an open file description, on one byte) ends with the memory of the process: at its death, whatever of, and at exec. A child
-// has neither. No file descriptor of the program's has to do with it: it may close all it likes. When the lock has gone, no
-// thread of that process can write to the file any more.
-// Only while a pulse is made, a descriptor and a mapping are there that a fork in another thread copies: then the lock lasts
-// until that child has ended, too, or has called exec.
-// Some file systems lie over others and map the file below (overlayfs): there a mapping keeps no description, and the lock ends
-// with the descriptor. keeps_locks() tells.
+// A *pulse* is a file description of its own which nothing but a mapping keeps open that no fork copies. A lock that it
+// holds (of an open file description, on one byte) ends with the memory of the process: at its death, whatever of, and
+// at exec. A child has neither. No file descriptor of the program's has to do with it: it may close all it likes. When
+// the lock has gone, no thread of that process can write to the file any more.
+// Only while a pulse is made, a descriptor and a mapping are there that a fork in another thread copies: then the lock
+// lasts until that child has ended, too, or has called exec.
+// Some file systems lie over others and map the file below (overlayfs): there a mapping keeps no description, and the
+// lock ends with the descriptor. keeps_locks() tells.
 #pragma once
 
 #include "base/integers.h"
@@ -43,18 +43,19 @@ long clear(int fd, u64 kept, u64 now, u64 bytes);
 // Forbids changes of the length, where it is a memfd that allows it.
 void seal_length(int fd);
 
-// Maps `bytes` of the file, readable and writable, at a multiple of 64 KiB, behind `before` bytes (a multiple of 64 KiB) of
-// private memory that is not accessible. `address`: of the file.
+// Maps `bytes` of the file, readable and writable, at a multiple of 64 KiB, behind `before` bytes (a multiple of 64
+// KiB) of private memory that is not accessible. `address`: of the file.
 long map(int fd, u64 bytes, std::size_t before, uptr& address);
 long unmap(uptr address, u64 bytes);
 // Makes private memory accessible: zero; with `wiped`, zero in the child of a fork again.
 long open_private(uptr address, std::size_t bytes, bool wiped);
 
-// Gives all pages that the range lies in their memory, or blocks of the disk. The range begins `offset` bytes into the file, of
-// which this is a mapping; `fd` may be another file's by now. False: there is no room; touching them could be a SIGBUS.
+// Gives all pages that the range lies in their memory, or blocks of the disk. The range begins `offset` bytes into the
+// file, of which this is a mapping; `fd` may be another file's by now. False: there is no room; touching them could be
+// a SIGBUS.
 bool reserve(int fd, const Facts& file, uptr address, u64 offset, u64 bytes);
-// Takes memory and blocks of these pages away: they read as zero, once they are reserved again. -EINVAL and -EOPNOTSUPP: that
-// cannot be done here, and nothing was; after any other failure some of it may be gone.
+// Takes memory and blocks of these pages away: they read as zero, once they are reserved again. -EINVAL and
+// -EOPNOTSUPP: that cannot be done here, and nothing was; after any other failure some of it may be gone.
 long punch(uptr address, u64 bytes);
 
 // A new pulse for the file. `fd`: for locks, closed by the caller as soon as it holds them.
@@ -67,7 +68,8 @@ void end_pulse(uptr mapping);
 // Whether the lock of a pulse outlives its descriptor: 1 or 0. Nobody else may have a lock at `offset`.
 long keeps_locks(int fd, u64 offset);
 
-// A lock on one byte at `offset`, which may lie beyond the file's end, for the description: -EAGAIN if another one has it.
+// A lock on one byte at `offset`, which may lie beyond the file's end, for the description: -EAGAIN if another one has
+// it.
 long lock(int fd, u64 offset);
 long unlock(int fd, u64 offset);
 // Whether a description other than that of `fd` has a lock there: 1 or 0.

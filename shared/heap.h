@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Heap: the heap that processes share, as its C interface has it: blocks of any size. One object a process; it has no state.
+// Heap: the heap that processes share, as its C interface has it: blocks of any size. One object a process; it has no
+// state.
 //
-// `seat`: the caller sits there (join), and is alone with it until it returns: one thread, no handler. Blocks are named by
-// their offset in the file.
+// `seat`: the caller sits there (join), and is alone with it until it returns: one thread, no handler. Blocks are named
+// by their offset in the file.
 #pragma once
 
 #include "shared/audit.h"
@@ -12,8 +13,7 @@
 
 namespace freeway::shared {
 
-template <class World>
-class Heap {
+template <class World> class Heap {
  public:
   explicit Heap(World& world) : world_(world), tables_(world.tables) {}
 
@@ -25,7 +25,8 @@ class Heap {
   // Gives the memory of the frame `f` back, if it is free and may have some.
   bool trim(u32 seat, u32 f) { return f < world_.frames() && Runs(world_).trim(seat, f); }
 
-  // A block of `bytes` at a multiple of `alignment` (a power of two up to 64 KiB) from the start of the data; 0: no memory.
+  // A block of `bytes` at a multiple of `alignment` (a power of two up to 64 KiB) from the start of the data; 0: no
+  // memory.
   u64 malloc(u32 seat, u64 bytes, u64 alignment = kMinBlock) {
     if (const u32 c = class_of_aligned(bytes, alignment); c != 0) return Small(world_).malloc(seat, c);
     const u32 n = frames_for(bytes);
@@ -83,8 +84,7 @@ class Heap {
   }
 
   // Tries again without what the seat has in its magazines: it may be all that there is.
-  template <class Take, class Result = u32>
-  Result with_memory(u32 seat, Take&& take, Result none = kNone) {
+  template <class Take, class Result = u32> Result with_memory(u32 seat, Take&& take, Result none = kNone) {
     Result taken = take();
     if (taken != none) return taken;
     Small(world_).drain(seat);

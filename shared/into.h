@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT
-// Into: handing out a block and noting it in a slot of the program's as one step: wherever the caller is killed, afterwards the
-// block is either in the slot and LIVE, or free and the slot is 0.
+// Into: handing out a block and noting it in a slot of the program's as one step: wherever the caller is killed,
+// afterwards the block is either in the slot and LIVE, or free and the slot is 0.
 //
 // Words     in_slot: the seat's record: offset of the slot, while the two steps may be undone; else 0
-//           *slot: offset of the block, or 0. Contract: before alloc_into it holds no block; until the call returns (or whoever
-//           cleans up after the caller is done) it is the caller's alone
-// Steps     alloc_into: the block is named, its state CACHED(P) (or its frames CLAIM(P,n)); A1 in_slot = slot; A2 *slot = block;
-//           A3 the block is LIVE (LARGE); A4 in_slot = 0
-//           free_from: B0 the block is named; B1 in_slot = slot; B2 CAS LIVE -> CACHED(P) (LARGE -> CLAIM); B3 *slot = 0;
-//           B4 top + 1 (the frames are freed); B5 in_slot = 0
-// Invariant both roll the same way: *slot names a block that is CACHED(P), or a CLAIM of P => *slot becomes 0 (recover.h)
+//           *slot: offset of the block, or 0. Contract: before alloc_into it holds no block; until the call returns (or
+//           whoever cleans up after the caller is done) it is the caller's alone
+// Steps     alloc_into: the block is named, its state CACHED(P) (or its frames CLAIM(P,n)); A1 in_slot = slot; A2 *slot
+//           = block; A3 the block is LIVE (LARGE); A4 in_slot = 0
+//           free_from: B0 the block is named; B1 in_slot = slot; B2 CAS LIVE -> CACHED(P) (LARGE -> CLAIM); B3 *slot =
+//           0; B4 top + 1 (the frames are freed); B5 in_slot = 0
+// Invariant both roll the same way: *slot names a block that is CACHED(P), or a CLAIM of P => *slot becomes 0
+// (recover.h)
 // Who       who sits at `seat`; a signal handler sits elsewhere
 // Orders    all relaxed: the slot is the caller's alone
 // Progress  that of small.h and runs.h       Lost if killed: nothing
@@ -21,8 +22,7 @@
 
 namespace freeway::shared {
 
-template <class World>
-class Into {
+template <class World> class Into {
  public:
   using Env = typename World::Env;
   using Slot = typename World::Env::template Atomic<u64>;
@@ -36,8 +36,7 @@ class Into {
     Small small(world_);
     const auto block = small.pick(seat, c);
     if (block.offset == 0) return 0;
-    in_order<Env>([&] { note(seat, at, *slot, block.offset); },
-                  [&] { small.set_live(block.place); });
+    in_order<Env>([&] { note(seat, at, *slot, block.offset); }, [&] { small.set_live(block.place); });
     forget(seat);
     return block.offset;
   }
@@ -46,7 +45,8 @@ class Into {
   u64 alloc_large(u32 seat, u64 at, u32 frames) {
     Slot* slot = world_.slot(at);
     if (slot == nullptr) return 0;
-    const u32 first = Runs(world_).take_large(seat, frames, [&](u32 f) { note(seat, at, *slot, tables_.offset_of(f)); });
+    const u32 first =
+        Runs(world_).take_large(seat, frames, [&](u32 f) { note(seat, at, *slot, tables_.offset_of(f)); });
     if (first == Runs<World>::kNone) return 0;
     forget(seat);
     return tables_.offset_of(first);

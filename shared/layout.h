@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// layout.h: where everything lies in the file of a shared heap, as a pure function of how many frames and seats it has room for,
-// and the header that says so.
+// layout.h: where everything lies in the file of a shared heap, as a pure function of how many frames and seats it has
+// room for, and the header that says so.
 //
-//   0          Header: what never changes, with its checksum; then how many frames are open, the roots, the seats' words
+//   0          Header: what never changes, with its checksum; then how many frames are open, the roots, the seats'
+//              words
 //   slabs      a SeatSlab a seat
 //   entries    8 bytes a frame
 //   backing    1 byte a frame
@@ -11,8 +12,9 @@
 //   states     4 KiB a frame
 //   data       64 KiB a frame
 //
-// Each part begins at a multiple of 64 KiB: whatever the size of a page is, parts share none. Nearly all of the file is a hole.
-// Who attaches computes all of it again from two numbers of the header and compares; nothing else there is believed.
+// Each part begins at a multiple of 64 KiB: whatever the size of a page is, parts share none. Nearly all of the file is
+// a hole. Who attaches computes all of it again from two numbers of the header and compares; nothing else there is
+// believed.
 //
 // The header's first 16 bytes, and where its checksum lies, are the same in all versions.
 // Checked   shared/tests/bad_file_test.cc
@@ -24,7 +26,7 @@
 
 namespace freeway::shared {
 
-constexpr u64 kMagic = 0x3170616568797766;      // "fwyheap1"
+constexpr u64 kMagic = 0x3170616568797766;        // "fwyheap1"
 constexpr u64 kMagicMaking = 0x3f70616568797766;  // "fwyheap?": somebody is making it, or was killed then
 constexpr u32 kVersion = 2;
 constexpr u32 kFewestFrames = 16;          // a superblock of the largest classes
@@ -44,8 +46,7 @@ constexpr u64 hash_bytes(u64 hash, u64 value) {  // FNV-1a
 constexpr u64 kHashStart = 0xcbf29ce484222325;
 
 // What of the program the file depends on, beside kVersion: classes, magazines, how many words and states a frame has.
-template <class Shape>
-u64 hash_of_shape() {
+template <class Shape> u64 hash_of_shape() {
   u64 hash = hash_bytes(hash_bytes(kHashStart, Shape::kClasses), kFrameShift);
   hash = hash_bytes(hash_bytes(hash, Shape::kWords), Shape::kBlocks);
   for (u32 c = 1; c < Shape::kClasses; ++c) {
@@ -83,7 +84,8 @@ static_assert(sizeof(Constants) == 13 * 8);
 
 // The words of the header that change.
 //
-// open      frames below it may be used: their entries, backing bytes and hints have memory. It only grows (CAS), after that
+// open      frames below it may be used: their entries, backing bytes and hints have memory. It only grows (CAS), after
+//           that
 struct Header {
   using Env = Machine;
   Constants constants;
@@ -129,7 +131,8 @@ inline Verdict judge(const Constants& found, u64 read, u64 file_bytes) {
   if (read >= sizeof(u64) && found.magic == kMagicMaking) return Verdict::kUnfinished;
   if (read < 2 * sizeof(u64) || found.magic != kMagic) return Verdict::kForeign;
   if (found.version != kVersion) return Verdict::kOtherLayout;
-  if (read < sizeof(Constants) || found.bytes != sizeof(Constants) || found.checksum != found.sum()) return Verdict::kDamaged;
+  if (read < sizeof(Constants) || found.bytes != sizeof(Constants) || found.checksum != found.sum())
+    return Verdict::kDamaged;
   if (found.frames < kFewestFrames || found.frames > kMostFrames) return Verdict::kDamaged;
   if (found.seats < kFewestSeats || found.seats > kMaxSeats) return Verdict::kDamaged;
   const Constants mine = lay_out(found.frames, found.seats);

@@ -3,20 +3,22 @@
 //
 // Words     participant: ALIVE(g,t) -> RECOVERING(R,r,g) (CAS, once t is gone) -> NONE(g) (store)
 //           RECOVERING(Q,q,g) -> RECOVERING(R,r,g) (CAS, once Q is gone, or lives another life than q)
-// Invariant one at a time cleans up after a seat: who has the claim on its word, or who sits there and leaves. States stay
-//           CACHED(P) and entries P's until they are free: a recoverer that dies leaves what it found, and the next begins again
-// Steps     R3 a program's slot that was being filled or emptied is emptied, if its block is P's; R4 the record is cleared
-//           R5 each block that a slot of P's magazines names, above `top`, too, and that is CACHED(P), becomes FREE
-//           R6 P's claims become free, and what memory they have is known again (backing.h); P's superblocks are let go, empty ones
-//           that nobody has looked at are given back
+// Invariant one at a time cleans up after a seat: who has the claim on its word, or who sits there and leaves. States
+//           stay CACHED(P) and entries P's until they are free: a recoverer that dies leaves what it found, and the
+//           next begins again
+// Steps     R3 a program's slot that was being filled or emptied is emptied, if its block is P's; R4 the record is
+//           cleared R5 each block that a slot of P's magazines names, above `top`, too, and that is CACHED(P), becomes
+//           FREE R6 P's claims become free, and what memory they have is known again (backing.h); P's superblocks are
+//           let go, empty ones that nobody has looked at are given back
 //           R7 the word is NONE(g). Last: until here nothing names P for anybody else
 // Who       recover: anybody that has a seat; any number at once.   clean_up: who has the claim, or sits there
-// Orders    Of the dead everything is seen: the kernel says that they are gone after all that they did. But who reads only that a
-//           recoverer's life is over has not asked the kernel: [A1] it sees what [R2] who claims that seat, [R1] who is done with
-//           it, and who sits down there (seat.h) have seen
+// Orders    Of the dead everything is seen: the kernel says that they are gone after all that they did. But who reads
+//           only that a recoverer's life is over has not asked the kernel: [A1] it sees what [R2] who claims that seat,
+//           [R1] who is done with it, and who sits down there (seat.h) have seen
 //           [R1] leaving publishes what was done in the seat's name; who sits down there sees it (seat.h)
 // Progress  lock-free: no step waits for another. A claim fails because another's succeeded
-// Lost if killed: nothing, see above. A thread that vanishes while its process lives leaves its seat (and the one that it was
+// Lost if killed: nothing, see above. A thread that vanishes while its process lives leaves its seat (and the one that
+// it was
 //           cleaning up) to whoever comes after the process
 // Checked   shared/tests/small_model.cc, shared/tests/recovery_model.cc, shared/tests/processes_test.cc
 #pragma once
@@ -26,15 +28,15 @@
 
 namespace freeway::shared {
 
-template <class World>
-class Recovery {
+template <class World> class Recovery {
  public:
   using Env = typename World::Env;
   using Kind = participant::Kind;
 
   explicit Recovery(World& world) : world_(world), tables_(world.tables) {}
 
-  // Cleans up after `seat` if its participant is gone, for who sits at `own`. False: there was nothing to do, or another does.
+  // Cleans up after `seat` if its participant is gone, for who sits at `own`. False: there was nothing to do, or
+  // another does.
   bool recover(u32 seat, u32 own) {
     auto& word = tables_.participant(seat);
     u64 seen = word.load_relaxed();

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT
 // Roots: 64 named words of a shared heap, found by name and replaced atomically by processes that may die at any step.
 //
-// Words     name[0 … 5]: 0 -> a word of a name (CAS), in this order, each once and for good. Names are padded to 48 bytes of
-//           which none is 0 (NameWords), so a name is whole when its last word is there, and no name begins another one
-//           value: any -> any (CAS); 0 at first
-// Invariant an entry has one name, and a name has one entry. Who names an entry goes through the entries from the first one:
-//           to the first that says nothing else than what it wants to write. What was written stays, so all who look for the
-//           same name pass by the same entries and meet in the same one
+// Words     name[0 … 5]: 0 -> a word of a name (CAS), in this order, each once and for good. Names are padded to 48
+//           bytes of which none is 0 (NameWords), so a name is whole when its last word is there, and no name begins
+//           another one value: any -> any (CAS); 0 at first
+// Invariant an entry has one name, and a name has one entry. Who names an entry goes through the entries from the first
+//           one: to the first that says nothing else than what it wants to write. What was written stays, so all who
+//           look for the same name pass by the same entries and meet in the same one
 // Who       any process, any thread, any signal handler
 // Orders    [R1] replace publishes what was written before; [A1] find sees it. Names publish nothing
 // Progress  wait-free: 64 entries of 6 words
-// Lost if killed: an entry whose name is half written, until somebody names a root whose name begins so: he completes it
+// Lost if killed: an entry whose name is half written, until somebody names a root whose name begins so: he completes
+// it
 // Checked   shared/tests/roots_model.cc, shared/tests/attach_test.cc
 #pragma once
 
@@ -36,8 +37,7 @@ inline bool pack_name(const char* text, NameWords& name) {
   return true;
 }
 
-template <class Env, unsigned kRoots = 64, unsigned kWords = NameWords::kWords>
-class Roots {
+template <class Env, unsigned kRoots = 64, unsigned kWords = NameWords::kWords> class Roots {
  public:
   enum class Replaced { kDone, kOther, kNoRoom };
 
@@ -54,7 +54,8 @@ class Roots {
   Replaced replace(const u64 (&name)[kWords], u64 expected, u64 replacement) {
     for (Root& root : roots_) {
       if (!write_name(root, name)) continue;
-      return root.value.cas_acq_rel(expected, replacement) ? Replaced::kDone : Replaced::kOther;  // [R1] pairs with [A1]
+      return root.value.cas_acq_rel(expected, replacement) ? Replaced::kDone
+                                                           : Replaced::kOther;  // [R1] pairs with [A1]
     }
     return Replaced::kNoRoom;
   }

@@ -5,9 +5,10 @@
 // Moves     claim: head FREE -> CLAIM(P,n) (CAS), then each tail FREE -> TAIL(k) (CAS); a failure frees what was taken
 //           large: CLAIM(P,n) -> LARGE(n) (store)      free: LARGE(n) -> CLAIM(P,n) (CAS), then release
 //           release: the tails -> FREE, then the head -> FREE (stores)
-// Invariant the head is taken first and freed last, so while a run is made or taken apart a CLAIM names its seat and length.
-//           A tail has no owner of its own: TAIL(k) belongs to the head k frames before it
-// Duty      whoever has the CLAIM sees to it that the run becomes something, or is free again, and to its memory (backing.h)
+// Invariant the head is taken first and freed last, so while a run is made or taken apart a CLAIM names its seat and
+//           length. A tail has no owner of its own: TAIL(k) belongs to the head k frames before it
+// Duty      whoever has the CLAIM sees to it that the run becomes something, or is free again, and to its memory
+//           (backing.h)
 // Orders    [R1] frames that become free publish that nobody uses them; [A1] who claims them sees that
 // Progress  lock-free: a CAS fails because another seat has taken a frame. When no run was found the search ends
 // Lost if killed: nothing. The CLAIM says what is to be freed (recover.h)
@@ -26,15 +27,15 @@ enum class Freed {
   kNoBlock,  // no block begins there
 };
 
-template <class World>
-class Runs {
+template <class World> class Runs {
  public:
   using Env = typename World::Env;
   static constexpr u32 kNone = ~u32{0};
 
   explicit Runs(World& world) : world_(world), tables_(world.tables) {}
 
-  // The first of `n` frames side by side that are CLAIM(seat,n) now and have memory; kNone: there are none, or no memory.
+  // The first of `n` frames side by side that are CLAIM(seat,n) now and have memory; kNone: there are none, or no
+  // memory.
   u32 claim(u32 seat, u32 n, bool small) {
     if (n == 0) return kNone;
     u32 first;
@@ -57,18 +58,15 @@ class Runs {
   }
 
   // The first of `n` frames that are one large block now; kNone: no memory. `before`: the last step before it is LIVE.
-  template <class Before>
-  u32 take_large(u32 seat, u32 n, Before&& before) {
+  template <class Before> u32 take_large(u32 seat, u32 n, Before&& before) {
     const u32 first = claim(seat, n, /*small=*/false);
     if (first == kNone) return kNone;
-    in_order<Env>([&] { before(first); },
-                  [&] { tables_.entries[first].store_relaxed(entry::large(n)); });
+    in_order<Env>([&] { before(first); }, [&] { tables_.entries[first].store_relaxed(entry::large(n)); });
     return first;
   }
 
   // Frees the large block at `offset`. `after`: the first step after it is LIVE no more.
-  template <class After>
-  Freed free_large(u32 seat, u64 offset, After&& after) {
+  template <class After> Freed free_large(u32 seat, u64 offset, After&& after) {
     const u64 first = tables_.frame_of(offset);
     const u32 frames = world_.frames();
     if (first >= frames || offset != tables_.offset_of(static_cast<u32>(first))) return Freed::kNoBlock;
@@ -95,9 +93,7 @@ class Runs {
 
   // Frees a run that was the CLAIM of somebody who is gone. Memory that was coming or going, goes.
   void abandon(u32 head, u32 n) {
-    const auto is_own = [&](u32 k) {
-      return k == 0 || tables_.entries[head + k].load_relaxed() == entry::tail(k);
-    };
+    const auto is_own = [&](u32 k) { return k == 0 || tables_.entries[head + k].load_relaxed() == entry::tail(k); };
     for (u32 k = 0, end; k < n; k = end + 1) {
       for (end = k; end < n && is_own(end);) ++end;
       Backing(world_).settle(head + k, end - k);
@@ -105,7 +101,8 @@ class Runs {
     unclaim(head, n);
   }
 
-  // The tails of a run that is CLAIM(P,n) become free, then its head. Those it does not have yet, or no more, are others'.
+  // The tails of a run that is CLAIM(P,n) become free, then its head. Those it does not have yet, or no more, are
+  // others'.
   void unclaim(u32 head, u32 n) {
     in_order<Env>(
         [&] {
@@ -126,7 +123,8 @@ class Runs {
     auto& next = tables_.slab(seat).next_frame;
     const u32 frames = world_.frames(), start = next.load_relaxed() < frames ? next.load_relaxed() : 0;
     u32 found = search_between(seat, n, start, frames);
-    if (found == kNone && start != 0) found = search_between(seat, n, 0, start + n - 1 < frames ? start + n - 1 : frames);
+    if (found == kNone && start != 0)
+      found = search_between(seat, n, 0, start + n - 1 < frames ? start + n - 1 : frames);
     if (found != kNone) next.store_relaxed(found + n);
     return found;
   }

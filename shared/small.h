@@ -1,27 +1,29 @@
 // SPDX-License-Identifier: MIT
 // Small: small blocks: a seat's magazines, and the superblocks that fill them. Death anywhere loses nothing.
 //
-// Words     state of a block: FREE -> CACHED(P) (take: store by the holder) -> LIVE (malloc: store) -> CACHED(P) (free: CAS, it
-//           finds double frees) -> FREE (flush: store)
+// Words     state of a block: FREE -> CACHED(P) (take: store by the holder) -> LIVE (malloc: store) -> CACHED(P) (free:
+//           CAS, it finds double frees) -> FREE (flush: store)
 //           entry of a superblock: CLAIM(P,n) -> SMALL(c,P) <-> SMALL(c,0) -> SMALL(c,P) -> CLAIM(P,n) -> free (runs.h)
 //           bits, hints: written by whoever owns the block or the superblock. magazine: `top` and slots, the seat's own
 // Invariant I1 FREE => its bit is set. (Set and CACHED: somebody is between the two)
-//           I2 CACHED(P) => a slot of P's magazines names the block, at or above `top`, too. Names may be stale, the state decides
-//           I3 FREE -> CACHED is the holder's step alone: a FREE block stays FREE for the holder, and needs no CAS
-//           I4 a superblock with a block that is not FREE is not given back: owning one block pins frame, class, bits and hint.
-//              After one's last block became FREE there are only loads, and the CAS on the entry that adopts: the last touch
-//           I5 hint => the frame is a superblock of that class. When all is quiet: I6 an idle superblock with a free block has
-//              its hint, I7 none is idle with all blocks free
-// Who       everything: who sits at `seat`, one thread at a time; handlers sit elsewhere. The last two also who cleans up
-// Duty      who frees a superblock's last block sees to it that somebody gives it back: look(), which adopts and lets go;
-//           if it was held, its holder does, in let_go()
-// Orders    [R1] a state that becomes FREE publishes what was done to the block; [A1] who takes it, or gives the superblock
-//           back, sees that
+//           I2 CACHED(P) => a slot of P's magazines names the block, at or above `top`, too. Names may be stale, the
+//           state decides I3 FREE -> CACHED is the holder's step alone: a FREE block stays FREE for the holder, and
+//           needs no CAS I4 a superblock with a block that is not FREE is not given back: owning one block pins frame,
+//              class, bits and hint. After one's last block became FREE there are only loads, and the CAS on the entry
+//              that adopts: the last touch
+//           I5 hint => the frame is a superblock of that class. When all is quiet: I6 an idle superblock with a free
+//              block has its hint, I7 none is idle with all blocks free
+// Who       everything: who sits at `seat`, one thread at a time; handlers sit elsewhere. The last two also who cleans
+//           up
+// Duty      who frees a superblock's last block sees to it that somebody gives it back: look(), which adopts and lets
+//           go; if it was held, its holder does, in let_go()
+// Orders    [R1] a state that becomes FREE publishes what was done to the block; [A1] who takes it, or gives the
+//           superblock back, sees that
 //           [R2] letting go publishes the holder's view; [A2] the next holder sees it
-//           [R3] the hint is cleared before the words are read again; [A3] who set a bit later finds it cleared. Both are RMWs
-//           of the word, so one is the later one, and sees to the hint
-//           [F1] a full fence between one's FREE states and the entry, [F2] and between the entry and the others' states: at
-//           least one of flusher and holder sees that the superblock is empty
+//           [R3] the hint is cleared before the words are read again; [A3] who set a bit later finds it cleared. Both
+//           are RMWs of the word, so one is the later one, and sees to the hint
+//           [F1] a full fence between one's FREE states and the entry, [F2] and between the entry and the others'
+//           states: at least one of flusher and holder sees that the superblock is empty
 // Progress  lock-free. Nobody waits: whoever is alone ends
 // Lost if killed: nothing: see recover.h
 // Checked   shared/tests/small_model.cc, shared/tests/heap_test.cc
@@ -34,8 +36,7 @@
 
 namespace freeway::shared {
 
-template <class World>
-class Small {
+template <class World> class Small {
  public:
   using Env = typename World::Env;
   using Shape = typename World::Shape;
@@ -68,8 +69,9 @@ class Small {
     return Freed::kDone;
   }
 
-  // The steps of malloc and free, for into.h. --------------------------------------------------------------------------
-  // A block off the magazine: named above `top`, its state still CACHED(seat).
+  // The steps of malloc and free, for into.h.
+  // -------------------------------------------------------------------------- A block off the magazine: named above
+  // `top`, its state still CACHED(seat).
   Picked pick(u32 seat, u32 c) {
     Slab& slab = tables_.slab(seat);
     for (bool drained = false;;) {
@@ -128,22 +130,21 @@ class Small {
     }
   }
 
-  // For who cleans up, too. -----------------------------------------------------------------------------------------------
-  // The blocks `mask` of word `w` become FREE; each is CACHED(seat), and the caller's.
+  // For who cleans up, too.
+  // ----------------------------------------------------------------------------------------------- The blocks `mask`
+  // of word `w` become FREE; each is CACHED(seat), and the caller's.
   void give(u32 seat, u32 f, u32 c, u32 w, u64 mask) {
-    in_order<Env>(
-        [&] { tables_.word(f, w).fetch_or_acquire(mask); },  // [A3] pairs with [R3]
-        [&] {
-          in_order<Env>(
-              [&] { set_hint(c, f); },
-              [&] {
-                for (u64 left = mask; left != 0; left &= left - 1) {
-                  auto& state = tables_.state(f, w * 64 + lowest_bit(left));
-                  if (state.load_relaxed() == state::cached(seat))
-                    state.store_release(state::kFree);  // [R1] pairs with [A1]
-                }
-              });
-        });
+    in_order<Env>([&] { tables_.word(f, w).fetch_or_acquire(mask); },  // [A3] pairs with [R3]
+                  [&] {
+                    in_order<Env>([&] { set_hint(c, f); },
+                                  [&] {
+                                    for (u64 left = mask; left != 0; left &= left - 1) {
+                                      auto& state = tables_.state(f, w * 64 + lowest_bit(left));
+                                      if (state.load_relaxed() == state::cached(seat))
+                                        state.store_release(state::kFree);  // [R1] pairs with [A1]
+                                    }
+                                  });
+                  });
   }
 
   // The last touch of who has made blocks FREE, a full fence ago: an idle superblock that is all free is given back.
@@ -156,7 +157,7 @@ class Small {
     do {
       if (give_back_if_empty(seat, f, c)) return;
       tables_.entries[f].store_release(entry::small(c, kNobody));  // [R2] pairs with [A2]
-      Env::fence_full();  // [F2] pairs with [F1]
+      Env::fence_full();                                           // [F2] pairs with [F1]
     } while (adopt_empty(seat, f, c));  // who flushed while it was held has left it to us
   }
 
@@ -221,9 +222,8 @@ class Small {
           [&] {
             for (u64 left = chosen; left != 0; left &= left - 1) {
               const u32 index = w * 64 + lowest_bit(left);
-              in_order<Env>(
-                  [&] { slot(slab, c, top + got).store_relaxed(tables_.offset_of(f, k, index)); },
-                  [&] { tables_.state(f, index).store_relaxed(state::cached(seat)); });
+              in_order<Env>([&] { slot(slab, c, top + got).store_relaxed(tables_.offset_of(f, k, index)); },
+                            [&] { tables_.state(f, index).store_relaxed(state::cached(seat)); });
               ++got;
             }
           },
@@ -273,8 +273,7 @@ class Small {
   Bits survey(u32 f, const SizeClass& k) {
     return survey_by(k, [&](u32 w) { return tables_.word(f, w).load_relaxed(); });
   }
-  template <class Read>
-  Bits survey_by(const SizeClass& k, Read&& read) {
+  template <class Read> Bits survey_by(const SizeClass& k, Read&& read) {
     bool any = false, all = true;
     for (u32 w = 0; w < k.words; ++w) {
       const u64 bits = read(w) & k.full_mask(w);
@@ -338,7 +337,7 @@ class Small {
       give(seat, groups[g].descriptor() - 1, c, groups[g].word(), groups[g].mask);
     Env::fence_signal();
     slab.top[c].store_relaxed(top - n);  // no slot is filled anew before its block is FREE
-    Env::fence_full();  // [F1] pairs with [F2]
+    Env::fence_full();                   // [F1] pairs with [F2]
     u32 last = kNone;
     for (unsigned g = 0; g < groups.size(); ++g)
       if (const u32 f = groups[g].descriptor() - 1; f != last) look(seat, last = f, c);

@@ -1,29 +1,34 @@
 // SPDX-License-Identifier: MIT
-// Tables: where the words of a heap that processes share lie (words.h says what they mean), and which word is a block's.
+// Tables: where the words of a heap that processes share lie (words.h says what they mean), and which word is a
+// block's.
 //
-// Everything is found by its offset in the file: no address is stored, so each process may map the file elsewhere. Tables
-// itself is a process's own; it points to where that process has them. A block's name is its offset in the file, never 0.
+// Everything is found by its offset in the file: no address is stored, so each process may map the file elsewhere.
+// Tables itself is a process's own; it points to where that process has them. A block's name is its offset in the file,
+// never 0.
 //
 //   entries[f]                the frame's entry
-//   bits[f * kWords + w]      bit i of word w = 1: block w * 64 + i of the superblock that begins at frame f may be free
+//   bits[f * kWords + w]      bit i of word w = 1: block w * 64 + i of the superblock that begins at frame f may be
+//                             free
 //   states[f * kBlocks + i]   the state of block i of the superblock that begins at frame f
 //   backing[f]                what of the frame has memory
 //   hints[c * words + w]      bit i = 1: at frame w * 64 + i begins a superblock of class c that may have free blocks
 //   participants[P - 1]       the seat's word
 //   seats[P - 1]              what is the seat's own: a SeatSlab
 //
-// Shape says which classes there are and how large magazines are: FlagshipShape, or a model's. Nothing that is read from the
-// file is trusted to lie in bounds: place() checks.
+// Shape says which classes there are and how large magazines are: FlagshipShape, or a model's. Nothing that is read
+// from the file is trusted to lie in bounds: place() checks.
 // World is what the protocol is built on (small.h, runs.h, into.h, recover.h, audit.h):
 //   Env, Shape, tables        types, and the Tables
-//   gone(token)               -> whether the process with that token is dead: what the kernel drops at death. Once true, true
-//                             for as long as some participant's word has the token
-//   frames()                  -> how many frames may be used now; their entries and hints may be touched. Never less later
-//   grow(n)                   -> true: frames() has grown, or may have; n frames side by side are wanted. False: no more
-//   back(f, n)                -> false: memory is refused, after some of it perhaps. The frames f … f + n - 1, which are the
-//                             caller's, get memory
-//   back_tables(f)            -> false: memory is refused. The bits and states of the frame, which is the caller's, get memory:
-//                             they may be read for ever from then on
+//   gone(token)               -> whether the process with that token is dead: what the kernel drops at death. Once
+//                             true, true for as long as some participant's word has the token
+//   frames()                  -> how many frames may be used now; their entries and hints may be touched. Never less
+//                             later
+//   grow(n)                   -> true: frames() has grown, or may have; n frames side by side are wanted. False: no
+//                             more
+//   back(f, n)                -> false: memory is refused, after some of it perhaps. The frames f … f + n - 1, which
+//                             are the caller's, get memory
+//   back_tables(f)            -> false: memory is refused. The bits and states of the frame, which is the caller's, get
+//                             memory: they may be read for ever from then on
 //   punch(f, n)               -> Punched. The frames, which are the caller's, lose their memory
 //   is_punched_at_once(n)     -> whether a run of n frames loses its memory when it becomes free
 //   slot(offset)              -> Env::Atomic<u64>*, the program's slot at that offset of the file; null: there is none
@@ -54,21 +59,18 @@ struct FlagshipShape {
 };
 
 // What is a seat's own: written by who sits there, or who cleans up after it.
-template <class Env, class Shape>
-struct SeatSlab {
-  typename Env::template Atomic<u64> in_slot;                // offset of a program's slot that is being filled or emptied, or 0
-  typename Env::template Atomic<u32> next_frame;             // where the search for free frames goes on: a hint
+template <class Env, class Shape> struct SeatSlab {
+  typename Env::template Atomic<u64> in_slot;     // offset of a program's slot that is being filled or emptied, or 0
+  typename Env::template Atomic<u32> next_frame;  // where the search for free frames goes on: a hint
   typename Env::template Atomic<u32> top[Shape::kClasses];   // blocks in the magazine
   typename Env::template Atomic<u32> held[Shape::kClasses];  // frame + 1 of the superblock that is held, or 0
   typename Env::template Atomic<u64> slots[Shape::kSlots];   // offsets of blocks; stale above `top`
 };
 
-template <class Env_, class Shape_>
-struct Tables {
+template <class Env_, class Shape_> struct Tables {
   using Env = Env_;
   using Shape = Shape_;
-  template <class T>
-  using Atomic = typename Env::template Atomic<T>;
+  template <class T> using Atomic = typename Env::template Atomic<T>;
   using Slab = SeatSlab<Env, Shape>;
 
   Atomic<u64>* entries;
@@ -131,8 +133,7 @@ struct Place {
 };
 
 // The small block that the byte at `offset` lies in; whoever does not own it may be told of one that is gone.
-template <class Tables>
-Place place_around(const Tables& tables, u64 offset, u32 frames) {
+template <class Tables> Place place_around(const Tables& tables, u64 offset, u32 frames) {
   const u64 frame = tables.frame_of(offset);
   if (frame >= frames) return {};
   const auto run = tables.run_at(frame);
@@ -146,8 +147,7 @@ Place place_around(const Tables& tables, u64 offset, u32 frames) {
 }
 
 // The same for one that begins there.
-template <class Tables>
-Place place(const Tables& tables, u64 offset, u32 frames) {
+template <class Tables> Place place(const Tables& tables, u64 offset, u32 frames) {
   const Place p = place_around(tables, offset, frames);
   if (p.size_class == 0) return {};
   const SizeClass& k = Tables::Shape::size_class(p.size_class);

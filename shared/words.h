@@ -5,14 +5,15 @@
 //
 // participant  kind:2 | token or claimer:9 | claimer's life:26 | life:26. One a seat, NONE(0) at first
 //              NONE(g)             nobody sits there: g lives are over
-//              ALIVE(g,t)          a process lives its life g there, or has died in it. By the token t, a number of 0 … 511,
-//                                  the kernel tells which: a process keeps its token while it lives, for all of its seats.
-//                                  A claimer's life of 1: *unsettled*, it still cleans up after life g - 1
+//              ALIVE(g,t)          a process lives its life g there, or has died in it. By the token t, a number of 0 …
+//                                  511, the kernel tells which: a process keeps its token while it lives, for all of
+//                                  its seats. A claimer's life of 1: *unsettled*, it still cleans up after life g - 1
 //              RECOVERING(R,r,g)   seat R, in its life r, cleans up after the life g
 // entry        kind:3 | holder:8 | class:8 | count:32. One a frame of 64 KiB: the truth about the frame
 //              FREE = 0            nobody's
 //              TAIL(k)             belongs to the run that begins k frames before
-//              CLAIM(P,n)          a run of n frames that seat P is making or taking apart; some of them may be FREE still
+//              CLAIM(P,n)          a run of n frames that seat P is making or taking apart; some of them may be FREE
+//                                  still
 //              SMALL(c,P)          a superblock of class c, held by seat P, or by nobody: P = 0 (it is *idle*)
 //              LARGE(n)            one block of n frames
 // state        one byte a block: the truth about the block, and its lock
@@ -24,7 +25,8 @@
 //              kAll                all of its 64 KiB have
 //              kTables             its bits and states have, for good
 //
-// All are zero in a new file. Lives count modulo 2^26: a claimer that sleeps through so many lives of one seat is not noticed.
+// All are zero in a new file. Lives count modulo 2^26: a claimer that sleeps through so many lives of one seat is not
+// noticed.
 // Checked      shared/tests/words_test.cc
 #pragma once
 

@@ -4,14 +4,14 @@
 //
 //   measured_run RESULT_FILE PRELOAD command arguments...      PRELOAD: a library, or - for none
 //
-// RESULT_FILE is one object of JSON: wall_s, user_s, system_s, rss_peak_kib (of the biggest single process), minor_faults,
-// major_faults, voluntary_switches, involuntary_switches, status (128 + signal if a signal ended it), rss: [[seconds,
-// KiB], ...], the resident memory over time of the command and its descendants together, at most 200 points, and
-// mapped: whether PRELOAD was seen among the mappings of the command (always false without one).
+// RESULT_FILE is one object of JSON: wall_s, user_s, system_s, rss_peak_kib (of the biggest single process),
+// minor_faults, major_faults, voluntary_switches, involuntary_switches, status (128 + signal if a signal ended it),
+// rss: [[seconds, KiB], ...], the resident memory over time of the command and its descendants together, at most 200
+// points, and mapped: whether PRELOAD was seen among the mappings of the command (always false without one).
 //
-// A script cannot do this itself: the kernel counts the peak of the process that called fork into the new program's, and
-// an interpreter is bigger than many programs. This one is linked statically and stays below 1 MiB. It leaves signals
-// from the keyboard to the command, hands SIGTERM on to it, and ends with its exit status.
+// A script cannot do this itself: the kernel counts the peak of the process that called fork into the new program's,
+// and an interpreter is bigger than many programs. This one is linked statically and stays below 1 MiB. It leaves
+// signals from the keyboard to the command, hands SIGTERM on to it, and ends with its exit status.
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -48,8 +48,8 @@ const char* proc_text(pid_t pid, const char* file, char* text, size_t size) {
   return text;
 }
 
-// Resident memory of `pid` and of what its first thread has started, and so on; pages that processes share count in each.
-// At most 64 processes: more would cost more than the curve is worth.
+// Resident memory of `pid` and of what its first thread has started, and so on; pages that processes share count in
+// each. At most 64 processes: more would cost more than the curve is worth.
 long resident_kib(pid_t pid, int* budget) {
   if (--*budget < 0) return 0;
   char text[1024];
@@ -59,12 +59,13 @@ long resident_kib(pid_t pid, int* budget) {
   char file[48];
   std::snprintf(file, sizeof file, "task/%d/children", pid);
   const char* at = proc_text(pid, file, text, sizeof text);
-  for (int child = 0, used = 0; std::sscanf(at, "%d%n", &child, &used) == 1; at += used) kib += resident_kib(child, budget);
+  for (int child = 0, used = 0; std::sscanf(at, "%d%n", &child, &used) == 1; at += used)
+    kib += resident_kib(child, budget);
   return kib;
 }
 
-// Memory over time. When the array is full every second point goes and the interval doubles, so that a run of any length
-// has 100 to 200 points, and the cost of taking them falls.
+// Memory over time. When the array is full every second point goes and the interval doubles, so that a run of any
+// length has 100 to 200 points, and the cost of taking them falls.
 class Curve {
  public:
   double interval() const { return interval_; }

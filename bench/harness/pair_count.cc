@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 //
-// pair_count: so many pairs of malloc and free, for counting instructions (`lab count`). Counted twice, with N and with 2N
-// pairs, the difference is what N pairs cost, without the start of the program. The kinds `nothing...` call a
+// pair_count: so many pairs of malloc and free, for counting instructions (`lab count`). Counted twice, with N and with
+// 2N pairs, the difference is what N pairs cost, without the start of the program. The kinds `nothing...` call a
 // function that returns at once: what the loop itself costs, and two returns a pair.
 //
-//   pair_count KIND PAIRS      KIND: pair-32, pair-1024, nothing; batch-32 (32 blocks allocated, then freed), nothing-batch
+//   pair_count KIND PAIRS      KIND: pair-32, pair-1024, nothing; batch-32 (32 blocks allocated, then freed),
+//                              nothing-batch
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

@@ -82,9 +82,7 @@ void after_fork_in_child() {
   forking = false;
   mutex = PTHREAD_MUTEX_INITIALIZER;
 }
-__attribute__((constructor)) void prepare() {
-  pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
-}
+__attribute__((constructor)) void prepare() { pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child); }
 
 // --- Bins ------------------------------------------------------------------------------------------------------------
 

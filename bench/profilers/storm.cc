@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
 //
-// storm: what profilers, crash reporters and servers do to a malloc, for so many seconds: threads allocate all the time,
-// and meanwhile
+// storm: what profilers, crash reporters and servers do to a malloc, for so many seconds: threads allocate all the
+// time, and meanwhile
 //   handlers    SIGPROF comes 10,000 times a second; its handler allocates and frees
 //   dumps       SIGPROF comes 200 times a second; its handler dumps the heap profile, and does nothing else
 //   forks       main forks; each child allocates, dumps and ends
 //   libraries   main loads and unloads a library whose constructor allocates, and dumps now and then
 //
 // storm SITUATION SECONDS LIBRARY COUNTERS: LIBRARY is the one to load. COUNTERS is a file in which each thread counts
-// what it has done, in a page that it shares with who watches: if one of them does not move any more and the program has
-// not ended, it hangs. Dumps go to the working folder, by whichever profiler there is; without one there are none.
+// what it has done, in a page that it shares with who watches: if one of them does not move any more and the program
+// has not ended, it hangs. Dumps go to the working folder, by whichever profiler there is; without one there are none.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -51,8 +51,7 @@ int (*freeway_dump)(int) = nullptr;
 int (*jemalloc_control)(const char*, void*, size_t*, void*, size_t) = nullptr;
 void (*gperftools_dump)(const char*) = nullptr;
 
-template <class Function>
-void look_up(const char* name, Function*& function) {
+template <class Function> void look_up(const char* name, Function*& function) {
   function = reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
 }
 
@@ -74,7 +73,7 @@ void dump() {
   if (gperftools_dump != nullptr) gperftools_dump("storm");
 }
 
-// --- What threads do --------------------------------------------------------------------------------------------------
+// --- What threads do -------------------------------------------------------------------------------------------------
 
 struct Random {
   std::uint64_t state;
@@ -140,7 +139,7 @@ void* work(void* argument) {
   return nullptr;
 }
 
-// --- What main does meanwhile -------------------------------------------------------------------------------------------
+// --- What main does meanwhile ----------------------------------------------------------------------------------------
 
 void fork_once(Random& random) {
   const pid_t child = fork();
@@ -198,7 +197,7 @@ int main(int count, char** words) {
   find_profiler();
   const bool dumps = situation == "dumps";
   signals_per_second = dumps ? kDumpingPerSecond : situation == "handlers" ? kAllocatingPerSecond : 0;
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_handler = dumps ? dump_in_handler : allocate_in_handler;
   action.sa_flags = SA_RESTART;
   sigaction(SIGPROF, &action, nullptr);

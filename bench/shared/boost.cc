@@ -14,7 +14,9 @@ class Heap {
  public:
   static constexpr bool kOneProcess = false;
 
-  Heap() : segment_(ipc::create_only, name().c_str(), std::size_t{128} << 20) { ipc::shared_memory_object::remove(name().c_str()); }
+  Heap() : segment_(ipc::create_only, name().c_str(), std::size_t{128} << 20) {
+    ipc::shared_memory_object::remove(name().c_str());
+  }
   void* allocate(std::size_t bytes) { return segment_.allocate(bytes, std::nothrow); }
   void release(void* block) { segment_.deallocate(block); }
 

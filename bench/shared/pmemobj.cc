@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// libpmemobj, for memory that need not last: a pool on tmpfs, nothing is flushed to a medium (throughput.h). A pool can be open
-// in one process only: its threads do the work.
+// libpmemobj, for memory that need not last: a pool on tmpfs, nothing is flushed to a medium (throughput.h). A pool can
+// be open in one process only: its threads do the work.
 #include <libpmemobj.h>
 
 #include <string>

@@ -4,8 +4,9 @@
 //
 //   recovery [--mib N] [--deaths N]
 //
-// A process fills the heap with N MiB of blocks of 16 to 1024 bytes, and stays idle. Then others, one after the other, allocate
-// and free until they are killed. Prints the median and the longest time of a recovery, and what the audit says, as JSON.
+// A process fills the heap with N MiB of blocks of 16 to 1024 bytes, and stays idle. Then others, one after the other,
+// allocate and free until they are killed. Prints the median and the longest time of a recovery, and what the audit
+// says, as JSON.
 #include <freeway/shared.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -77,7 +78,8 @@ double recover_one(freeway_shared_t* heap) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const long mib = bench::number_argument(argc, argv, "mib", 16), deaths = bench::number_argument(argc, argv, "deaths", 9);
+  const long mib = bench::number_argument(argc, argv, "mib", 16),
+             deaths = bench::number_argument(argc, argv, "deaths", 9);
   freeway_shared_t* heap = make_heap(static_cast<std::size_t>(mib) << 20);
   fill(heap, static_cast<std::size_t>(mib) << 20);
   std::vector<double> times;
@@ -85,7 +87,7 @@ int main(int argc, char** argv) {
   std::sort(times.begin(), times.end());
   freeway_shared_audit_t audit = {};
   const std::size_t wrong = freeway_shared_audit(heap, &audit, sizeof(audit));
-  std::printf("{\"mib\": %ld, \"blocks\": %zu, \"median_ms\": %.3f, \"longest_ms\": %.3f, \"lost\": %zu}\n", mib, audit.blocks,
-              times[times.size() / 2], times.back(), wrong);
+  std::printf("{\"mib\": %ld, \"blocks\": %zu, \"median_ms\": %.3f, \"longest_ms\": %.3f, \"lost\": %zu}\n", mib,
+              audit.blocks, times[times.size() / 2], times.back(), wrong);
   return wrong == 0 ? 0 : 1;
 }

@@ -4,12 +4,14 @@
 //
 //   PROGRAM --work pairs|mixed [--processes N] [--operations N] [--shrink N]
 //
-// pairs: a block of 64 bytes is allocated, written to, and freed. mixed: each process has 1024 blocks of 16 to 1024 bytes, one
-// in 256 up to 32 KiB; one of them, at random, is freed and another one allocated. An operation is one of each; `operations`
-// is for all processes together. The memory is there before the clock runs: each process does a part of its work before.
-// Prints operations a second (wall time from the common start until the last has ended) and CPU time an operation, as JSON.
+// pairs: a block of 64 bytes is allocated, written to, and freed. mixed: each process has 1024 blocks of 16 to 1024
+// bytes, one in 256 up to 32 KiB; one of them, at random, is freed and another one allocated. An operation is one of
+// each; `operations` is for all processes together. The memory is there before the clock runs: each process does a part
+// of its work before. Prints operations a second (wall time from the common start until the last has ended) and CPU
+// time an operation, as JSON.
 //
-// Heap: allocate(bytes) -> address or null, release(address); kOneProcess: it is one process's, and threads work instead.
+// Heap: allocate(bytes) -> address or null, release(address); kOneProcess: it is one process's, and threads work
+// instead.
 #pragma once
 
 #include <sched.h>
@@ -31,14 +33,13 @@ struct Start {
   std::atomic<double> cpu_s;  // of all together
 };
 
-template <class Heap>
-class Throughput {
+template <class Heap> class Throughput {
  public:
   Throughput(int argc, char** argv)
       : mixed_(std::string_view(text_argument(argc, argv, "work", "pairs")) == "mixed"),
         processes_(number_argument(argc, argv, "processes", 1)),
         each_(scaled(argc, argv, number_argument(argc, argv, "operations", 4000000)) / processes_),
-        start_(*new (mapped(sizeof(Start))) Start{}) {}
+        start_(*new(mapped(sizeof(Start))) Start{}) {}
 
   int run() {
     std::vector<std::thread> threads;

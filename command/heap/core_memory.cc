@@ -65,20 +65,20 @@ class CoreMemory : public Memory {
  public:
   explicit CoreMemory(const std::string& path) : path_(path), core_(path) {
     if (!core_.is_open())
-      throw Failure(kOwnFailure,
-                    path +
-                        " is neither the number of a process nor a core file that can be read (`gcore PID` "
-                        "writes one)");
+      throw Failure(
+          kOwnFailure,
+          path +
+              " is neither the number of a process nor a core file that can be read (`gcore PID` " "writes one)");
     Elf64_Ehdr header = {};
     if (!core_.read(0, &header, sizeof(header)) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
-      throw Failure(kOwnFailure, path +
-                                     " is no core file. (`coredumpctl dump` and `gcore PID` write one; compressed ones "
-                                     "must be unpacked)");
+      throw Failure(
+          kOwnFailure,
+          path +
+              " is no core file. (`coredumpctl dump` and `gcore PID` write one; compressed ones " "must be unpacked)");
     if (header.e_type != ET_CORE || header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB)
-      throw Failure(kOwnFailure,
-                    path +
-                        " is an ELF file, but no core file of a 64-bit program of this byte order. (Without "
-                        "a core file give the number of the process)");
+      throw Failure(kOwnFailure, path +
+                                     " is an ELF file, but no core file of a 64-bit program of this byte order. "
+                                     "(Without " "a core file give the number of the process)");
     page_size_ = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
     program_ = "a process";
     read_segments(header);
@@ -110,7 +110,8 @@ class CoreMemory : public Memory {
   void each_filled(uint64_t begin, uint64_t end, const std::function<void(uint64_t, uint64_t)>& f) const override {
     for (const Piece& each : pieces_) {
       const uint64_t there = each.offset < core_.bytes() ? core_.bytes() - each.offset : 0;
-      const uint64_t from = std::max(begin, each.begin), to = std::min(end, each.begin + std::min(there, each.end - each.begin));
+      const uint64_t from = std::max(begin, each.begin),
+                     to = std::min(end, each.begin + std::min(there, each.end - each.begin));
       if (from < to) f(from, to);
     }
   }
@@ -163,8 +164,13 @@ class CoreMemory : public Memory {
       if (each.p_type == PT_NOTE) read_notes(each);
       if (each.p_type != PT_LOAD) continue;
       if (end < each.p_vaddr || each.p_filesz > each.p_memsz) damaged("the length of a segment");
-      mappings_.push_back({each.p_vaddr, end, (each.p_flags & PF_R) != 0, (each.p_flags & PF_W) != 0,
-                           (each.p_flags & PF_X) != 0, 0, {}});
+      mappings_.push_back({each.p_vaddr,
+                           end,
+                           (each.p_flags & PF_R) != 0,
+                           (each.p_flags & PF_W) != 0,
+                           (each.p_flags & PF_X) != 0,
+                           0,
+                           {}});
       if (each.p_filesz != 0) pieces_.push_back({each.p_vaddr, each.p_vaddr + each.p_filesz, each.p_offset, &core_});
     }
     std::sort(mappings_.begin(), mappings_.end(), [](const Mapping& a, const Mapping& b) { return a.begin < b.begin; });
@@ -193,7 +199,8 @@ class CoreMemory : public Memory {
       at += name;
       const std::string_view owner(text, note.n_namesz);
       if (owner == std::string_view("CORE\0", 5)) read_note(note.n_type, notes.data() + at, note.n_descsz);
-      if (owner == std::string_view("LINUX\0", 6) && note.n_type == NT_ARM_TLS && note.n_descsz >= 8 && !threads_.empty())
+      if (owner == std::string_view("LINUX\0", 6) && note.n_type == NT_ARM_TLS && note.n_descsz >= 8 &&
+          !threads_.empty())
         std::memcpy(&threads_.back().own, notes.data() + at, 8);
       at += std::min<std::size_t>((std::size_t{note.n_descsz} + 3) / 4 * 4, notes.size() - at);
     }

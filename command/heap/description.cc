@@ -135,11 +135,11 @@ static bool good_profile(const freeway_debug_t& d) {
   const auto fits = [](const freeway_debug_field_t& field, std::uint32_t bytes) {
     return field.size == 8 && field.offset + field.size <= bytes;
   };
-  return d.site_bytes >= 16 && d.site_bytes <= 4096 && d.site_words <= 4096 && d.site_depth_bits <= 16 && d.site_head >= 2 &&
-         d.site_head <= 64 && d.live_bytes >= 32 && d.live_bytes <= 512 && freeway::is_power_of_two(d.live_bytes) &&
-         d.copy_head_bytes >= 64 && d.copy_head_bytes <= 4096 && d.copy_registers.count == freeway::Registers::kCount &&
-         fits(d.live_address, d.live_bytes) && fits(d.live_site, d.live_bytes) && fits(d.live_size, d.live_bytes) &&
-         fits(d.live_born, d.live_bytes);
+  return d.site_bytes >= 16 && d.site_bytes <= 4096 && d.site_words <= 4096 && d.site_depth_bits <= 16 &&
+         d.site_head >= 2 && d.site_head <= 64 && d.live_bytes >= 32 && d.live_bytes <= 512 &&
+         freeway::is_power_of_two(d.live_bytes) && d.copy_head_bytes >= 64 && d.copy_head_bytes <= 4096 &&
+         d.copy_registers.count == freeway::Registers::kCount && fits(d.live_address, d.live_bytes) &&
+         fits(d.live_site, d.live_bytes) && fits(d.live_size, d.live_bytes) && fits(d.live_born, d.live_bytes);
 }
 
 // What the rest divides by, shifts by, or trusts as a bound.

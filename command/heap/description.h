@@ -14,8 +14,7 @@ namespace freeway_command {
 // Reads `bytes` at an address; throws Failure where that cannot be.
 void read_or_throw(const Memory& memory, std::uint64_t address, void* to, std::size_t bytes);
 // The same for a long row, of which much may be missing, or which may be no row at all.
-template <class T>
-std::vector<T> read_row(const Memory& memory, std::uint64_t address, std::size_t count) {
+template <class T> std::vector<T> read_row(const Memory& memory, std::uint64_t address, std::size_t count) {
   constexpr std::size_t kPiece = (1 << 20) / sizeof(T);
   std::vector<T> row;
   for (std::size_t done = 0; done < count;) {

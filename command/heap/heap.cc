@@ -11,13 +11,15 @@ using std::uint32_t, std::uint64_t;
 
 Heap::Heap(const Memory& memory) : description_(memory), walk_(description_), accounts_(layout().class_count) {
   walk_.each_superblock([&](const Walk::Descriptor& each) { add_superblock(each); });
-  walk_.each_slab([&](const char* kind, uint32_t number, const Object& slab) { add_slab(kind + std::to_string(number), slab); });
+  walk_.each_slab(
+      [&](const char* kind, uint32_t number, const Object& slab) { add_slab(kind + std::to_string(number), slab); });
   walk_.each_arena([&](const ArenaView& each) { arenas_.push_back(each); });
   walk_.each_guard_slot([&](const Object& slots, uint32_t i) {
     const freeway_debug_t& d = layout();
     const auto word = [&](const freeway_debug_field_t& field) { return freeway::look::word(slots, field, i); };
     guard_slots_.push_back({.word = word(d.guard_word),
-                            .birth = {word(d.guard_address), word(d.guard_size),
+                            .birth = {word(d.guard_address),
+                                      word(d.guard_size),
                                       {word(d.guard_allocated_by), word(d.guard_allocated_in)},
                                       word(d.guard_owner)},
                             .death = {word(d.guard_freed_by), word(d.guard_freed_in)},

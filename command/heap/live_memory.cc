@@ -53,8 +53,7 @@ class LiveMemory : public Memory {
     std::error_code error;
     if (!std::filesystem::exists(folder, error))
       throw Failure(kOwnFailure, "there is no process " + std::to_string(pid) +
-                                     " (ps -e lists them; in a container they have "
-                                     "other numbers)");
+                                     " (ps -e lists them; in a container they have " "other numbers)");
     program_ = first_line(folder + "/comm");
     executable_ = std::filesystem::read_symlink(folder + "/exe", error).string();
     errno = 0;
@@ -118,7 +117,8 @@ class LiveMemory : public Memory {
     std::vector<std::uint64_t> entries(kPages);
     std::uint64_t from = begin;  // of the part that f is yet to be told of; it ends at `at`
     for (std::uint64_t at = begin; at < end;) {
-      const std::uint64_t page = at / page_size_, pages = std::min<std::uint64_t>((end - 1) / page_size_ - page + 1, kPages);
+      const std::uint64_t page = at / page_size_,
+                          pages = std::min<std::uint64_t>((end - 1) / page_size_ - page + 1, kPages);
       const ssize_t got = pread(pages_, entries.data(), pages * 8, static_cast<off_t>(page * 8));
       if (got < 8) {
         f(from, end);

@@ -43,7 +43,8 @@ class Memory {
   // Why a read that should not have failed did, as a sentence with advice.
   virtual std::string why_unreadable() const = 0;
 
-  // Calls f(from, to) for each part of [begin, end) that may hold anything but zeros; what it says of no part need not be read.
+  // Calls f(from, to) for each part of [begin, end) that may hold anything but zeros; what it says of no part need not
+  // be read.
   virtual void each_filled(std::uint64_t begin, std::uint64_t end,
                            const std::function<void(std::uint64_t, std::uint64_t)>& f) const {
     f(begin, end);
@@ -73,10 +74,9 @@ class Memory {
   std::vector<Thread> threads_;
 };
 
-// Calls f(at, bytes) for each piece of [begin, end), which ends at a multiple of `most` or at `end`, until one is true. It
-// ends in the last bytes of the address space, too, which a damaged core file may name.
-template <class F>
-bool any_piece(std::uint64_t begin, std::uint64_t end, std::uint64_t most, F&& f) {
+// Calls f(at, bytes) for each piece of [begin, end), which ends at a multiple of `most` or at `end`, until one is true.
+// It ends in the last bytes of the address space, too, which a damaged core file may name.
+template <class F> bool any_piece(std::uint64_t begin, std::uint64_t end, std::uint64_t most, F&& f) {
   for (std::uint64_t at = begin, bytes; at < end; at += bytes) {
     bytes = std::min(most - at % most, end - at);
     if (f(at, bytes)) return true;

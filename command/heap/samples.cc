@@ -17,8 +17,9 @@ namespace {
 std::size_t profile_bytes(const freeway_debug_t& d) {
   std::size_t bytes = 0;
   for (const freeway_debug_field_t& each :
-       {d.profile_wanted, d.profile_began, d.profile_samples, d.profile_lost_stacks, d.profile_lost_blocks, d.profile_sites,
-        d.profile_site_count, d.profile_live, d.profile_live_count, d.profile_copies, d.profile_copy_count, d.profile_copy_piece})
+       {d.profile_wanted, d.profile_began, d.profile_samples, d.profile_lost_stacks, d.profile_lost_blocks,
+        d.profile_sites, d.profile_site_count, d.profile_live, d.profile_live_count, d.profile_copies,
+        d.profile_copy_count, d.profile_copy_piece})
     bytes = std::max(bytes, std::size_t{each.offset} + each.size);
   return std::min<std::size_t>(bytes, 4096);
 }
@@ -40,7 +41,9 @@ void Samples::read_blocks() {
   heap_.memory().each_filled(begin, begin + count * d.live_bytes, [&](uint64_t from, uint64_t to) {
     const Object piece(heap_.memory(), from, to - from);
     for (uint64_t at = 0; at + d.live_bytes <= to - from; at += d.live_bytes) {
-      const auto word_of = [&](const freeway_debug_field_t& field) { return piece.word(at + field.offset, field.size); };
+      const auto word_of = [&](const freeway_debug_field_t& field) {
+        return piece.word(at + field.offset, field.size);
+      };
       const uint64_t address = word_of(d.live_address);
       if (address == 0 || (address & 1) != 0) continue;
       blocks_.push_back({address, word_of(d.live_site), word_of(d.live_size), word_of(d.live_born)});
@@ -62,7 +65,8 @@ std::optional<Site> Samples::read_site(uint64_t number) const {
   const Object site(heap_.memory(), begin + number * d.site_bytes, d.site_bytes);
   const uint64_t facts = freeway::look::word(site, d.site_facts), depth = facts & freeway::low_bits(d.site_depth_bits);
   const uint64_t first = facts >> d.site_depth_bits, words = count * d.site_words;
-  if (facts == 0 || depth > freeway::profile::kMostFrames || first >= words || d.site_head + depth > words - first) return {};
+  if (facts == 0 || depth > freeway::profile::kMostFrames || first >= words || d.site_head + depth > words - first)
+    return {};
   const auto told = read_row<uint64_t>(heap_.memory(), begin + count * d.site_bytes + first * 8, d.site_head + depth);
   Site found;
   found.tag = told[0];
@@ -81,8 +85,10 @@ std::optional<StackCopy> Samples::copy(uint64_t number) const {
   const uint64_t begin = word(d.profile_copies) + number * (d.copy_head_bytes + piece);
   const Object head(heap_.memory(), begin, d.copy_head_bytes);
   StackCopy found;
-  for (unsigned i = 0; i < d.copy_registers.count; ++i) found.registers.push_back(freeway::look::word(head, d.copy_registers, i));
-  found.stack = read_row<unsigned char>(heap_.memory(), begin + d.copy_head_bytes, std::min(freeway::look::word(head, d.copy_length), piece));
+  for (unsigned i = 0; i < d.copy_registers.count; ++i)
+    found.registers.push_back(freeway::look::word(head, d.copy_registers, i));
+  found.stack = read_row<unsigned char>(heap_.memory(), begin + d.copy_head_bytes,
+                                        std::min(freeway::look::word(head, d.copy_length), piece));
   return found;
 }
 

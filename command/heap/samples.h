@@ -44,8 +44,7 @@ class Samples {
   // ms since the profile was begun: now, or for a core file, when the last block was sampled.
   std::uint64_t now() const;
   // Calls f(begin, bytes) for the memory of each of its tables.
-  template <class F>
-  void each_table(F&& f) const {
+  template <class F> void each_table(F&& f) const {
     const freeway_debug_t& d = heap_.layout();
     f(word(d.profile_sites), word(d.profile_site_count) * (d.site_bytes + std::uint64_t{d.site_words} * 8));
     f(word(d.profile_live), word(d.profile_live_count) * d.live_bytes);

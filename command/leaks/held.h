@@ -9,8 +9,8 @@
 
 namespace freeway_command {
 
-// A socket in a folder of this user's. Whoever connects to it waits for the end of the connection. When this object goes,
-// or this command does, nobody waits any more.
+// A socket in a folder of this user's. Whoever connects to it waits for the end of the connection. When this object
+// goes, or this command does, nobody waits any more.
 class Held {
  public:
   Held();

@@ -50,7 +50,9 @@ void add(Tally& tally, uint64_t bytes) {
 
 // "3: 300 [10: 1000] @", as src/profile/dump.cc writes it.
 std::string counts(const Tally& live, const Tally& all) {
-  const auto pair = [](const Tally& tally) { return std::to_string(tally.blocks) + ": " + std::to_string(tally.bytes); };
+  const auto pair = [](const Tally& tally) {
+    return std::to_string(tally.blocks) + ": " + std::to_string(tally.bytes);
+  };
   return pair(live) + " [" + pair(all) + "] @";
 }
 
@@ -89,7 +91,8 @@ std::string profile_text(const Leaks& leaks, const Samples& samples, const Memor
          "\n# freeway-profile 1\n# pid=" + std::to_string(leaks.pid) + " time_ns=" + std::to_string(now_ns()) +
          " program=" + leaks.program + " leaks=1 interval=" + std::to_string(leaks.interval) +
          " samples=" + std::to_string(samples.taken()) + " lost_stacks=" + std::to_string(samples.lost_stacks()) +
-         " lost_blocks=" + std::to_string(samples.lost_blocks()) + "\n" + lines + copies + "MAPPED_LIBRARIES:\n" + memory.maps();
+         " lost_blocks=" + std::to_string(samples.lost_blocks()) + "\n" + lines + copies + "MAPPED_LIBRARIES:\n" +
+         memory.maps();
 }
 
 // glibc's dynamic linker: its file's name is ld-linux-x86-64.so.2, or ld-2.31.so. (musl's is its C library, too.)
@@ -149,14 +152,16 @@ std::string headline(const Leaks& leaks) {
   if (!all) text += " ± " + in_units(leaks.deviation);
   text += " in " + blocks(static_cast<uint64_t>(std::llround(leaks.blocks)), " block");
   if (!all) text += ", estimated from " + blocks(leaks.direct.blocks + leaks.indirect.blocks, " sample");
-  return text + ": " + std::to_string(leaks.direct.blocks) + " direct, " + std::to_string(leaks.indirect.blocks) + " indirect";
+  return text + ": " + std::to_string(leaks.direct.blocks) + " direct, " + std::to_string(leaks.indirect.blocks) +
+         " indirect";
 }
 
 // Environment for a program of this command's own: not under Freeway.
 std::vector<char*> own_environment() {
   std::vector<char*> entries;
   for (char** each = environ; *each != nullptr; ++each)
-    if (std::strncmp(*each, "LD_PRELOAD=", 11) != 0 && std::strncmp(*each, "FREEWAY_", 8) != 0) entries.push_back(*each);
+    if (std::strncmp(*each, "LD_PRELOAD=", 11) != 0 && std::strncmp(*each, "FREEWAY_", 8) != 0)
+      entries.push_back(*each);
   entries.push_back(nullptr);
   return entries;
 }
@@ -167,7 +172,8 @@ bool print_table(const std::string& profile, int fd) {
   const int file = program.empty() ? -1 : memfd_create("leaks", MFD_CLOEXEC);
   if (file < 0) return false;
   bool printed = false;
-  if (write(file, profile.data(), profile.size()) == static_cast<ssize_t>(profile.size()) && lseek(file, 0, SEEK_SET) == 0) {
+  if (write(file, profile.data(), profile.size()) == static_cast<ssize_t>(profile.size()) &&
+      lseek(file, 0, SEEK_SET) == 0) {
     posix_spawn_file_actions_t files;
     posix_spawn_file_actions_init(&files);
     posix_spawn_file_actions_adddup2(&files, file, STDIN_FILENO);
@@ -177,8 +183,7 @@ bool print_table(const std::string& profile, int fd) {
     pid_t child = -1;
     int status = 0;
     if (posix_spawn(&child, program.c_str(), &files, nullptr, arguments, own_environment().data()) == 0) {
-      while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-      }
+      while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
       printed = WIFEXITED(status) && WEXITSTATUS(status) == 0;
     }
     posix_spawn_file_actions_destroy(&files);
@@ -204,8 +209,8 @@ Leaks find_leaks(const Memory& memory, const std::vector<Thread>& threads) {
   leaks.mappings = memory.mappings();
   if (!samples.exist())
     throw Failure(kUnwell, leaks.program + " (" + std::to_string(leaks.pid) +
-                               ") has no heap profile, which says what was allocated where: start it by `freeway run --leaks`, "
-                               "or with FREEWAY_PROFILE=1 (every block) or 512k");
+                               ") has no heap profile, which says what was allocated where: start it by `freeway run "
+                               "--leaks`, " "or with FREEWAY_PROFILE=1 (every block) or 512k");
   if (threads.empty())
     throw Failure(kUnwell, "there are no registers of threads in the core file: it is damaged or truncated");
   leaks.interval = samples.interval();
@@ -229,8 +234,8 @@ void print_leaks(const Leaks& leaks, int fd, const std::string& head) {
   write_text(fd, head + headline(leaks) + "\n");
   if (leaks.lost != 0)
     write_text(fd, head + std::to_string(leaks.lost) +
-                       " more samples found no room in the profile's tables, and were not looked at (a larger interval takes "
-                       "fewer)\n");
+                       " more samples found no room in the profile's tables, and were not looked at (a larger interval "
+                       "takes " "fewer)\n");
   if (!leaks.any() || print_table(leaks.profile, fd)) return;
   for (const auto& [number, each] : leaks.sites) {
     std::string text = "  " + std::to_string(each.direct.bytes + each.indirect.bytes) + " bytes in " +

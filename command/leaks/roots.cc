@@ -27,10 +27,8 @@ class Ranges {
     std::vector<Range> sorted = all_, merged;
     std::sort(sorted.begin(), sorted.end(), [](const Range& a, const Range& b) { return a.begin < b.begin; });
     for (const Range& each : sorted) {
-      if (!merged.empty() && each.begin <= merged.back().end)
-        merged.back().end = std::max(merged.back().end, each.end);
-      else
-        merged.push_back(each);
+      if (!merged.empty() && each.begin <= merged.back().end) merged.back().end = std::max(merged.back().end, each.end);
+      else merged.push_back(each);
     }
     return merged;
   }
@@ -101,15 +99,16 @@ void add_own(const Heap& heap, const Samples& samples, Ranges& own) {
   samples.each_table([&](uint64_t begin, uint64_t bytes) { own.add(begin, bytes); });
 }
 
-// Frames of heaps of the program (freeway/heap.h), which lie in arenas, and their guarded blocks: to blocks of malloc they are as variables. Which of
-// their own blocks are live is not asked: what free ones hold counts, too.
+// Frames of heaps of the program (freeway/heap.h), which lie in arenas, and their guarded blocks: to blocks of malloc
+// they are as variables. Which of their own blocks are live is not asked: what free ones hold counts, too.
 void add_heaps(const Heap& heap, Ranges& heaps) {
   const uint64_t frame_bytes = heap.description().frame_bytes();
   const auto add = [&](uint64_t address, uint32_t entry) {
     if (FrameInfo{entry}.is_of_heap()) heaps.add(address, frame_bytes);
   };
   for (const GuardSlot& each : heap.guard_slots())
-    if (freeway::guard::slot_word::is_live(each.word) && each.birth.owner != 0) heaps.add(each.birth.address, each.birth.size);
+    if (freeway::guard::slot_word::is_live(each.word) && each.birth.owner != 0)
+      heaps.add(each.birth.address, each.birth.size);
   if (!heap.is_started()) return;
   const ArenaView& primary = heap.arenas()[0];
   const auto entries = heap.entries(primary.base(), primary.committed() / frame_bytes);
@@ -149,25 +148,26 @@ class Stacks {
     if (is_known && !is_used) unused.add(stack);
   }
 
-  // glibc keeps stacks of threads that have ended, for others to come, with what lies on them. It knows each by a record
-  // at its end: {begin, bytes, bytes of the fence, ...}. The mapping begins behind the fence.
+  // glibc keeps stacks of threads that have ended, for others to come, with what lies on them. It knows each by a
+  // record at its end: {begin, bytes, bytes of the fence, ...}. The mapping begins behind the fence.
   bool find_bounds(const Mapping& mapping, Range& stack) const {
     constexpr uint64_t kFurthest = 64 << 10;  // from the record to the stack's end
     bool is_known = false;
     memory_.each_filled(mapping.begin, mapping.end, [&](uint64_t from, uint64_t to) {
-      is_known = is_known || any_piece(from, to, kPiece, [&](uint64_t at, uint64_t bytes) {
-        std::vector<uint64_t> words(std::min(bytes + 16, to - at) / 8);  // the next piece's first two words, too
-        if (!memory_.read(at, words.data(), words.size() * 8)) return false;
-        for (std::size_t i = 0; i + 2 < words.size(); ++i) {
-          const uint64_t here = at + i * 8, length = words[i + 1], fence = words[i + 2], end = words[i] + length;
-          if (fence == 0 || fence >= length || words[i] + fence != mapping.begin || end > mapping.end || end <= here ||
-              end - here > kFurthest)
-            continue;
-          stack.end = end;
-          return true;
-        }
-        return false;
-      });
+      is_known =
+          is_known || any_piece(from, to, kPiece, [&](uint64_t at, uint64_t bytes) {
+            std::vector<uint64_t> words(std::min(bytes + 16, to - at) / 8);  // the next piece's first two words, too
+            if (!memory_.read(at, words.data(), words.size() * 8)) return false;
+            for (std::size_t i = 0; i + 2 < words.size(); ++i) {
+              const uint64_t here = at + i * 8, length = words[i + 1], fence = words[i + 2], end = words[i] + length;
+              if (fence == 0 || fence >= length || words[i] + fence != mapping.begin || end > mapping.end ||
+                  end <= here || end - here > kFurthest)
+                continue;
+              stack.end = end;
+              return true;
+            }
+            return false;
+          });
     });
     return is_known;
   }

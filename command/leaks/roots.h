@@ -11,8 +11,8 @@ struct Range {
 };
 
 // The memory in which a pointer to a block holds it: all that the program can write to, without what is Freeway's own
-// (blocks too, but for those of heaps of the program), the part of each stack that is not in use, and stacks of threads that
-// have ended. By address.
+// (blocks too, but for those of heaps of the program), the part of each stack that is not in use, and stacks of threads
+// that have ended. By address.
 std::vector<Range> roots_of(const Heap& heap, const Samples& samples, const std::vector<Thread>& threads);
 
 }  // namespace freeway_command

@@ -34,7 +34,8 @@ Search::Search(const Heap& heap) : memory_(heap.memory()), frame_shift_(heap.lay
   // Cached blocks are live to their superblock.
   for (const CachedBlock& each : heap.cached()) {
     const Block block = block_at(each.address);
-    if (block.area == kNone || areas_[block.area].block_bytes != heap.description().size_class(each.size_class).size) continue;
+    if (block.area == kNone || areas_[block.area].block_bytes != heap.description().size_class(each.size_class).size)
+      continue;
     live_[areas_[block.area].bits + block.index / 64] &= ~(uint64_t{1} << (block.index % 64));
   }
   reached_.resize(live_.size());
@@ -72,7 +73,8 @@ void Search::sort_areas() {
   std::sort(areas_.begin(), areas_.end(), [](const Area& a, const Area& b) { return a.begin < b.begin; });
   for (std::size_t i = 0; i < areas_.size(); ++i) {
     highest_ = std::max(highest_, areas_[i].end);
-    const uint64_t first = (areas_[i].begin - arena_) >> frame_shift_, last = (areas_[i].end - 1 - arena_) >> frame_shift_;
+    const uint64_t first = (areas_[i].begin - arena_) >> frame_shift_,
+                   last = (areas_[i].end - 1 - arena_) >> frame_shift_;
     for (uint64_t frame = first; frame <= last && frame < by_frame_.size(); ++frame)
       by_frame_[frame] = static_cast<uint32_t>(i + 1);
   }
@@ -108,8 +110,7 @@ void Search::reach(uint64_t word) {
 }
 
 // Calls f(word) for each word of [begin, end) that can be read.
-template <class F>
-void Search::read_words(uint64_t begin, uint64_t end, F&& f) const {
+template <class F> void Search::read_words(uint64_t begin, uint64_t end, F&& f) const {
   constexpr uint64_t kPiece = 1 << 20;
   memory_.each_filled(freeway::align_up(begin, 8), freeway::align_down(end, 8), [&](uint64_t from, uint64_t to) {
     std::vector<uint64_t> words;
@@ -121,15 +122,16 @@ void Search::read_words(uint64_t begin, uint64_t end, F&& f) const {
     };
     any_piece(from, to, kPiece, [&](uint64_t at, uint64_t bytes) {
       // Of a piece that cannot be read at once, the pages that can.
-      if (!read(at, bytes)) any_piece(at, at + bytes, memory_.page_size(), [&](uint64_t p, uint64_t some) { return read(p, some), false; });
+      if (!read(at, bytes))
+        any_piece(at, at + bytes, memory_.page_size(), [&](uint64_t p, uint64_t some) { return read(p, some), false; });
       return false;
     });
   });
 }
 
-// Calls f(block's index, word) for each word of the chosen blocks of an area, which is read at once as far as it is needed.
-template <class F>
-void Search::each_block_words(const Area& area, const Bits& chosen, F&& f) const {
+// Calls f(block's index, word) for each word of the chosen blocks of an area, which is read at once as far as it is
+// needed.
+template <class F> void Search::each_block_words(const Area& area, const Bits& chosen, F&& f) const {
   if (area.blocks == 1) {
     if ((chosen[area.bits] & 1) != 0) read_words(area.begin, area.end, [&](uint64_t word) { f(0u, word); });
     return;
@@ -146,7 +148,8 @@ void Search::each_block_words(const Area& area, const Bits& chosen, F&& f) const
     if (!is_chosen(i)) continue;
     const uint64_t words_each = area.block_bytes / 8, from = (i - first) * words_each;
     if (!at_once)
-      read_words(area.begin + i * area.block_bytes, area.begin + (i + 1) * area.block_bytes, [&](uint64_t word) { f(i, word); });
+      read_words(area.begin + i * area.block_bytes, area.begin + (i + 1) * area.block_bytes,
+                 [&](uint64_t word) { f(i, word); });
     else
       for (uint64_t w = 0; w < words_each; ++w) f(i, words[from + w]);
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // search.h: which blocks of a heap are reached by pointers. The process stands still meanwhile.
 //
-// A word is a pointer to a block if it is an address in it, from its first byte to its last, and lies at a multiple of 8.
-// Live is what is neither free in its superblock nor cached in a slab: pointers in other blocks reach nothing.
+// A word is a pointer to a block if it is an address in it, from its first byte to its last, and lies at a multiple of
+// 8. Live is what is neither free in its superblock nor cached in a slab: pointers in other blocks reach nothing.
 #pragma once
 
 #include "leaks/roots.h"
@@ -49,15 +49,13 @@ class Search {
   }
   void reach(std::uint64_t word);
   void follow();
-  template <class F>
-  void read_words(std::uint64_t begin, std::uint64_t end, F&& f) const;
-  template <class F>
-  void each_block_words(const Area& area, const Bits& chosen, F&& f) const;
+  template <class F> void read_words(std::uint64_t begin, std::uint64_t end, F&& f) const;
+  template <class F> void each_block_words(const Area& area, const Bits& chosen, F&& f) const;
 
   const Memory& memory_;
   std::vector<Area> areas_;  // by address
-  // Rows of bits: live blocks; those that are reached; of these, those that are yet to be read; the unreached ones that another
-  // unreached one has a pointer to.
+  // Rows of bits: live blocks; those that are reached; of these, those that are yet to be read; the unreached ones that
+  // another unreached one has a pointer to.
   Bits live_, reached_, waiting_, held_;
   std::vector<std::uint32_t> queue_;  // areas with blocks that wait
   std::vector<bool> is_queued_;

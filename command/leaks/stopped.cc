@@ -47,8 +47,9 @@ int tracer_of(int pid) {
 [[noreturn]] void fail_of(int pid, int error) {
   const std::string name = "process " + std::to_string(pid);
   if (const int tracer = tracer_of(pid); tracer != 0)
-    throw Failure(kOwnFailure, name + " is traced by process " + std::to_string(tracer) +
-                                   " (a debugger?), and a process has one tracer at most: look at it when that has ended");
+    throw Failure(kOwnFailure,
+                  name + " is traced by process " + std::to_string(tracer) +
+                      " (a debugger?), and a process has one tracer at most: look at it when that has ended");
   if (error == EPERM) throw Failure(kOwnFailure, forbidden(pid));
   throw Failure(kOwnFailure, name + " cannot be stopped: " + std::strerror(error));
 }
@@ -113,11 +114,13 @@ bool Stopped::stop(int thread) {
   return true;
 }
 
-// Waits until the thread has stopped; false: it has ended. Its end is its parent's to hear of, which may be this command.
+// Waits until the thread has stopped; false: it has ended. Its end is its parent's to hear of, which may be this
+// command.
 bool Stopped::wait_for(int thread, int& signal) const {
   for (int ms = 0; ms < kPatienceMs; ++ms) {
     siginfo_t info = {};
-    if (waitid(P_PID, static_cast<id_t>(thread), &info, WSTOPPED | WNOHANG | __WALL) != 0 && errno != EINTR) return false;
+    if (waitid(P_PID, static_cast<id_t>(thread), &info, WSTOPPED | WNOHANG | __WALL) != 0 && errno != EINTR)
+      return false;
     if (info.si_pid == thread) {
       signal = info.si_status >> 8 == PTRACE_EVENT_STOP ? 0 : info.si_status & 0x7f;
       return true;
@@ -126,8 +129,9 @@ bool Stopped::wait_for(int thread, int& signal) const {
     const timespec pause{0, 1'000'000};
     nanosleep(&pause, nullptr);
   }
-  throw Failure(kOwnFailure, "thread " + std::to_string(thread) + " of process " + std::to_string(pid_) +
-                                 " does not stop: it waits in the kernel (for a disk, or for a child of vfork); try again");
+  throw Failure(kOwnFailure,
+                "thread " + std::to_string(thread) + " of process " + std::to_string(pid_) +
+                    " does not stop: it waits in the kernel (for a disk, or for a child of vfork); try again");
 }
 
 void Stopped::let_go() const {

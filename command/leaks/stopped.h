@@ -6,10 +6,10 @@
 
 namespace freeway_command {
 
-// Stops a process with its first thread to its last, and lets it go on as it was when this object goes, or the thread that
-// made it does, however that ends: the kernel lets go whom a tracer leaves. So who lives on after a failure, or after the
-// process was killed meanwhile, makes it in a thread for that purpose. A system call that was interrupted is taken up again;
-// signals that come meanwhile are handed on.
+// Stops a process with its first thread to its last, and lets it go on as it was when this object goes, or the thread
+// that made it does, however that ends: the kernel lets go whom a tracer leaves. So who lives on after a failure, or
+// after the process was killed meanwhile, makes it in a thread for that purpose. A system call that was interrupted is
+// taken up again; signals that come meanwhile are handed on.
 class Stopped {
  public:
   // Throws Failure if it may not be traced, or ends.

@@ -31,10 +31,8 @@ class Parser {
         read_mappings();
         break;
       }
-      if (line_.starts_with("#"))
-        read_remark();
-      else if (!Words(line_).at_end())
-        read_sample();
+      if (line_.starts_with("#")) read_remark();
+      else if (!Words(line_).at_end()) read_sample();
     }
     if (!has_maps_) warn("ends without MAPPED_LIBRARIES: what was written behind its last line is missing");
     if (!left_.empty()) warn("ends in the middle of line " + std::to_string(number_ + 1) + ", which is left out");
@@ -140,8 +138,7 @@ class Parser {
   }
 
   // "key=1 other=2": calls take(key, value).
-  template <class Function>
-  void each_label(Words& words, const Function& take) const {
+  template <class Function> void each_label(Words& words, const Function& take) const {
     while (!words.at_end()) {
       const std::string_view word = words.take_word();
       const std::size_t equals = word.find('=');
@@ -206,8 +203,7 @@ class Parser {
     }
     if (good && copy.registers.contains("pc") && copy.registers.contains("sp"))
       copy_ = &(dump_.copies[*id] = std::move(copy));
-    else
-      ++bad_copies_;
+    else ++bad_copies_;
   }
 
   void read_stack(Words& words) {

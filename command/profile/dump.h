@@ -42,7 +42,7 @@ struct StackCopy {
 
 // A size class that has superblocks: what lies in them, in bytes.
 struct SizeClass {
-  std::uint64_t from = 0, size = 0;                // blocks of `from` to `size` bytes
+  std::uint64_t from = 0, size = 0;  // blocks of `from` to `size` bytes
   std::uint64_t superblocks = 0, bytes = 0, live = 0;
   std::uint64_t waste() const { return bytes - (live < bytes ? live : bytes); }
 };

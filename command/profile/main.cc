@@ -117,9 +117,7 @@ std::unique_ptr<Profile> open_profile(const std::string& path) {
     for (const std::string& each : profile->dump.warnings)
       std::fprintf(stderr, "freeway profile: %s: %s\n", path.c_str(), each.c_str());
     return profile;
-  } catch (const DumpError& error) {
-    throw DumpError(path + ": " + error.what());
-  }
+  } catch (const DumpError& error) { throw DumpError(path + ": " + error.what()); }
 }
 
 std::string converted(const Options& options) {
@@ -164,9 +162,7 @@ int main(int, char** argv) {
     return profile(argv + 1);
   } catch (const WrongUsage& wrong) {
     return fail(kWrongUsage, wrong.message + " (see `freeway profile --help`)");
-  } catch (const DumpError& error) {
-    return fail(kBadInput, error.what());
-  } catch (const std::bad_alloc&) {
+  } catch (const DumpError& error) { return fail(kBadInput, error.what()); } catch (const std::bad_alloc&) {
     return fail(kBadInput, "the dump is too large for this machine's memory");
   }
 }

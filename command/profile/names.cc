@@ -22,8 +22,8 @@ std::string with_short_strings(std::string name) {
   return name;
 }
 
-// Of Rust's symbols, both kinds; empty: it is none. References to references may double a name with each letter, and the
-// library would write it all: a name that is longer than this is none.
+// Of Rust's symbols, both kinds; empty: it is none. References to references may double a name with each letter, and
+// the library would write it all: a name that is longer than this is none.
 struct RustName {
   static constexpr std::size_t kLongest = 1 << 16;
   std::string text;

@@ -66,8 +66,7 @@ std::string qualified_name(Dwarf_Die* function) {
   for (int i = 1; i < count; ++i) {
     const int tag = dwarf_tag(&scopes[i]);
     const std::string around = text_of(dwarf_diename(&scopes[i]));
-    if (tag == DW_TAG_namespace)
-      name = (around.empty() ? "(anonymous namespace)" : around) + "::" + name;
+    if (tag == DW_TAG_namespace) name = (around.empty() ? "(anonymous namespace)" : around) + "::" + name;
     else if (tag == DW_TAG_class_type || tag == DW_TAG_structure_type || tag == DW_TAG_union_type)
       name = (around.empty() ? "(anonymous class)" : around) + "::" + name;
   }
@@ -96,8 +95,7 @@ void set_call(Line& caller, Dwarf_Die* inlined) {
   caller.line = number_of(inlined, DW_AT_call_line);
 }
 
-template <class Function>
-void for_each_child(Dwarf_Die* parent, const Function& function) {
+template <class Function> void for_each_child(Dwarf_Die* parent, const Function& function) {
   Dwarf_Die child;
   if (dwarf_child(parent, &child) != 0) return;
   do {
@@ -109,9 +107,7 @@ void for_each_child(Dwarf_Die* parent, const Function& function) {
 void collect_functions(Dwarf_Die* parent, int depth, std::vector<CodeRange>& out) {
   for_each_child(parent, [depth, &out](Dwarf_Die* child) {
     switch (dwarf_tag(child)) {
-      case DW_TAG_subprogram:
-        add_ranges(child, out);
-        [[fallthrough]];
+      case DW_TAG_subprogram: add_ranges(child, out); [[fallthrough]];
       case DW_TAG_namespace:
       case DW_TAG_module:
       case DW_TAG_class_type:
@@ -120,8 +116,7 @@ void collect_functions(Dwarf_Die* parent, int depth, std::vector<CodeRange>& out
       case DW_TAG_lexical_block:
         if (depth < kDeepest) collect_functions(child, depth + 1, out);
         break;
-      default:
-        break;
+      default: break;
     }
     return true;
   });

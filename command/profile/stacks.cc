@@ -35,7 +35,7 @@ Stacks::Stacks(Profile& now, Profile* before) : has_base_(before != nullptr) {
   if (before != nullptr) add(*before, &Stack::before, before_);
 }
 
-void Stacks::add(Profile& profile, Estimate Stack::*which, Estimate& sum) {
+void Stacks::add(Profile& profile, Estimate Stack::* which, Estimate& sum) {
   Places places;
   for (const Sample& sample : profile.dump.samples) {
     const Estimate estimated = estimate(sample, profile.dump.interval);

@@ -66,7 +66,7 @@ class Stacks {
   std::vector<const Stack*> largest(Measure measure) const;
 
  private:
-  void add(Profile& profile, Estimate Stack::*which, Estimate& sum);
+  void add(Profile& profile, Estimate Stack::* which, Estimate& sum);
   // Function and line of each call around an address, the innermost first.
   using Places = std::unordered_map<std::uint64_t, std::vector<std::pair<std::uint32_t, int>>>;
   Stack& stack_of(Profile& profile, Places& places, const std::vector<std::uint64_t>& addresses);

@@ -168,8 +168,7 @@ void unwind_copies(Dump& dump, const Modules& modules) {
         sample.addresses.empty() ? found.begin() : std::find(found.begin(), found.end(), sample.addresses.front());
     if (static_cast<std::size_t>(found.end() - first) > sample.addresses.size())
       sample.addresses.assign(first, found.end());
-    else if (first == found.end())
-      ++failed;
+    else if (first == found.end()) ++failed;
   }
   if (failed != 0)
     dump.warnings.push_back(std::to_string(failed) + " of " + std::to_string(asked) +

@@ -55,8 +55,7 @@ bool divide(const SizeClass& c, Dump& dump, const std::map<std::uint64_t, Pins>&
     const double part = each.weight / sum, others = std::max(0.0, variance - each.variance);
     each.sample->waste = waste * part;
     // Of x / (x + y), whose parts vary by chance: to the first order.
-    each.sample->waste_variance =
-        scale * scale * ((1 - part) * (1 - part) * each.variance + part * part * others);
+    each.sample->waste_variance = scale * scale * ((1 - part) * (1 - part) * each.variance + part * part * others);
   }
   return true;
 }

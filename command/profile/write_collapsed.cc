@@ -13,8 +13,7 @@ namespace {
 
 // What separates frames, and lines, may not be in a name.
 std::string plain(std::string name) {
-  std::replace_if(
-      name.begin(), name.end(), [](unsigned char c) { return c == ';' || c < ' '; }, '_');
+  std::replace_if(name.begin(), name.end(), [](unsigned char c) { return c == ';' || c < ' '; }, '_');
   return name;
 }
 

@@ -35,8 +35,7 @@ std::string number(double value) {
 }
 
 // "[a,b]" of what `each` makes of the elements.
-template <class Range, class Function>
-std::string list(const Range& range, const Function& each) {
+template <class Range, class Function> std::string list(const Range& range, const Function& each) {
   std::string out = "[";
   for (const auto& element : range) {
     if (out.size() > 1) out += ',';
@@ -45,8 +44,7 @@ std::string list(const Range& range, const Function& each) {
   return out + "]";
 }
 
-template <class Element>
-std::vector<Element> reversed(const std::vector<Element>& elements) {
+template <class Element> std::vector<Element> reversed(const std::vector<Element>& elements) {
   return {elements.rbegin(), elements.rend()};
 }
 

@@ -215,10 +215,8 @@ std::string compressed(const std::string& bytes) {
 
 std::string write_proto(Profile& profile, Profile* base) {
   Writer writer(profile.dump);
-  if (base == nullptr)
-    writer.add(profile);
-  else
-    writer.add_difference(profile, *base);
+  if (base == nullptr) writer.add(profile);
+  else writer.add_difference(profile, *base);
   return compressed(writer.finish());
 }
 

@@ -25,8 +25,7 @@ std::string signed_in_words(double value, Measure measure) { return (value > 0 ?
 
 // A terminal obeys control characters, and a name may have any.
 std::string harmless(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 127; }, '?');
+  std::replace_if(text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 127; }, '?');
   return text;
 }
 
@@ -45,16 +44,11 @@ std::string without_arguments(const std::string& name) {
 
 std::string what_is_counted(Measure measure) {
   switch (measure) {
-    case kInuseSpace:
-      return "live bytes";
-    case kInuseObjects:
-      return "live blocks";
-    case kAllocSpace:
-      return "allocated bytes";
-    case kWaste:
-      return "waste that live blocks pin";
-    default:
-      return "allocated blocks";
+    case kInuseSpace: return "live bytes";
+    case kInuseObjects: return "live blocks";
+    case kAllocSpace: return "allocated bytes";
+    case kWaste: return "waste that live blocks pin";
+    default: return "allocated blocks";
   }
 }
 

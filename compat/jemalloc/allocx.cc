@@ -65,8 +65,8 @@ void* rallocx(void* block, std::size_t size, int bits) noexcept {
   if (size == 0) size = 1;
   if (flags.alignment() <= kMinAlignment && !flags.zero()) return freeway_realloc(block, size);
   const std::size_t old_size = freeway_malloc_usable_size(block);
-  void* resized = flags.alignment() <= kMinAlignment ? resize_whole(block, size)
-                                                     : resize_aligned(block, old_size, size, flags);
+  void* resized =
+      flags.alignment() <= kMinAlignment ? resize_whole(block, size) : resize_aligned(block, old_size, size, flags);
   if (resized == nullptr || !flags.zero()) return resized;
   const std::size_t new_size = freeway_malloc_usable_size(resized);
   if (new_size > old_size) std::memset(static_cast<char*>(resized) + old_size, 0, new_size - old_size);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// arenas.h: the numbers of arenas and of caches. There is one heap, arena 0; the others are numbers: what programs allocate with
-// them is in the same heap.
+// arenas.h: the numbers of arenas and of caches. There is one heap, arena 0; the others are numbers: what programs
+// allocate with them is in the same heap.
 #pragma once
 
 #include "numbers.h"

@@ -22,8 +22,7 @@ struct Call {
 };
 
 // Hands `value` to the caller, if it wants it.
-template <class T>
-int give(const Call& call, const T& value) {
+template <class T> int give(const Call& call, const T& value) {
   if (!call.reads()) return 0;
   const bool fits = *call.old_size == sizeof value;
   if (*call.old_size > sizeof value) *call.old_size = sizeof value;
@@ -32,22 +31,17 @@ int give(const Call& call, const T& value) {
 }
 
 // Fetches what the caller writes; false if it is of another size.
-template <class T>
-bool fetch(const Call& call, T& value) {
+template <class T> bool fetch(const Call& call, T& value) {
   if (call.new_value == nullptr || call.new_size != sizeof value) return false;
   std::memcpy(&value, call.new_value, sizeof value);
   return true;
 }
 
 // A value that can be read only.
-template <class T>
-int show(const Call& call, const T& value) {
-  return call.writes() ? EPERM : give(call, value);
-}
+template <class T> int show(const Call& call, const T& value) { return call.writes() ? EPERM : give(call, value); }
 
 // A value that is what it is: it can only be set to that.
-template <class T>
-int keep(const Call& call, const T& value) {
+template <class T> int keep(const Call& call, const T& value) {
   if (call.writes()) {
     T wanted;
     if (!fetch(call, wanted)) return EINVAL;
@@ -57,6 +51,8 @@ int keep(const Call& call, const T& value) {
 }
 
 // Something to do, with nothing to read or write.
-inline bool is_plain(const Call& call) { return call.old_value == nullptr && call.old_size == nullptr && !call.writes(); }
+inline bool is_plain(const Call& call) {
+  return call.old_value == nullptr && call.old_size == nullptr && !call.writes();
+}
 
 }  // namespace freeway_jemalloc

@@ -29,7 +29,8 @@ int mallctlnametomib(const char* text, size_t* mib, size_t* length) noexcept {
   if (index == name_count()) return ENOENT;
   const unsigned parts = part_count(index);
   if (*length > parts) *length = parts;
-  for (unsigned part = 0; part < *length; ++part) mib[part] = is_number(index, part) ? numbers[0] : part_id(index, part);
+  for (unsigned part = 0; part < *length; ++part)
+    mib[part] = is_number(index, part) ? numbers[0] : part_id(index, part);
   return 0;
 }
 
@@ -41,10 +42,8 @@ int mallctlbymib(const size_t* mib, size_t length, void* old_value, size_t* old_
   if (part_count(index) != length) return ENOENT;
   size_t numbers[kMostNumbers] = {};
   for (unsigned part = 0; part < length; ++part) {
-    if (is_number(index, part))
-      numbers[0] = mib[part];
-    else if (mib[part] != part_id(index, part))
-      return ENOENT;
+    if (is_number(index, part)) numbers[0] = mib[part];
+    else if (mib[part] != part_id(index, part)) return ENOENT;
   }
   if (!freeway_jemalloc::number_exists(index, numbers[0])) return ENOENT;
   return name(index).act(Call{numbers, old_value, old_size, new_value, new_size});

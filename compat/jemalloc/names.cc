@@ -28,41 +28,29 @@ constexpr const char* kVersion = JEMALLOC_VERSION " (Freeway " FREEWAY_STRING(FR
 constexpr ssize_t kDecayMs = 1000;
 constexpr ssize_t kMuzzyDecayMs = 0;  // there is no such state
 constexpr std::size_t kQuantum = 16;
-// None: what is known of them in jemalloc is not known of Freeway's size classes, and programs that find bins count on it all.
+// None: what is known of them in jemalloc is not known of Freeway's size classes, and programs that find bins count on
+// it all.
 constexpr unsigned kBins = 0;
 constexpr std::size_t kLargestCached = std::size_t{32} << 10;
 
-// --- What names do -------------------------------------------------------------------------------------------------------
+// --- What names do ---------------------------------------------------------------------------------------------------
 
 // A constant, and one that can be set to itself.
-template <auto kValue>
-int constant(const Call& call) {
-  return show(call, kValue);
-}
-template <auto kValue>
-int fixed(const Call& call) {
-  return keep(call, kValue);
-}
-constexpr const char kDefault[] = "default", kDisabled[] = "disabled", kEmpty[] = "", kFalse[] = "false", kFree[] = "free";
-template <const char* kText>
-int words(const Call& call) {
-  return show(call, static_cast<const char*>(kText));
-}
+template <auto kValue> int constant(const Call& call) { return show(call, kValue); }
+template <auto kValue> int fixed(const Call& call) { return keep(call, kValue); }
+constexpr const char kDefault[] = "default", kDisabled[] = "disabled", kEmpty[] = "", kFalse[] = "false",
+                     kFree[] = "free";
+template <const char* kText> int words(const Call& call) { return show(call, static_cast<const char*>(kText)); }
 
-template <auto kWhich>
-int figure(const Call& call) {
-  return show(call, static_cast<std::size_t>(read(kWhich)));
-}
+template <auto kWhich> int figure(const Call& call) { return show(call, static_cast<std::size_t>(read(kWhich))); }
 // As in jemalloc, the count of arenas stands for all of them, too.
 bool is_all(std::size_t number) { return number == kAllArenas || number == arenas.end(); }
 // All arenas but the first have nothing.
 bool has_heap(const Call& call) { return call.numbers[0] == 0 || is_all(call.numbers[0]); }
-template <auto kWhich, class T = std::size_t>
-int arena_figure(const Call& call) {
+template <auto kWhich, class T = std::size_t> int arena_figure(const Call& call) {
   return show(call, has_heap(call) ? static_cast<T>(read(kWhich)) : T{0});
 }
-template <auto kWhich, class T = std::size_t>
-int arena_pages(const Call& call) {
+template <auto kWhich, class T = std::size_t> int arena_pages(const Call& call) {
   return show(call, has_heap(call) ? static_cast<T>(read(kWhich) / page_size()) : T{0});
 }
 
@@ -81,8 +69,7 @@ int tell_epoch(const Call& call) {
 int tell_arenas(const Call& call) { return show(call, arenas.end()); }
 int tell_page(const Call& call) { return show(call, page_size()); }
 
-template <auto& kNumbers, int kNoneLeft>
-int create(const Call& call) {
+template <auto& kNumbers, int kNoneLeft> int create(const Call& call) {
   if (call.writes()) return EPERM;  // of arenas: extent hooks
   if (!call.reads() || *call.old_size != sizeof(unsigned)) return EINVAL;
   const unsigned number = kNumbers.create();
@@ -154,7 +141,7 @@ int reset_profile(const Call& call) {
 }
 int tell_lg_sample(const Call& call) { return show(call, profile::lg_sample()); }
 
-// --- The names -----------------------------------------------------------------------------------------------------------
+// --- The names -------------------------------------------------------------------------------------------------------
 
 using enum Type;
 using F = Figures;
@@ -274,7 +261,7 @@ constexpr Name kNames[] = {
 };
 constexpr unsigned kCount = sizeof kNames / sizeof *kNames;
 
-// --- Finding them ----------------------------------------------------------------------------------------------------------
+// --- Finding them ----------------------------------------------------------------------------------------------------
 
 // std::string_view's own substr, and what is made of it, may throw, which takes libstdc++.
 constexpr std::string_view up_to(std::string_view text, std::size_t end) {

@@ -25,7 +25,8 @@ const Name& name(unsigned index);
 // Finds `text` and the numbers in it; name_count() if there is no such name.
 unsigned find(const char* text, std::size_t numbers[kMostNumbers]);
 
-// What mallctlbymib is given: how many parts the name has, and the number for each of its parts but those that are numbers.
+// What mallctlbymib is given: how many parts the name has, and the number for each of its parts but those that are
+// numbers.
 unsigned part_count(unsigned index);
 bool is_number(unsigned index, unsigned part);
 std::size_t part_id(unsigned index, unsigned part);

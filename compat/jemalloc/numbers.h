@@ -14,8 +14,7 @@
 namespace freeway_jemalloc {
 
 // Numbers 0 … kCount - 1, of which those below `first` are given out for ever.
-template <unsigned kCount>
-class Numbers {
+template <unsigned kCount> class Numbers {
  public:
   static constexpr unsigned kNone = kCount;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// prefixed.cc: the same functions as je_malloc and so on, the names that jemalloc has where it was built with that prefix.
-// Weak: a program's own come first.
+// prefixed.cc: the same functions as je_malloc and so on, the names that jemalloc has where it was built with that
+// prefix. Weak: a program's own come first.
 #define JEMALLOC_NO_RENAME
 #include "exported.h"
 #include "freeway/freeway.h"

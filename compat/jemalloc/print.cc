@@ -38,8 +38,7 @@ class Output {
   void* opaque_;
 };
 
-template <class T>
-T value_of(unsigned index, std::size_t number) {
+template <class T> T value_of(unsigned index, std::size_t number) {
   T value = {};
   std::size_t size = sizeof value;
   name(index).act(Call{&number, &value, &size, nullptr, 0});
@@ -69,7 +68,7 @@ bool begins_with(unsigned index, const char* prefix) {
 }
 bool has_number(unsigned index) { return std::strchr(name(index).text, '#') != nullptr; }
 
-// --- Text ------------------------------------------------------------------------------------------------------------------
+// --- Text ------------------------------------------------------------------------------------------------------------
 
 void print_lines(const Output& out, const char* title, const char* prefix) {
   out.say(Text().text(title).text("\n"));
@@ -90,9 +89,18 @@ void print_text(const Output& out, bool with_options) {
     print_lines(out, "Arenas", "arenas.");
     print_lines(out, "Profiling settings", "prof.");
   }
-  out.say(Text().text("Allocated: ").number(read(&Figures::allocated)).text(", active: ").number(read(&Figures::active))
-              .text(", metadata: ").number(read(&Figures::metadata)).text(" (n_thp 0), resident: ")
-              .number(read(&Figures::resident)).text(", mapped: ").number(read(&Figures::mapped)).text("\n"));
+  out.say(Text()
+              .text("Allocated: ")
+              .number(read(&Figures::allocated))
+              .text(", active: ")
+              .number(read(&Figures::active))
+              .text(", metadata: ")
+              .number(read(&Figures::metadata))
+              .text(" (n_thp 0), resident: ")
+              .number(read(&Figures::resident))
+              .text(", mapped: ")
+              .number(read(&Figures::mapped))
+              .text("\n"));
   out.say("Merged arenas stats:\n");
   for (unsigned i = 0; i < name_count(); ++i)
     if (begins_with(i, "stats.arenas.#.")) {
@@ -103,7 +111,7 @@ void print_text(const Output& out, bool with_options) {
   out.say("--- End jemalloc statistics ---\n");
 }
 
-// --- JSON: names become objects within objects ---------------------------------------------------------------------------------
+// --- JSON: names become objects within objects -----------------------------------------------------------------------
 
 class Json {
  public:
@@ -190,8 +198,6 @@ extern "C" void malloc_stats_print(void (*write)(void*, const char*), void* opaq
   const Output out(write, opaque);
   const auto has = [options](char c) { return options != nullptr && std::strchr(options, c) != nullptr; };
   take();
-  if (has('J'))
-    print_json(out, !has('g'));
-  else
-    print_text(out, !has('g'));
+  if (has('J')) print_json(out, !has('g'));
+  else print_text(out, !has('g'));
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "profile.h"
 
-#include <cerrno>
 #include <unistd.h>
+#include <cerrno>
 
 #include <atomic>
 #include <bit>
@@ -17,7 +17,7 @@ namespace {
 constinit std::atomic<bool> g_active{false};
 constinit std::atomic<std::size_t> g_interval{std::size_t{1} << kLgSample};
 constinit std::atomic<std::uint64_t> g_dumps{0};
-constinit std::atomic<std::uint64_t> g_resets{1};       // 0: the interval of the beginning
+constinit std::atomic<std::uint64_t> g_resets{1};      // 0: the interval of the beginning
 constinit std::atomic<std::uint64_t> g_short_ones{0};  // a bit, itself, for each interval
 
 constexpr std::size_t kMostLgSample = 61;  // of freeway_profile_start
@@ -38,7 +38,9 @@ int meaning_of(int error) {
 
 bool is_active() { return g_active.load(std::memory_order_relaxed); }
 
-std::size_t lg_sample() { return static_cast<std::size_t>(std::bit_width(g_interval.load(std::memory_order_relaxed)) - 1); }
+std::size_t lg_sample() {
+  return static_cast<std::size_t>(std::bit_width(g_interval.load(std::memory_order_relaxed)) - 1);
+}
 
 int set_active(bool active) {
   if (!active) {
@@ -51,15 +53,13 @@ int set_active(bool active) {
   return said;
 }
 
-// Freeway begins anew with an interval that it has not had: each reset takes one that is a few bytes longer, at most a 64th.
-// Intervals too short for that are had once each.
+// Freeway begins anew with an interval that it has not had: each reset takes one that is a few bytes longer, at most a
+// 64th. Intervals too short for that are had once each.
 int reset(std::size_t lg) {
   if (lg > kMostLgSample) lg = kMostLgSample;
   std::size_t interval = std::size_t{1} << lg;
-  if (lg >= kLeastLgVaried)
-    interval += g_resets.fetch_add(1, std::memory_order_relaxed) % (interval >> kLeastLgVaried);
-  else if ((g_short_ones.fetch_or(interval, std::memory_order_relaxed) & interval) != 0)
-    return EFAULT;
+  if (lg >= kLeastLgVaried) interval += g_resets.fetch_add(1, std::memory_order_relaxed) % (interval >> kLeastLgVaried);
+  else if ((g_short_ones.fetch_or(interval, std::memory_order_relaxed) & interval) != 0) return EFAULT;
   freeway_profile_stop();
   const int said = meaning_of(freeway_profile_start(interval));
   if (!is_active()) freeway_profile_stop();
@@ -72,8 +72,15 @@ int dump(const char* path) {
   Text name;
   const auto next_name = [&] {
     const std::uint64_t number = g_dumps.fetch_add(1, std::memory_order_relaxed);
-    name = Text().text(kPrefix).text(".").number(static_cast<std::uint64_t>(getpid())).text(".").number(number).text(".m")
-               .number(number).text(".heap");
+    name = Text()
+               .text(kPrefix)
+               .text(".")
+               .number(static_cast<std::uint64_t>(getpid()))
+               .text(".")
+               .number(number)
+               .text(".m")
+               .number(number)
+               .text(".heap");
     return name.c_str();
   };
   const long fd = path == nullptr ? create_first(kOwnersAlone, next_name) : open_chosen(path, kOwnersAlone);

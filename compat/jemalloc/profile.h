@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // profile.h: jemalloc's prof.* over freeway_profile_*.
 //
-// Words     g_active: whether a profile is being made, as far as calls of this library say; g_interval: bytes between samples;
-//           g_dumps: how many files got a name; g_resets, g_short_ones: which intervals were had. Hints for programs, all
-//           relaxed: freeway_profile_* itself keeps order
+// Words     g_active: whether a profile is being made, as far as calls of this library say; g_interval: bytes between
+//           samples; g_dumps: how many files got a name; g_resets, g_short_ones: which intervals were had. Hints for
+//           programs, all relaxed: freeway_profile_* itself keeps order
 // Progress  as freeway_profile_*. Lost if killed: the rest of a file
 #pragma once
 
@@ -11,8 +11,8 @@
 
 namespace freeway_jemalloc::profile {
 
-constexpr std::size_t kLgSample = 19;           // 512 KiB
-constexpr const char* kPrefix = "jeprof";       // of files whose names are not given
+constexpr std::size_t kLgSample = 19;      // 512 KiB
+constexpr const char* kPrefix = "jeprof";  // of files whose names are not given
 
 bool is_active();
 std::size_t lg_sample();

@@ -11,7 +11,8 @@
 
 namespace freeway_jemalloc {
 
-// The size of the block that Freeway gives for `size` bytes, aligned to `alignment`, a power of two; 0 where none can be.
+// The size of the block that Freeway gives for `size` bytes, aligned to `alignment`, a power of two; 0 where none can
+// be.
 std::size_t block_size(std::size_t size, std::size_t alignment);
 
 }  // namespace freeway_jemalloc

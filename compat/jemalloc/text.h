@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// text.h: text put together on the stack, for where neither stdio nor memory may be asked for. What does not fit is left out.
+// text.h: text put together on the stack, for where neither stdio nor memory may be asked for. What does not fit is
+// left out.
 #pragma once
 
 #include <cstddef>

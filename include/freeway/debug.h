@@ -65,41 +65,41 @@ typedef struct freeway_debug_t {
   const void* profile;      /* the object that `profile_...` are fields of */
 
   uint32_t heap_bytes, hot_bytes;
-  uint32_t frame_shift;     /* log2 of a frame's bytes */
-  uint32_t chunk_frames;    /* frames of a chunk: bits of its words */
-  uint32_t unit_bytes;      /* of descriptors */
-  uint32_t segment_shift;   /* log2 of the units of a segment */
-  uint32_t leaf_shift;      /* log2 of the entries of a leaf of the page map */
-  uint32_t class_count;     /* classes are 1 .. class_count - 1 */
-  uint32_t slab_bytes;      /* of a slab without beds */
-  uint32_t beds;            /* of each class, beside the first one */
-  uint32_t birth_skew;      /* bytes */
+  uint32_t frame_shift;   /* log2 of a frame's bytes */
+  uint32_t chunk_frames;  /* frames of a chunk: bits of its words */
+  uint32_t unit_bytes;    /* of descriptors */
+  uint32_t segment_shift; /* log2 of the units of a segment */
+  uint32_t leaf_shift;    /* log2 of the entries of a leaf of the page map */
+  uint32_t class_count;   /* classes are 1 .. class_count - 1 */
+  uint32_t slab_bytes;    /* of a slab without beds */
+  uint32_t beds;          /* of each class, beside the first one */
+  uint32_t birth_skew;    /* bytes */
   uint32_t guard_slot_count;
   freeway_debug_class_t classes[FREEWAY_DEBUG_CLASSES];
 
   /* The heap. */
-  freeway_debug_field_t heap_ready;        /* not 0: options have been read */
-  freeway_debug_field_t heap_mode;         /* malloc/slabs.h: Mode */
-  freeway_debug_field_t heap_why_spare;    /* address of a text: why there is no rseq; or 0 */
-  freeway_debug_field_t heap_harden;       /* FREEWAY_HARDEN */
-  freeway_debug_field_t heap_quarantine;   /* bytes that rest, by class and slab */
-  freeway_debug_field_t heap_cpu_ids;      /* of `heap_cpu_slabs` the first so many may be other than 0 */
-  freeway_debug_field_t heap_cpu_slabs;    /* addresses of slabs, or 0, in both */
+  freeway_debug_field_t heap_ready;      /* not 0: options have been read */
+  freeway_debug_field_t heap_mode;       /* malloc/slabs.h: Mode */
+  freeway_debug_field_t heap_why_spare;  /* address of a text: why there is no rseq; or 0 */
+  freeway_debug_field_t heap_harden;     /* FREEWAY_HARDEN */
+  freeway_debug_field_t heap_quarantine; /* bytes that rest, by class and slab */
+  freeway_debug_field_t heap_cpu_ids;    /* of `heap_cpu_slabs` the first so many may be other than 0 */
+  freeway_debug_field_t heap_cpu_slabs;  /* addresses of slabs, or 0, in both */
   freeway_debug_field_t heap_spare_slabs;
   freeway_debug_field_t heap_slabs_bytes;
-  freeway_debug_field_t heap_map_roots;    /* addresses of the page map's leaves, or 0 */
-  freeway_debug_field_t heap_map_primary;  /* address of the primary arena */
-  freeway_debug_field_t heap_map_frames;   /* of the primary arena */
-  freeway_debug_field_t heap_map_classes;  /* address of a byte for each of these frames */
-  freeway_debug_field_t heap_map_infos;    /* address of an entry (4 bytes) for each of them */
-  freeway_debug_field_t heap_map_leaves;   /* count */
-  freeway_debug_field_t heap_arena;        /* the primary arena: an object in the heap */
-  freeway_debug_field_t heap_arenas;       /* addresses of further ones, or 0 */
+  freeway_debug_field_t heap_map_roots;   /* addresses of the page map's leaves, or 0 */
+  freeway_debug_field_t heap_map_primary; /* address of the primary arena */
+  freeway_debug_field_t heap_map_frames;  /* of the primary arena */
+  freeway_debug_field_t heap_map_classes; /* address of a byte for each of these frames */
+  freeway_debug_field_t heap_map_infos;   /* address of an entry (4 bytes) for each of them */
+  freeway_debug_field_t heap_map_leaves;  /* count */
+  freeway_debug_field_t heap_arena;       /* the primary arena: an object in the heap */
+  freeway_debug_field_t heap_arenas;      /* addresses of further ones, or 0 */
   freeway_debug_field_t heap_live_frames;
   freeway_debug_field_t heap_dirty_frames;
   freeway_debug_field_t heap_purges;
   freeway_debug_field_t heap_purged;
-  freeway_debug_field_t heap_limit;        /* pages/limits.h: limit_word */
+  freeway_debug_field_t heap_limit; /* pages/limits.h: limit_word */
   freeway_debug_field_t heap_soft_limit;
   freeway_debug_field_t heap_limit_refusals;
   freeway_debug_field_t heap_limit_pressures;
@@ -110,9 +110,9 @@ typedef struct freeway_debug_t {
   freeway_debug_field_t heap_large_blocks;
   freeway_debug_field_t heap_huge_blocks;
   freeway_debug_field_t heap_huge_frames;
-  freeway_debug_field_t heap_guard_bytes;  /* of the page that ends a large block with a guard */
-  freeway_debug_field_t heap_span_frames;  /* frames of superblocks */
-  freeway_debug_field_t heap_births_off;   /* not 0: no birth bytes */
+  freeway_debug_field_t heap_guard_bytes; /* of the page that ends a large block with a guard */
+  freeway_debug_field_t heap_span_frames; /* frames of superblocks */
+  freeway_debug_field_t heap_births_off;  /* not 0: no birth bytes */
   freeway_debug_field_t heap_births_place;
   freeway_debug_field_t heap_births_arena;
   freeway_debug_field_t heap_births_bytes;
@@ -156,34 +156,34 @@ typedef struct freeway_debug_t {
   freeway_debug_field_t guard_owner; /* of a live block: a heap of the program, 0: none */
 
   /* The profile: src/profile/profiler.h. Its tables have 0 entries until the first profile is begun. */
-  freeway_debug_field_t profile_wanted;      /* profile/wanted.h: the word, with the interval */
-  freeway_debug_field_t profile_began;       /* ms of CLOCK_MONOTONIC_COARSE: when the first one was begun */
+  freeway_debug_field_t profile_wanted; /* profile/wanted.h: the word, with the interval */
+  freeway_debug_field_t profile_began;  /* ms of CLOCK_MONOTONIC_COARSE: when the first one was begun */
   freeway_debug_field_t profile_samples;
   freeway_debug_field_t profile_lost_stacks;
   freeway_debug_field_t profile_lost_blocks;
-  freeway_debug_field_t profile_sites;       /* address of its sites; behind them are words that tell of their stacks */
+  freeway_debug_field_t profile_sites; /* address of its sites; behind them are words that tell of their stacks */
   freeway_debug_field_t profile_site_count;
-  freeway_debug_field_t profile_live;        /* address of the sampled blocks that are live */
+  freeway_debug_field_t profile_live; /* address of the sampled blocks that are live */
   freeway_debug_field_t profile_live_count;
-  freeway_debug_field_t profile_copies;      /* address of copies of stacks */
+  freeway_debug_field_t profile_copies; /* address of copies of stacks */
   freeway_debug_field_t profile_copy_count;
-  freeway_debug_field_t profile_copy_piece;  /* bytes of a stack, behind `copy_head_bytes` */
+  freeway_debug_field_t profile_copy_piece; /* bytes of a stack, behind `copy_head_bytes` */
   uint32_t site_bytes;
-  uint32_t site_words;                       /* that tell of stacks: so many for each site, in a common heap */
+  uint32_t site_words; /* that tell of stacks: so many for each site, in a common heap */
   uint32_t site_depth_bits;
-  uint32_t site_head;                        /* words before the addresses: tag, interval */
-  freeway_debug_field_t site_facts;          /* 0, or the first of these words << site_depth_bits | depth of the stack */
+  uint32_t site_head;               /* words before the addresses: tag, interval */
+  freeway_debug_field_t site_facts; /* 0, or the first of these words << site_depth_bits | depth of the stack */
   freeway_debug_field_t site_allocated;
   freeway_debug_field_t site_allocated_bytes;
-  freeway_debug_field_t site_copy;           /* 0, or the number of a copy, + 1 */
-  uint32_t live_bytes;                       /* of a live block's entry */
+  freeway_debug_field_t site_copy; /* 0, or the number of a copy, + 1 */
+  uint32_t live_bytes;             /* of a live block's entry */
   uint32_t copy_head_bytes;
-  freeway_debug_field_t live_address;        /* 0: none; odd: it is being filled in */
+  freeway_debug_field_t live_address; /* 0: none; odd: it is being filled in */
   freeway_debug_field_t live_site;
   freeway_debug_field_t live_size;
-  freeway_debug_field_t live_born;           /* ms since `profile_began` */
-  freeway_debug_field_t copy_length;         /* bytes of the stack that were copied */
-  freeway_debug_field_t copy_registers;      /* src/arch/registers.h */
+  freeway_debug_field_t live_born;      /* ms since `profile_began` */
+  freeway_debug_field_t copy_length;    /* bytes of the stack that were copied */
+  freeway_debug_field_t copy_registers; /* src/arch/registers.h */
 } freeway_debug_t;
 
 extern const freeway_debug_t freeway_debug;

@@ -2,8 +2,8 @@
  *
  * freeway.h: Freeway's own interface.
  *
- * Two uses. (1) Beside another malloc: every function of <stdlib.h>'s family has a `freeway_` twin here. A block must be
- * freed by the allocator that made it. (2) With libfreeway.so preloaded or linked as *the* malloc: the twins and the
+ * Two uses. (1) Beside another malloc: every function of <stdlib.h>'s family has a `freeway_` twin here. A block must
+ * be freed by the allocator that made it. (2) With libfreeway.so preloaded or linked as *the* malloc: the twins and the
  * standard names are the same functions, and the calls for statistics, trimming and auditing at the end of this file
  * speak of the whole process.
  *
@@ -71,8 +71,8 @@ void freeway_free_aligned_sized(void* block, size_t alignment, size_t size) FREE
 int freeway_malloc_trim(size_t pad) FREEWAY_NOEXCEPT;
 /* Accepts what glibc accepts (1, or 0 for a value out of range) and changes nothing: no such parameter exists here. */
 int freeway_mallopt(int parameter, int value) FREEWAY_NOEXCEPT;
-/* arena: bytes in superblocks, large blocks and dirty frames; ordblks: superblocks; hblks, hblkhd: huge blocks and their
- * bytes; fsmblks: bytes in magazines; uordblks: live bytes; fordblks: free but kept; keepcost: dirty frames. */
+/* arena: bytes in superblocks, large blocks and dirty frames; ordblks: superblocks; hblks, hblkhd: huge blocks and
+ * their bytes; fsmblks: bytes in magazines; uordblks: live bytes; fordblks: free but kept; keepcost: dirty frames. */
 struct mallinfo2 freeway_mallinfo2(void) FREEWAY_NOEXCEPT;
 /* The same in ints, which wrap beyond 2 GiB. */
 struct mallinfo freeway_mallinfo(void) FREEWAY_NOEXCEPT;
@@ -85,8 +85,8 @@ int freeway_malloc_info(int options, FILE* stream) FREEWAY_NOEXCEPT;
 /* --- Many blocks at once. ---------------------------------------------------------------------------------------- */
 
 /* Fills blocks[0 .. count) with blocks of `size` bytes each; returns how many were had (fewer only when memory is
- * refused; errno is then ENOMEM). 0 with EINVAL where no such array can be: `blocks` NULL, or `count` pointers more than
- * PTRDIFF_MAX bytes; `count` 0 is 0. */
+ * refused; errno is then ENOMEM). 0 with EINVAL where no such array can be: `blocks` NULL, or `count` pointers more
+ * than PTRDIFF_MAX bytes; `count` 0 is 0. */
 size_t freeway_malloc_batch(size_t size, size_t count, void** blocks) FREEWAY_NOEXCEPT;
 /* Frees blocks[0 .. count); NULLs are skipped. Blocks of different sizes may be mixed. Where no such array can be (as
  * above), that is reported as a bad pointer is, and nothing is freed. */
@@ -124,92 +124,98 @@ typedef struct freeway_stats_t {
   uint64_t limit_pressures;   /* count so far: times that caches were taken apart for the soft limit */
 } freeway_stats_t;
 
-/* What FREEWAY_STATS=json:PATH writes has all of these under their names, "schema" (1; more when a name goes or changes its
- * meaning), "version", "engine", "mode", "rseq_reason" (why per-CPU caches are not used, or ""), "program", "pid", "time_ns"
- * (since 1970), "page_size", and in bytes, as jemalloc's stats.* define them:
+/* What FREEWAY_STATS=json:PATH writes has all of these under their names, "schema" (1; more when a name goes or changes
+ * its meaning), "version", "engine", "mode", "rseq_reason" (why per-CPU caches are not used, or ""), "program", "pid",
+ * "time_ns" (since 1970), "page_size", and in bytes, as jemalloc's stats.* define them:
  *     allocated   live
- *     active      pages of superblocks with live blocks or in use for malloc, and of large, huge and guarded blocks: a multiple
- *                 of the page size, at least allocated; without dirty frames and metadata (mapped without dirty)
- *     resident    what the kernel backs with memory now, of the whole process, its code and stacks included (/proc/self/statm,
- *                 which may lag behind a little; 0 if it cannot be read). For Freeway alone: held, an upper bound
+ *     active      pages of superblocks with live blocks or in use for malloc, and of large, huge and guarded blocks: a
+ *                 multiple of the page size, at least allocated; without dirty frames and metadata (mapped without
+ *                 dirty)
+ *     resident    what the kernel backs with memory now, of the whole process, its code and stacks included
+ *                 (/proc/self/statm, which may lag behind a little; 0 if it cannot be read). For Freeway alone: held,
+ *                 an upper bound
  *     retained    address space that was made usable, has no memory now, and is kept: free frames that are not dirty
- * "classes" has an object for each size that was used: "size", "superblocks", "blocks" (count: what they have room for),
- * "live", "cached", "free" (bytes of these blocks), "waste" (bytes of the superblocks that are not live), "occupancy" (how many
- * superblocks have 0 to 10, 10 to 20, … 90 to 100 % of their blocks live or in magazines: an upper bound of what is live), and
- * "slow_mallocs", "slow_frees", "refills", "flushes". The papers' engines tell no classes. */
+ * "classes" has an object for each size that was used: "size", "superblocks", "blocks" (count: what they have room
+ * for), "live", "cached", "free" (bytes of these blocks), "waste" (bytes of the superblocks that are not live),
+ * "occupancy" (how many superblocks have 0 to 10, 10 to 20, … 90 to 100 % of their blocks live or in magazines: an
+ * upper bound of what is live), and "slow_mallocs", "slow_frees", "refills", "flushes". The papers' engines tell no
+ * classes. */
 
-/* Fills *stats. `size` is sizeof(freeway_stats_t) as the caller was compiled with; fields beyond it are not written, nor
- * is what the library does not know, where the caller's is the longer one. `stats` NULL: nothing. */
+/* Fills *stats. `size` is sizeof(freeway_stats_t) as the caller was compiled with; fields beyond it are not written,
+ * nor is what the library does not know, where the caller's is the longer one. `stats` NULL: nothing. */
 void freeway_stats(freeway_stats_t* stats, size_t size) FREEWAY_NOEXCEPT;
 
 /* Gives memory that holds no live block back to the kernel: other CPUs' magazines, whole frames and pages under free
  * blocks. About `keep` bytes of free frames stay ready; pages under free blocks go in any case. Returns the bytes given
  * back. Makes system calls (membarrier, madvise) for as long as there is something to give back. Some of the papers'
- * engines do not reach what is cached for another CPU (lfmalloc) or another running thread (streamflow, hmalloc): there, trim
- * on each (GUARANTEES.md). */
+ * engines do not reach what is cached for another CPU (lfmalloc) or another running thread (streamflow, hmalloc):
+ * there, trim on each (GUARANTEES.md). */
 size_t freeway_trim(size_t keep) FREEWAY_NOEXCEPT;
 
-/* Limits what the heap holds of memory that the kernel backs or may back: live blocks and the rest of their superblocks,
- * free memory that is not given back yet, huge blocks, descriptors and caches. Bytes, rounded down to 64 KiB; 0: no limit.
- * Above `soft` nothing free is kept, and caches are taken apart before the kernel is asked for more. Beyond `hard` nothing
- * is asked for: malloc and its like say ENOMEM; frees make room again. Holds from the call on, also for calls under way;
- * what is held already may be more. Children of a fork inherit both. Takes the place of FREEWAY_LIMIT. 0; EINVAL where
- * `soft` is above `hard`, or one of them is not 0 and less than 64 KiB; ENOMEM where there is no memory to start with.
- * Signal-safe. Makes madvise calls where more than `soft` is held. */
+/* Limits what the heap holds of memory that the kernel backs or may back: live blocks and the rest of their
+ * superblocks, free memory that is not given back yet, huge blocks, descriptors and caches. Bytes, rounded down to 64
+ * KiB; 0: no limit. Above `soft` nothing free is kept, and caches are taken apart before the kernel is asked for more.
+ * Beyond `hard` nothing is asked for: malloc and its like say ENOMEM; frees make room again. Holds from the call on,
+ * also for calls under way; what is held already may be more. Children of a fork inherit both. Takes the place of
+ * FREEWAY_LIMIT. 0; EINVAL where `soft` is above `hard`, or one of them is not 0 and less than 64 KiB; ENOMEM where
+ * there is no memory to start with. Signal-safe. Makes madvise calls where more than `soft` is held. */
 int freeway_set_limit(size_t soft, size_t hard) FREEWAY_NOEXCEPT;
 
-/* Makes memory ready for `count` blocks of `size` bytes (under 256 MiB), beside what is in use: superblocks or runs of frames
- * are made and touched, and their memory stays, free or not, from then on: malloc and free within it make no system call and
- * no page fault, in threads that have called malloc before, on any CPU that the process may run on now. Blocks of other sizes
- * may use it as well: ask for all that will be needed, the longest first. A fork copies pages anew, in both. Returns for how many blocks memory is ready: fewer where memory is
- * refused, none before the C library has set up the environment. Signal-safe. Makes mmap, madvise and membarrier calls. For no
- * call at all later also set FREEWAY_PURGE=never. See also FREEWAY_PREFAULT. */
+/* Makes memory ready for `count` blocks of `size` bytes (under 256 MiB), beside what is in use: superblocks or runs of
+ * frames are made and touched, and their memory stays, free or not, from then on: malloc and free within it make no
+ * system call and no page fault, in threads that have called malloc before, on any CPU that the process may run on now.
+ * Blocks of other sizes may use it as well: ask for all that will be needed, the longest first. A fork copies pages
+ * anew, in both. Returns for how many blocks memory is ready: fewer where memory is refused, none before the C library
+ * has set up the environment. Signal-safe. Makes mmap, madvise and membarrier calls. For no call at all later also set
+ * FREEWAY_PURGE=never. See also FREEWAY_PREFAULT. */
 size_t freeway_reserve(size_t size, size_t count) FREEWAY_NOEXCEPT;
 
-/* The same piece by piece, for event loops: stops when about `max_bytes` are back (0 counts as one frame, 64 KiB), or as much
- * work is done as that would be. Returns the bytes given back; 0: it has gone through everything since it last found
- * something, and there is nothing more; 1, if it found nothing now but has not. Each call goes on where the last one stopped,
- * whichever thread made it: what is freed in the middle of a round, where that has been, is left to the next. Signal-safe. */
+/* The same piece by piece, for event loops: stops when about `max_bytes` are back (0 counts as one frame, 64 KiB), or
+ * as much work is done as that would be. Returns the bytes given back; 0: it has gone through everything since it last
+ * found something, and there is nothing more; 1, if it found nothing now but has not. Each call goes on where the last
+ * one stopped, whichever thread made it: what is freed in the middle of a round, where that has been, is left to the
+ * next. Signal-safe. */
 size_t freeway_trim_step(size_t max_bytes) FREEWAY_NOEXCEPT;
 
-/* A hint: the calling thread is about to sleep. Gives back what is due by now, and the magazines of the CPU that it runs on
- * if nothing was taken from or put into them for about a second, as far as earlier calls know. Signal-safe; as a rule no
- * system call. With FREEWAY_BACKGROUND=1 programs need not say so. */
+/* A hint: the calling thread is about to sleep. Gives back what is due by now, and the magazines of the CPU that it
+ * runs on if nothing was taken from or put into them for about a second, as far as earlier calls know. Signal-safe; as
+ * a rule no system call. With FREEWAY_BACKGROUND=1 programs need not say so. */
 void freeway_idle(void) FREEWAY_NOEXCEPT;
 
-/* The account of every frame of 64 KiB. Meaningful only while no other thread is inside the allocator. What threads that
- * vanished inside a call took with them is in frames_stranded, frames_held and bytes_held; without such threads these are
+/* The account of every frame of 64 KiB. Meaningful only while no other thread is inside the allocator. What threads
+ * that vanished inside a call took with them is in frames_stranded, frames_held and bytes_held; without such threads
+ * these are
  * 0. */
 typedef struct freeway_audit_t {
-  size_t frames_small;     /* frames of superblocks that a descriptor accounts for */
-  size_t frames_large;     /* frames of large blocks */
-  size_t frames_free;      /* frames that no one owns, of those that were made accessible */
-  size_t frames_stranded;  /* frames that are marked used and belong to nothing: lost with a killed thread */
-  size_t superblocks_held; /* superblocks that a slab or a thread holds */
+  size_t frames_small;              /* frames of superblocks that a descriptor accounts for */
+  size_t frames_large;              /* frames of large blocks */
+  size_t frames_free;               /* frames that no one owns, of those that were made accessible */
+  size_t frames_stranded;           /* frames that are marked used and belong to nothing: lost with a killed thread */
+  size_t superblocks_held;          /* superblocks that a slab or a thread holds */
   size_t superblocks_held_by_slabs; /* of these, by a slab; the difference is held by threads inside a call, or lost */
-  size_t superblocks_listed; /* superblocks in a partial list */
-  size_t superblocks_full; /* superblocks without a free block */
-  size_t blocks_live;      /* blocks whose bit is clear and that no magazine holds */
-  size_t blocks_cached;    /* blocks in magazines */
-  size_t errors;           /* broken invariants (0 in a correct process): each is also named on fd 2 */
-  size_t frames;           /* all frames of all arenas = small + large + free + stranded + unused */
-  size_t frames_unused;    /* frames that were never made accessible */
-  size_t frames_live;      /* of frames_small: in superblocks with a live block */
-  size_t frames_cached;    /* of frames_small: in the others, which malloc, or trimming, will find */
-  size_t frames_held;      /* of frames_small: in those of the others that only a thread inside a call can find, or lost */
-  size_t frames_huge;      /* frames of huge blocks, which are mappings beside the arenas */
+  size_t superblocks_listed;        /* superblocks in a partial list */
+  size_t superblocks_full;          /* superblocks without a free block */
+  size_t blocks_live;               /* blocks whose bit is clear and that no magazine holds */
+  size_t blocks_cached;             /* blocks in magazines */
+  size_t errors;                    /* broken invariants (0 in a correct process): each is also named on fd 2 */
+  size_t frames;                    /* all frames of all arenas = small + large + free + stranded + unused */
+  size_t frames_unused;             /* frames that were never made accessible */
+  size_t frames_live;               /* of frames_small: in superblocks with a live block */
+  size_t frames_cached;             /* of frames_small: in the others, which malloc, or trimming, will find */
+  size_t frames_held; /* of frames_small: in those of the others that only a thread inside a call can find, or lost */
+  size_t frames_huge; /* frames of huge blocks, which are mappings beside the arenas */
   /* The flagship's: elsewhere 0, and all of frames_small are live. */
-  size_t superblocks;      /* superblocks in use: held, listed, full, or about to be listed by a thread inside a call */
+  size_t superblocks; /* superblocks in use: held, listed, full, or about to be listed by a thread inside a call */
   size_t superblocks_adrift; /* the latter, or lost */
-  size_t descriptors;      /* descriptors of superblocks, in use or not */
-  size_t descriptors_free; /* of these, ready for another superblock */
-  size_t slabs;            /* slabs of magazines */
-  size_t slabs_held;       /* of these, in the hands of threads inside a call, or lost */
-  size_t bytes_held;       /* free blocks that only a thread inside a call can find, or lost: those of superblocks that it
+  size_t descriptors;        /* descriptors of superblocks, in use or not */
+  size_t descriptors_free;   /* of these, ready for another superblock */
+  size_t slabs;              /* slabs of magazines */
+  size_t slabs_held;         /* of these, in the hands of threads inside a call, or lost */
+  size_t bytes_held;     /* free blocks that only a thread inside a call can find, or lost: those of superblocks that it
                               holds or is about to list, and what is cached in its slabs */
-  size_t frames_dirty;     /* of frames_free: those that are dirty */
-  size_t frames_tables;    /* what tables and caches are charged for (flagship) */
-  size_t frames_charged;   /* what limits count: small + large + huge + dirty + tables. What threads that vanished had in
+  size_t frames_dirty;   /* of frames_free: those that are dirty */
+  size_t frames_tables;  /* what tables and caches are charged for (flagship) */
+  size_t frames_charged; /* what limits count: small + large + huge + dirty + tables. What threads that vanished had in
                               hand may be charged or not: then it is more, or by frames_stranded less */
 } freeway_audit_t;
 
@@ -219,20 +225,22 @@ size_t freeway_audit(freeway_audit_t* audit, size_t size) FREEWAY_NOEXCEPT;
 
 /* --- Heap profiles: which stacks allocated what is live. -------------------------------------------------------- */
 
-/* Begins a profile: from now on one in `interval` bytes that malloc and its like give out, on average, is sampled, with the
- * stack that asked for it; 1: every block is. 524288 is usual. Running threads follow at their next call. Returns 0; EINVAL
- * (0 bytes), EBUSY (a profile with another interval is being made), ENOMEM, ENOTSUP (a paper's engine). Going on with
- * the interval of the last profile adds to that one; another interval begins anew. Stacks are followed by frame pointers; of
- * programs without them 8 KiB of each kind of stack are kept and dumped, with what lies there. Signal-safe. Maps memory the first time. See also FREEWAY_PROFILE. */
+/* Begins a profile: from now on one in `interval` bytes that malloc and its like give out, on average, is sampled, with
+ * the stack that asked for it; 1: every block is. 524288 is usual. Running threads follow at their next call. Returns
+ * 0; EINVAL (0 bytes), EBUSY (a profile with another interval is being made), ENOMEM, ENOTSUP (a paper's engine). Going
+ * on with the interval of the last profile adds to that one; another interval begins anew. Stacks are followed by frame
+ * pointers; of programs without them 8 KiB of each kind of stack are kept and dumped, with what lies there.
+ * Signal-safe. Maps memory the first time. See also FREEWAY_PROFILE. */
 int freeway_profile_start(size_t interval) FREEWAY_NOEXCEPT;
 /* Ends it. What was sampled stays known, and its frees are counted. Signal-safe. No system call. */
 void freeway_profile_stop(void) FREEWAY_NOEXCEPT;
-/* Writes the profile that is made, or was made last, to `fd`, in the text of google/pprof (freeway-profile(5)); an empty one
- * where there was none. Returns 0, or the error of a write (an errno). Signal-safe: the calls are write, and open, read and
- * close of /proc/self/maps. Beside threads that allocate each line is true at some moment of the call. */
+/* Writes the profile that is made, or was made last, to `fd`, in the text of google/pprof (freeway-profile(5)); an
+ * empty one where there was none. Returns 0, or the error of a write (an errno). Signal-safe: the calls are write, and
+ * open, read and close of /proc/self/maps. Beside threads that allocate each line is true at some moment of the
+ * call. */
 int freeway_profile_dump(int fd) FREEWAY_NOEXCEPT;
-/* Sets the calling thread's tag, which goes into its samples (a request, a tenant, a component); 0 at first. Returns the one
- * before. Signal-safe, a few instructions. */
+/* Sets the calling thread's tag, which goes into its samples (a request, a tenant, a component); 0 at first. Returns
+ * the one before. Signal-safe, a few instructions. */
 uint64_t freeway_tag(uint64_t tag) FREEWAY_NOEXCEPT;
 
 /* --- What an address is. ----------------------------------------------------------------------------------------- */
@@ -248,17 +256,18 @@ typedef enum freeway_kind_t {
 
 typedef enum freeway_state_t {
   FREEWAY_STATE_UNKNOWN = 0, /* no block, or one that another thread is about to give or to free */
-  FREEWAY_LIVE = 1,          /* in the program's hands, or of a thread inside malloc or free on its way from or to a cache */
-  FREEWAY_FREE = 2           /* freed, or never given */
+  FREEWAY_LIVE = 1, /* in the program's hands, or of a thread inside malloc or free on its way from or to a cache */
+  FREEWAY_FREE = 2  /* freed, or never given */
 } freeway_state_t;
 
 typedef struct freeway_explanation_t {
   freeway_kind_t kind;
   freeway_state_t state;
-  void* begin;              /* of the block; NULL where there is none */
-  size_t size;              /* of the block, in bytes: what malloc_usable_size says; 0 where there is none */
-  ptrdiff_t offset;         /* of the address from `begin`: negative before a guarded block, >= size past its end or a large one's */
-  const char* what;         /* a few words about it, in static storage: "in a magazine", "at rest since its free" */
+  void* begin; /* of the block; NULL where there is none */
+  size_t size; /* of the block, in bytes: what malloc_usable_size says; 0 where there is none */
+  ptrdiff_t
+      offset; /* of the address from `begin`: negative before a guarded block, >= size past its end or a large one's */
+  const char* what; /* a few words about it, in static storage: "in a magazine", "at rest since its free" */
   /* Of a guarded block: where the calls of malloc and free returned to, and which threads made them; else 0. */
   void* allocated_by;
   void* freed_by;
@@ -267,23 +276,24 @@ typedef struct freeway_explanation_t {
 } freeway_explanation_t;
 
 /* What Freeway knows of any address, from its own maps: nothing is read at the address. Fills *explanation (`size`:
- * sizeof(freeway_explanation_t), as in freeway_stats) and returns its kind. True at some moment of the call; of blocks that
- * other threads do not touch meanwhile, it is exact. */
+ * sizeof(freeway_explanation_t), as in freeway_stats) and returns its kind. True at some moment of the call; of blocks
+ * that other threads do not touch meanwhile, it is exact. */
 freeway_kind_t freeway_explain(const void* address, freeway_explanation_t* explanation, size_t size) FREEWAY_NOEXCEPT;
-/* The same as a line of English on `fd`, and of guarded blocks who allocated and freed them, a line each. A full pipe may
- * block the writer. */
+/* The same as a line of English on `fd`, and of guarded blocks who allocated and freed them, a line each. A full pipe
+ * may block the writer. */
 void freeway_explain_to(int fd, const void* address) FREEWAY_NOEXCEPT;
 
 /* --- Options of the program's own. ------------------------------------------------------------------------------- */
 
-/* Not the library's: a program may define it, at namespace scope, to say what it wants where the environment says nothing of that
- * option:
+/* Not the library's: a program may define it, at namespace scope, to say what it wants where the environment says
+ * nothing of that option:
  *     const char* freeway_options = "PURGE=never; PREFAULT=64m; STATS=json:/run/me.%p.json";
- * Names without FREEWAY_ and values as in the environment, separated by `;`; blanks before a name do not count, nor does
- * an empty value in the environment. Up to 1023 bytes; names that are no option's are passed over. Read once, when the first
- * block is allocated after the C library has set `environ`: it must be initialised by a constant. Heard also in setuid programs,
- * where the environment is not. A program that is linked with libfreeway.so or libfreeway.a need do nothing else; where
- * the library is preloaded, the program must export the name: -rdynamic, or -Wl,--export-dynamic-symbol=freeway_options. */
+ * Names without FREEWAY_ and values as in the environment, separated by `;`; blanks before a name do not count, nor
+ * does an empty value in the environment. Up to 1023 bytes; names that are no option's are passed over. Read once, when
+ * the first block is allocated after the C library has set `environ`: it must be initialised by a constant. Heard also
+ * in setuid programs, where the environment is not. A program that is linked with libfreeway.so or libfreeway.a need do
+ * nothing else; where the library is preloaded, the program must export the name: -rdynamic, or
+ * -Wl,--export-dynamic-symbol=freeway_options. */
 extern const char* freeway_options;
 
 /* --- Moving blocks, so that memory can go back. ------------------------------------------------------------------- */
@@ -294,24 +304,27 @@ typedef struct freeway_block_info_t {
   size_t superblock_size;   /* bytes of the superblock that it lies in; of other kinds: of its own memory */
   size_t superblock_blocks; /* count: blocks that the superblock has room for; 1 for other kinds */
   size_t superblock_live;   /* count: of these, live ones, and free ones that lie in magazines; 1 for other kinds */
-  size_t class_permille;    /* 0..1000: how full (as superblock_live) the superblocks of its size are on average, without full
+  size_t
+      class_permille; /* 0..1000: how full (as superblock_live) the superblocks of its size are on average, without full
                                ones and those that malloc allocates from; as of the last walk of freeway_should_move.
                                1000: there are none */
 } freeway_block_info_t;
 
-/* Fills *info (`size`: sizeof(freeway_block_info_t), as in freeway_stats) with what is known of the live block that begins at
- * `block`; returns its size in bytes. 0, and all of *info 0, if no live block begins there, or it is not known (blocks
- * that a paper's engine makes itself). Nothing is read at `block`, which may be anything. Signal-safe; no system call. */
+/* Fills *info (`size`: sizeof(freeway_block_info_t), as in freeway_stats) with what is known of the live block that
+ * begins at `block`; returns its size in bytes. 0, and all of *info 0, if no live block begins there, or it is not
+ * known (blocks that a paper's engine makes itself). Nothing is read at `block`, which may be anything. Signal-safe; no
+ * system call. */
 size_t freeway_block_info(const void* block, freeway_block_info_t* info, size_t size) FREEWAY_NOEXCEPT;
 
-/* The hint for programs that defragment themselves, as databases do: 1 if moving the live block (malloc of the same size,
- * memcpy, free) is likely to help to set a superblock free, and the thread's next malloc of that size will not give a block
- * of one that is worth leaving as well; else 0, and for anything that is no small block. Its superblock is then neither full
- * nor one that malloc allocates from, and not much fuller than the average of its size; and what such superblocks hold would
- * fit into fewer of them. Blocks that the program has freed a moment ago go back to their superblocks for that: only ask
- * about blocks that you are ready to move. 0 of blocks that the profiler has sampled; always 0 with FREEWAY_HARDEN, and with the
- * papers' engines. Lock-free, signal-safe. System calls: as free, and once a CPU mmap for its cache. The first call walks
- * through the whole heap, as freeway_stats does; later ones each go on with that walk a little. */
+/* The hint for programs that defragment themselves, as databases do: 1 if moving the live block (malloc of the same
+ * size, memcpy, free) is likely to help to set a superblock free, and the thread's next malloc of that size will not
+ * give a block of one that is worth leaving as well; else 0, and for anything that is no small block. Its superblock is
+ * then neither full nor one that malloc allocates from, and not much fuller than the average of its size; and what such
+ * superblocks hold would fit into fewer of them. Blocks that the program has freed a moment ago go back to their
+ * superblocks for that: only ask about blocks that you are ready to move. 0 of blocks that the profiler has sampled;
+ * always 0 with FREEWAY_HARDEN, and with the papers' engines. Lock-free, signal-safe. System calls: as free, and once a
+ * CPU mmap for its cache. The first call walks through the whole heap, as freeway_stats does; later ones each go on
+ * with that walk a little. */
 int freeway_should_move(const void* block) FREEWAY_NOEXCEPT;
 
 #if defined(__cplusplus)

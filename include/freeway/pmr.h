@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * pmr.h: Freeway as a std::pmr::memory_resource (C++17): containers take their memory from it, whatever malloc the rest of
- * the program has.
+ * pmr.h: Freeway as a std::pmr::memory_resource (C++17): containers take their memory from it, whatever malloc the rest
+ * of the program has.
  *
  *     std::pmr::vector<int> numbers(freeway::resource());
  *     std::pmr::set_default_resource(freeway::resource());
  *
- * Header only: it calls the `freeway_` functions, which all forms of the library have (libfreeway-prefixed.a has no others).
+ * Header only: it calls the `freeway_` functions, which all forms of the library have (libfreeway-prefixed.a has no
+ * others).
  */
 #ifndef FREEWAY_PMR_H
 #define FREEWAY_PMR_H
@@ -35,8 +36,8 @@ namespace detail {
 
 /* allocate: as freeway_malloc, or freeway_aligned_alloc where more than 16 bytes of alignment are asked for; throws
  * std::bad_alloc where memory is refused, without calling a new-handler (compiled without exceptions, it aborts).
- * deallocate: as freeway_free, which also names what is no live block. Both are as lock-free and signal-safe as these. A
- * resource holds nothing: blocks stay live when it is gone, and freeway_free may free them. */
+ * deallocate: as freeway_free, which also names what is no live block. Both are as lock-free and signal-safe as these.
+ * A resource holds nothing: blocks stay live when it is gone, and freeway_free may free them. */
 class malloc_resource final : public std::pmr::memory_resource {
  public:
   constexpr malloc_resource() noexcept = default;
@@ -52,12 +53,13 @@ class malloc_resource final : public std::pmr::memory_resource {
   void do_deallocate(void* block, std::size_t bytes, std::size_t alignment) override {
     freeway_free_aligned_sized(block, alignment, bytes);
   }
-  /* There is no need for more than one. Whether another one, of another shared object, has the same heap, is not known. */
+  /* There is no need for more than one. Whether another one, of another shared object, has the same heap, is not
+   * known. */
   bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override { return this == &other; }
 };
 
-/* The same over a heap that the program makes (freeway/heap.h), which it does not own. Blocks may be given to freeway_free,
- * too; or not be freed at all, where the heap is destroyed:
+/* The same over a heap that the program makes (freeway/heap.h), which it does not own. Blocks may be given to
+ * freeway_free, too; or not be freed at all, where the heap is destroyed:
  *
  *     freeway_heap_t heap = freeway_heap_new(nullptr, 0);
  *     freeway::heap_resource resource(heap);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * hold.c: holds 8 MB of blocks until its input ends. Like its siblings in other languages, it says "held" and its process id. */
+ * hold.c: holds 8 MB of blocks until its input ends. Like its siblings in other languages, it says "held" and its
+ * process id. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,8 +4,7 @@
 
 namespace freeway {
 
-template <Engine E>
-bool Front<E>::start() {
+template <Engine E> bool Front<E>::start() {
   if (FREEWAY_LIKELY(ready_.load_acquire() != 0)) return true;  // [A1] pairs with [R1]
   if (!substrate_.start(nullptr, E::kHugeFrom)) return false;
   // Tables of megabytes of which a small process touches a few pages.
@@ -21,20 +20,19 @@ bool Front<E>::start() {
   return true;
 }
 
-template <Engine E>
-void* Front<E>::allocate(std::size_t bytes) {
+template <Engine E> void* Front<E>::allocate(std::size_t bytes) {
   if (FREEWAY_LIKELY(ready_.load_acquire() != 0 && bytes <= E::kMaxSmall))  // [A1] pairs with [R1]
     if (void* block = engine_.allocate(bytes)) return block;
   return allocate_slow(bytes);
 }
 
 // The first calls, large blocks, and what the engine did not have.
-template <Engine E>
-FREEWAY_NOINLINE void* Front<E>::allocate_slow(std::size_t bytes) {
+template <Engine E> FREEWAY_NOINLINE void* Front<E>::allocate_slow(std::size_t bytes) {
   if (FREEWAY_UNLIKELY(ready_.load_acquire() == 0) && !start()) return refused();  // [A1] pairs with [R1]
   if (is_small(bytes) && ready()) {
     if (void* block = engine_.allocate(bytes)) return block;
-    if constexpr (kThreadHeaps)  // interrupted inside its own heap, a thread has none for the handler: a large one will do
+    if constexpr (
+        kThreadHeaps)  // interrupted inside its own heap, a thread has none for the handler: a large one will do
       if (void* block = large_once(bytes, kMinBlock, nullptr)) return block;
     scavenge();
     void* block = engine_.allocate(bytes);
@@ -45,8 +43,7 @@ FREEWAY_NOINLINE void* Front<E>::allocate_slow(std::size_t bytes) {
   return block != nullptr ? block : refused();
 }
 
-template <Engine E>
-void* Front<E>::large_once(std::size_t bytes, std::size_t alignment, bool* zero) {
+template <Engine E> void* Front<E>::large_once(std::size_t bytes, std::size_t alignment, bool* zero) {
   const std::size_t prefix = alignment <= kMinBlock ? E::kLargePrefix : 0;
   const auto block = substrate_.large().take(clamp(bytes, 1, bytes) + prefix, alignment);
   if (block.address == 0) return nullptr;
@@ -56,16 +53,14 @@ void* Front<E>::large_once(std::size_t bytes, std::size_t alignment, bool* zero)
   return reinterpret_cast<void*>(block.address + prefix);
 }
 
-template <Engine E>
-void* Front<E>::large(std::size_t bytes, std::size_t alignment, bool* zero) {
+template <Engine E> void* Front<E>::large(std::size_t bytes, std::size_t alignment, bool* zero) {
   if (void* block = large_once(bytes, alignment, zero)) return block;
   if (bytes > kMaxFrames * kFrameSize) return nullptr;  // whatever else is free
   scavenge();
   return large_once(bytes, alignment, zero);
 }
 
-template <Engine E>
-void* Front<E>::allocate_aligned(std::size_t bytes, std::size_t alignment) {
+template <Engine E> void* Front<E>::allocate_aligned(std::size_t bytes, std::size_t alignment) {
   if (alignment <= kMinBlock) return allocate(bytes);
   if (bytes > kMaxSize || !start()) return refused();
   if (ready() && bytes <= E::kMaxSmall)
@@ -74,8 +69,7 @@ void* Front<E>::allocate_aligned(std::size_t bytes, std::size_t alignment) {
   return block != nullptr ? block : refused();
 }
 
-template <Engine E>
-void* Front<E>::allocate_zeroed(std::size_t bytes) {
+template <Engine E> void* Front<E>::allocate_zeroed(std::size_t bytes) {
   if (bytes <= E::kMaxSmall) {
     void* block = allocate(bytes);
     return block == nullptr ? nullptr : memset(block, 0, bytes);
@@ -87,17 +81,14 @@ void* Front<E>::allocate_zeroed(std::size_t bytes) {
   return zero ? block : memset(block, 0, bytes);
 }
 
-template <Engine E>
-void Front<E>::free(void* block, const void* caller) {
+template <Engine E> void Front<E>::free(void* block, const void* caller) {
   if (block == nullptr) return;
   const auto address = reinterpret_cast<uptr>(block);
   const FrameInfo info = substrate_.map().get(address);
   if (FREEWAY_LIKELY(info.kind() == FrameInfo::kSmall)) {
     const Verdict verdict = engine_.free(address, info.value());
-    if (FREEWAY_UNLIKELY(verdict == Verdict::kInterior))
-      bad(classify(address, info), "free", block, caller);
-    else if (FREEWAY_UNLIKELY(verdict != Verdict::kOk))
-      bad(verdict, "free", block, caller);
+    if (FREEWAY_UNLIKELY(verdict == Verdict::kInterior)) bad(classify(address, info), "free", block, caller);
+    else if (FREEWAY_UNLIKELY(verdict != Verdict::kOk)) bad(verdict, "free", block, caller);
   } else if (info.kind() == FrameInfo::kNothing) {
     bad(classify(address, info), "free", block, caller);
   } else {
@@ -105,8 +96,7 @@ void Front<E>::free(void* block, const void* caller) {
   }
 }
 
-template <Engine E>
-void Front<E>::free_large(uptr address, FrameInfo info, const void* caller) {
+template <Engine E> void Front<E>::free_large(uptr address, FrameInfo info, const void* caller) {
   auto* block = reinterpret_cast<void*>(address);
   if (!begins_large(address)) return bad(classify(address, info), "free", block, caller);
   if (!substrate_.large().give(address - prefix_of(address), info, process::coarse_time_ns()))
@@ -114,8 +104,7 @@ void Front<E>::free_large(uptr address, FrameInfo info, const void* caller) {
   substrate_.count_large(-1);
 }
 
-template <Engine E>
-std::size_t Front<E>::usable_size(const void* block, const void* caller) {
+template <Engine E> std::size_t Front<E>::usable_size(const void* block, const void* caller) {
   if (block == nullptr) return 0;
   const auto address = reinterpret_cast<uptr>(block);
   const FrameInfo info = substrate_.map().get(address);
@@ -128,8 +117,7 @@ std::size_t Front<E>::usable_size(const void* block, const void* caller) {
   return 0;
 }
 
-template <Engine E>
-void* Front<E>::reallocate(void* block, std::size_t bytes, const void* caller) {
+template <Engine E> void* Front<E>::reallocate(void* block, std::size_t bytes, const void* caller) {
   if (block == nullptr) return allocate(bytes);
   if (bytes == 0) {
     free(block, caller);
@@ -154,8 +142,7 @@ void* Front<E>::reallocate(void* block, std::size_t bytes, const void* caller) {
 }
 
 // Resizes the large block in place, or moves its pages and changes `address`; false: it is as it was.
-template <Engine E>
-bool Front<E>::resize_large(uptr& address, FrameInfo info, std::size_t bytes) {
+template <Engine E> bool Front<E>::resize_large(uptr& address, FrameInfo info, std::size_t bytes) {
   LargeBlocks<Machine>& large = substrate_.large();
   const std::size_t prefix = prefix_of(address);
   const u64 now = process::coarse_time_ns();
@@ -178,14 +165,12 @@ void* Front<E>::move_block(void* block, std::size_t old_bytes, std::size_t bytes
 }
 
 // Memory was refused: gives back all that can be.
-template <Engine E>
-void Front<E>::scavenge() {
+template <Engine E> void Front<E>::scavenge() {
   if (ready()) engine_.trim();
   substrate_.frames().purge_to(0);
 }
 
-template <Engine E>
-std::size_t Front<E>::trim(std::size_t keep) {
+template <Engine E> std::size_t Front<E>::trim(std::size_t keep) {
   if (!open()) return 0;
   const PurgePolicy<Machine>& policy = substrate_.frames().policy();
   const u64 before = policy.purged_bytes();
@@ -195,8 +180,7 @@ std::size_t Front<E>::trim(std::size_t keep) {
 }
 
 // What `address`, where no live block begins, is. Reads only our own maps.
-template <Engine E>
-Fault Front<E>::classify(uptr address, FrameInfo info) {
+template <Engine E> Fault Front<E>::classify(uptr address, FrameInfo info) {
   if (info.kind() == FrameInfo::kNothing) return substrate_.classify_outside(address);
   if (info.kind() == FrameInfo::kSmall && engine_.begins_block(address, info.value()))
     return Fault::kDoubleFree;  // a block, but a free one

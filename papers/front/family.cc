@@ -2,8 +2,8 @@
 // family.cc: malloc, free and the malloc family (malloc/family.h) of a paper's library. Compiled for each, with
 // FREEWAY_PAPER the header of its engine, which declares `process_heap`.
 #include FREEWAY_PAPER
-#include "freeway/heap.h"
 #include "malloc/family.h"
+#include "freeway/heap.h"
 
 using freeway::process_heap;
 
@@ -16,7 +16,9 @@ void* allocate_aligned(std::size_t bytes, std::size_t alignment, const void*) {
   return process_heap.allocate_aligned(bytes, alignment);
 }
 void* allocate_zeroed(std::size_t bytes, const void*) { return process_heap.allocate_zeroed(bytes); }
-void* reallocate(void* block, std::size_t bytes, const void* caller) { return process_heap.reallocate(block, bytes, caller); }
+void* reallocate(void* block, std::size_t bytes, const void* caller) {
+  return process_heap.reallocate(block, bytes, caller);
+}
 void free(void* block, const void* caller) { process_heap.free(block, caller); }
 std::size_t usable_size(const void* block, const void* caller) { return process_heap.usable_size(block, caller); }
 std::size_t allocate_batch(std::size_t bytes, std::size_t count, void** blocks) {
@@ -74,7 +76,9 @@ FREEWAY_EXPORT void* freeway_heap_calloc(freeway_heap_t, std::size_t, std::size_
 FREEWAY_EXPORT void* freeway_heap_aligned_alloc(freeway_heap_t, std::size_t, std::size_t) noexcept {
   return errno = ENOTSUP, nullptr;
 }
-FREEWAY_EXPORT void* freeway_heap_realloc(freeway_heap_t, void*, std::size_t) noexcept { return errno = ENOTSUP, nullptr; }
+FREEWAY_EXPORT void* freeway_heap_realloc(freeway_heap_t, void*, std::size_t) noexcept {
+  return errno = ENOTSUP, nullptr;
+}
 FREEWAY_EXPORT std::size_t freeway_heap_trim(freeway_heap_t) noexcept { return 0; }
 FREEWAY_EXPORT int freeway_heap_stats(freeway_heap_t, freeway_heap_stats_t*, std::size_t) noexcept { return ENOTSUP; }
 }

@@ -37,8 +37,7 @@ inline u64 retained_bytes(Substrate& substrate) {
   return accessible > in_use ? (accessible - in_use) * kFrameSize : 0;
 }
 
-template <Engine E>
-void Front<E>::fill_stats(freeway_stats_t& stats) {
+template <Engine E> void Front<E>::fill_stats(freeway_stats_t& stats) {
   memset(&stats, 0, sizeof(stats));
   if (!start()) return;
   Account small;
@@ -56,8 +55,7 @@ void Front<E>::fill_stats(freeway_stats_t& stats) {
   stats.metadata += small.metadata_bytes;
 }
 
-template <Engine E>
-void Front<E>::fill_audit(freeway_audit_t& audit) {
+template <Engine E> void Front<E>::fill_audit(freeway_audit_t& audit) {
   memset(&audit, 0, sizeof(audit));
   if (!open()) return;
   if constexpr (requires { engine_.audit(audit); }) {
@@ -74,8 +72,7 @@ void Front<E>::fill_audit(freeway_audit_t& audit) {
   if (audit.frames_live + audit.frames_cached + audit.frames_held == 0) audit.frames_live = audit.frames_small;
 }
 
-template <Engine E>
-void Front<E>::write_summary(int fd) {
+template <Engine E> void Front<E>::write_summary(int fd) {
   freeway_stats_t stats;
   fill_stats(stats);
   write_figures(fd, mode(), stats);
@@ -83,8 +80,7 @@ void Front<E>::write_summary(int fd) {
     if (open()) engine_.write_classes(fd);
 }
 
-template <Engine E>
-void Front<E>::finish() {
+template <Engine E> void Front<E>::finish() {
   if (!ready()) return;
   const Options& options = substrate_.options();
   if (options.stats) write_summary(summary_fd());
@@ -103,8 +99,7 @@ void Front<E>::finish() {
 }
 
 // An engine's small blocks are not told apart.
-template <Engine E>
-void Front<E>::explain(uptr address, freeway_explanation_t& found) {
+template <Engine E> void Front<E>::explain(uptr address, freeway_explanation_t& found) {
   memset(&found, 0, sizeof(found));
   found.what = "";
   if (!open()) return;
@@ -112,19 +107,16 @@ void Front<E>::explain(uptr address, freeway_explanation_t& found) {
   const auto bytes_of = [this](FrameInfo info) { return large_bytes(E::kLargePrefix, info); };
   if (entry(address).kind() == FrameInfo::kSmall)
     explanation::other(found, FREEWAY_SMALL_BLOCK, "of this engine no more is known");
-  else if (explanation::large(found, address, entry, bytes_of, E::kLargePrefix))
-    return;
+  else if (explanation::large(found, address, entry, bytes_of, E::kLargePrefix)) return;
   else if (substrate_.frames().arena_of(address) != nullptr)
     explanation::other(found, FREEWAY_FREE_MEMORY, "no block's");
-  else if (substrate_.metadata().contains(address))
-    explanation::other(found, FREEWAY_METADATA, "descriptors");
+  else if (substrate_.metadata().contains(address)) explanation::other(found, FREEWAY_METADATA, "descriptors");
   else if (address - reinterpret_cast<uptr>(this) < sizeof(*this))
     explanation::other(found, FREEWAY_METADATA, "the heap's tables");
 }
 
 // The engines do not know which of their small blocks are live.
-template <Engine E>
-void Front<E>::block_info(uptr address, freeway_block_info_t& info) {
+template <Engine E> void Front<E>::block_info(uptr address, freeway_block_info_t& info) {
   memset(&info, 0, sizeof(info));
   if (!open()) return;
   const FrameInfo frame = substrate_.map().get_unowned(address);  // OPTIMISTIC: explain

@@ -5,11 +5,11 @@
 // sizes, the first call, large blocks, alignment, realloc, retries when memory is refused, errno, bad pointers,
 // statistics.
 //
-// Who may enter: any thread, any signal handler, the child of any fork; whether they get through unhindered is up to the
-// engine, the front itself has no lock and no state but its substrate's.
+// Who may enter: any thread, any signal handler, the child of any fork; whether they get through unhindered is up to
+// the engine, the front itself has no lock and no state but its substrate's.
 //
-// Word      ready_: 0 -> 1 once the environment could be read and the engine has started. Before that (a few allocations
-//           that the C library makes before it sets `environ`) blocks come from the large path
+// Word      ready_: 0 -> 1 once the environment could be read and the engine has started. Before that (a few
+//           allocations that the C library makes before it sets `environ`) blocks come from the large path
 // Orders    blocks.h:[R1] publishes what start() stored; blocks.h:[A1] sees it
 // Checked   tests/abi, tests/whole/differential, tests/whole/stress, tests/whole/signal, with each engine
 #pragma once
@@ -38,12 +38,12 @@ using Verdict = Fault;
 struct Account {
   // In: whether to look for broken invariants. Only while nobody else is inside: else a walk sees what was and what is.
   bool audit = false;
-  u64 live_blocks = 0, live_bytes = 0;  // in the program's hands
+  u64 live_blocks = 0, live_bytes = 0;      // in the program's hands
   u64 cached_blocks = 0, cached_bytes = 0;  // free, in caches in front of superblocks, where an engine has those
-  u64 free_bytes = 0;                   // other free blocks in superblocks
+  u64 free_bytes = 0;                       // other free blocks in superblocks
   u64 superblocks = 0;
-  u64 metadata_bytes = 0;               // beside what the substrate's Metadata holds
-  u64 errors = 0;                       // broken invariants; each was named on fd 2
+  u64 metadata_bytes = 0;                                          // beside what the substrate's Metadata holds
+  u64 errors = 0;                                                  // broken invariants; each was named on fd 2
   u64 slow_mallocs = 0, slow_frees = 0, refills = 0, flushes = 0;  // where an engine counts them
 };
 
@@ -75,12 +75,10 @@ concept Engine = requires(E e, Substrate& substrate, uptr address, u32 value, st
   // Whether its metadata says that it owns the frame.
   { e.owns(value, address) } -> std::same_as<bool>;
 };
-// An engine may also have: mode(), write_classes(fd), audit(audit) in the place of account's, largest() where kMaxSmall is
-// an option, and kThreadHeaps where threads have heaps that a handler which interrupted them cannot enter.
+// An engine may also have: mode(), write_classes(fd), audit(audit) in the place of account's, largest() where kMaxSmall
+// is an option, and kThreadHeaps where threads have heaps that a handler which interrupted them cannot enter.
 
-
-template <Engine E>
-class Front {  // all zero until start()
+template <Engine E> class Front {  // all zero until start()
  public:
   // Initialises what can be by now. False: there is no memory to begin with.
   bool start();
@@ -132,14 +130,17 @@ class Front {  // all zero until start()
   static void write_prefix(uptr block, std::size_t bytes) {
     if (E::kLargePrefix != 0 && prefix_of(block) != 0) *reinterpret_cast<u64*>(block - 8) = E::large_prefix(bytes);
   }
-  std::size_t large_bytes(uptr address, FrameInfo info) { return substrate_.large().bytes_of(info) - prefix_of(address); }
+  std::size_t large_bytes(uptr address, FrameInfo info) {
+    return substrate_.large().bytes_of(info) - prefix_of(address);
+  }
   void free_large(uptr address, FrameInfo info, const void* caller);
   bool resize_large(uptr& address, FrameInfo info, std::size_t bytes);
   void* move_block(void* block, std::size_t old_bytes, std::size_t bytes, const void* caller);
   void scavenge();
   void bad(Fault fault, const char* function, const void* pointer, const void* caller) {
     // Where there has been no memory to start with, the options have not been read.
-    const bool go_on = ready() || !options_available() ? substrate_.options().report_only : read_options(false).report_only;
+    const bool go_on =
+        ready() || !options_available() ? substrate_.options().report_only : read_options(false).report_only;
     report(fault, function, pointer, caller, go_on);
   }
   Fault classify(uptr address, FrameInfo info);

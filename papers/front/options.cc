@@ -10,8 +10,7 @@ namespace freeway {
 namespace {
 
 // Calls f(option) for each option of `engine`.
-template <class F>
-void each_option(const char* engine, F&& f) {
+template <class F> void each_option(const char* engine, F&& f) {
   for (const EngineOption& option : kEngineOptions)
     if (strcmp(option.engine, engine) == 0) f(option);
 }

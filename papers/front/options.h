@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // engine_options.h: the engines, and what each can be told: one table, for the libraries and the `freeway` command.
 //
-// In the environment an option is FREEWAY_<NAME>=value; the command offers it as `--set name=value`. An engine reads its
-// options once, when it starts; a value that is not understood gets one line on fd 2, and the default is used.
+// In the environment an option is FREEWAY_<NAME>=value; the command offers it as `--set name=value`. An engine reads
+// its options once, when it starts; a value that is not understood gets one line on fd 2, and the default is used.
 #pragma once
 
 #include "os/options.h"
@@ -52,7 +52,8 @@ inline constexpr EngineDescription kEngines[] = {
     {"freeway", "the synthesis of the five", "lock-free on every path; per-CPU caches without atomic instructions"},
     {"michael", "Michael, PLDI 2004", "lock-free on every path; two words carry the protocol"},
     {"lfmalloc", "Dice & Garthwaite, 2002", "per-CPU heaps in restartable critical sections; lock-free by default"},
-    {"streamflow", "Schneider et al., ISMM 2006", "thread heaps; no atomic instruction in local calls, one per remote free"},
+    {"streamflow", "Schneider et al., ISMM 2006",
+     "thread heaps; no atomic instruction in local calls, one per remote free"},
     {"hmalloc", "HMalloc, 2020", "thread heaps for simulations; no atomic read-modify-write on the common path"},
     {"nbbs", "Scarselli, 2017", "non-blocking buddy system: naturally aligned powers of two"},
 };

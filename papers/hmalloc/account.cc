@@ -5,8 +5,8 @@
 // Statistics find superblocks through the page map and believe nothing that they read there: heaps belong to threads,
 // which may be making, filling or giving back a superblock just now. Its memory stays readable in any case. Audits walk
 // the heaps.
-#include "papers/hmalloc/engine.h"
 #include "os/report.h"
+#include "papers/hmalloc/engine.h"
 
 namespace freeway::hmalloc {
 
@@ -19,7 +19,7 @@ using S = PaperSizes;
 void count(const Heap::Local& sb, std::size_t bytes, Account& account) {
   const uptr begin = reinterpret_cast<uptr>(&sb), end = begin + bytes;
   const uptr start = clamp(sb.start_addr.get_unowned(), begin, end),  // OPTIMISTIC: accounts
-             current = clamp(sb.current_addr.load_relaxed(), start, end);
+      current = clamp(sb.current_addr.load_relaxed(), start, end);
   ++account.superblocks;
   const u32 live = sb.allocated_num.get_unowned() - sb.freed_num.get_unowned();  // OPTIMISTIC: accounts
   account.live_blocks += clamp(live, 0, (current - start) / S::kLocalStep);
@@ -28,7 +28,7 @@ void count(const Heap::Local& sb, std::size_t bytes, Account& account) {
 }
 
 void count(const Heap::Shared& sb, std::size_t bytes, Account& account) {
-  const u64 object = sb.object_size.get_unowned();  // OPTIMISTIC: accounts
+  const u64 object = sb.object_size.get_unowned();                               // OPTIMISTIC: accounts
   if (object == 0 || object % S::kLine != 0 || !fits_shared<S>(object)) return;  // not made yet
   const uptr start = reinterpret_cast<uptr>(&sb) + Heap::Shared::header_bytes();
   const u64 total = (reinterpret_cast<uptr>(&sb) + bytes - start) / object;
@@ -88,15 +88,13 @@ class Checker {
 
 void Engine::account(Account& account) {
   source_.each_span([&](uptr start, Kind kind) {
-    if (is_local(kind))
-      count(*reinterpret_cast<const Heap::Local*>(start), bytes_of<S>(kind), account);
-    else
-      count(*reinterpret_cast<const Heap::Shared*>(start), bytes_of<S>(kind), account);
+    if (is_local(kind)) count(*reinterpret_cast<const Heap::Local*>(start), bytes_of<S>(kind), account);
+    else count(*reinterpret_cast<const Heap::Shared*>(start), bytes_of<S>(kind), account);
   });
 }
 
-// The caller's heap is checked, and those of ended threads. Those of other threads may be in the middle of something: for
-// ever, if the thread vanished there, or stayed behind in the parent of a fork.
+// The caller's heap is checked, and those of ended threads. Those of other threads may be in the middle of something:
+// for ever, if the thread vanished there, or stayed behind in the parent of a fork.
 void Engine::audit(freeway_audit_t& audit) {
   Account all;
   account(all);

@@ -16,8 +16,7 @@
 
 namespace freeway::hmalloc {
 
-template <class Env, class S>
-class BlockCache {
+template <class Env, class S> class BlockCache {
  public:
   // Algorithm 4, line 8; false if the list is full (line 4). The block was occupied, and its user is the caller.
   bool put(uptr block) {

@@ -40,8 +40,7 @@ class Inside {
 FREEWAY_INLINE bool busy() { return this_thread.busy != 0; }
 FREEWAY_INLINE void* pointer(uptr address) { return reinterpret_cast<void*>(address); }
 
-template <class Superblock>
-Superblock& superblock(uptr address, u32 value) {
+template <class Superblock> Superblock& superblock(uptr address, u32 value) {
   return *reinterpret_cast<Superblock*>(superblock_of<PaperSizes>(address, static_cast<Kind>(value)));
 }
 
@@ -100,7 +99,9 @@ void Engine::trim() {
   if (mine != nullptr) mine->trim();
 }
 
-const Engine::Heap* Engine::heap_at_rest() { return busy() || this_thread.state != kOwner ? nullptr : this_thread.heap; }
+const Engine::Heap* Engine::heap_at_rest() {
+  return busy() || this_thread.state != kOwner ? nullptr : this_thread.heap;
+}
 
 // --- malloc ----------------------------------------------------------------------------------------------------------
 
@@ -194,7 +195,7 @@ bool Engine::begins_block(uptr address, u32 value) {
 }  // namespace hmalloc
 }  // namespace freeway
 
-// --- The interface that says which kind of memory a block is (HMalloc 2020, section 3). --------------------------------
+// --- The interface that says which kind of memory a block is (HMalloc 2020, section 3). ------------------------------
 
 using freeway::process_heap;
 

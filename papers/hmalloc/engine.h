@@ -12,14 +12,14 @@
 //           front. The same goes for a thread that is past
 // Exit      by a pthread key, at the second round of destructors: those of other keys, in the first, still allocate
 // Lost if killed: the heap of a thread that vanishes (raw exit, fork's other threads), or leaves a call by siglongjmp
-//           and then ends: its free memory is nobody's. Its blocks may be freed, nobody waits. A thread that left a call
-//           by siglongjmp and goes on is busy for ever: slower, and each of its mallocs a mapping, but correct
+//           and then ends: its free memory is nobody's. Its blocks may be freed, nobody waits. A thread that left a
+//           call by siglongjmp and goes on is busy for ever: slower, and each of its mallocs a mapping, but correct
 // Checked   papers/hmalloc/tests, tests/abi, tests/whole/stress, tests/whole/differential
 #pragma once
 
-#include "papers/hmalloc/heaps.h"
-#include "papers/front/front.h"
 #include "os/machine.h"
+#include "papers/front/front.h"
+#include "papers/hmalloc/heaps.h"
 
 #ifndef FREEWAY_HMALLOC_ROUTE_LOCAL
 #define FREEWAY_HMALLOC_ROUTE_LOCAL 0
@@ -53,8 +53,7 @@ class Source {
   void freed_twice(uptr block);
 
   // Calls f(address, kind) for what the page map says are superblocks.
-  template <class F>
-  void each_span(F&& f);
+  template <class F> void each_span(F&& f);
 
  private:
   Substrate* substrate_ = nullptr;
@@ -100,8 +99,7 @@ class Engine {
   Heaps<Machine, PaperSizes, Source> heaps_;
 };
 
-template <class F>
-void Source::each_span(F&& f) {
+template <class F> void Source::each_span(F&& f) {
   substrate_->frames().each_arena([&](Arena<Machine>& arena) {
     const uptr end = arena.base() + arena.committed();
     for (uptr address = arena.base(); address < end;) {

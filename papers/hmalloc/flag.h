@@ -20,8 +20,7 @@
 
 namespace freeway::hmalloc {
 
-template <class S>
-struct Flag {
+template <class S> struct Flag {
   static constexpr u64 kFree = 0;
 
   // Handed out `offset` bytes from the block's start.
@@ -36,25 +35,19 @@ struct Flag {
   static constexpr uptr next(u64 word) { return word & ~u64{3}; }
 };
 
-template <class Env>
-using FlagWord = typename Env::template Atomic<u64>;
+template <class Env> using FlagWord = typename Env::template Atomic<u64>;
 
 // The flag of the block that starts at `block`. Whoever may store to it may load and store it relaxed.
-template <class Env>
-FlagWord<Env>& flag_of(uptr block) {
-  return *reinterpret_cast<FlagWord<Env>*>(block);
-}
+template <class Env> FlagWord<Env>& flag_of(uptr block) { return *reinterpret_cast<FlagWord<Env>*>(block); }
 
 // Algorithm 4, line 6: frees the block, as far as its owner is concerned. By whoever the block belongs to, who does not
 // touch it, or the superblock, any more.
-template <class Env>
-void reset_flag(uptr block) {
+template <class Env> void reset_flag(uptr block) {
   flag_of<Env>(block).store_release(0);  // [R1] pairs with [A1]
 }
 
 // For the superblock's owner, who may reuse the block if this is 0.
-template <class Env>
-u64 look_at_flag(uptr block) {
+template <class Env> u64 look_at_flag(uptr block) {
   return flag_of<Env>(block).load_acquire();  // [A1] pairs with [R1]
 }
 

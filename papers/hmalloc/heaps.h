@@ -25,8 +25,7 @@
 
 namespace freeway::hmalloc {
 
-template <class Env, class S, class Source>
-class Heaps {
+template <class Env, class S, class Source> class Heaps {
  public:
   using Heap = ThreadHeap<Env, S, Source>;
 
@@ -60,8 +59,7 @@ class Heaps {
 
   // Takes all heaps of ended threads and puts them back, having called first(heap) for each, and then(heap) for each. A
   // thread that starts meanwhile makes itself a new one.
-  template <class First, class Then>
-  void each_ended(Source& source, First&& first, Then&& then) {
+  template <class First, class Then> void each_ended(Source& source, First&& first, Then&& then) {
     u32 mine = 0;
     while (Heap* heap = inherit(source)) {
       first(*heap);
@@ -77,8 +75,7 @@ class Heaps {
   }
 
   // Calls f(heap) for every heap that was ever made, whosever it is.
-  template <class F>
-  void each(Source& source, F&& f) const {
+  template <class F> void each(Source& source, F&& f) const {
     u32 index = newest_.load_acquire();  // [A1] pairs with [R1]
     for (; index != 0; index = source.heap(index)->older.load_relaxed()) f(*source.heap(index));
   }

@@ -19,8 +19,7 @@
 
 namespace freeway::hmalloc {
 
-template <class Env>
-class LateFrees {
+template <class Env> class LateFrees {
  public:
   void put(uptr block) {
     uptr seen = last_.load_relaxed();
@@ -31,8 +30,7 @@ class LateFrees {
   }
 
   // Calls f(block) for each that is waiting, until f returns false.
-  template <class F>
-  void take_all(F&& f) {
+  template <class F> void take_all(F&& f) {
     if (last_.load_relaxed() == 0) return;
     for (uptr block = last_.exchange_acquire(0); block != 0;) {  // [A1] pairs with [R1]
       const uptr next = link(block).get();

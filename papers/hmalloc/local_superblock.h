@@ -16,12 +16,9 @@
 
 namespace freeway::hmalloc {
 
-template <class Env, class S>
-struct LocalSuperblock {
-  template <class T>
-  using Plain = typename Env::template Plain<T>;
-  template <class T>
-  using Atomic = typename Env::template Atomic<T>;
+template <class Env, class S> struct LocalSuperblock {
+  template <class T> using Plain = typename Env::template Plain<T>;
+  template <class T> using Atomic = typename Env::template Atomic<T>;
 
   // Fixed at birth.
   Plain<u32> size;  // bytes of the superblock

@@ -17,10 +17,8 @@
 
 namespace freeway::hmalloc {
 
-template <class Env, class S>
-struct SharedSuperblock {
-  template <class T>
-  using Plain = typename Env::template Plain<T>;
+template <class Env, class S> struct SharedSuperblock {
+  template <class T> using Plain = typename Env::template Plain<T>;
 
   // Fixed at birth.
   Plain<u32> size;  // bytes of the superblock
@@ -113,8 +111,7 @@ struct SharedSuperblock {
   // The same number as long as the same blocks are in use, unless Index has gone round exactly. Never 0.
   u64 state(u32 in_use) const { return (u64{in_use} << 40) | (u64{vacant_objects.get()} << 20) | index.get(); }
   // Calls f(block, flag) for every block that was ever handed out, until it returns false.
-  template <class F>
-  void each_used(F&& f) const {
+  template <class F> void each_used(F&& f) const {
     const uptr end = current_addr.get();
     for (uptr ptr = start_addr.get(); ptr < end; ptr += object_size.get())
       if (!f(ptr, look_at_flag<Env>(ptr))) return;
@@ -122,8 +119,7 @@ struct SharedSuperblock {
 
   // Calls f(from, to) for each stretch of memory that holds no block in use: free blocks, the vacant ones at the end.
   // It is the owner's, and may be purged: flags that read as 0 stay so.
-  template <class F>
-  void each_free_stretch(F&& f) const {
+  template <class F> void each_free_stretch(F&& f) const {
     uptr from = start_addr.get();
     each_used([&](uptr ptr, u64 flag) {
       if (flag == Flag<S>::kFree) return true;

@@ -33,26 +33,20 @@ struct PaperSizes {
 };
 
 // Algorithm 1, line 2.
-template <class S>
-constexpr std::size_t local_size(std::size_t request) {
+template <class S> constexpr std::size_t local_size(std::size_t request) {
   return align_up(request == 0 ? 1 : request, S::kLocalStep);
 }
 // Algorithm 1, line 3: whether a size is for superblocks while the current one has `current` bytes.
 constexpr bool fits_local(std::size_t size, std::size_t current) { return size < current / 2; }
 
 // Algorithm 2, line 2: the block that holds the request and its flag.
-template <class S>
-constexpr std::size_t shared_size(std::size_t request) {
+template <class S> constexpr std::size_t shared_size(std::size_t request) {
   return align_up(request + S::kFlagArea, S::kLine);
 }
 // Algorithm 2, line 3.
-template <class S>
-constexpr bool fits_shared(std::size_t size) {
-  return size < S::kSharedLimit;
-}
+template <class S> constexpr bool fits_shared(std::size_t size) { return size < S::kSharedLimit; }
 // Algorithm 2, line 4: class 0 is 64 bytes, class 1 is 128, and so on.
-template <class S>
-constexpr unsigned size_to_class(std::size_t size) {
+template <class S> constexpr unsigned size_to_class(std::size_t size) {
   return static_cast<unsigned>(size / S::kLine) - 1;
 }
 
@@ -69,13 +63,9 @@ constexpr bool is_kind(u32 value) { return value >= 1 && value <= 4; }
 constexpr bool is_local(Kind kind) { return kind <= Kind::kLocalLater; }
 constexpr bool is_first(Kind kind) { return kind == Kind::kLocalFirst || kind == Kind::kSharedFirst; }
 
-template <class S>
-constexpr std::size_t bytes_of(Kind kind) {
-  return is_first(kind) ? S::kFirst : S::kLater;
-}
+template <class S> constexpr std::size_t bytes_of(Kind kind) { return is_first(kind) ? S::kFirst : S::kLater; }
 // Where the superblock begins that `address` lies in.
-template <class S>
-constexpr uptr superblock_of(uptr address, Kind kind) {
+template <class S> constexpr uptr superblock_of(uptr address, Kind kind) {
   return align_down(address, bytes_of<S>(kind));
 }
 

@@ -10,8 +10,7 @@
 namespace freeway::hmalloc {
 
 // Superblock has Plain<Superblock*> next, prev.
-template <class Env, class Superblock>
-class SuperblockList {
+template <class Env, class Superblock> class SuperblockList {
  public:
   bool empty() const { return first_.get() == nullptr; }
 
@@ -31,8 +30,7 @@ class SuperblockList {
   }
 
   // The first for which f(superblock) is true, null if there is none. f may remove the superblock.
-  template <class F>
-  Superblock* traverse(F&& f) const {
+  template <class F> Superblock* traverse(F&& f) const {
     for (Superblock* sb = first_.get(); sb != nullptr;) {
       Superblock* next = sb->next.get();
       if (f(*sb)) return sb;

@@ -28,8 +28,7 @@ namespace freeway::hmalloc {
 
 enum class Freed { kYes, kTwice, kNoBlock };
 
-template <class Env, class S, class Source>
-class ThreadHeap {
+template <class Env, class S, class Source> class ThreadHeap {
  public:
   using Local = LocalSuperblock<Env, S>;
   using Shared = SharedSuperblock<Env, S>;
@@ -47,8 +46,8 @@ class ThreadHeap {
     const std::size_t sz = local_size<S>(request);  // line 2
     Local* current = local_.get();
     if (current != nullptr) {
-      if (!fits_local(sz, current->size.get())) return 0;         // lines 3, 17
-      if (const uptr ptr = current->allocate(sz)) return ptr;     // lines 4-7
+      if (!fits_local(sz, current->size.get())) return 0;      // lines 3, 17
+      if (const uptr ptr = current->allocate(sz)) return ptr;  // lines 4-7
     } else if (!fits_local(sz, first_local() ? S::kFirst : S::kLater)) {
       return 0;
     }
@@ -58,13 +57,13 @@ class ThreadHeap {
   // --- Algorithm 2: thread shared memory allocation; `request` fits_shared. 0: there is no memory. ------------------
 
   uptr allocate_shared(std::size_t request) {
-    const std::size_t sz = shared_size<S>(request);      // line 2
-    SharedClass& c = classes_[size_to_class<S>(sz)];     // line 4
-    uptr ptr = c.cache.take();                           // lines 6-9
-    Shared* current = c.current.get();                   // line 5
+    const std::size_t sz = shared_size<S>(request);   // line 2
+    SharedClass& c = classes_[size_to_class<S>(sz)];  // line 4
+    uptr ptr = c.cache.take();                        // lines 6-9
+    Shared* current = c.current.get();                // line 5
     if (ptr == 0 && current != nullptr) {
-      ptr = current->take_vacant();            // lines 10-13
-      if (ptr == 0) ptr = current->probe();    // line 15
+      ptr = current->take_vacant();          // lines 10-13
+      if (ptr == 0) ptr = current->probe();  // line 15
     }
     if (ptr == 0) ptr = allocate_shared_elsewhere(c, sz);  // lines 16-26
     if (ptr == 0) return 0;
@@ -134,8 +133,7 @@ class ThreadHeap {
   }
 
   // Calls f(superblock) for all, local and shared. While nobody else is inside.
-  template <class F>
-  void each_superblock(F&& f) const {
+  template <class F> void each_superblock(F&& f) const {
     auto each = [&](const auto& sb) {
       f(sb);
       return false;
@@ -177,7 +175,7 @@ class ThreadHeap {
   uptr allocate_local_elsewhere(std::size_t sz) {
     drain_late();
     const bool first = first_local();
-    if (Local* exhausted = local_.get()) lsl_.insert(exhausted);  // line 9
+    if (Local* exhausted = local_.get()) lsl_.insert(exhausted);                               // line 9
     Local* found = lsl_.traverse([&](const Local& sb) { return sb.available_space() > sz; });  // line 10
     if (found != nullptr) lsl_.remove(found);
     if (found == nullptr) found = make_local(first ? Kind::kLocalFirst : Kind::kLocalLater);  // line 12
@@ -242,8 +240,7 @@ class ThreadHeap {
     return true;
   }
 
-  template <class Superblock>
-  std::size_t give_back(Superblock& sb, Kind first, Kind later) {
+  template <class Superblock> std::size_t give_back(Superblock& sb, Kind first, Kind later) {
     const std::size_t bytes = sb.size.get();
     source_->give(reinterpret_cast<uptr>(&sb), bytes == S::kFirst ? first : later);
     return bytes;

@@ -4,7 +4,8 @@
 // Line numbers in brackets are the pseudo-code's. Large blocks (malloc [1]-[2], free [1]-[2]) are dealt with before.
 // Heaps is the local heaps and what protects them; each of its calls works on the heap that is the caller's at that
 // moment, so between two calls it may be another one:
-//   pop(c) -> Popped     push(c, s, block) -> bool: false if the block is not local     install(c, expected, fresh) -> bool
+//   pop(c) -> Popped     push(c, s, block) -> bool: false if the block is not local     install(c, expected, fresh) ->
+//                        bool
 //   online(c) -> the superblock on line, null = none
 // Who       any thread, any signal handler (with locks: no handler)
 // Progress  lock-free with lock-free parts: a retry follows on another thread's success
@@ -17,8 +18,7 @@
 
 namespace freeway::lfmalloc {
 
-template <class Env, class Heaps, class Global>
-class Allocator {
+template <class Env, class Heaps, class Global> class Allocator {
  public:
   using Block = Superblock<Env>;
 
@@ -29,7 +29,7 @@ class Allocator {
 
   // A block of class `c`; 0: no memory.
   FREEWAY_INLINE uptr malloc(unsigned c) {
-    const Popped<Env> popped = heaps_->pop(c);                 // [5]-[9]
+    const Popped<Env> popped = heaps_->pop(c);                   // [5]-[9]
     if (FREEWAY_LIKELY(popped.block != 0)) return popped.block;  // [10] fast path
     return malloc_slow(c, popped.seen);
   }
@@ -51,8 +51,8 @@ class Allocator {
 
  private:
   FREEWAY_NOINLINE uptr malloc_slow(unsigned c, Block* seen) {
-    while (replace(c, seen)) {                     // [11]-[30]
-      const Popped<Env> popped = heaps_->pop(c);   // [31] Retry
+    while (replace(c, seen)) {                    // [11]-[30]
+      const Popped<Env> popped = heaps_->pop(c);  // [31] Retry
       if (popped.block != 0) return popped.block;
       seen = popped.seen;
     }

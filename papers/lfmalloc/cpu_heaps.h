@@ -3,26 +3,25 @@
 // default), or what form.h says in their place (Table 3, rows 2 and 3, and ours).
 //
 // Word      cpu_table.h
-// Who       any thread, any signal handler (with locks: no handler). A thread that is not registered for rseq (none here,
-//           or the child of a vfork) has no CPU of its own that the kernel would tell it when to leave: it is at home in
-//           the hashed heaps, under CAS
+// Who       any thread, any signal handler (with locks: no handler). A thread that is not registered for rseq (none
+//           here, or the child of a vfork) has no CPU of its own that the kernel would tell it when to leave: it is at
+//           home in the hashed heaps, under CAS
 #pragma once
 
+#include "os/process.h"
+#include "os/syscall.h"
 #include "papers/lfmalloc/cpu_table.h"
 #include "papers/lfmalloc/form.h"
 #include "papers/lfmalloc/hashed_heaps.h"
 #include "papers/lfmalloc/protection.h"
 #include "papers/lfmalloc/sections.h"
-#include "os/process.h"
-#include "os/syscall.h"
 
 namespace freeway::lfmalloc {
 
 // The CPU that the thread is on at this moment; by the time this is used it may be on another one.
 u32 cpu_now();
 
-template <class Env, class Memory>
-class LocalHeaps {
+template <class Env, class Memory> class LocalHeaps {
  public:
   using Block = Superblock<Env>;
   using Protect = Protection<Env>;
@@ -60,8 +59,7 @@ class LocalHeaps {
     return mine().online[c].load_relaxed();
   }
 
-  template <class F>
-  void each(F&& f) {
+  template <class F> void each(F&& f) {
     table_.each(f);
     hashed_.each(f);
   }

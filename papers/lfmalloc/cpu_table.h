@@ -16,8 +16,7 @@ namespace freeway::lfmalloc {
 
 // Memory has the slots, slot(cpu) -> Env::Atomic<LocalHeap<Env>*>&, and makes heaps: make_heap() -> a zeroed one, null
 // without memory.
-template <class Env, class Memory>
-class CpuTable {
+template <class Env, class Memory> class CpuTable {
  public:
   void init(Memory* memory) { memory_ = memory; }
 
@@ -27,8 +26,7 @@ class CpuTable {
     LocalHeap<Env>* heap = memory_->slot(cpu).load_acquire();  // [A1] pairs with [R1]
     return heap != nullptr ? heap : make(cpu);
   }
-  template <class F>
-  void each(F&& f) {
+  template <class F> void each(F&& f) {
     for (u32 cpu = 0; cpu < Memory::kCpus; ++cpu)
       if (LocalHeap<Env>* heap = memory_->slot(cpu).load_acquire()) f(*heap);  // [A1] pairs with [R1]
   }

@@ -81,8 +81,7 @@ std::size_t Engine::usable(uptr address, u32 value) {
 
 // For a thread that is not known to be registered for rseq: whether it is.
 bool freeway_before_vfork() {
-  return freeway::process_heap.start() && freeway_rseq.area != 0 &&
-         freeway::process::is_registered(freeway_rseq.area);
+  return freeway::process_heap.start() && freeway_rseq.area != 0 && freeway::process::is_registered(freeway_rseq.area);
 }
 
 long freeway_vfork_failed(long error) {

@@ -3,10 +3,10 @@
 // asks of it. papers/lfmalloc/README.md has the paper beside the code.
 #pragma once
 
+#include "papers/front/front.h"
 #include "papers/lfmalloc/allocator.h"
 #include "papers/lfmalloc/cpu_heaps.h"
 #include "papers/lfmalloc/memory.h"
-#include "papers/front/front.h"
 
 namespace freeway::lfmalloc {
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// form.h: which of the paper's forms of LFMalloc a process has (Dice & Garthwaite 2002, Table 3, section 3.2.2), ours among
-// them. The options PROTECTION, REMOTE and GLOBAL say it (papers/front/options.h); the engine reads them when it starts.
+// form.h: which of the paper's forms of LFMalloc a process has (Dice & Garthwaite 2002, Table 3, section 3.2.2), ours
+// among them. The options PROTECTION, REMOTE and GLOBAL say it (papers/front/options.h); the engine reads them when it
+// starts.
 //
-// Restartable sections with hashed heaps cannot be asked for: the kernel restarts a section when its thread loses the CPU,
-// and in a heap found by hashing threads of two CPUs could be inside at the same time.
+// Restartable sections with hashed heaps cannot be asked for: the kernel restarts a section when its thread loses the
+// CPU, and in a heap found by hashing threads of two CPUs could be inside at the same time.
 #pragma once
 
 #include "base/integers.h"
@@ -13,8 +14,8 @@ namespace freeway::lfmalloc {
 enum class Lock : u8 { kNone, kMutex, kSpin };
 
 struct Form {
-  bool sections = true;  // a CPU's heap is entered by restartable sections (row 1), where there is rseq; else
-  bool per_cpu = false;  // a thread's heap is its CPU's (row 2), or found by a hash of its id (row 3),
+  bool sections = true;       // a CPU's heap is entered by restartable sections (row 1), where there is rseq; else
+  bool per_cpu = false;       // a thread's heap is its CPU's (row 2), or found by a hash of its id (row 3),
   Lock lock = Lock::kNone;    // and this keeps threads in it apart; kNone: CAS
   bool remote_mutex = false;  // a superblock's remote list is changed under a mutex (the paper), or by CAS (ours)
   bool global_mutex = false;  // the global heap's lists are under mutexes (the paper), or lock-free (ours)

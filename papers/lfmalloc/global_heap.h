@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT
 // GlobalHeap: all superblocks that are off line (sections 3.2.2 and 3.2.3).
 //
-// Words     per class a list of superblocks with free blocks; a list of *entirely free* superblocks, which any class may
-//           have; a pool of headers without a superblock. Full superblocks are in no list: a block's prefix leads to
-//           them. The remote word says which of these a superblock is in (remote_word.h)
+// Words     per class a list of superblocks with free blocks; a list of *entirely free* superblocks, which any class
+//           may have; a pool of headers without a superblock. Full superblocks are in no list: a block's prefix leads
+//           to them. The remote word says which of these a superblock is in (remote_word.h)
 // Moves     take: a superblock comes off its list with its two free lists merged, or is made [12]-[22]
 //           put: one that is held goes where its free blocks say [26]-[30]
 //           free_remotely: a block of a superblock that is not on line here [9]-[18]
-// Invariant a header is in one list, or the pool, or one pair of hands, or on line, or full. One in a class's list may be a
-//           tombstone: its last block was freed, and the freer took the memory; its popper takes the header
+// Invariant a header is in one list, or the pool, or one pair of hands, or on line, or full. One in a class's list may
+//           be a tombstone: its last block was freed, and the freer took the memory; its popper takes the header
 // Who       any thread, any signal handler (with locked lists: no handler)
-// Orders    the lists' own, and remote_list.h:[R1] [A1]; [A1] shutting the gate sees what was freed into the local list,
-//           see protection.h:[R1]
+// Orders    the lists' own, and remote_list.h:[R1] [A1]; [A1] shutting the gate sees what was freed into the local
+//           list, see protection.h:[R1]
 // Last touch  after a superblock was let go, or a block freed, only locals are used
-// Progress  lock-free with RemoteByCas and LockFreeList       Lost if killed: the superblock in hand (held, being listed,
-//           or its memory being given away), or a header; and one place of the limit, if it was just counted
+// Progress  lock-free with RemoteByCas and LockFreeList       Lost if killed: the superblock in hand (held, being
+//           listed, or its memory being given away), or a header; and one place of the limit, if it was just counted
 // Checked   papers/lfmalloc/tests/superblock_model.cc
 //
 // Space is where memory comes from:
@@ -32,8 +32,7 @@
 
 namespace freeway::lfmalloc {
 
-template <class Env, class Space, template <class> class Remote, template <class> class List>
-class GlobalHeap {
+template <class Env, class Space, template <class> class Remote, template <class> class List> class GlobalHeap {
  public:
   using Block = Superblock<Env>;
 
@@ -60,9 +59,8 @@ class GlobalHeap {
     u64 list = s.local.load_relaxed();
     while (local::gate(list) != 0)
       if (s.local.cas_acquire(list, local::shut(list))) break;  // [A1] pairs with protection.h:[R1] protection.h:[R3]
-    const remote::Next next = Remote<Env>::change(s, [&](u64 word) {
-      return remote::let_go(word, space_->blocks(c), local::count(list));
-    });
+    const remote::Next next =
+        Remote<Env>::change(s, [&](u64 word) { return remote::let_go(word, space_->blocks(c), local::count(list)); });
     // LAST TOUCH: s
     if (next.duty == remote::Duty::kList) list_superblock(c, d);
     if (next.duty == remote::Duty::kSettle) settle(base, d, c);
@@ -78,8 +76,7 @@ class GlobalHeap {
     });
     // LAST TOUCH: s
     if (next.duty == remote::Duty::kList) list_superblock(c, d);
-    if (next.duty == remote::Duty::kSettle)
-      settle(align_down(block, kSuperblockBytes), 0, c);
+    if (next.duty == remote::Duty::kSettle) settle(align_down(block, kSuperblockBytes), 0, c);
   }
 
   // Gives the memory of entirely free superblocks back until `keep` are left; bytes.
@@ -96,17 +93,14 @@ class GlobalHeap {
   }
 
   // For audits, while nobody else moves.
-  template <class F>
-  void each_listed(unsigned c, F&& f) {
+  template <class F> void each_listed(unsigned c, F&& f) {
     for (auto& list : lists_[c].lists)
       for (u32 d = list.peek(); d != 0; d = space_->at(d).link.load_relaxed()) f(d);
   }
-  template <class F>
-  void each_empty(F&& f) {
+  template <class F> void each_empty(F&& f) {
     for (u32 d = empties_.peek(); d != 0; d = space_->at(d).link.load_relaxed()) f(d);
   }
-  template <class F>
-  void each_in_pool(F&& f) {
+  template <class F> void each_in_pool(F&& f) {
     for (u32 d = pool_.peek(); d != 0; d = space_->at(d).link.load_relaxed()) f(d);
   }
 

@@ -7,8 +7,7 @@
 
 namespace freeway::lfmalloc {
 
-template <class Env>
-class HashedHeaps {
+template <class Env> class HashedHeaps {
  public:
   static constexpr u32 kMost = 64;
 
@@ -20,8 +19,7 @@ class HashedHeaps {
     return heaps_[(thread * 0x9e3779b97f4a7c15 >> 40) % count_.load_relaxed()];
   }
 
-  template <class F>
-  void each(F&& f) {
+  template <class F> void each(F&& f) {
     for (LocalHeap<Env>& heap : heaps_) f(heap);
   }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// layout.h: where the sections' assembly finds what it reads. For the preprocessor; superblock.h and local_heap.h assert
-// that the structures agree.
+// layout.h: where the sections' assembly finds what it reads. For the preprocessor; superblock.h and local_heap.h
+// assert that the structures agree.
 #pragma once
 
 #include "arch/offsets.h"

@@ -16,15 +16,13 @@ namespace freeway::lfmalloc {
 constexpr unsigned kSlots = 64;  // room for kClassCount, at a round distance
 static_assert(kClassCount <= kSlots);
 
-template <class Env>
-struct LocalHeap {
+template <class Env> struct LocalHeap {
   typename Env::template Local<Superblock<Env>*> online[kSlots];
   typename Env::template Atomic<u32> lock;  // only where a lock protects the heap
 };
 
 // What popping gives: a block, or, when it is 0, the superblock whose local list was empty (null: none is on line).
-template <class Env>
-struct Popped {
+template <class Env> struct Popped {
   uptr block;
   Superblock<Env>* seen;
 };
@@ -32,8 +30,7 @@ struct Popped {
 namespace alone {
 
 // malloc [5]-[9].
-template <class Env>
-Popped<Env> pop(LocalHeap<Env>& heap, unsigned c) {
+template <class Env> Popped<Env> pop(LocalHeap<Env>& heap, unsigned c) {
   Superblock<Env>* s = heap.online[c].load_relaxed();
   if (s == nullptr) return {0, nullptr};
   const u64 list = s->local.load_relaxed();
@@ -44,8 +41,7 @@ Popped<Env> pop(LocalHeap<Env>& heap, unsigned c) {
 }
 
 // free [4]-[7]. False: the block is not local.
-template <class Env>
-bool push(LocalHeap<Env>& heap, unsigned c, Superblock<Env>* s, uptr block) {
+template <class Env> bool push(LocalHeap<Env>& heap, unsigned c, Superblock<Env>* s, uptr block) {
   if (heap.online[c].load_relaxed() != s) return false;
   const u64 list = s->local.load_relaxed();
   Env::link(block).store_relaxed(local::head(list));

@@ -10,11 +10,13 @@
 //           on line in a heap protected by a lock: who holds the lock
 //           on line in a heap protected by CAS: any thread that finds the gate open for its class, by CAS
 //           off line: who holds the superblock (remote_word.h), nobody else
-// Gate      a thread that found superblock S in a hashed heap may sleep, and S may go off line and come on line elsewhere,
-//           on a CPU's heap, as another class. The gate was shut meanwhile, which moved the tag: its CAS fails, and when
-//           it looks again it sees another gate. Restartable sections need none of this: who sleeps in one starts again
-// ABA       only in a pop by CAS (a push does not depend on what lies below the head): fooled only if exactly a multiple
-//           of 2^34 pops pass in between and head and count are the same again. At 10^7 pops a second 29 minutes
+// Gate      a thread that found superblock S in a hashed heap may sleep, and S may go off line and come on line
+//           elsewhere, on a CPU's heap, as another class. The gate was shut meanwhile, which moved the tag: its CAS
+//           fails, and when it looks again it sees another gate. Restartable sections need none of this: who sleeps in
+//           one starts again
+// ABA       only in a pop by CAS (a push does not depend on what lies below the head): fooled only if exactly a
+//           multiple of 2^34 pops pass in between and head and count are the same again. At 10^7 pops a second 29
+//           minutes
 // Checked   papers/lfmalloc/tests/words_test.cc
 #pragma once
 

@@ -10,26 +10,27 @@
 #include <new>
 
 #include "arch/tsan.h"
+#include "pages/substrate.h"
 #include "papers/lfmalloc/local_heap.h"
 #include "papers/lfmalloc/sections.h"
-#include "pages/substrate.h"
 
 namespace freeway::lfmalloc {
 
-// Reads the link of a free block. The block may be the program's again by now, and the program writes to it; then the value is
-// not used (docs/optimistic-reads.md). Hidden from the sanitizer: the program's writes are not atomic.
+// Reads the link of a free block. The block may be the program's again by now, and the program writes to it; then the
+// value is not used (docs/optimistic-reads.md). Hidden from the sanitizer: the program's writes are not atomic.
 #ifdef FREEWAY_TSAN
 __attribute__((no_sanitize("thread"), noinline)) inline u64 link_unseen(uptr block) {
   return *reinterpret_cast<const volatile u64*>(block);  // the sanitizer sees atomic accesses even here
 }
 #else
-FREEWAY_INLINE u64 link_unseen(uptr block) { return __atomic_load_n(reinterpret_cast<const u64*>(block), __ATOMIC_RELAXED); }
+FREEWAY_INLINE u64 link_unseen(uptr block) {
+  return __atomic_load_n(reinterpret_cast<const u64*>(block), __ATOMIC_RELAXED);
+}
 #endif
 
 // The Env of the product: local words are atomic, since threads without rseq change them by CAS.
 struct Product : Machine {
-  template <class T>
-  using Local = Atomic<T>;
+  template <class T> using Local = Atomic<T>;
   static Atomic<u64>& link(uptr block) { return *reinterpret_cast<Atomic<u64>*>(block); }
   // For a thread that does not own the block.
   static u64 link_unowned(uptr block) { return link_unseen(block); }
@@ -65,9 +66,7 @@ class Memory : public CpuSlots {
     Block& s = at(index);
     s.index.store_relaxed(index);
     u32 newest = newest_.load_relaxed();
-    do {
-      s.older.store_relaxed(newest);
-    } while (!newest_.cas_release(newest, index));  // [R1] pairs with [A1]
+    do { s.older.store_relaxed(newest); } while (!newest_.cas_release(newest, index));  // [R1] pairs with [A1]
     return index;
   }
   LocalHeap<Product>* make_heap() {
@@ -81,8 +80,7 @@ class Memory : public CpuSlots {
   bool rename(uptr base, u32 index) { return substrate_->map().set(base, 1, FrameInfo::small(index), 0); }
 
   // Calls f(header) for every header that was ever made.
-  template <class F>
-  void each_header(F&& f) {
+  template <class F> void each_header(F&& f) {
     for (u32 d = newest_.load_acquire(); d != 0; d = at(d).older.load_relaxed()) f(at(d));  // [A1] pairs with [R1]
   }
 

@@ -14,8 +14,7 @@
 
 namespace freeway::lfmalloc {
 
-template <class Env>
-struct SleepingLock {
+template <class Env> struct SleepingLock {
   using Word = typename Env::template Atomic<u32>;
 
   static void lock(Word& word) {
@@ -30,8 +29,7 @@ struct SleepingLock {
   }
 };
 
-template <class Env>
-struct SpinningLock {
+template <class Env> struct SpinningLock {
   using Word = typename Env::template Atomic<u32>;
 
   static void lock(Word& word) {

@@ -27,8 +27,7 @@
 
 namespace freeway::lfmalloc {
 
-template <class Env>
-struct ByCas {
+template <class Env> struct ByCas {
   using Block = Superblock<Env>;
 
   static Popped<Env> pop(LocalHeap<Env>& heap, unsigned c) {
@@ -74,8 +73,7 @@ struct ByCas {
   }
 };
 
-template <class Env, template <class> class Lock>
-struct UnderLock {
+template <class Env, template <class> class Lock> struct UnderLock {
   using Block = Superblock<Env>;
 
   static Popped<Env> pop(LocalHeap<Env>& heap, unsigned c) {
@@ -105,8 +103,7 @@ struct UnderLock {
 };
 
 // The one that form.h says: a switch beside an atomic read-modify-write instruction at least.
-template <class Env>
-struct Protection {
+template <class Env> struct Protection {
   using Block = Superblock<Env>;
   using Sleeping = UnderLock<Env, SleepingLock>;
   using Spinning = UnderLock<Env, SpinningLock>;

@@ -14,10 +14,8 @@
 
 namespace freeway::lfmalloc {
 
-template <class Env>
-struct RemoteUnderMutex {
-  template <class F>
-  static remote::Next change(Superblock<Env>& s, F&& next) {
+template <class Env> struct RemoteUnderMutex {
+  template <class F> static remote::Next change(Superblock<Env>& s, F&& next) {
     SleepingLock<Env>::lock(s.lock);
     const remote::Next moved = next(s.remote.load_relaxed());
     s.remote.store_relaxed(moved.word);
@@ -26,10 +24,8 @@ struct RemoteUnderMutex {
   }
 };
 
-template <class Env>
-struct RemoteByCas {
-  template <class F>
-  static remote::Next change(Superblock<Env>& s, F&& next) {
+template <class Env> struct RemoteByCas {
+  template <class F> static remote::Next change(Superblock<Env>& s, F&& next) {
     u64 seen = s.remote.load_relaxed();
     for (;;) {
       const remote::Next moved = next(seen);
@@ -40,10 +36,8 @@ struct RemoteByCas {
 };
 
 // The one that form.h says.
-template <class Env>
-struct RemoteAsTold {
-  template <class F>
-  static remote::Next change(Superblock<Env>& s, F&& next) {
+template <class Env> struct RemoteAsTold {
+  template <class F> static remote::Next change(Superblock<Env>& s, F&& next) {
     return form.remote_mutex ? RemoteUnderMutex<Env>::change(s, next) : RemoteByCas<Env>::change(s, next);
   }
 };

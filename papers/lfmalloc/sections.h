@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // sections.h: the restartable critical sections (section 3.1.1), as C functions; {x86_64,aarch64}/sections.S.
 //
-// A section reads the CPU's number, finds its local heap, does plain loads and stores, and ends in one store that commits.
-// The paper's kernel driver and notification routine are Linux's rseq: if the thread is preempted, migrated or gets a
-// signal before that store, the kernel sends it back to the section's start. (The paper restarts only if a *related*
-// thread ran meanwhile; rseq always does: more restarts, nothing else.)
+// A section reads the CPU's number, finds its local heap, does plain loads and stores, and ends in one store that
+// commits. The paper's kernel driver and notification routine are Linux's rseq: if the thread is preempted, migrated or
+// gets a signal before that store, the kernel sends it back to the section's start. (The paper restarts only if a
+// *related* thread ran meanwhile; rseq always does: more restarts, nothing else.)
 //
 // All: signal-safe, no system call. Registration is libc's alone; of struct rseq only rseq_cs is written.
 // Checked by papers/lfmalloc/tests/sections_test.cc, which interrupts every instruction of every section.

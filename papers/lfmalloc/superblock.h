@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 // superblock.h: a superblock's header, and the prefix of its blocks (sections 3.2.1 and 3.2.2).
 //
-// The paper keeps the header at the superblock's start. Here it lies in type-stable memory outside: a list of the global
-// heap may be read by a thread that comes too late, and a superblock's memory may be the operating system's by then. A
-// header describes one superblock after the other; which one, only those may ask who hold it or own a block of it.
+// The paper keeps the header at the superblock's start. Here it lies in type-stable memory outside: a list of the
+// global heap may be read by a thread that comes too late, and a superblock's memory may be the operating system's by
+// then. A header describes one superblock after the other; which one, only those may ask who hold it or own a block of
+// it.
 //
 // Words     local: local_word.h   remote: remote_word.h   link: of the list that it is in (its owner's)
 //           base, size_class, index: written by who makes the superblock, read by who owns a block of it
@@ -21,8 +22,7 @@
 
 namespace freeway::lfmalloc {
 
-template <class Env>
-struct Superblock {
+template <class Env> struct Superblock {
   // What belongs to the CPU where it is on line, and what never changes while it lives …
   typename Env::template Local<u64> local;
   typename Env::template Local<u64> base;  // address of its 64 KiB
@@ -35,8 +35,7 @@ struct Superblock {
   typename Env::template Atomic<u32> lock;  // only where the remote list is kept under the paper's mutex
 };
 
-template <class Env>
-constexpr void assert_layout() {
+template <class Env> constexpr void assert_layout() {
   static_assert(offsetof(Superblock<Env>, local) == LFMALLOC_LOCAL && offsetof(Superblock<Env>, base) == LFMALLOC_BASE);
   static_assert(sizeof(Superblock<Env>) == 128);
 }

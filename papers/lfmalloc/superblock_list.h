@@ -9,18 +9,15 @@
 
 namespace freeway::lfmalloc {
 
-template <class Env>
-class MutexList {
+template <class Env> class MutexList {
  public:
-  template <class Links>
-  void push(u32 node, Links&& links) {
+  template <class Links> void push(u32 node, Links&& links) {
     SleepingLock<Env>::lock(lock_);
     links(node).store_relaxed(top_.load_relaxed());
     top_.store_relaxed(node);
     SleepingLock<Env>::unlock(lock_);
   }
-  template <class Links>
-  u32 pop(Links&& links) {
+  template <class Links> u32 pop(Links&& links) {
     SleepingLock<Env>::lock(lock_);
     const u32 node = top_.load_relaxed();
     if (node != 0) top_.store_relaxed(links(node).load_relaxed());
@@ -34,19 +31,15 @@ class MutexList {
   typename Env::template Atomic<u32> top_;
 };
 
-template <class Env>
-using LockFreeList = TaggedStack<Env>;
+template <class Env> using LockFreeList = TaggedStack<Env>;
 
 // The one that form.h says; the other one stays empty.
-template <class Env>
-class ListAsTold {
+template <class Env> class ListAsTold {
  public:
-  template <class Links>
-  void push(u32 node, Links&& links) {
+  template <class Links> void push(u32 node, Links&& links) {
     form.global_mutex ? locked_.push(node, links) : lock_free_.push(node, links);
   }
-  template <class Links>
-  u32 pop(Links&& links) {
+  template <class Links> u32 pop(Links&& links) {
     return form.global_mutex ? locked_.pop(links) : lock_free_.pop(links);
   }
   u32 peek() const { return form.global_mutex ? locked_.peek() : lock_free_.peek(); }

@@ -9,9 +9,9 @@
 //     }
 //
 // In the paper a notification routine sets each thread's interference flag. rseq has no such routine: a thread that is
-// preempted between two small sections hears nothing. But the kernel clears rseq_cs when it preempts a thread, or gives it
-// a signal, outside the section that rseq_cs names. So `start` arms rseq_cs with a descriptor that covers the insides of
-// load and store; a load or store that finds it cleared, or is interrupted inside, is annulled.
+// preempted between two small sections hears nothing. But the kernel clears rseq_cs when it preempts a thread, or gives
+// it a signal, outside the section that rseq_cs names. So `start` arms rseq_cs with a descriptor that covers the
+// insides of load and store; a load or store that finds it cleared, or is interrupted inside, is annulled.
 //
 // Promise   a store succeeds only if the thread was neither preempted nor migrated nor given a signal since its start:
 //           nobody else ran on this CPU, and what was loaded is what is there
@@ -48,9 +48,7 @@ class Transaction {
   // False: interference; `value` says nothing.
   bool load(const u64* from, u64& value) { return cpu_ >= 0 && freeway_lfmalloc_conditional_load(from, &value) != 0; }
   // False: interference; nothing was stored.
-  bool store(u64* at, u64 value) {
-    return cpu_ >= 0 && (ended_ = freeway_lfmalloc_conditional_store(at, value) != 0);
-  }
+  bool store(u64* at, u64 value) { return cpu_ >= 0 && (ended_ = freeway_lfmalloc_conditional_store(at, value) != 0); }
 
  private:
   i64 cpu_;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // active.h: a processor heap's Active word (Michael 2004, Fig. 3), as pure functions.
 //
-// Layout    credits:6 | ptr:58, from the lowest bit up: a descriptor's address, which is a multiple of 64, and in the bits
-//           that are therefore free the number of blocks reserved in its superblock, less one. 0: no active superblock
+// Layout    credits:6 | ptr:58, from the lowest bit up: a descriptor's address, which is a multiple of 64, and in the
+//           bits that are therefore free the number of blocks reserved in its superblock, less one. 0: no active
+//           superblock
 // Moves     take_credit  a thread reserves one block; the last one empties the word     (MallocFromActive, lines 1–6)
 //           make         a thread that has reserved credits installs them in an empty word  (UpdateActive, line 3)
 // Checked   papers/michael/tests/words_test.cc

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-// allocator.h: size classes × processor heaps over hyperblocks (Michael 2004, §3.1): all of it but the thread's number and
-// the C interface.
+// allocator.h: size classes × processor heaps over hyperblocks (Michael 2004, §3.1): all of it but the thread's number
+// and the C interface.
 //
-// What is static in the paper ("about 16 KB for a 16 processor machine") is one piece of memory here, filled in by whoever
-// comes first and published by one CAS (engine.h).
+// What is static in the paper ("about 16 KB for a 16 processor machine") is one piece of memory here, filled in by
+// whoever comes first and published by one CAS (engine.h).
 //
-// Believed  a pointer is: the page map says which hyperblock, its table which descriptor, and then the prefix of the block,
-//           and the word before an over-aligned pointer, must be that descriptor. Nothing is followed that a program wrote
+// Believed  a pointer is: the page map says which hyperblock, its table which descriptor, and then the prefix of the
+//           block, and the word before an over-aligned pointer, must be that descriptor. Nothing is followed that a
+//           program wrote
 // Who       any thread, any signal handler
 // Checked   papers/michael/tests/allocator_test.cc, allocator_stopped_test.cc, common_path_test.cc, space_test.cc
 #pragma once
@@ -20,18 +21,20 @@ struct Figures {
   u64 live_blocks = 0, live_bytes = 0, free_bytes = 0, superblocks = 0, hyperblocks = 0, errors = 0;
 };
 
-template <class Env, class Os>
-class Allocator {
+template <class Env, class Os> class Allocator {
  public:
   using Desc = Descriptor<Env>;
   using Hyper = Hyperblock<Env>;
   using Heap = ProcHeap<Env>;
   static constexpr u32 kMinAlignment = kPaperLayout ? 8 : 16;
 
-  static constexpr std::size_t bytes(u32 heaps) { return sizeof(Allocator) + std::size_t{kClasses} * heaps * sizeof(Heap); }
+  static constexpr std::size_t bytes(u32 heaps) {
+    return sizeof(Allocator) + std::size_t{kClasses} * heaps * sizeof(Heap);
+  }
   static constexpr u32 kDummies = kClasses + 1;  // nodes that the lists begin with
 
-  // Once, in zeroed memory of bytes(heaps), before anyone else sees it. `dummies`: indexes of kDummies units from there on.
+  // Once, in zeroed memory of bytes(heaps), before anyone else sees it. `dummies`: indexes of kDummies units from there
+  // on.
   void init(Os* os, u32 heaps, const Policy& policy, ListKind list, u32 dummies) {
     heap_count_ = heaps;
     units_.init(os);
@@ -92,7 +95,9 @@ class Allocator {
     const u64 offset = address - kPrefix - desc->sb.get();
     return offset < u64{desc->maxcount.get()} * desc->sz.get() && offset % desc->sz.get() == 0;
   }
-  bool owns(uptr address, u32 value) { return hyper_at(value).base.load_relaxed() == align_down(address, kHyperblockBytes); }
+  bool owns(uptr address, u32 value) {
+    return hyper_at(value).base.load_relaxed() == align_down(address, kHyperblockBytes);
+  }
 
   // Gives what is empty back.
   void trim() {
@@ -101,10 +106,10 @@ class Allocator {
     hyper_.trim();
   }
 
-  // What there is, and what is wrong with it: `complain(what, address)` is called for each broken invariant. Exact while
-  // nobody else is inside. `walk`: follows lists of free blocks, too, through memory that may be the program's by then.
-  template <class Complain>
-  Figures figures(Complain&& complain, bool walk = true) {
+  // What there is, and what is wrong with it: `complain(what, address)` is called for each broken invariant. Exact
+  // while nobody else is inside. `walk`: follows lists of free blocks, too, through memory that may be the program's by
+  // then.
+  template <class Complain> Figures figures(Complain&& complain, bool walk = true) {
     Figures sum;
     hyper_.each([&](Hyper& hyper) {
       ++sum.hyperblocks;
@@ -119,14 +124,16 @@ class Allocator {
           else  // in the hands of a thread that makes it, or gives it back
             sum.free_bytes += kSuperblockBytes;
         }
-      if (used + hyper_.free_in(hyper) > kSuperblocks) complain("a superblock both free and in use", hyper.base.load_relaxed());
+      if (used + hyper_.free_in(hyper) > kSuperblocks)
+        complain("a superblock both free and in use", hyper.base.load_relaxed());
       sum.free_bytes += u64{kSuperblocks - used} * kSuperblockStride;
       sum.superblocks += used;
     });
     return sum;
   }
 
-  // As a Level (proc_heap.h) --------------------------------------------------------------------------------------------------
+  // As a Level (proc_heap.h)
+  // --------------------------------------------------------------------------------------------------
   Desc* desc_alloc() { return avail_.alloc(units_); }
   void desc_retire(Desc* desc) { avail_.retire(desc, units_); }
   auto nodes() {
@@ -165,8 +172,7 @@ class Allocator {
     return {desc, block};
   }
 
-  template <class Complain>
-  void count(const Desc& desc, Figures& sum, Complain&& complain, bool walk) {
+  template <class Complain> void count(const Desc& desc, Figures& sum, Complain&& complain, bool walk) {
     const u64 a = desc.anchor.load_relaxed();
     const Heap& owner = *desc.heap.load_relaxed();
     const u32 sz = owner.sc->sz, maxcount = owner.sc->maxcount;
@@ -183,7 +189,8 @@ class Allocator {
         break;
       }
       const bool linked = policy().form == anchor::Form::kLinked || index < anchor::fresh(a);
-      index = linked ? static_cast<u32>(prefix_at<Env>(sb + u64{index} * sz).load_relaxed() & anchor::kIndexMask) : index + 1;
+      index = linked ? static_cast<u32>(prefix_at<Env>(sb + u64{index} * sz).load_relaxed() & anchor::kIndexMask)
+                     : index + 1;
     }
     sum.live_blocks += free > maxcount ? 0 : maxcount - free;
     sum.live_bytes += free > maxcount ? 0 : u64{maxcount - free} * sz;

@@ -9,8 +9,8 @@
 //           PARTIAL  in a heap's Partial slot, in its class's list, or in the hands of a thread that moves it
 //           EMPTY    all blocks free: the superblock is gone, the descriptor is where it was as PARTIAL
 // Forms     linked:    each free block names the next one (Fig. 4, MallocFromNewSB)
-//           untouched: a block is not written before it is first handed out (§3.2.5). Ten bits of the tag are `fresh`, the
-//                      first block never handed out; the list ends there: avail = fresh means "and so on, upwards"
+//           untouched: a block is not written before it is first handed out (§3.2.5). Ten bits of the tag are `fresh`,
+//                      the first block never handed out; the list ends there: avail = fresh means "and so on, upwards"
 // Moves     popped, last_credit, reserved, pushed, returned, retracted: one for each place where the paper has a CAS
 // Wraps     linked: 2^42 pops of one superblock while one pop sleeps; untouched: 2^32 with the same `fresh`
 // Checked   papers/michael/tests/words_test.cc, papers/michael/tests/heap_model.cc

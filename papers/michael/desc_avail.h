@@ -6,8 +6,8 @@
 // ABA       SafeCAS is a CAS by a thread that holds a hazard pointer to d. While anybody does, retire does not put d
 //           back: it is deferred, in a hazard record, until a later retirement finds it free. The paper's figure pushes
 //           at once; then its SafeCAS compares with a d that went and came back (papers/michael/README.md)
-// Orders    [R1] publishes what is pushed, its link, and the hazards of those who stored one before: with [A1], who takes
-//           a descriptor out and retires it later finds each hazard that was confirmed while it was on top
+// Orders    [R1] publishes what is pushed, its link, and the hazards of those who stored one before: with [A1], who
+//           takes a descriptor out and retires it later finds each hazard that was confirmed while it was on top
 // Progress  lock-free     Lost if killed: the descriptor in hand, a record and what is deferred in it
 // Checked   papers/michael/tests/desc_avail_model.cc
 #pragma once
@@ -20,8 +20,7 @@ namespace freeway::michael {
 // Source is where memory for descriptors and records comes from; it is never given back:
 //   make_batch()  -> zeroed descriptors linked by `next`, with self and node set; null without memory
 //   make_record() -> a zeroed hazard record; null without memory
-template <class Env, class Source>
-class DescAvail {
+template <class Env, class Source> class DescAvail {
  public:
   using Desc = Descriptor<Env>;
   using Hazards = HazardPointers<Env, Desc>;
@@ -69,8 +68,7 @@ class DescAvail {
   }
 
   // Calls f(descriptor) for each one here, while nobody moves (audit).
-  template <class F>
-  void each(F&& f) const {
+  template <class F> void each(F&& f) const {
     for (Desc* d = avail_.load_relaxed(); d != nullptr; d = d->next.load_relaxed()) f(*d);
     hazards_.each([&](auto& record) {
       for (Desc* d = record.deferred.get(); d != nullptr; d = d->next.load_relaxed()) f(*d);

@@ -31,9 +31,10 @@ bool Engine::start(Substrate& substrate) {
 u64 Engine::make_allocator(Substrate& substrate) {
   const u64 asked = engine_option(kName, "HEAPS");
   const u32 heaps = static_cast<u32>(asked != 0 ? asked : clamp(substrate.cpus(), 1, 1024));
-  const Policy policy = {static_cast<u32>(clamp(engine_option(kName, "PARTIAL_SLOTS"), 1, ProcHeap<Machine>::kMostSlots)),
-                         engine_option(kName, "NEWSB") != 0,
-                         engine_option(kName, "SUPERBLOCK") == 0 ? anchor::Form::kLinked : anchor::Form::kUntouched};
+  const Policy policy = {
+      static_cast<u32>(clamp(engine_option(kName, "PARTIAL_SLOTS"), 1, ProcHeap<Machine>::kMostSlots)),
+      engine_option(kName, "NEWSB") != 0,
+      engine_option(kName, "SUPERBLOCK") == 0 ? anchor::Form::kLinked : anchor::Form::kUntouched};
   const ListKind list = engine_option(kName, "PARTIAL_LIST") == 0 ? ListKind::kFifo : ListKind::kLifo;
   const u32 units = static_cast<u32>(ceil_div(Michael::bytes(heaps), Metadata<Machine>::kUnit));
   const u32 index = os_.units(units + Michael::kDummies);
@@ -63,11 +64,13 @@ void* Engine::allocate_aligned(std::size_t bytes, std::size_t alignment) {
 
 void Engine::account(Account& account) {
   u64 errors = 0;
-  const Figures figures = allocator().figures([&](const char* what, uptr address) {
-    if (!account.audit) return;
-    ++errors;
-    complain(what, address);
-  }, account.audit);
+  const Figures figures = allocator().figures(
+      [&](const char* what, uptr address) {
+        if (!account.audit) return;
+        ++errors;
+        complain(what, address);
+      },
+      account.audit);
   account.live_blocks += figures.live_blocks;
   account.live_bytes += figures.live_bytes;
   account.free_bytes += figures.free_bytes;

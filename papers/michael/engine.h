@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
 // Engine: Michael's allocator as a malloc: which heap a thread uses, its options, and the first call.
 //
-// Word      allocator_: the allocator (sync/once.h), filled in before; whoever comes too late leaves his unused. Its memory,
-//           64 bytes × classes × heaps, is then lost: once for each thread that was in its first call at the same moment
-// Thread    a thread's number, given at its first malloc, chooses its heaps; nothing else is the thread's own. A handler
-//           that interrupts the giving gives another; a forked child goes on with its own
+// Word      allocator_: the allocator (sync/once.h), filled in before; whoever comes too late leaves his unused. Its
+//           memory, 64 bytes × classes × heaps, is then lost: once for each thread that was in its first call at the
+//           same moment
+// Thread    a thread's number, given at its first malloc, chooses its heaps; nothing else is the thread's own. A
+//           handler that interrupts the giving gives another; a forked child goes on with its own
 // Progress  lock-free, the first call too     Lost if killed: see proc_heap.h; nothing that another would wait for
-// Checked   papers/michael/tests, tests/abi, tests/whole/differential, tests/whole/stress, tests/whole/signal, tests/whole/stall
+// Checked   papers/michael/tests, tests/abi, tests/whole/differential, tests/whole/stress, tests/whole/signal,
+//           tests/whole/stall
 #pragma once
 
 #include "os/machine.h"
@@ -43,9 +45,7 @@ class Engine {
   bool start(Substrate& substrate);
   void* allocate(std::size_t bytes);
   void* allocate_aligned(std::size_t bytes, std::size_t alignment);
-  Verdict free(uptr address, u32 value) {
-    return allocator().free(address, value) ? Verdict::kOk : Verdict::kInterior;
-  }
+  Verdict free(uptr address, u32 value) { return allocator().free(address, value) ? Verdict::kOk : Verdict::kInterior; }
   std::size_t usable(uptr address, u32 value) { return allocator().usable(address, value); }
   bool begins_block(uptr address, u32 value) { return allocator().begins_block(address, value); }
   void trim() { allocator().trim(); }

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: MIT
-// fifo.h: a size class's partial list in the order of arrival (Michael 2004, §3.2.6; the queue of Michael & Scott 1996).
+// fifo.h: a size class's partial list in the order of arrival (Michael 2004, §3.2.6; the queue of Michael & Scott
+// 1996).
 //
 // Words     head, tail: index:26 of a node | tag:38. A node's link: index of the node behind it, 0 at the end | tag.
 //           A node's value: the descriptor listed. The node at the head lists nothing (the dummy)
 // Moves     put: the last link (0, t) -> (n, t+1); then anybody moves tail on       get: head (i, t) -> (i's link, t+1)
 // Nodes     a descriptor brings its own node along and leaves with the dummy that its own one replaces, so no node is
-//           ever allocated. The paper allocates them, and has ideal LL/SC where this has tags: see papers/michael/README.md
+//           ever allocated. The paper allocates them, and has ideal LL/SC where this has tags: see
+//           papers/michael/README.md
 // Invariant each node is owned by one descriptor, or is the dummy; a node in a queue is in it once
 // Orders    [R1] a node's value and link, and the descriptor, are published by the link to it; [A1] getters see them
 //           [R2] who moves tail hands on what the link told him; [A2] who then finds that tail sees that node's link
 //           [R3] moving head hands on where tail was seen; [A3] the next getter sees no older one
-//           [R4] whoever meets a node's link in its next life sees that head and tail have left it ([A1], and he retries)
+//           [R4] whoever meets a node's link in its next life sees that head and tail have left it ([A1], and he
+//           retries)
 // ABA       tags everywhere; a link read is good if head (tail) is still what it was afterwards
 // Progress  lock-free: whoever finds tail behind moves it       Lost if killed: the descriptor in hand
 // Checked   papers/michael/tests/partial_list_model.cc, papers/michael/tests/partial_list_test.cc
@@ -22,8 +25,7 @@
 namespace freeway::michael {
 
 // `nodes(index)` yields the descriptor of that index, in whose memory the node of that index lies.
-template <class Env>
-class Fifo {
+template <class Env> class Fifo {
  public:
   // Once, before anyone else sees the list: `dummy` is a node that no descriptor owns.
   void init(u32 dummy) {
@@ -31,8 +33,7 @@ class Fifo {
     tail_.store_relaxed(dummy);
   }
 
-  template <class Nodes>
-  void put(Descriptor<Env>& desc, Nodes&& nodes) {
+  template <class Nodes> void put(Descriptor<Env>& desc, Nodes&& nodes) {
     const u32 node = desc.node.get();
     nodes(node).value.store_relaxed(desc.self.get());
     auto& own_link = nodes(node).link;
@@ -56,8 +57,7 @@ class Fifo {
   }
 
   // The descriptor that came first, null if the list is empty.
-  template <class Nodes>
-  Descriptor<Env>* get(Nodes&& nodes) {
+  template <class Nodes> Descriptor<Env>* get(Nodes&& nodes) {
     for (;;) {
       u64 head = head_.load_acquire();  // [A3] pairs with [R3]
       u64 tail = tail_.load_acquire();  // [A2] pairs with [R2]
@@ -77,10 +77,10 @@ class Fifo {
   }
 
   // Calls f(descriptor) for each one listed, while nobody moves (audit).
-  template <class Nodes, class F>
-  void each(Nodes&& nodes, F&& f) const {
+  template <class Nodes, class F> void each(Nodes&& nodes, F&& f) const {
     u32 node = StackHead::index(nodes(StackHead::index(head_.load_relaxed())).link.load_relaxed());
-    for (; node != 0; node = StackHead::index(nodes(node).link.load_relaxed())) f(nodes(nodes(node).value.load_relaxed()));
+    for (; node != 0; node = StackHead::index(nodes(node).link.load_relaxed()))
+      f(nodes(nodes(node).value.load_relaxed()));
   }
 
  private:

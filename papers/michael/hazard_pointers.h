@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// HazardPointers: a thread announces "I may still compare with this node", and nobody recycles the node meanwhile (Michael,
-// "Hazard pointers", 2004, in its use against ABA).
+// HazardPointers: a thread announces "I may still compare with this node", and nobody recycles the node meanwhile
+// (Michael, "Hazard pointers", 2004, in its use against ABA).
 //
 // Records   a chain that only grows. A thread has a record for one operation only: a handler that interrupts it takes
 //           another one, and a thread that never comes back keeps one record
@@ -12,7 +12,8 @@
 // Hazards   protect() only stores. The caller must then confirm by a releasing read-modify-write that the node is still
 //           in the structure. A remover takes the node out by a later, acquiring one on the same word, so it finds the
 //           hazard when it looks for it afterwards
-// Progress  claim, is_hazard: as many steps as there are records       Lost if killed: a record, the nodes deferred in it
+// Progress  claim, is_hazard: as many steps as there are records       Lost if killed: a record, the nodes deferred in
+//           it
 // Checked   papers/michael/tests/hazard_pointers_model.cc, papers/michael/tests/desc_avail_model.cc
 #pragma once
 
@@ -20,8 +21,7 @@
 
 namespace freeway {
 
-template <class Env, class Node>
-class HazardPointers {
+template <class Env, class Node> class HazardPointers {
  public:
   struct alignas(64) Record {
     typename Env::template Atomic<u32> taken;
@@ -31,8 +31,7 @@ class HazardPointers {
   };
 
   // A record for the caller alone; `make()` yields memory for one more (zeroed), or null. Null: there is none.
-  template <class Make>
-  Record* claim(Make&& make) {
+  template <class Make> Record* claim(Make&& make) {
     for (Record* r = first(); r != nullptr; r = r->older.load_relaxed()) {
       u32 free = 0;
       if (r->taken.load_relaxed() == 0 && r->taken.cas_acquire(free, 1)) return r;  // [A1] pairs with [R1]
@@ -61,8 +60,7 @@ class HazardPointers {
     return false;
   }
 
-  template <class F>
-  void each(F&& f) const {
+  template <class F> void each(F&& f) const {
     for (Record* r = first(); r != nullptr; r = r->older.load_relaxed()) f(*r);
   }
 

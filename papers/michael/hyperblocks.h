@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: MIT
 // hyperblocks.h: superblocks in batches of 1 MiB (Michael 2004, §3.2.5): a hyperblock is to its 64 superblocks what a
-// superblock is to its blocks, with a descriptor, an Anchor, and the algorithms of proc_heap.h once more, with one heap.
+// superblock is to its blocks, with a descriptor, an Anchor, and the algorithms of proc_heap.h once more, with one
+// heap.
 //
 // Form      always untouched (anchor.h): a superblock is not written before it is used. The paper's words for it: the
 //           Anchor is organized in a slightly different manner
 // Words     superblock[i]: the descriptor of the i-th superblock, null while it is free: so that a pointer's prefix is
 //           believed only where it must be right.   base: where the hyperblock is, 0 = nowhere
-// Who       superblock[i] is stored by whoever has that superblock alone; base by its maker, and taken away by CAS by who
-//           gives it back, since the descriptor may be another hyperblock's by then
-// Orders    relaxed: a block's address reaches its user through proc_heap.h's orders, or the program's own, which carry these
-//           [R1] a new hyperblock's descriptor is published for walks; [A1] walks see it
+// Who       superblock[i] is stored by whoever has that superblock alone; base by its maker, and taken away by CAS by
+//           who gives it back, since the descriptor may be another hyperblock's by then
+// Orders    relaxed: a block's address reaches its user through proc_heap.h's orders, or the program's own, which carry
+//           these [R1] a new hyperblock's descriptor is published for walks; [A1] walks see it
 // Progress  lock-free     Lost if killed: a superblock, or a hyperblock in hand
 // Checked   papers/michael/tests/hyperblocks_model.cc, allocator_test.cc, allocator_stopped_test.cc
 //
 // kCount: superblocks in a hyperblock, fewer in models.
 // Os is where memory comes from:
 //   units(n) -> index of n zeroed units of 64 bytes for ever, 0 without memory         at(index) -> their address
-//   take_span(value) -> address of a hyperblock whose frames are mapped to `value`, 0 without memory     give_span(address)
+//   take_span(value) -> address of a hyperblock whose frames are mapped to `value`, 0 without memory
+//   give_span(address)
 #pragma once
 
 #include "papers/michael/desc_avail.h"
@@ -25,8 +27,7 @@
 
 namespace freeway::michael {
 
-template <class Env, u32 kCount = kSuperblocks>
-struct Hyperblock : Descriptor<Env> {
+template <class Env, u32 kCount = kSuperblocks> struct Hyperblock : Descriptor<Env> {
   typename Env::template Atomic<Descriptor<Env>*> superblock[kCount];
   typename Env::template Atomic<uptr> base;
   typename Env::template Atomic<Hyperblock*> older;  // the one made before
@@ -38,8 +39,7 @@ struct Hyperblock : Descriptor<Env> {
 };
 
 // What both levels do: descriptors and hazard records from the Os; T is the descriptor, `Batch` at a time.
-template <class Env, class Os, class T, u32 Batch>
-class Units {
+template <class Env, class Os, class T, u32 Batch> class Units {
  public:
   using Desc = Descriptor<Env>;
   using Record = typename HazardPointers<Env, Desc>::Record;
@@ -69,8 +69,7 @@ class Units {
   Os* os_ = nullptr;
 };
 
-template <class Env, class Os, u32 kCount = kSuperblocks>
-class Hyperblocks {
+template <class Env, class Os, u32 kCount = kSuperblocks> class Hyperblocks {
  public:
   using Desc = Descriptor<Env>;
   using Hyper = Hyperblock<Env, kCount>;
@@ -101,8 +100,7 @@ class Hyperblocks {
   void trim() { heaps_.trim(heap_); }
 
   // Calls f(hyperblock) for each that exists; exact while nobody moves.
-  template <class F>
-  void each(F&& f) const {
+  template <class F> void each(F&& f) const {
     for (Hyper* h = newest_.load_acquire(); h != nullptr; h = h->older.load_relaxed())  // [A1] pairs with [R1]
       if (h->base.load_relaxed() != 0) f(*h);
   }
@@ -113,7 +111,8 @@ class Hyperblocks {
     return anchor::count(a) + (active::descriptor_of(word) == reinterpret_cast<u64>(&h) ? active::credits_of(word) : 0);
   }
 
-  // As a Level (proc_heap.h) --------------------------------------------------------------------------------------------------
+  // As a Level (proc_heap.h)
+  // --------------------------------------------------------------------------------------------------
   Desc* desc_alloc() { return avail_.alloc(units_); }
   void desc_retire(Desc* desc) { avail_.retire(desc, units_); }
   auto nodes() {

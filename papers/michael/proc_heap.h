@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: MIT
-// proc_heap.h: malloc and free of blocks of one size class (Michael 2004, Figs 4 and 6). Function names and line numbers are
-// the paper's.
+// proc_heap.h: malloc and free of blocks of one size class (Michael 2004, Figs 4 and 6). Function names and line
+// numbers are the paper's.
 //
 // Words     a heap's Active (active.h) and Partial slots; a descriptor's Anchor (anchor.h); a block's first word: its
 //           descriptor while allocated, the next free block's index while free
-// Duties    who takes Active's last credit takes more, or leaves FULL; who frees the first block of a FULL superblock lists
-//           it; who frees the last block gives the superblock back, and sees that the descriptor goes some day
+// Duties    who takes Active's last credit takes more, or leaves FULL; who frees the first block of a FULL superblock
+//           lists it; who frees the last block gives the superblock back, and sees that the descriptor goes some day
 // Invariant blocks = allocated + reserved + count; a descriptor that is PARTIAL or EMPTY is in one place (descriptor.h)
-// Orders    [R1] freeing publishes the block and its link; [A1] the one who pops it sees them, and who makes or finds the
-//           superblock EMPTY sees the end of all that was done to it
+// Orders    [R1] freeing publishes the block and its link; [A1] the one who pops it sees them, and who makes or finds
+//           the superblock EMPTY sees the end of all that was done to it
 //           [R2] installing a superblock publishes its descriptor; [A2] who reserves a block sees it
 //           [R3] what is put into a Partial slot is published; [A3] who takes it out sees it
-//           [R4] taking up a PARTIAL superblock lets go of its descriptor: who frees a block of it and has to list it sees
-//           what its taker changed there (its node); the paper's text has no word on this
-// ABA       Anchor: the tag. Active, Partial: a descriptor that went and came back is one that may be taken all the same,
-//           if its taker looks at what it is now: see remove_empty_desc, where the paper does not
+//           [R4] taking up a PARTIAL superblock lets go of its descriptor: who frees a block of it and has to list it
+//           sees what its taker changed there (its node); the paper's text has no word on this
+// ABA       Anchor: the tag. Active, Partial: a descriptor that went and came back is one that may be taken all the
+//           same, if its taker looks at what it is now: see remove_empty_desc, where the paper does not
 // Progress  lock-free     Lost if killed: the block or the credits in hand (64), one superblock, one descriptor
 // Checked   papers/michael/tests/heap_model.cc, heap_mutants_model.cc, heap_test.cc, heap_stopped_test.cc
 //
 // Level is where superblocks and descriptors come from:
 //   desc_alloc() -> a descriptor, null without memory        desc_retire(descriptor)
-//   alloc_sb(descriptor, size class) -> address of its first block, 0 without memory        free_sb(address, descriptor)
-//     — of which the descriptor may be another superblock's by then: it is a name, nothing more
+//   alloc_sb(descriptor, size class) -> address of its first block, 0 without memory        free_sb(address,
+//     descriptor) — of which the descriptor may be another superblock's by then: it is a name, nothing more
 //   nodes()(index) -> the descriptor of that index
 #pragma once
 
@@ -30,8 +30,7 @@
 
 namespace freeway::michael {
 
-template <class Env>
-struct SizeClass {
+template <class Env> struct SizeClass {
   PartialList<Env> partial;
   u32 sz, maxcount;  // set before the class is published
 };
@@ -42,8 +41,7 @@ struct Policy {
   anchor::Form form = anchor::Form::kLinked;  // §3.2.5
 };
 
-template <class Env, class Level>
-class Heaps {
+template <class Env, class Level> class Heaps {
  public:
   using Desc = Descriptor<Env>;
   using Heap = ProcHeap<Env>;
@@ -88,7 +86,8 @@ class Heaps {
       u64 seen = desc->anchor.load_acquire();  // [A1] pairs with [R1]
       while (anchor::state(seen) != anchor::kEmpty) {
         Env::step("michael.partial.reserve");
-        if (desc->anchor.cas_acq_rel_acquire(seen, anchor::reserved(seen))) {  // [R4] [A1] pairs with [A1] [R1], line 10
+        if (desc->anchor.cas_acq_rel_acquire(seen,
+                                             anchor::reserved(seen))) {  // [R4] [A1] pairs with [A1] [R1], line 10
           u64 before;
           const uptr block = pop(*desc, before, [](u64 a) { return a; });
           if (const u32 more = anchor::credits_of_partial(seen)) update_active(heap, *desc, more);
@@ -112,7 +111,8 @@ class Heaps {
     const u32 credits = set_up(*desc, heap, sb);
     u64 none = 0;
     Env::step("michael.new.install");
-    if (heap.active.cas_release(none, active::make(reinterpret_cast<u64>(desc), credits)))  // [R2] pairs with [A2], line 13
+    if (heap.active.cas_release(none,
+                                active::make(reinterpret_cast<u64>(desc), credits)))  // [R2] pairs with [A2], line 13
       return finish(*desc, sb);
     if (!policy_.keep_new) {  // lines 16 and 17; EMPTY, so that it says nothing wrong of the next superblock it has
       desc->anchor.store_relaxed(anchor::with_state(desc->anchor.load_relaxed(), anchor::kEmpty));
@@ -149,27 +149,25 @@ class Heaps {
     }
   }
 
-  // Not in the paper: gives up the heap's active superblock and retires the EMPTY descriptors in reach, so that memory can
-  // be given back.
+  // Not in the paper: gives up the heap's active superblock and retires the EMPTY descriptors in reach, so that memory
+  // can be given back.
   void trim(Heap& heap) {
     u64 seen = heap.active.load_relaxed();
     while (seen != 0 && !heap.active.cas_acquire(seen, 0)) continue;  // [A2] pairs with [R2]
     if (seen != 0) retract(*reinterpret_cast<Desc*>(active::descriptor_of(seen)), active::credits_of(seen));
     for (u32 i = 0; i < policy_.slots; ++i)
-      if (Desc* desc = heap.partial[i].exchange_acquire(nullptr)) {  // [A3] pairs with [R3]
+      if (Desc* desc = heap.partial[i].exchange_acquire(nullptr)) {        // [A3] pairs with [R3]
         if (anchor::state(desc->anchor.load_acquire()) == anchor::kEmpty)  // [A1] pairs with [R1]
           level_->desc_retire(desc);
-        else
-          heap.sc->partial.put(*desc, level_->nodes());
+        else heap.sc->partial.put(*desc, level_->nodes());
       }
     while (Desc* desc = heap.sc->partial.remove_empty(level_->nodes())) level_->desc_retire(desc);
   }
 
  private:
-  // MallocFromActive, lines 7–18, and MallocFromPartial, lines 11–15: takes the reserved block off the superblock's list,
-  // and makes `also(anchor)` of the anchor in the same step; `before` is what it was.
-  template <class Also>
-  uptr pop(Desc& desc, u64& before, Also&& also) {
+  // MallocFromActive, lines 7–18, and MallocFromPartial, lines 11–15: takes the reserved block off the superblock's
+  // list, and makes `also(anchor)` of the anchor in the same step; `before` is what it was.
+  template <class Also> uptr pop(Desc& desc, u64& before, Also&& also) {
     const uptr sb = desc.sb.get();
     const u32 sz = desc.sz.get();
     u64 seen = desc.anchor.load_acquire();  // [A1] pairs with [R1]
@@ -192,7 +190,8 @@ class Heaps {
   void update_active(Heap& heap, Desc& desc, u32 more) {
     u64 none = 0;
     Env::step("michael.active.update");
-    if (heap.active.cas_release(none, active::make(reinterpret_cast<u64>(&desc), more))) return;  // [R2] pairs with [A2], line 3
+    if (heap.active.cas_release(none, active::make(reinterpret_cast<u64>(&desc), more)))
+      return;  // [R2] pairs with [A2], line 3
     u64 seen = desc.anchor.load_relaxed();
     do {
       Env::step("michael.active.return");
@@ -211,8 +210,8 @@ class Heaps {
     desc.reciprocal.set(Desc::reciprocal_of(sz));
     if (policy_.form == anchor::Form::kLinked)
       for (u32 i = 1; i < maxcount; ++i) prefix_at<Env>(sb + u64{i} * sz).store_relaxed(i + 1);
-    // Last: a thread that vanishes before leaves a superblock that says it is EMPTY, or, where the descriptor is new, that
-    // all of its blocks are in use.
+    // Last: a thread that vanishes before leaves a superblock that says it is EMPTY, or, where the descriptor is new,
+    // that all of its blocks are in use.
     desc.anchor.store_relaxed(anchor::born(desc.anchor.load_relaxed(), maxcount, credits, policy_.form));
     return credits;
   }
@@ -240,19 +239,17 @@ class Heaps {
     if (carried != nullptr) heap.sc->partial.put(*carried, level_->nodes());
   }
 
-  // RemoveEmptyDesc. The caller made `desc` EMPTY in the step before; since then it may have been retired by whoever came
-  // across it, have got a new superblock, and be PARTIAL in the same slot: the paper would retire it. Taken out of the
-  // slot it is ours alone, so we look what it is now, and put it back if it is not EMPTY.
+  // RemoveEmptyDesc. The caller made `desc` EMPTY in the step before; since then it may have been retired by whoever
+  // came across it, have got a new superblock, and be PARTIAL in the same slot: the paper would retire it. Taken out of
+  // the slot it is ours alone, so we look what it is now, and put it back if it is not EMPTY.
   void remove_empty_desc(Heap& heap, Desc& desc) {
     for (u32 i = 0; i < policy_.slots; ++i) {
       Desc* seen = &desc;
       Env::step("michael.remove");
       if (!heap.partial[i].cas_acquire(seen, nullptr)) continue;  // [A3] pairs with [R3], line 1
-      const u64 now = desc.anchor.load_acquire();  // [A1] pairs with [R1]
-      if (anchor::state(now) == anchor::kEmpty)
-        level_->desc_retire(&desc);
-      else
-        heap_put_partial(desc);
+      const u64 now = desc.anchor.load_acquire();                 // [A1] pairs with [R1]
+      if (anchor::state(now) == anchor::kEmpty) level_->desc_retire(&desc);
+      else heap_put_partial(desc);
       return;
     }
     if (Desc* empty = heap.sc->partial.remove_empty(level_->nodes())) level_->desc_retire(empty);

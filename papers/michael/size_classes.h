@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
-// size_classes.h: superblocks and the blocks in them (Michael 2004, §3.1: superblocks of e.g. 16 KB, blocks of one size).
+// size_classes.h: superblocks and the blocks in them (Michael 2004, §3.1: superblocks of e.g. 16 KB, blocks of one
+// size).
 //
-// A hyperblock of 1 MiB is cut into 64 superblocks as a superblock is cut into blocks: each has a prefix of 8 bytes, so a
-// superblock begins at 8 mod 16. Block sizes are multiples of 16 and a block's own prefix takes 8: what malloc returns is
-// aligned to 16. The paper's own layout (blocks at 0, pointers at 8 mod 16) is the build variant `paper-layout`.
+// A hyperblock of 1 MiB is cut into 64 superblocks as a superblock is cut into blocks: each has a prefix of 8 bytes, so
+// a superblock begins at 8 mod 16. Block sizes are multiples of 16 and a block's own prefix takes 8: what malloc
+// returns is aligned to 16. The paper's own layout (blocks at 0, pointers at 8 mod 16) is the build variant
+// `paper-layout`.
 //
-// Up to 896 bytes the sizes are the flagship's; above, where a superblock has 16 blocks or fewer, the largest multiples of
-// 16 that fit 16, 14, 12, 10, 9, … 2 times. Larger requests are large blocks, straight from the system.
+// Up to 896 bytes the sizes are the flagship's; above, where a superblock has 16 blocks or fewer, the largest multiples
+// of 16 that fit 16, 14, 12, 10, 9, … 2 times. Larger requests are large blocks, straight from the system.
 #pragma once
 
 #include <array>
@@ -40,8 +42,8 @@ constexpr u32 block_size(unsigned c) {
 }
 constexpr u32 blocks_of(unsigned c) { return kSuperblockBytes / block_size(c); }
 
-// With one block in a superblock, freeing it would go from FULL to EMPTY at once, and nobody would retire the descriptor
-// (Fig. 6: line 22 is not reached, and line 21 finds it nowhere).
+// With one block in a superblock, freeing it would go from FULL to EMPTY at once, and nobody would retire the
+// descriptor (Fig. 6: line 22 is not reached, and line 21 finds it nowhere).
 static_assert(blocks_of(kClasses - 1) >= 2);
 static_assert(blocks_of(0) <= anchor::kMaxBlocks && kSuperblocks <= anchor::kMaxBlocks);
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Buddy: a tree of some form and size, and the search in it. It lives in memory given by the caller and holds no address, so
-// that processes which map that memory at different places can use it at once.
+// Buddy: a tree of some form and size, and the search in it. It lives in memory given by the caller and holds no
+// address, so that processes which map that memory at different places can use it at once.
 //
-// Memory    this header, the words of the tree, and for the published 4-level form one byte a smallest block (the level of the
-//           block that begins there; its words do not tell)
+// Memory    this header, the words of the tree, and for the published 4-level form one byte a smallest block (the level
+//           of the block that begins there; its words do not tell)
 // Who       take, give, …: any thread, process or handler; init: one, before all others
 // Orders    orders_ is written and read by a block's owner only: relaxed
 // Lost if killed: what the tree loses (papers/nbbs/README.md)
@@ -27,8 +27,8 @@ struct Settings {
 
   constexpr bool valid() const {
     return levels >= 1 && levels <= kMostLevels && min_shift + levels - 1 < 48 && min_shift <= max_shift &&
-           max_shift <= root_shift() &&
-           (levels_per_word == 1 || levels_per_word == 3 || levels_per_word == 4) && kind <= Kind::kSpin;
+           max_shift <= root_shift() && (levels_per_word == 1 || levels_per_word == 3 || levels_per_word == 4) &&
+           kind <= Kind::kSpin;
   }
   constexpr unsigned root_shift() const { return min_shift + levels - 1; }
   constexpr std::size_t managed() const { return std::size_t{1} << root_shift(); }
@@ -52,8 +52,7 @@ constexpr Node node_at(const Settings& s, std::size_t offset, unsigned level) {
   return first_of(level) + (offset >> (s.root_shift() - level));
 }
 
-template <class Env>
-class alignas(64) Buddy {
+template <class Env> class alignas(64) Buddy {
  public:
   using Word = typename Env::template Atomic<u64>;
   using Order = typename Env::template Atomic<u8>;
@@ -96,8 +95,8 @@ class alignas(64) Buddy {
     return with_tree([&](auto tree) { return tree.free_node(n); });
   }
 
-  // The occupied node that holds the byte at `offset`, 0 if there is none. Exact for a block that is held meanwhile. Where the
-  // form's words do not tell, only for a block's first byte.
+  // The occupied node that holds the byte at `offset`, 0 if there is none. Exact for a block that is held meanwhile.
+  // Where the form's words do not tell, only for a block's first byte.
   Node block_at(std::size_t offset) {
     const Node leaf = node_at(settings_, offset, settings_.levels - 1);
     if (settings_.needs_orders()) {
@@ -123,8 +122,7 @@ class alignas(64) Buddy {
   }
 
   // Calls f(node) for each block, while nobody else changes the tree.
-  template <class F>
-  void each_block(F&& f) {
+  template <class F> void each_block(F&& f) {
     if (settings_.needs_orders()) {
       for (u64 i = 0; i < first_of(settings_.levels - 1); ++i)
         if (unsigned level = orders()[i].load_relaxed())
@@ -158,8 +156,7 @@ class alignas(64) Buddy {
   }
 
  private:
-  template <class F>
-  auto with_tree(F&& f) {
+  template <class F> auto with_tree(F&& f) {
     const unsigned k = settings_.levels_per_word, levels = settings_.levels;
     switch (settings_.kind) {
       case Kind::kCorrectedUp:
@@ -181,10 +178,9 @@ class alignas(64) Buddy {
     }
   }
 
-  // The first node from `from` to `to`, of one level, that can be occupied. What fails because of a bigger block goes on
-  // behind that block (Section 3.1.1).
-  template <class Tree>
-  static Node search(Tree& tree, Node from, Node to) {
+  // The first node from `from` to `to`, of one level, that can be occupied. What fails because of a bigger block goes
+  // on behind that block (Section 3.1.1).
+  template <class Tree> static Node search(Tree& tree, Node from, Node to) {
     const unsigned level = level_of(to);
     for (Node n = from; n <= to;) {
       if (Node next = tree.seek(n); next != n) {
@@ -198,8 +194,7 @@ class alignas(64) Buddy {
     return 0;
   }
   // The same without occupying it.
-  template <class Tree>
-  static Node find(Tree& tree, Node from, Node to) {
+  template <class Tree> static Node find(Tree& tree, Node from, Node to) {
     for (Node n = from; n <= to;) {
       const Node next = tree.seek(n);
       if (next == n) return n;

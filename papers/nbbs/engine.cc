@@ -22,9 +22,7 @@ struct Place {
 
 thread_local constinit u64 places[kMostLevels] = {};
 
-bool has_own_mapping(const Settings& s) {
-  return Engine::Region::bytes(s) > Metadata<Machine>::kMinSegmentBytes / 2;
-}
+bool has_own_mapping(const Settings& s) { return Engine::Region::bytes(s) > Metadata<Machine>::kMinSegmentBytes / 2; }
 
 constexpr unsigned kLevelsPerWord[] = {1, 3, 4};
 constexpr Kind kForms[] = {Kind::kCorrected, Kind::kPublished, Kind::kSpin};
@@ -77,7 +75,9 @@ void* Engine::take_recent(unsigned level) {
 }
 
 // The address of a node that is ours: its region cannot go away.
-void* Engine::taken(u32 slot, Node n) { return reinterpret_cast<void*>(region(slot)->base() + offset_of(settings_, n)); }
+void* Engine::taken(u32 slot, Node n) {
+  return reinterpret_cast<void*>(region(slot)->base() + offset_of(settings_, n));
+}
 
 // In the region of that slot, from `start` on.
 void* Engine::take_from(u32 slot, unsigned level, Node start, Hints hints) {
@@ -260,8 +260,7 @@ void Engine::account(Account& account) {
     account.live_bytes += live;
     account.free_bytes += settings_.managed() - live;
   }
-  if (!account.audit)
-    account.errors = 0;
+  if (!account.audit) account.errors = 0;
   else if (account.errors != 0)
     Line().text("freeway: audit: nbbs: blocks within blocks: ").number(account.errors).write();
 }

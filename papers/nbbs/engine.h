@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: MIT
 // Engine: the buddy system as a malloc (Scarselli 2017).
 //
-// A block's size is the power of two that holds it, 16 bytes to 256 KiB, and its address is a multiple of that. Regions of
-// 512 KiB (16 levels, 34,952 bytes of words: 6.7 %) are made as they are needed; larger blocks are the front's.
+// A block's size is the power of two that holds it, 16 bytes to 256 KiB, and its address is a multiple of that. Regions
+// of 512 KiB (16 levels, 34,952 bytes of words: 6.7 %) are made as they are needed; larger blocks are the front's.
 //
 // Word      table_: region_table.h
 //           spare_: slot + 1 of a region that was seen empty and kept, so that a program at its edge does not open and
 //           close regions all the time; a hint
-//           first_[l]: regions before this slot had no block of level l when they were last asked     closed_: how many are
-//           closed. Hints, all of them: every 16th region is opened only after a search that follows none
+//           first_[l]: regions before this slot had no block of level l when they were last asked     closed_: how many
+//           are closed. Hints, all of them: every 16th region is opened only after a search that follows none
 //           recent_: where blocks were freed (recent.h), for threads of the same hash
-// Thread    places: per level, where this thread's search goes on: behind what it took last, first at the paper's starting node.
-//           A hint: a handler may change it at any instruction, and a thread that ends leaves nothing
+// Thread    places: per level, where this thread's search goes on: behind what it took last, first at the paper's
+//           starting node. A hint: a handler may change it at any instruction, and a thread that ends leaves nothing
 // Who       any thread, any signal handler, the child of any fork (not with FORM=spin, which waits)
 // Lost if killed: at most the block in hand, a region being opened or closed (region.h), an unpublished tree, and what
 //           papers/nbbs/README.md says of hints, until the next trim
-// Checked   tests/abi, tests/whole/differential, tests/whole/stress, tests/whole/signal, tests/whole/stall, papers/nbbs/tests
+// Checked   tests/abi, tests/whole/differential, tests/whole/stress, tests/whole/signal, tests/whole/stall,
+//           papers/nbbs/tests
 #pragma once
 
+#include "papers/front/front.h"
 #include "papers/nbbs/recent.h"
 #include "papers/nbbs/region.h"
 #include "papers/nbbs/region_table.h"
-#include "papers/front/front.h"
 
 namespace freeway::nbbs {
 

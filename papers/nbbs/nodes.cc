@@ -49,15 +49,16 @@ int Nodes::give(const void* block) {
 
 namespace {
 
-constexpr u64 kPreferred = 1;       // MPOL_PREFERRED: elsewhere rather than killed, where the node has no memory
-constexpr u64 kAllowedNodes = 4;    // MPOL_F_MEMS_ALLOWED
+constexpr u64 kPreferred = 1;     // MPOL_PREFERRED: elsewhere rather than killed, where the node has no memory
+constexpr u64 kAllowedNodes = 4;  // MPOL_F_MEMS_ALLOWED
 constexpr u64 kMostKernelNodes = 1024;
 
 // The kernel's numbers of the nodes that this process may use; how many. One node, 0, if the kernel does not tell.
 unsigned allowed_nodes(u8* ids) {
   u64 mask[kMostKernelNodes / 64] = {};
   unsigned count = 0;
-  const long failed = raw_syscall(SYS_get_mempolicy, 0, reinterpret_cast<u64>(mask), kMostKernelNodes, 0, kAllowedNodes);
+  const long failed =
+      raw_syscall(SYS_get_mempolicy, 0, reinterpret_cast<u64>(mask), kMostKernelNodes, 0, kAllowedNodes);
   for (unsigned id = 0; failed == 0 && id < 256 && count < kMostNodes; ++id)
     if ((mask[id / 64] >> (id % 64) & 1) != 0) ids[count++] = static_cast<u8>(id);
   if (count == 0) ids[count++] = 0;
@@ -86,7 +87,8 @@ using namespace freeway::nbbs;
 
 extern "C" {
 
-FREEWAY_EXPORT freeway_buddy_nodes_t* freeway_buddy_nodes_create(const freeway_buddy_options_t* options, unsigned nodes) {
+FREEWAY_EXPORT freeway_buddy_nodes_t* freeway_buddy_nodes_create(const freeway_buddy_options_t* options,
+                                                                 unsigned nodes) {
   Settings settings;
   if (options == nullptr || !SharedBuddy::read(*options, &settings) || nodes > kMostNodes) {
     errno = EINVAL;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Nodes: a buddy for each NUMA node, all in one shared mapping (Sections 2.1 and 3.4: overall_trees, overall_containers).
+// Nodes: a buddy for each NUMA node, all in one shared mapping (Sections 2.1 and 3.4: overall_trees,
+// overall_containers).
 //
-// Mapping   this header; then for each node its metadata and its memory, from page to page. The policy of those pages is set
-//           before they are touched, so none need be moved (the paper maps, then moves pages)
+// Mapping   this header; then for each node its metadata and its memory, from page to page. The policy of those pages
+//           is set before they are touched, so none need be moved (the paper maps, then moves pages)
 // Words     turn_: whose turn it is under FREEWAY_BUDDY_INTERLEAVE; everything else is constant after init
 // Who       any thread of any process that has the mapping
 // Checked   papers/nbbs/tests/nodes_test.cc (choice of nodes with a pretended topology; one node for real)
@@ -14,8 +15,8 @@ namespace freeway::nbbs {
 
 constexpr unsigned kMostNodes = 64;
 
-// The index of the node that a request tries `attempt`-th, or `count` if it tries no more. `local`: the index of the thread's
-// node; `turn`: of whose turn it is.
+// The index of the node that a request tries `attempt`-th, or `count` if it tries no more. `local`: the index of the
+// thread's node; `turn`: of whose turn it is.
 constexpr unsigned node_to_try(int policy, unsigned attempt, unsigned local, unsigned turn, unsigned count) {
   if (attempt >= count || (policy == FREEWAY_BUDDY_LOCAL_ONLY && attempt > 0)) return count;
   return ((policy == FREEWAY_BUDDY_INTERLEAVE ? turn : local) + attempt) % count;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
 // PublishedOptimizedTree: the paper's Algorithms 8 to 14 as printed, four levels in a word.
 //
-// IT HANDS OUT BLOCKS TWICE, in two ways (papers/nbbs/README.md): as the 1-level form does, at every border between bunches;
-// and because Algorithm 14 goes on with `continue` (lines 13 and 20) without `exit = true`, so that unmark_ runs a second
-// time on the same node. kRepairedExit mends the latter. It is here to be measured, and for the model that must find both.
-// `upper_bound` is a parameter: as the global variable of the text it is a race, and a plain free would stop at whatever
-// the last allocation left there.
+// IT HANDS OUT BLOCKS TWICE, in two ways (papers/nbbs/README.md): as the 1-level form does, at every border between
+// bunches; and because Algorithm 14 goes on with `continue` (lines 13 and 20) without `exit = true`, so that unmark_
+// runs a second time on the same node. kRepairedExit mends the latter. It is here to be measured, and for the model
+// that must find both. `upper_bound` is a parameter: as the global variable of the text it is a race, and a plain free
+// would stop at whatever the last allocation left there.
 //
 // Word      one bit for each of the 7 inner nodes (0 … 6), then five (published_simplified.h) for each of the 8 leaves:
 //           7 x 1 + 8 x 5 = 47 bits. What is handed out marks all below it in the word, and everything above it
-// Reading   Algorithms 9 and 12 print the cases the wrong way round (they would mark bunch leaves as inner nodes, and the
-//           nodes below the leaves, which are in other words): here a child is marked as what it is
+// Reading   Algorithms 9 and 12 print the cases the wrong way round (they would mark bunch leaves as inner nodes, and
+//           the nodes below the leaves, which are in other words): here a child is marked as what it is
 // Sizes     cannot be read from the word (two leaves in use look like their parent in use): whoever frees must know
 // Orders    as in published_simplified.h: [R1], [A1]
 // Checked   papers/nbbs/tests/published_model.cc
@@ -20,8 +20,7 @@
 
 namespace freeway::nbbs {
 
-template <class Env, bool kRepairedExit = false>
-class PublishedOptimizedTree {
+template <class Env, bool kRepairedExit = false> class PublishedOptimizedTree {
  public:
   using In = Bunches<4>;
   using Word = typename Env::template Atomic<u64>;
@@ -39,7 +38,7 @@ class PublishedOptimizedTree {
       next = occupy_descendants(n, lock(next, n));                                                  // lines 11–16
       Env::step("nbbs.claim");
     } while (!word.cas_acq_rel(seen, next));  // line 17; [R1] [A1] pairs with [A1] [R1]
-    if (In::root(n) == 1) return 0;           // lines 18–19
+    if (In::root(n) == 1) return 0;  // lines 18–19
     Node upper_bound = In::root(n);
     const Node failed = check_parent(upper_bound);
     if (failed != 0) free_node(n, upper_bound);  // line 23
@@ -54,10 +53,10 @@ class PublishedOptimizedTree {
     u64 seen = word.load_relaxed(), next;
     bool exit;
     do {
-      next = free_ancestors(seen, n, &exit);             // lines 5–15
-      next = unlock(free_descendants(n, next), n);       // lines 16–21
+      next = free_ancestors(seen, n, &exit);        // lines 5–15
+      next = unlock(free_descendants(n, next), n);  // lines 16–21
       Env::step("nbbs.free");
-    } while (!word.cas_acq_rel(seen, next));                            // line 22; [R1] [A1] pairs with [A1] [R1]
+    } while (!word.cas_acq_rel(seen, next));  // line 22; [R1] [A1] pairs with [A1] [R1]
     if (In::root(n) != upper_bound && !exit) unmark(In::root(n), upper_bound);  // lines 23–24
     return true;
   }
@@ -74,12 +73,12 @@ class PublishedOptimizedTree {
       u64 seen = word.load_relaxed(), next;
       do {
         const u64 state = get(seen, parent);
-        if ((state & NodeState::kOccupy) != 0) return parent;  // lines 7–8
-        next = put(seen, parent, (state & ~NodeState::coalesce(n)) | NodeState::occupied(n));  // lines 9–14
+        if ((state & NodeState::kOccupy) != 0) return parent;                                       // lines 7–8
+        next = put(seen, parent, (state & ~NodeState::coalesce(n)) | NodeState::occupied(n));       // lines 9–14
         for (Node current = parent; current != root; current /= 2) next = lock(next, current / 2);  // line 15
         Env::step("nbbs.climb");
       } while (!word.cas_acq_rel(seen, next));  // line 16; [R1] [A1] pairs with [A1] [R1]
-      if (root == 1) return 0;                  // lines 17–18
+      if (root == 1) return 0;  // lines 17–18
       n = root;
     }
   }
@@ -109,16 +108,16 @@ class PublishedOptimizedTree {
         exit = false;
         current = n;
         const u64 state = get(seen, parent);
-        if ((state & NodeState::coalesce(n)) == 0) return;                                     // lines 8–9, 15–16
+        if ((state & NodeState::coalesce(n)) == 0) return;                                    // lines 8–9, 15–16
         next = put(seen, parent, state & ~NodeState::coalesce(n) & ~NodeState::occupied(n));  // lines 10–11, 17–18
-        if ((state & NodeState::brother(n)) != 0) {                                            // lines 12–13, 19–20
+        if ((state & NodeState::brother(n)) != 0) {                                           // lines 12–13, 19–20
           exit = kRepairedExit;
         } else {
           current = In::root(parent);
           next = free_ancestors(next, parent, &exit);  // lines 21–29
         }
         Env::step("nbbs.unmark");
-      } while (!word.cas_acq_rel(seen, next));      // line 30; [R1] [A1] pairs with [A1] [R1]
+      } while (!word.cas_acq_rel(seen, next));  // line 30; [R1] [A1] pairs with [A1] [R1]
       if (current == upper_bound || exit) return;  // lines 31–32
       n = current;
     }

@@ -2,13 +2,14 @@
 // PublishedSimplifiedTree: the paper's Algorithms 4 to 7 as printed, five state bits a node; k = 1 (Section 3.1) or the
 // 3-level form (Section 3.2: seven nodes in a word, one CAS for all that is done to them in one pass).
 //
-// IT HANDS OUT BLOCKS TWICE: a coalescing bit does not say whose coalescing it is (papers/nbbs/README.md). It is here to be
-// measured, and for the model that must find it. `trying` and `upper_bound` are parameters: as the globals that the text
-// speaks of they would be a race of their own.
+// IT HANDS OUT BLOCKS TWICE: a coalescing bit does not say whose coalescing it is (papers/nbbs/README.md). It is here
+// to be measured, and for the model that must find it. `trying` and `upper_bound` are parameters: as the globals that
+// the text speaks of they would be a race of their own.
 //
-// Word      for the node at position p five bits from 5 (p - 1) up: OCCUPY 16, coalescing left 8 and right 4, occupied left
-//           2 and right 1. A handed out node has OCCUPY and both occupied bits
-// Orders    the paper's machine is TSO and its CAS a full barrier: every RMW is acq_rel here; [A1] sees what [R1] published
+// Word      for the node at position p five bits from 5 (p - 1) up: OCCUPY 16, coalescing left 8 and right 4, occupied
+//           left 2 and right 1. A handed out node has OCCUPY and both occupied bits
+// Orders    the paper's machine is TSO and its CAS a full barrier: every RMW is acq_rel here; [A1] sees what [R1]
+//           published
 // Checked   papers/nbbs/tests/published_model.cc
 #pragma once
 
@@ -25,8 +26,7 @@ struct NodeState {
   static constexpr u64 brother(Node child) { return occupied(child ^ 1); }
 };
 
-template <class Env, unsigned kLevels>
-class PublishedSimplifiedTree {
+template <class Env, unsigned kLevels> class PublishedSimplifiedTree {
  public:
   static_assert(kLevels == 1 || kLevels == 3, "five bits a node");
   using In = Bunches<kLevels>;
@@ -75,8 +75,7 @@ class PublishedSimplifiedTree {
     }
     return 0;
   }
-  template <class F>
-  void each_block(F&& f, Node n = 1) const {
+  template <class F> void each_block(F&& f, Node n = 1) const {
     const u64 state = get(at(n).load_relaxed(), n);
     if ((state & NodeState::kOccupy) != 0) return f(n);
     if ((state & NodeState::kOccupyLeft) != 0 && level_of(n) + 1 < levels_) each_block(f, 2 * n);
@@ -102,7 +101,7 @@ class PublishedSimplifiedTree {
         }
         Env::step("nbbs.climb");
       } while (!word.cas_acq_rel(seen, next));  // line 14, read as "until CAS"; [R1] [A1] pairs with [A1] [R1]
-      if (root == 1) return 0;                  // line 15
+      if (root == 1) return 0;  // line 15
       n = root;
     }
   }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Recent: where threads freed blocks lately, per level: the first places to look for one. Hints only: no block is kept here,
-// nothing is lost with a thread, and whoever finds a place taken asks for the next.
+// Recent: where threads freed blocks lately, per level: the first places to look for one. Hints only: no block is kept
+// here, nothing is lost with a thread, and whoever finds a place taken asks for the next.
 //
-// Word      places: a ring, 0 = no hint here     top: where the next goes; two threads or a handler may overwrite each other's
+// Word      places: a ring, 0 = no hint here     top: where the next goes; two threads or a handler may overwrite each
+//           other's
 // Who       push, pop: any thread, any signal handler: plain loads and stores, no atomic read-modify-write
 // Orders    [R1] who gives a hint knows the region that it speaks of; [A1] who gets it sees that one in the table
 // Progress  wait-free       Lost if killed: nothing
@@ -14,8 +15,7 @@
 namespace freeway::nbbs {
 
 // kPlaces divides the u32's range.
-template <class Env, u32 kPlaces = 256>
-class alignas(64) Recent {
+template <class Env, u32 kPlaces = 256> class alignas(64) Recent {
  public:
   void push(u64 place) {
     const u32 top = top_.load_relaxed();

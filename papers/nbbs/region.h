@@ -5,18 +5,19 @@
 //
 // Word      state: kClosed no memory, the root is occupied by nobody in particular; kBusy somebody opens or closes it;
 //           kOpen memory is at `base`
-//           full: bit l = a whole search of level l found nothing, and no such block was freed since. A hint: a block freed
-//           during that search may go unnoticed until the next free in this region
+//           full: bit l = a whole search of level l found nothing, and no such block was freed since. A hint: a block
+//           freed during that search may go unnoticed until the next free in this region
 //           freed: the node that was freed last, 0 none: where a search begins. A hint
 // Moves     open: kClosed -> kBusy (CAS), memory, -> kOpen, the root is freed
 //           close: the root is occupied, kOpen -> kBusy, memory away, -> kClosed
 // Who       open: anybody; close: whoever occupied the root
-// Orders    [R1] a closed region's base is 0 before it can be opened again; [A1] opening sees that. `base` reaches those who
-//           allocate through the tree: the root is freed after it is set
+// Orders    [R1] a closed region's base is 0 before it can be opened again; [A1] opening sees that. `base` reaches
+//           those who allocate through the tree: the root is freed after it is set
 // ABA       none: base changes only while the root is occupied, and a block's owner keeps the root from being so
 // Lost if killed: while opening or closing, the region: its memory, and its tree; a tree that is not published yet
 // Checked   papers/nbbs/tests/region_model.cc
-// Memory    type-stable: a Region and its tree are never unmapped, so a search that sleeps through a closing reads a tree
+// Memory    type-stable: a Region and its tree are never unmapped, so a search that sleeps through a closing reads a
+//           tree
 #pragma once
 
 #include "papers/nbbs/buddy.h"
@@ -25,8 +26,7 @@
 namespace freeway::nbbs {
 
 // `Backing`: take_span(frames, alignment in frames, value) -> address, 0 if refused; give_span(address, frames).
-template <class Env, class Backing>
-class alignas(64) Region {
+template <class Env, class Backing> class alignas(64) Region {
  public:
   enum State : u32 { kClosed = 0, kBusy = 1, kOpen = 2 };
   using Tree = Buddy<Env>;
@@ -81,8 +81,8 @@ class alignas(64) Region {
     const unsigned at = level_of(freed);
     return at <= level ? freed << (level - at) : freed >> (at - level);
   }
-  // False: it was not occupied. `free_level`: the level of the biggest block that is there now in its place, if that level was
-  // thought to be full here; else none that exists.
+  // False: it was not occupied. `free_level`: the level of the biggest block that is there now in its place, if that
+  // level was thought to be full here; else none that exists.
   bool give(Node n, unsigned* free_level) {
     *free_level = kMostLevels;
     if (!tree().give(n)) return false;

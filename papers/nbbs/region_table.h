@@ -14,8 +14,7 @@
 
 namespace freeway::nbbs {
 
-template <class Env, class Region, u32 kMost>
-class RegionTable {
+template <class Env, class Region, u32 kMost> class RegionTable {
  public:
   // Null: not there yet.
   Region* at(u32 slot) const { return slots_[slot].load_acquire(); }  // [A1] pairs with [R1]

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// scatter.h: a number that differs between threads, so that they begin to search at different nodes: the paper's process id.
+// scatter.h: a number that differs between threads, so that they begin to search at different nodes: the paper's
+// process id.
 #pragma once
 
 #include "base/integers.h"

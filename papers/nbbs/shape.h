@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
-// shape.h: where the nodes of a buddy tree are, as pure functions. Nothing is stored for it (the paper's struct node keeps
-// start, size, position and container of each node: 40 bytes for what is computed here).
+// shape.h: where the nodes of a buddy tree are, as pure functions. Nothing is stored for it (the paper's struct node
+// keeps start, size, position and container of each node: 40 bytes for what is computed here).
 //
-// Nodes     1 is the root, the children of n are 2n and 2n + 1; level 0 is the root's, level l has the nodes 2^l … 2^(l+1) - 1
-// Bunches   k levels of a subtree share a word: its root is at a level that k divides ("ROOT(n)" of Section 3.3). The last
-//           bunches are shorter where k does not divide the number of levels
-// Position  of a node in its bunch: 1 is the bunch's root, the children of p are 2p and 2p + 1. The roots of the bunches
-//           below the leaves continue the count, 2^k … 2^(k+1) - 1: so a word can have a bit for each of them, too
+// Nodes     1 is the root, the children of n are 2n and 2n + 1; level 0 is the root's, level l has the nodes 2^l …
+//           2^(l+1) - 1
+// Bunches   k levels of a subtree share a word: its root is at a level that k divides ("ROOT(n)" of Section 3.3). The
+//           last bunches are shorter where k does not divide the number of levels
+// Position  of a node in its bunch: 1 is the bunch's root, the children of p are 2p and 2p + 1. The roots of the
+//           bunches below the leaves continue the count, 2^k … 2^(k+1) - 1: so a word can have a bit for each of them,
+//           too
 // Words     in the order of their levels, so that a path's upper words lie together: word 0 is the root's
 #pragma once
 
@@ -30,12 +32,11 @@ constexpr bool covers(Node ancestor, Node n) {
 // after it failed because of `node` (Section 3.1.1, the last paragraph). May be one past the level's last.
 constexpr Node after(Node node, unsigned level) { return (node + 1) << (level - level_of(node)); }
 
-// Where a search begins: FN + hash % (LS - FN + 1). The paper's formula (Section 3.1.1) lacks the offset FN, never yields
-// the last node, and divides by zero at the root's level.
+// Where a search begins: FN + hash % (LS - FN + 1). The paper's formula (Section 3.1.1) lacks the offset FN, never
+// yields the last node, and divides by zero at the root's level.
 constexpr Node starting_node(unsigned level, u64 hash) { return first_of(level) + hash % first_of(level); }
 
-template <unsigned kLevels>
-struct Bunches {
+template <unsigned kLevels> struct Bunches {
   static_assert(kLevels >= 1 && kLevels <= 4);
   static constexpr unsigned kPositions = 1U << kLevels;  // 1 … kPositions - 1 are in the word
   static constexpr unsigned kFirstLeaf = kPositions / 2;
@@ -52,8 +53,8 @@ struct Bunches {
     const unsigned d = log2_floor(position);
     return root << d | (position & low_bits(d));
   }
-  // For the root of a bunch that is not the tree's: the root of the bunch above; the position there of its parent, a leaf;
-  // and its own, below that.
+  // For the root of a bunch that is not the tree's: the root of the bunch above; the position there of its parent, a
+  // leaf; and its own, below that.
   static constexpr Node upper(Node root) { return root >> kLevels; }
   static constexpr unsigned parent_position(Node root) { return own_position(root) / 2; }
   static constexpr unsigned own_position(Node root) {

@@ -2,9 +2,9 @@
 // SharedBuddy: what freeway_buddy_t is: a Buddy in somebody's memory, and how far from it the managed memory lies.
 #pragma once
 
-#include "papers/nbbs/buddy.h"
 #include "freeway/buddy.h"
 #include "os/machine.h"
+#include "papers/nbbs/buddy.h"
 
 namespace freeway::nbbs {
 

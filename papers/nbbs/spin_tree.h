@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// SpinTree: the twin with a lock, for comparison: the corrected tree's functions, each as a whole under one spin lock a tree,
-// with plain loads and stores where the tree has its RMWs. The paper has only the 1-level one; those with 3 and 4 levels in
-// a word are ours. It never marks, since nobody can come in between.
+// SpinTree: the twin with a lock, for comparison: the corrected tree's functions, each as a whole under one spin lock a
+// tree, with plain loads and stores where the tree has its RMWs. The paper has only the 1-level one; those with 3 and 4
+// levels in a word are ours. It never marks, since nobody can come in between.
 //
 // Waits for whoever holds the lock: not for signal handlers, nor for stopped or killed threads.
 //
@@ -15,10 +15,8 @@
 namespace freeway::nbbs {
 
 // An Env whose atomic words are changed by plain stores: for whoever holds a lock.
-template <class Env>
-struct UnderLock {
-  template <class T>
-  class Atomic {
+template <class Env> struct UnderLock {
+  template <class T> class Atomic {
    public:
     T load_relaxed() const { return word_.load_relaxed(); }
     T load_acquire() const { return word_.load_relaxed(); }
@@ -37,8 +35,7 @@ struct UnderLock {
   static void step(const char* name) { Env::step(name); }
 };
 
-template <class Env, unsigned kLevels>
-class SpinTree : public StampedTree<UnderLock<Env>, kLevels, false> {
+template <class Env, unsigned kLevels> class SpinTree : public StampedTree<UnderLock<Env>, kLevels, false> {
  public:
   using Base = StampedTree<UnderLock<Env>, kLevels, false>;
   using Word = typename Env::template Atomic<u64>;
@@ -58,9 +55,8 @@ class SpinTree : public StampedTree<UnderLock<Env>, kLevels, false> {
   void repair_all() {}
 
  private:
-  template <class F>
-  auto locked(F&& f) {
-    while (lock_->exchange_acquire(1) != 0)         // [A1] pairs with [R1]
+  template <class F> auto locked(F&& f) {
+    while (lock_->exchange_acquire(1) != 0)  // [A1] pairs with [R1]
       while (lock_->load_relaxed() != 0) continue;
     const auto result = f();
     lock_->store_release(0);  // [R1] pairs with [A1]

@@ -15,8 +15,7 @@
 
 namespace freeway::nbbs {
 
-template <unsigned kLevels>
-struct StampedWord {
+template <unsigned kLevels> struct StampedWord {
   using In = Bunches<kLevels>;
   static constexpr u64 kUp = 1;
   static constexpr u64 kOccupied = low_bits(In::kPositions) & ~kUp;

@@ -2,28 +2,32 @@
 // StampedTree: the corrected buddy tree ("stamped clear"), k levels of the tree in a word, k = 1, 3 or 4.
 //
 // The paper's coalescing bits do not say whose coalescing they are: that is how it hands out a block twice
-// (papers/nbbs/README.md). Here neither they nor the marking phase exist. Every climbing allocation advances the stamp of each
-// word it passes, and a hint is only cleared by a CAS that spans "read the word, then see the bunch below empty".
+// (papers/nbbs/README.md). Here neither they nor the marking phase exist. Every climbing allocation advances the stamp
+// of each word it passes, and a hint is only cleared by a CAS that spans "read the word, then see the bunch below
+// empty".
 //
 // Word      stamped_word.h: OCC a node, a hint a bunch below, UP, stamp
 // Moves     claim: OCC(n) where nothing in the word conflicts (CAS)      free: OCC(n) away (CAS; k = 1: store)
-//           climb: hint set *and stamp + 1*, unless an ancestor is occupied: then the claim is rolled back by free (CAS)
-//           up: UP set in the words that a climb came through            clear: a hint away (CAS, stamp unchanged)
+//           climb: hint set *and stamp + 1*, unless an ancestor is occupied: then the claim is rolled back by free
+//           (CAS) up: UP set in the words that a climb came through            clear: a hint away (CAS, stamp
+//           unchanged)
 // Who       claim: anybody; free: the node's owner; clear: anybody who sees the bunch below empty
 // Invariant while a block is held, every word above it has its hint. For: a clear that removes the hint read the upper
 //           word after the block's own climb (else the stamp differs and the CAS fails), so it then read the word below
 //           after the block's claim, and saw it in use
-//           a node is claimed only where no hint and no OCC conflicts, a climb ends at an OCC: both are RMWs of one word, so
-//           one of them is first. Bigger claims are never rolled back by smaller ones
+//           a node is claimed only where no hint and no OCC conflicts, a climb ends at an OCC: both are RMWs of one
+//           word, so one of them is first. Bigger claims are never rolled back by smaller ones
 // Orders    [R1] free, [R2] climb, [R3] clear and [R4] up publish what was done to blocks and words below;
 //           [A1] claim, [A2] climb and [A3] free see it; [A4] [A5] clear: the upper word before the lower
 //           (free acquires so that, rolling back, it does not miss another's hint)
 // ABA       the stamp: a clear is wrong if its thread sleeps between the lower read and its CAS while a multiple of
 //           2^32 climbs (k = 4; 2^48, 2^60) pass that very word and leave all other bits the same: more than 200 s at
-//           20 million climbs a second, and then with a chance of 2^-32. Claims need no stamp: what they see is what counts
+//           20 million climbs a second, and then with a chance of 2^-32. Claims need no stamp: what they see is what
+//           counts
 // Linearizes at the claim's CAS if nothing occupied is above it, else at the climb that met it; free at its CAS
 // Progress  lock-free; an operation is at most one RMW a word on its path up and one down, apart from CASes that fail
-//           because another's succeeded           Lost if killed: papers/nbbs/README.md, "What a killed process strands"
+//           because another's succeeded           Lost if killed: papers/nbbs/README.md, "What a killed process
+//                                                 strands"
 // Checked   papers/nbbs/tests/*_model.cc, tree_test.cc, killed_test.cc
 #pragma once
 
@@ -31,8 +35,7 @@
 
 namespace freeway::nbbs {
 
-template <class Env, unsigned kLevels, bool kUp>
-class StampedTree {
+template <class Env, unsigned kLevels, bool kUp> class StampedTree {
  public:
   using In = Bunches<kLevels>;
   using Word = typename Env::template Atomic<u64>;
@@ -41,7 +44,8 @@ class StampedTree {
   // `words`: In::words(levels) of them, all zero in a tree without blocks.
   StampedTree(Word* words, unsigned levels) : words_(words), levels_(levels) {}
 
-  // Occupies node n. Returns 0, or the node because of which it failed: n, or an occupied ancestor. (Alg. 4 and 8: ALLOC)
+  // Occupies node n. Returns 0, or the node because of which it failed: n, or an occupied ancestor. (Alg. 4 and 8:
+  // ALLOC)
   Node alloc(Node n) {
     const Node c = In::root(n);
     const unsigned p = In::position(n);
@@ -86,10 +90,10 @@ class StampedTree {
       const u64 hint = W::hint(c);
       u64 seen, next;
       do {
-        seen = upper.load_acquire();         // [A4] pairs with [R2] [R3]
-        if ((seen & hint) == 0) return;      // somebody else did it
+        seen = upper.load_acquire();     // [A4] pairs with [R2] [R3]
+        if ((seen & hint) == 0) return;  // somebody else did it
         Env::step("nbbs.look");
-        if (below_in_use(c)) return;         // whoever uses it will do it
+        if (below_in_use(c)) return;  // whoever uses it will do it
         next = W::settled(seen & ~hint);
         Env::step("nbbs.clear");
       } while (!upper.cas_release(seen, next));  // [R3] pairs with [A1] [A2] [A4] [A5]
@@ -97,8 +101,9 @@ class StampedTree {
     }
   }
 
-  // Clears the hints below n that no block stands behind: what threads left that were killed in unmark. For when n cannot
-  // be had although it should be free. O(hints below n). A hint below a cleared one is found only from the node under it.
+  // Clears the hints below n that no block stands behind: what threads left that were killed in unmark. For when n
+  // cannot be had although it should be free. O(hints below n). A hint below a cleared one is found only from the node
+  // under it.
   void repair(Node n) {
     const Node c = In::root(n);
     each_bit(at(c).load_relaxed() & W::kHints & kTables.conflicts[In::position(n)], [&](unsigned position) {
@@ -129,8 +134,8 @@ class StampedTree {
     return n + (end - p);
   }
 
-  // The occupied node that node n is in, 0 if there is none. Exact while that one is held: it is the highest on the path, for
-  // what is below it can only be a claim that will be rolled back.
+  // The occupied node that node n is in, 0 if there is none. Exact while that one is held: it is the highest on the
+  // path, for what is below it can only be a claim that will be rolled back.
   Node occupied_over(Node n) const {
     for (unsigned level = 0; level <= level_of(n); level += kLevels) {
       const Node c = n >> (level_of(n) - level);
@@ -142,8 +147,7 @@ class StampedTree {
   }
 
   // Calls f(node) for each occupied node that hints lead to. `root`: of a bunch.
-  template <class F>
-  void each_block(F&& f, Node root = 1) const {
+  template <class F> void each_block(F&& f, Node root = 1) const {
     const u64 seen = at(root).load_relaxed();
     each_bit(seen & W::kOccupied, [&](unsigned position) { f(In::node(root, position)); });
     each_bit(seen & W::kHints, [&](unsigned position) { each_block(f, In::node(root, position)); });
@@ -181,9 +185,7 @@ class StampedTree {
     return 0;
   }
 
-  static u64 climbed(u64 seen, u64 hint) {
-    return W::with_stamp(seen | hint);
-  }
+  static u64 climbed(u64 seen, u64 hint) { return W::with_stamp(seen | hint); }
   bool below_in_use(Node c) const { return (at(c).load_acquire() & W::kInUse) != 0; }  // [A5] pairs with [R1] [R2] [R3]
 
   Node occupied_above(Node c) const {
@@ -197,8 +199,7 @@ class StampedTree {
   // The highest of the positions `set` in the bunch with root c; n if there is none.
   static Node highest(Node c, u64 set, Node n) { return set == 0 ? n : In::node(c, lowest_bit(set)); }
 
-  template <class F>
-  static void each_bit(u64 set, F&& f) {
+  template <class F> static void each_bit(u64 set, F&& f) {
     for (; set != 0; set &= set - 1) f(lowest_bit(set));
   }
 

@@ -22,8 +22,7 @@ namespace freeway::streamflow {
 
 // `Classes`: kClasses, kAll[] (SizeClasses). `Pages`: take(order) -> {address or 0, name}; give(name, order); at(name)
 // -> address; link(name) -> Env::Atomic<u32>&.
-template <class Env, class Classes, class Pages>
-class Allocator {
+template <class Env, class Classes, class Pages> class Allocator {
  public:
   using Heap = ThreadHeap<Env, Classes::kClasses>;
   using Block = PageBlock<Env>;
@@ -132,10 +131,8 @@ class Allocator {
   Block* new_block(Heap& heap, unsigned c) {
     const ObjectClass& k = Classes::kAll[c];
     if (Block* b = heap.cached[k.order].pop()) {
-      if (b->size_class.get() == c)
-        b->restart();
-      else
-        b->format(heap.id, c, k);
+      if (b->size_class.get() == c) b->restart();
+      else b->format(heap.id, c, k);
       return b;
     }
     if (const u32 name = global_.pop_orphan(c, links())) {

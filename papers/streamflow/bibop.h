@@ -19,26 +19,22 @@ constexpr u8 kSmall = 0x80;
 static_assert(kMaxPageBlock / kBibopPage <= kSmall, "the distance has seven bits");
 
 // Superpages are aligned to their size.
-template <class Header>
-constexpr unsigned page_of(const Header& s, uptr address) {
+template <class Header> constexpr unsigned page_of(const Header& s, uptr address) {
   // NOLINTNEXTLINE(bugprone-sizeof-expression): the length of an array
   return static_cast<unsigned>(address / kBibopPage) % (sizeof(s.bibop) / sizeof(s.bibop[0]));
 }
 
-template <class Header>
-void set(Header& s, uptr block, std::size_t bytes) {
+template <class Header> void set(Header& s, uptr block, std::size_t bytes) {
   const unsigned first = page_of(s, block);
   for (unsigned i = 0; i < bytes / kBibopPage; ++i) s.bibop[first + i].store_relaxed(static_cast<u8>(kSmall | i));
 }
-template <class Header>
-void clear(Header& s, uptr block, std::size_t bytes) {
+template <class Header> void clear(Header& s, uptr block, std::size_t bytes) {
   const unsigned first = page_of(s, block);
   for (unsigned i = 0; i < bytes / kBibopPage; ++i) s.bibop[first + i].store_relaxed(0);
 }
 
 // The page block that `address` lies in, 0: none.
-template <class Header>
-uptr find(const Header& s, uptr address) {
+template <class Header> uptr find(const Header& s, uptr address) {
   const u8 byte = s.bibop[page_of(s, address)].load_relaxed();
   return byte == 0 ? 0 : align_down(address, kBibopPage) - static_cast<uptr>(byte - kSmall) * kBibopPage;
 }

@@ -90,10 +90,8 @@ FREEWAY_INLINE void* Engine::allocate_from(Heap* heap, std::size_t bytes) {
   put_own(heap);
   if (FREEWAY_UNLIKELY(object.block == nullptr)) return nullptr;
   const uptr address = object.block->address() + object.offset;
-  if constexpr (kHasHeaders)
-    word_at(address - 8) = header_of(object.block->address());
-  else if (kHasMarks)
-    word_at(address + 8) = 0;  // not marked free
+  if constexpr (kHasHeaders) word_at(address - 8) = header_of(object.block->address());
+  else if (kHasMarks) word_at(address + 8) = 0;  // not marked free
   return reinterpret_cast<void*>(address);
 }
 
@@ -138,8 +136,8 @@ FREEWAY_INLINE Engine::Found Engine::find(uptr address, u32 superpage) {
   auto* b = reinterpret_cast<Block*>(header);
   const auto offset = static_cast<u32>(address - header);
   const u32 object = b->object_at(offset);
-  const bool exact = FREEWAY_LIKELY(object == offset) || kHasHeaders ||
-                     (address % 32 == 0 && b->holds_aligned.load_relaxed() != 0);
+  const bool exact =
+      FREEWAY_LIKELY(object == offset) || kHasHeaders || (address % 32 == 0 && b->holds_aligned.load_relaxed() != 0);
   return {b, object, exact && object != 0};
 }
 
@@ -154,10 +152,8 @@ Verdict Engine::free(uptr address, u32 superpage) {
   if (FREEWAY_UNLIKELY(!found.exact)) return Verdict::kInterior;
   if (FREEWAY_UNLIKELY(is_marked_free(found))) return Verdict::kDoubleFree;
   const uptr object = found.block->address() + found.object;
-  if constexpr (kHasHeaders)
-    word_at(object - 8) = header_of(found.block->address()) ^ 1;
-  else if (kHasMarks)
-    word_at(object + 8) = kFreeMark ^ object;
+  if constexpr (kHasHeaders) word_at(object - 8) = header_of(found.block->address()) ^ 1;
+  else if (kHasMarks) word_at(object + 8) = kFreeMark ^ object;
   Heap* heap = take_own();
   if (FREEWAY_UNLIKELY(!AllocatorOf::owns(heap, *found.block))) return free_elsewhere(heap, *found.block, found.object);
   if (FREEWAY_UNLIKELY(!AllocatorOf::free_own(*heap, *found.block, found.object))) return rearrange(heap, *found.block);
@@ -170,8 +166,8 @@ FREEWAY_NOINLINE Verdict Engine::rearrange(Heap* heap, Block& b) {
   return Verdict::kOk;
 }
 FREEWAY_NOINLINE Verdict Engine::free_elsewhere(Heap* heap, Block& b, u32 object) {
-  // Only to adopt: the first call of many threads is a free, of what their creator gave them; or the C library's, when no
-  // exit hook will run any more and a heap would be lost.
+  // Only to adopt: the first call of many threads is a free, of what their creator gave them; or the C library's, when
+  // no exit hook will run any more and a heap would be lost.
   if (heap == nullptr && AllocatorOf::is_orphan(b)) heap = make_heap();
   allocator_.free(heap, b, object);
   put_own(heap);

@@ -13,9 +13,9 @@
 // Progress  lock-free. Not signal-safe in full, not kill-safe: see papers/streamflow/README.md
 #pragma once
 
+#include "papers/front/front.h"
 #include "papers/streamflow/allocator.h"
 #include "papers/streamflow/pages.h"
-#include "papers/front/front.h"
 
 namespace freeway::streamflow {
 

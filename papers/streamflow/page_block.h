@@ -17,10 +17,8 @@
 
 namespace freeway::streamflow {
 
-template <class Env>
-struct PageBlock {
-  template <class T>
-  using Plain = typename Env::template Plain<T>;
+template <class Env> struct PageBlock {
+  template <class T> using Plain = typename Env::template Plain<T>;
 
   // --- the owner's ---------------------------------------------------------------------------------------------------
   Plain<PageBlock*> next, prev;  // the doubly linked list of the owner's page blocks of this class
@@ -33,7 +31,7 @@ struct PageBlock {
   Plain<u64> guard;  // kGuard ^ address while this is a page block's header
   Plain<u32> name;   // what the page manager calls it
   Plain<u32> size_class;
-  Plain<u32> stride, magic, first, limit;             // of the class (ObjectClass)
+  Plain<u32> stride, magic, first, limit;            // of the class (ObjectClass)
   typename Env::template Atomic<u32> holds_aligned;  // a block in here was given out at an address inside its object
 
   static constexpr u64 kGuard = 0x9e3779b97f4a7c15;

@@ -17,28 +17,21 @@
 namespace freeway::streamflow {
 
 // `links(name)` yields the link of the page block's name, an Env::Atomic<u32>&.
-template <class Env, unsigned kClasses>
-class GlobalCache {
+template <class Env, unsigned kClasses> class GlobalCache {
  public:
-  template <class Links>
-  void push_orphan(unsigned c, u32 name, Links&& links) {
-    orphans_[c].push(name, links);
-  }
-  template <class Links>
-  u32 pop_orphan(unsigned c, Links&& links) {
+  template <class Links> void push_orphan(unsigned c, u32 name, Links&& links) { orphans_[c].push(name, links); }
+  template <class Links> u32 pop_orphan(unsigned c, Links&& links) {
     return orphans_[c].looks_empty() ? 0 : orphans_[c].pop(links);
   }
 
   // False: there are enough.
-  template <class Links>
-  bool push_free(unsigned order, u32 name, u32 limit, Links&& links) {
+  template <class Links> bool push_free(unsigned order, u32 name, u32 limit, Links&& links) {
     if (free_count_[order].load_relaxed() >= limit) return false;
     free_count_[order].fetch_add_relaxed(1);
     free_[order].push(name, links);
     return true;
   }
-  template <class Links>
-  u32 pop_free(unsigned order, Links&& links) {
+  template <class Links> u32 pop_free(unsigned order, Links&& links) {
     if (free_[order].looks_empty()) return 0;
     const u32 name = free_[order].pop(links);
     if (name != 0) free_count_[order].fetch_sub_relaxed(1);

@@ -32,8 +32,7 @@ namespace freeway::streamflow {
 
 // `Space`, besides what superpages.h asks for: take_superpage(bytes, index of its header) -> address, a multiple of
 // `bytes`, 0 = refused; give_superpage(address, bytes).
-template <class Env, class Space, unsigned kWords, unsigned kLeaves>
-class PageManager {
+template <class Env, class Space, unsigned kWords, unsigned kLeaves> class PageManager {
   static_assert(kWords <= 2 && kLeaves <= 64 && is_power_of_two(kLeaves));
 
  public:

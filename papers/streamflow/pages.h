@@ -7,8 +7,7 @@
 
 namespace freeway::streamflow {
 
-template <class Env, class Space, Build kWhich>
-class Pages {
+template <class Env, class Space, Build kWhich> class Pages {
  public:
   using Manager = PageManager<Env, Space, kWhich.words, kWhich.leaves>;
   using Header = typename Manager::Header;
@@ -32,8 +31,7 @@ class Pages {
   Header& header_at(u32 index) { return manager_.headers().at_index(index); }
 
   // Calls f(address) for each page block, while nobody else moves.
-  template <class F>
-  void each_block(F&& f) {
+  template <class F> void each_block(F&& f) {
     for (u32 n = 1; n <= manager_.headers().made(); ++n) {
       const Header& s = manager_.headers().at(n);
       for (unsigned leaf = 0; leaf < Manager::kLeafCount; ++leaf)

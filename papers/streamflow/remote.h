@@ -17,8 +17,7 @@ namespace freeway::streamflow::remote {
 enum class Push { kDone, kOrphaned };
 
 // Remote deallocation. kOrphaned: nobody owns the page block, nothing was done.
-template <class Env>
-Push push(PageBlock<Env>& b, u32 object) {
+template <class Env> Push push(PageBlock<Env>& b, u32 object) {
   using namespace remotely_freed;
   u64 seen = b.remotely_freed.load_relaxed();
   do {
@@ -31,8 +30,7 @@ Push push(PageBlock<Env>& b, u32 object) {
 }
 
 // Lazy reclaim: all that was remotely freed moves to `freed`. False: there was nothing.
-template <class Env>
-bool reclaim(PageBlock<Env>& b, u32 me) {
+template <class Env> bool reclaim(PageBlock<Env>& b, u32 me) {
   using namespace remotely_freed;
   u64 seen = b.remotely_freed.load_relaxed();
   do {
@@ -45,8 +43,7 @@ bool reclaim(PageBlock<Env>& b, u32 me) {
 
 // Thread termination: a full page block is nobody's from now on. False: something was freed meanwhile, it is still
 // ours.
-template <class Env>
-bool orphan(PageBlock<Env>& b, u32 me) {
+template <class Env> bool orphan(PageBlock<Env>& b, u32 me) {
   using namespace remotely_freed;
   u64 seen = word(me, 0);
   Env::step("remote.orphan");
@@ -54,8 +51,7 @@ bool orphan(PageBlock<Env>& b, u32 me) {
 }
 
 // A freer sees that nobody owns the page block, and makes it its own. False: somebody else was faster.
-template <class Env>
-bool adopt(PageBlock<Env>& b, u32 me) {
+template <class Env> bool adopt(PageBlock<Env>& b, u32 me) {
   using namespace remotely_freed;
   u64 seen = word(kNobody, 0);
   Env::step("remote.adopt");
@@ -63,8 +59,7 @@ bool adopt(PageBlock<Env>& b, u32 me) {
 }
 
 // The same for a freer without a heap: the object is freed, the caller must list the page block. False: try again.
-template <class Env>
-bool hand_over(PageBlock<Env>& b, u32 object) {
+template <class Env> bool hand_over(PageBlock<Env>& b, u32 object) {
   using namespace remotely_freed;
   u64 seen = word(kNobody, 0);
   b.link(object).set(0);
@@ -73,17 +68,14 @@ bool hand_over(PageBlock<Env>& b, u32 object) {
 }
 
 // The owner is about to list the page block.
-template <class Env>
-void declare_listed(PageBlock<Env>& b) {
+template <class Env> void declare_listed(PageBlock<Env>& b) {
   using namespace remotely_freed;
   u64 seen = b.remotely_freed.load_relaxed();
-  while (!b.remotely_freed.cas_relaxed(seen, word(kListed, head(seen)))) {
-  }
+  while (!b.remotely_freed.cas_relaxed(seen, word(kListed, head(seen)))) {}
 }
 
 // Who took the page block off its list owns it, and gets what was remotely freed.
-template <class Env>
-void take_over(PageBlock<Env>& b, u32 me) {
+template <class Env> void take_over(PageBlock<Env>& b, u32 me) {
   using namespace remotely_freed;
   u64 seen = b.remotely_freed.load_relaxed();
   while (!b.remotely_freed.cas_acquire(seen, word(me, 0))) {  // [A3] pairs with [R1] [R2]

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // size_classes.h: Streamflow's object classes and the sizes of their page blocks (section 3.1.1).
 //
-// Up to 2 KiB classes step evenly: 4 bytes in the paper, 16 here, because malloc's blocks are aligned to 16. A page block
-// is "large enough for 1024 objects", at least 16 and at most 256 KiB, rounded to the nearest power of two (of two
-// equally near ones the larger).
+// Up to 2 KiB classes step evenly: 4 bytes in the paper, 16 here, because malloc's blocks are aligned to 16. A page
+// block is "large enough for 1024 objects", at least 16 and at most 256 KiB, rounded to the nearest power of two (of
+// two equally near ones the larger).
 // Above, the paper's objects are large and the OS's. Ours up to 32 KiB are in page blocks of 256 KiB, too, four classes
 // for each doubling: a mapping is whole frames of 64 KiB, so that one of 3,000 bytes took 21 times its address space.
 #pragma once
@@ -14,7 +14,7 @@
 
 namespace freeway::streamflow {
 
-constexpr std::size_t kMaxFine = 2 * kKiB;  // the paper's small objects
+constexpr std::size_t kMaxFine = 2 * kKiB;     // the paper's small objects
 constexpr std::size_t kMaxObject = 32 * kKiB;  // with its header
 constexpr unsigned kStepsADoubling = 4;
 constexpr std::size_t kMinPageBlock = 16 * kKiB;  // also the leaf of the page manager's buddy
@@ -47,8 +47,7 @@ struct ObjectClass {
   constexpr u32 objects() const { return (limit - first) / stride; }
 };
 
-template <Build kWhich>
-struct SizeClasses {
+template <Build kWhich> struct SizeClasses {
   // 1 … kFineClasses step evenly, those behind them by quarters of the power of two below.
   static constexpr unsigned kFineClasses =
       static_cast<unsigned>(ceil_div(kMaxFine + kWhich.object_header, kWhich.class_step));

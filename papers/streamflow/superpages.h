@@ -20,10 +20,8 @@ namespace freeway::streamflow {
 constexpr std::size_t kBibopPage = 4 * kKiB;
 constexpr unsigned kPagesPerLeaf = kMinPageBlock / kBibopPage;
 
-template <class Env, unsigned kWords, unsigned kLeaves>
-struct alignas(64) Superpage {
-  template <class T>
-  using Atomic = typename Env::template Atomic<T>;
+template <class Env, unsigned kWords, unsigned kLeaves> struct alignas(64) Superpage {
+  template <class T> using Atomic = typename Env::template Atomic<T>;
 
   Atomic<uptr> base;                                   // the paper's sp_base; meaningful to owners of its leaves
   Atomic<u32> number;                                  // constant
@@ -35,8 +33,7 @@ struct alignas(64) Superpage {
 
 // `Space` has kMostSuperpages, kPieceHeaders; take_units(units) -> index of so many zeroed units of 64 bytes, 0 =
 // refused, and at(index).
-template <class Env, class Space, unsigned kWords, unsigned kLeaves>
-class Superpages {
+template <class Env, class Space, unsigned kWords, unsigned kLeaves> class Superpages {
  public:
   using Header = Superpage<Env, kWords, kLeaves>;
   static constexpr unsigned kLeafCount = kWords * kLeaves;

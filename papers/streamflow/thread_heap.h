@@ -15,8 +15,7 @@
 
 namespace freeway::streamflow {
 
-template <class Env>
-class PageBlockList {
+template <class Env> class PageBlockList {
  public:
   using Block = PageBlock<Env>;
 
@@ -64,8 +63,7 @@ class PageBlockList {
 
 // Wholly free page blocks of one size, as a LIFO; its population is limited (1 in the paper, section 3.1.1, "Page block
 // caching").
-template <class Env>
-class LocalCache {
+template <class Env> class LocalCache {
  public:
   using Block = PageBlock<Env>;
 
@@ -90,8 +88,7 @@ class LocalCache {
   typename Env::template Plain<u32> count_;
 };
 
-template <class Env, unsigned kClasses>
-struct ThreadHeap {
+template <class Env, unsigned kClasses> struct ThreadHeap {
   u32 id = 0;  // in remotely_freed words; constant
   typename Env::template Atomic<u32> link;
   PageBlockList<Env> lists[kClasses + 1];

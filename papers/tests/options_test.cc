@@ -29,7 +29,8 @@ TEST(ParseOption, ANumberMustLieInItsRangeAndBeNothingElse) {
   EXPECT_EQ(parsed("0..64", "64"), 64);
   EXPECT_EQ(parsed("13..22", "13"), 13);
   EXPECT_EQ(parsed("0..64", "007"), 7);
-  for (const char* text : {"65", "-1", "+1", "", " 1", "1 ", "1k", "0x10", "x", "18446744073709551616", "18446744073709551617"})
+  for (const char* text :
+       {"65", "-1", "+1", "", " 1", "1 ", "1k", "0x10", "x", "18446744073709551616", "18446744073709551617"})
     EXPECT_EQ(parsed("0..64", text), -1) << text;
   EXPECT_EQ(parsed("13..22", "12"), -1);
 }
@@ -39,7 +40,8 @@ TEST(ParseOption, AWordIsItsPlaceInTheList) {
   EXPECT_EQ(parsed("fifo|lifo", "lifo"), 1);
   EXPECT_EQ(parsed("1|3|4", "4"), 2) << "a list whose words are numbers is no range";
   EXPECT_EQ(parsed("64K|128K|1M", "1M"), 2);
-  for (const char* text : {"", "fif", "fifoo", "FIFO", "fifo|lifo", "|", " fifo"}) EXPECT_EQ(parsed("fifo|lifo", text), -1) << text;
+  for (const char* text : {"", "fif", "fifoo", "FIFO", "fifo|lifo", "|", " fifo"})
+    EXPECT_EQ(parsed("fifo|lifo", text), -1) << text;
 }
 
 TEST(EngineOptions, EveryDefaultIsOneOfTheValues) {
@@ -54,7 +56,8 @@ TEST(EngineOptions, EveryDefaultIsOneOfTheValues) {
 TEST(EngineOptions, NoEngineHasTwoOfAName) {
   std::set<std::string> seen;
   for (const EngineOption& option : kEngineOptions)
-    EXPECT_TRUE(seen.insert(std::string(option.engine) + " " + option.name).second) << option.engine << " " << option.name;
+    EXPECT_TRUE(seen.insert(std::string(option.engine) + " " + option.name).second)
+        << option.engine << " " << option.name;
 }
 
 // A variable in the environment, for as long as it lives.

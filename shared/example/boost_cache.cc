@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// boost_cache: shared_cache with Boost.Interprocess in Freeway's place: it hangs as soon as a worker is killed in the mutex.
+// boost_cache: shared_cache with Boost.Interprocess in Freeway's place: it hangs as soon as a worker is killed in the
+// mutex.
 #include "boost_heap.h"
 #include "supervisor.h"
 

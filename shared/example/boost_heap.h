@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// boost_heap.h: freeway_heap.h's functions by Boost.Interprocess. Its allocator has a mutex, which nobody opens again when who
-// holds it is killed; alloc_into and free_from are two steps, between which a block is lost.
+// boost_heap.h: freeway_heap.h's functions by Boost.Interprocess. Its allocator has a mutex, which nobody opens again
+// when who holds it is killed; alloc_into and free_from are two steps, between which a block is lost.
 #pragma once
 
 #include <sys/types.h>
@@ -28,7 +28,9 @@ class BoostHeap {
 
   void* allocate(std::size_t bytes) { return segment_.allocate(bytes, std::nothrow); }
   void free(std::uint64_t offset) { segment_.deallocate(pointer(offset)); }
-  std::uint64_t offset(const void* block) { return static_cast<std::uint64_t>(segment_.get_handle_from_address(block)); }
+  std::uint64_t offset(const void* block) {
+    return static_cast<std::uint64_t>(segment_.get_handle_from_address(block));
+  }
   void* pointer(std::uint64_t offset) {
     return segment_.get_address_from_handle(static_cast<boost::interprocess::managed_shared_memory::handle_t>(offset));
   }

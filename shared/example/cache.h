@@ -2,9 +2,10 @@
 //
 // cache.h: a hash table in a heap that processes share. Lock-free, and whoever is killed, wherever, leaks nothing.
 //
-// A bucket is one word: the offset of a Bucket, a block that says which entries there are and is never changed. Who changes a
-// bucket makes another block and puts it there by one CAS. The winner of that CAS owns what it replaced; others may still read
-// it, so it goes to the winner's limbo until no hazard names it (Michael 2004, "Hazard Pointers").
+// A bucket is one word: the offset of a Bucket, a block that says which entries there are and is never changed. Who
+// changes a bucket makes another block and puts it there by one CAS. The winner of that CAS owns what it replaced;
+// others may still read it, so it goes to the winner's limbo until no hazard names it (Michael 2004, "Hazard
+// Pointers").
 //
 // Words     heads[i]     0 -> offset of a Bucket -> another's … (CAS). A Bucket comes there at most once
 //           Bucket.seen  0 -> 1, by everybody who wants to replace it, before the CAS
@@ -13,20 +14,22 @@
 //             step       kIdle: fresh_* are blocks that nobody else knows, or 0
 //                        kTrying: the CAS is about to happen, or has. Which one can be told (was_put)
 //                        kDone: it has. fresh_* are the table's, old_* are the record's
-//             hazards    blocks that others must not free: the bucket that is read, an entry of it, the bucket to be put
+//             hazards    blocks that others must not free: the bucket that is read, an entry of it, the bucket to be
+//                        put
 //             limbo      blocks that were replaced; 0: an empty place
-// Invariant each block is in exactly one of: a slot of a record (fresh_*, limbo), the table (in a bucket's word, or named by
-//           such a Bucket). The heap keeps "in a slot or free" (alloc_into, free_from); the CAS moves a block from the one to
-//           the other, and the step and was_put tell on which side of it a worker was killed
-// Who       get, put, remove, settle: a record's worker, one thread. Who starts workers gives each a record: never one to two
-//           that live, and to the next one only when the heap was recovered after the death of the one before
+// Invariant each block is in exactly one of: a slot of a record (fresh_*, limbo), the table (in a bucket's word, or
+//           named by such a Bucket). The heap keeps "in a slot or free" (alloc_into, free_from); the CAS moves a block
+//           from the one to the other, and the step and was_put tell on which side of it a worker was killed
+// Who       get, put, remove, settle: a record's worker, one thread. Who starts workers gives each a record: never one
+//           to two that live, and to the next one only when the heap was recovered after the death of the one before
 // Orders    [R1] the CAS publishes the Bucket and its entries; [A1] who reads the word sees them
-//           [F1] a hazard is stored, then the word is read again; [F2] the word is changed, then the hazards are read: one of
-//           the two sees the other
-//           Between the dead and its successor the program's order is enough: the kernel says that a process is gone after
-//           all that it did. Release keeps the compiler from changing that order
+//           [F1] a hazard is stored, then the word is read again; [F2] the word is changed, then the hazards are read:
+//           one of the two sees the other
+//           Between the dead and its successor the program's order is enough: the kernel says that a process is gone
+//           after all that it did. Release keeps the compiler from changing that order
 // ABA       none: a Bucket that a hazard names is not freed, and so does not come back
-// Progress  lock-free. A worker that is stopped keeps kHazards blocks from being freed; each limbo has room for everybody's
+// Progress  lock-free. A worker that is stopped keeps kHazards blocks from being freed; each limbo has room for
+//           everybody's
 #pragma once
 
 #include <atomic>
@@ -97,8 +100,7 @@ struct Header {
 enum class Change { kDone, kNothing, kNoMemory };
 
 // What one worker has of the table. Heap: see freeway_heap.h.
-template <class Heap>
-class Cache {
+template <class Heap> class Cache {
  public:
   // An empty table; its offset, or 0: no memory. To be called before there are workers: it is no single step.
   static Word make(Heap& heap, Word buckets, Word workers) {
@@ -119,7 +121,8 @@ class Cache {
         records_(static_cast<Record*>(heap.pointer(header_.records))),
         record_(records_[worker]) {}
 
-  // Finishes or undoes what the worker before had begun. Who is killed in it leaves it to the next: each step may be repeated.
+  // Finishes or undoes what the worker before had begun. Who is killed in it leaves it to the next: each step may be
+  // repeated.
   void settle() {
     if (load(record_.step) == kTrying && was_put()) store(record_.step, kDone);
     if (load(record_.step) == kDone) finish();
@@ -167,14 +170,13 @@ class Cache {
     return evicted;
   }
 
-  // --- While no other worker is there. ---------------------------------------------------------------------------------
+  // --- While no other worker is there. -------------------------------------------------------------------------------
 
   // Frees what lies in the limbo.
   void drain() { sweep(); }
 
   // Calls f(offset) for each block of the table.
-  template <class F>
-  void for_each_block(F&& f) {
+  template <class F> void for_each_block(F&& f) {
     f(heap_.offset(&header_));
     f(header_.heads);
     f(header_.records);
@@ -187,9 +189,9 @@ class Cache {
 
  private:
   struct Found {
-    Word at;        // offset of the bucket's block, or 0; it is protected
-    Word index;     // of the item; `count` of them: there is none
-    Entry* entry;   // protected, or null
+    Word at;       // offset of the bucket's block, or 0; it is protected
+    Word index;    // of the item; `count` of them: there is none
+    Entry* entry;  // protected, or null
   };
 
   Bucket* bucket(Word offset) { return static_cast<Bucket*>(heap_.pointer(offset)); }
@@ -198,8 +200,8 @@ class Cache {
   Word protect(Hazard hazard, Word& head) {
     for (;;) {
       const Word at = load(head);
-      atomic(record_.hazards[hazard]).store(at, std::memory_order_seq_cst);             // [F1] pairs with [F2]
-      if (atomic(head).load(std::memory_order_seq_cst) == at) return at;                 // [A1] pairs with [R1]
+      atomic(record_.hazards[hazard]).store(at, std::memory_order_seq_cst);  // [F1] pairs with [F2]
+      if (atomic(head).load(std::memory_order_seq_cst) == at) return at;     // [A1] pairs with [R1]
     }
   }
 
@@ -216,7 +218,8 @@ class Cache {
       for (Word i = 0; i < now.count && !changed; ++i) {
         if (now.items[i].hash != hash) continue;
         atomic(record_.hazards[kOfEntry]).store(now.items[i].entry, std::memory_order_seq_cst);  // [F1] pairs with [F2]
-        changed = atomic(head).load(std::memory_order_seq_cst) != at;  // else the entry was in the table, and is protected
+        changed =
+            atomic(head).load(std::memory_order_seq_cst) != at;  // else the entry was in the table, and is protected
         auto* entry = static_cast<Entry*>(heap_.pointer(now.items[i].entry));
         if (!changed && entry->key() == key) return {at, i, entry};
       }
@@ -269,8 +272,8 @@ class Cache {
     return true;
   }
 
-  // Whether the CAS of kTrying has happened. A bucket that is in its word was put there; one that is there no more was seen by
-  // who replaced it. It cannot have been freed: a hazard of this record names it.
+  // Whether the CAS of kTrying has happened. A bucket that is in its word was put there; one that is there no more was
+  // seen by who replaced it. It cannot have been freed: a hazard of this record names it.
   bool was_put() {
     if (load(heads_[record_.head]) == record_.fresh_bucket) return true;
     return load(bucket(record_.fresh_bucket)->seen) != 0;

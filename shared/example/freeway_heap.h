@@ -35,8 +35,8 @@ class FreewayHeap {
   void* alloc_into(std::uint64_t* slot, std::size_t bytes) { return freeway_shared_alloc_into(heap_, slot, bytes); }
   bool free_from(std::uint64_t* slot) { return freeway_shared_free_from(heap_, slot) == 0; }
 
-  // After a worker's death, before its slots are looked at. Somebody else may be at it, and then has to be waited for. (There
-  // are more seats than workers. Else who finds none would clean up after the dead, too, unseen.)
+  // After a worker's death, before its slots are looked at. Somebody else may be at it, and then has to be waited for.
+  // (There are more seats than workers. Else who finds none would clean up after the dead, too, unseen.)
   bool recover() {
     freeway_shared_stats_t stats;
     do {

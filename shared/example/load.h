@@ -2,10 +2,10 @@
 //
 // load.h: what the workers do with the cache, and how they know that it is right.
 //
-// Each worker has keys of its own, which only it writes and removes and all read; further keys are written by all. A value
-// says whose it is and which version, and all of its bytes follow from that. A worker notes on its post, outside of the heap,
-// what it is about to do: so its successor knows what its keys must hold; of the one key that it was busy with, two values are
-// right.
+// Each worker has keys of its own, which only it writes and removes and all read; further keys are written by all. A
+// value says whose it is and which version, and all of its bytes follow from that. A worker notes on its post, outside
+// of the heap, what it is about to do: so its successor knows what its keys must hold; of the one key that it was busy
+// with, two values are right.
 #pragma once
 
 #include <time.h>
@@ -43,7 +43,7 @@ class Random {  // SplitMix64
   std::uint64_t state_;
 };
 
-// --- Values ------------------------------------------------------------------------------------------------------------
+// --- Values ----------------------------------------------------------------------------------------------------------
 
 struct Stamp {
   Word key, version;  // the key's hash
@@ -80,7 +80,7 @@ inline Word version_of(Word key, const std::string& value) {
   return right == value ? stamp.version : 0;
 }
 
-// --- Posts -------------------------------------------------------------------------------------------------------------
+// --- Posts -----------------------------------------------------------------------------------------------------------
 
 enum Doing : unsigned { kElsewhere, kInMalloc, kInFree };
 
@@ -99,8 +99,7 @@ struct Board {
 };
 
 // Notes on the post where the worker is.
-template <class Heap>
-class Watched {
+template <class Heap> class Watched {
  public:
   Watched(Heap& heap, Post& post) : heap_(heap), post_(post) {}
 
@@ -124,12 +123,11 @@ class Watched {
   Post& post_;
 };
 
-// --- A worker ----------------------------------------------------------------------------------------------------------
+// --- A worker --------------------------------------------------------------------------------------------------------
 
 constexpr int kWrong = 3;  // exit status of who has found something wrong
 
-template <class Heap>
-class Worker {
+template <class Heap> class Worker {
  public:
   Worker(Heap& heap, Word table, Board& board, unsigned number, unsigned workers, std::uint64_t seed)
       : post_(board.posts[number]),
@@ -167,10 +165,7 @@ class Worker {
     for (unsigned i = 0; i < kOwnKeys; ++i) check_own(i);
   }
   void drain() { cache_.drain(); }
-  template <class F>
-  void for_each_block(F&& f) {
-    cache_.for_each_block(f);
-  }
+  template <class F> void for_each_block(F&& f) { cache_.for_each_block(f); }
 
  private:
   static std::string name(unsigned owner, Word index) {
@@ -222,7 +217,8 @@ class Worker {
     store(post_.key, index);
     store(post_.next, version);
     store(post_.busy, 1);
-    if (removes ? cache_.remove(key) != Change::kNoMemory : cache_.put(key, value_)) store(post_.versions[index], version);
+    if (removes ? cache_.remove(key) != Change::kNoMemory : cache_.put(key, value_))
+      store(post_.versions[index], version);
     store(post_.busy, 0);
   }
 
@@ -240,8 +236,8 @@ class Worker {
   }
 
   [[noreturn]] void wrong(const char* what, unsigned owner, Word index, Word found) {
-    std::fprintf(stderr, "worker %u: %s: key %llu of %u holds version %llu; %llu was written, %llu was on its way\n", number_,
-                 what, static_cast<unsigned long long>(index), owner, static_cast<unsigned long long>(found),
+    std::fprintf(stderr, "worker %u: %s: key %llu of %u holds version %llu; %llu was written, %llu was on its way\n",
+                 number_, what, static_cast<unsigned long long>(index), owner, static_cast<unsigned long long>(found),
                  static_cast<unsigned long long>(board_.posts[owner].versions[index % kOwnKeys]),
                  static_cast<unsigned long long>(board_.posts[owner].next));
     _exit(kWrong);

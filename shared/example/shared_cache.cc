@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// shared_cache: workers that share a cache in Freeway's shared heap, and are killed by the thousand. README.md says more.
+// shared_cache: workers that share a cache in Freeway's shared heap, and are killed by the thousand. README.md says
+// more.
 #include "freeway_heap.h"
 #include "supervisor.h"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// supervisor.h: starts workers, kills them at random, recovers the heap, starts their successors, and counts in the end.
+// supervisor.h: starts workers, kills them at random, recovers the heap, starts their successors, and counts in the
+// end.
 #pragma once
 
 #include <fcntl.h>
@@ -32,9 +33,14 @@ struct Options {
     struct {
       const char* name;
       unsigned long* value;
-    } const all[] = {{"--workers", &workers},         {"--kills", &kills},     {"--operations", &operations},
-                     {"--interval-us", &interval_us}, {"--buckets", &buckets}, {"--capacity-mib", &capacity_mib},
-                     {"--seed", &seed},               {"--watch", &watch_s}};
+    } const all[] = {{"--workers", &workers},
+                     {"--kills", &kills},
+                     {"--operations", &operations},
+                     {"--interval-us", &interval_us},
+                     {"--buckets", &buckets},
+                     {"--capacity-mib", &capacity_mib},
+                     {"--seed", &seed},
+                     {"--watch", &watch_s}};
     for (int i = 1; i < argc; i += 2) {
       bool known = false;
       for (const auto& option : all) {
@@ -56,8 +62,7 @@ struct Options {
 
 constexpr int kHung = 2;  // exit status
 
-template <class Heap>
-class Supervisor {
+template <class Heap> class Supervisor {
  public:
   explicit Supervisor(const Options& options)
       : options_(options), random_(options.seed), heap_(std::size_t{options.capacity_mib} << 20) {}
@@ -180,16 +185,18 @@ class Supervisor {
   }
 
   int describe_hang() {
-    std::printf("%s hangs after %lu kills; the last worker that was killed in malloc or free: kill %lu.\n", Heap::kName, kills_,
-                last_inside_);
+    std::printf("%s hangs after %lu kills; the last worker that was killed in malloc or free: kill %lu.\n", Heap::kName,
+                kills_, last_inside_);
     for (unsigned w = 0; w < options_.workers; ++w) {
       const std::optional<long> call = system_call(places_[w].process);
       std::printf("  worker %u is %s, %s%s\n", w, place_name(board_->posts[w].doing),
-                  !call ? "runs" : *call == SYS_futex ? "waits for a mutex (futex)" : "sleeps",
+                  !call                ? "runs"
+                  : *call == SYS_futex ? "waits for a mutex (futex)"
+                                       : "sleeps",
                   places_[w].stopped ? " (it was stopped)" : "");
     }
-    std::printf("  killed in malloc %lu, in free %lu, elsewhere %lu; bytes in blocks: %zu\n", killed_[kInMalloc], killed_[kInFree],
-                killed_[kElsewhere], heap_.account().live);
+    std::printf("  killed in malloc %lu, in free %lu, elsewhere %lu; bytes in blocks: %zu\n", killed_[kInMalloc],
+                killed_[kInFree], killed_[kElsewhere], heap_.account().live);
     for (unsigned w = 0; w < options_.workers; ++w) kill(places_[w].process, SIGKILL);
     return kHung;
   }
@@ -217,12 +224,13 @@ class Supervisor {
     const auto without = heap_.account();
     std::printf("%s: %lu workers, %.1f s\n", Heap::kName, options_.workers, seconds);
     std::printf("  operations a second    %.0f\n", static_cast<double>(operations()) / seconds);
-    std::printf("  kills                  %lu: in malloc %lu, in free %lu, elsewhere %lu; %lu of them stopped before\n", kills_,
-                killed_[kInMalloc], killed_[kInFree], killed_[kElsewhere], stops_);
+    std::printf("  kills                  %lu: in malloc %lu, in free %lu, elsewhere %lu; %lu of them stopped before\n",
+                kills_, killed_[kInMalloc], killed_[kInFree], killed_[kElsewhere], stops_);
     std::printf("  values                 all right\n");
     std::printf("  the table              %zu blocks, %zu bytes\n", blocks.size(), with_table.live - without.live);
     std::printf("  bytes lost             %zu: what is there without the table\n", without.live);
-    std::printf("  longest pause          %.1f ms, of a worker between two operations\n", static_cast<double>(pause) / 1e6);
+    std::printf("  longest pause          %.1f ms, of a worker between two operations\n",
+                static_cast<double>(pause) / 1e6);
     std::printf("  longest recovery       %.1f ms\n", static_cast<double>(longest_recovery_ns_) / 1e6);
     return with_table.wrong + without.wrong + without.live == 0;
   }
@@ -246,8 +254,7 @@ class Supervisor {
   Word longest_recovery_ns_ = 0;
 };
 
-template <class Heap>
-int demonstrate(int argc, char** argv) {
+template <class Heap> int demonstrate(int argc, char** argv) {
   Options options;
   if (!options.parse(argc, argv)) return 1;
   return Supervisor<Heap>(options).run();

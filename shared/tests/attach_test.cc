@@ -63,7 +63,8 @@ TEST_P(SharedHeap, StaysWhenNobodyHasIt) {
   ASSERT_EQ(in_child(fill), 0);
   const Heap heap(::freeway_shared_attach(fd));
   ASSERT_NE(heap, nullptr);
-  const auto* numbers = static_cast<uint64_t*>(::freeway_shared_pointer(heap, ::freeway_shared_root_find(heap, "numbers")));
+  const auto* numbers =
+      static_cast<uint64_t*>(::freeway_shared_pointer(heap, ::freeway_shared_root_find(heap, "numbers")));
   ASSERT_NE(numbers, nullptr);
   for (uint64_t i = 0; i < 1000; i++) ASSERT_EQ(numbers[i], i);
   EXPECT_EQ(stats_of(heap).blocks, 1u);
@@ -110,7 +111,8 @@ TEST(SharedHeapCalls, AlignmentsAndSizes) {
   const File fd = memory_file();
   const Heap heap = make_heap(fd);
   for (size_t alignment = 1; alignment <= 65536; alignment *= 2)
-    for (const size_t size : {size_t{0}, size_t{1}, size_t{100}, size_t{5000}, size_t{32768}, size_t{32769}, size_t{200'000}}) {
+    for (const size_t size :
+         {size_t{0}, size_t{1}, size_t{100}, size_t{5000}, size_t{32768}, size_t{32769}, size_t{200'000}}) {
       void* block = ::freeway_shared_aligned_alloc(heap, alignment, size);
       ASSERT_NE(block, nullptr) << alignment << " " << size;
       EXPECT_EQ(reinterpret_cast<uintptr_t>(block) % (alignment < 16 ? 16 : alignment), 0u);
@@ -118,7 +120,8 @@ TEST(SharedHeapCalls, AlignmentsAndSizes) {
       ::memset(block, 0xa5, ::freeway_shared_usable_size(heap, block));
       EXPECT_EQ(::freeway_shared_free(heap, block), 0);
     }
-  const auto* zeroed = static_cast<unsigned char*>(::freeway_shared_calloc(heap, 100, 50));  // memory that was written to
+  const auto* zeroed =
+      static_cast<unsigned char*>(::freeway_shared_calloc(heap, 100, 50));  // memory that was written to
   for (size_t i = 0; i < 5000; i++) ASSERT_EQ(zeroed[i], 0);
   expect_in_order(heap);
 }
@@ -327,7 +330,7 @@ TEST(SharedHeapMaking, AFileInWhichSomebodyWasKilledWhileMakingOneIsEmpty) {
   }
 }
 
-// --- Processes. ----------------------------------------------------------------------------------------------------------
+// --- Processes. ------------------------------------------------------------------------------------------------------
 
 TEST(SharedHeapLife, AChildIsAParticipantOfItsOwn) {
   const File fd = memory_file();
@@ -416,7 +419,8 @@ TEST(SharedHeapLife, ClosedDescriptorsOfTheProgramsAreNoDeath) {
     for (int i = 0; i < 100; i++) ::dup(other);
     if (::freeway_shared_recover(own) != -1 || errno != EBADF) return 3;
     const File heaps = memory_file();  // another heap in its place: who has that one does not count
-    const Heap stranger = make_heap(heaps), guest(::freeway_shared_attach(heaps)), third(::freeway_shared_attach(heaps));
+    const Heap stranger = make_heap(heaps), guest(::freeway_shared_attach(heaps)),
+               third(::freeway_shared_attach(heaps));
     for (int i = 3; i < 100; i++)
       if (i != heaps) ::dup2(heaps, i);
     if (stats_of(own).attached != 2 || stats_of(own).seats_dead != 0) return 5;
@@ -425,7 +429,8 @@ TEST(SharedHeapLife, ClosedDescriptorsOfTheProgramsAreNoDeath) {
     return ::freeway_shared_free(own, block) == 0 ? 0 : 6;
   };
   EXPECT_EQ(in_child(use), 0);
-  EXPECT_EQ(::freeway_shared_recover(heap), has_populate_write() ? 1 : 0);  // else it has left its seat for want of memory
+  EXPECT_EQ(::freeway_shared_recover(heap),
+            has_populate_write() ? 1 : 0);  // else it has left its seat for want of memory
   expect_in_order(heap);
 }
 
@@ -491,7 +496,8 @@ TEST(SharedHeapLife, OverlayfsIsRefused) {
       const File heaps = file_in("upper");  // a heap that was copied there
       make_heap(heaps, size_t{1} << 20, 2);
       char header[4096];
-      if (::ftruncate(fd, static_cast<off_t>(heaps.length())) != 0 || ::pread(heaps, header, sizeof(header), 0) != sizeof(header) ||
+      if (::ftruncate(fd, static_cast<off_t>(heaps.length())) != 0 ||
+          ::pread(heaps, header, sizeof(header), 0) != sizeof(header) ||
           ::pwrite(fd, header, sizeof(header), 0) != sizeof(header))
         return 4;
       return ::freeway_shared_attach(fd) == nullptr && errno == ENOLCK ? 0 : 3;

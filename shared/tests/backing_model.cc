@@ -2,11 +2,11 @@
 //
 // backing_model.cc: shared/backing.h: memory of frames that comes and goes, and a process that is killed in between.
 //
-// Promises  what is used has memory. Wherever a worker dies, and wherever who cleans up after it dies, it is known of each frame
-//           whether it has memory, so trimming leaves none to free frames; also where the kernel gives only some of it, takes
-//           none back, or says that it failed
-// Bounds    a worker that dies before any of its stores, of which the kernel's pages are some; one or two that recover, allocate
-//           or trim, of whom one may die; up to 3 frames; weak memory, source-DPOR, exhausted
+// Promises  what is used has memory. Wherever a worker dies, and wherever who cleans up after it dies, it is known of
+//           each frame whether it has memory, so trimming leaves none to free frames; also where the kernel gives only
+//           some of it, takes none back, or says that it failed
+// Bounds    a worker that dies before any of its stores, of which the kernel's pages are some; one or two that recover,
+//           allocate or trim, of whom one may die; up to 3 frames; weak memory, source-DPOR, exhausted
 #include <gtest/gtest.h>
 
 #include "shared/tests/world.h"
@@ -69,12 +69,12 @@ TEST(SharedBackingModel, OrWhoRecoversDies) { expect_all_hold(shared_scenarios(r
 
 TEST(SharedBackingMutants, AreCaught) {
   std::vector<Scripts> all = deaths();
-  for (const auto& more : {living(), beside_the_dead(), recoverers_deaths()}) all.insert(all.end(), more.begin(), more.end());
+  for (const auto& more : {living(), beside_the_dead(), recoverers_deaths()})
+    all.insert(all.end(), more.begin(), more.end());
   const auto scenarios = shared_scenarios(all);
-  for (const char* mutant :
-       {"backing: memory comes before its mark", "backing: all before it has come", "backing: all until it has gone",
-        "backing: no mark before it has gone", "backing: all that was in doubt", "run: left in doubt",
-        "run: others' memory settled"})
+  for (const char* mutant : {"backing: memory comes before its mark", "backing: all before it has come",
+                             "backing: all until it has gone", "backing: no mark before it has gone",
+                             "backing: all that was in doubt", "run: left in doubt", "run: others' memory settled"})
     expect_mutant_caught(scenarios, mutant);
 }
 

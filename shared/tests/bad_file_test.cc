@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Files that are no heaps, or heaps no more: cut off anywhere, with any byte of the header changed, of another layout, foreign;
-// and heaps whose tables somebody has filled with anything: each call ends, in an error or not, and stays within the file.
+// Files that are no heaps, or heaps no more: cut off anywhere, with any byte of the header changed, of another layout,
+// foreign; and heaps whose tables somebody has filled with anything: each call ends, in an error or not, and stays
+// within the file.
 #include <sys/resource.h>
 
 #include <cstdint>

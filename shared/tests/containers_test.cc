@@ -14,14 +14,12 @@
 namespace {
 using namespace freeway_test;
 
-template <class T>
-using Allocator = freeway::shared_allocator<T>;
+template <class T> using Allocator = freeway::shared_allocator<T>;
 using Numbers = std::vector<int, Allocator<int>>;
 using Table = std::vector<Numbers, Allocator<Numbers>>;
 using Queue = std::deque<int, Allocator<int>>;
 
-template <class T>
-T* find(freeway_shared_t* heap, const char* name) {
+template <class T> T* find(freeway_shared_t* heap, const char* name) {
   return static_cast<T*>(::freeway_shared_pointer(heap, ::freeway_shared_root_find(heap, name)));
 }
 
@@ -50,7 +48,8 @@ TEST(SharedContainers, MadeHereUsedThere) {
     EXPECT_EQ(table->get_allocator().heap(), own);
     for (size_t i = 0; i < 300; i++) {
       ASSERT_EQ((*table)[i].size(), i);
-      ASSERT_EQ(std::accumulate((*table)[i].begin(), (*table)[i].end(), 0), static_cast<int>(i * (i - 1) / 2 * (i > 0)));
+      ASSERT_EQ(std::accumulate((*table)[i].begin(), (*table)[i].end(), 0),
+                static_cast<int>(i * (i - 1) / 2 * (i > 0)));
     }
     std::sort(queue->begin(), queue->end());
     for (int i = 0; i < 5000; i++) ASSERT_EQ((*queue)[static_cast<size_t>(i)], i);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// A heap on a disk that gets full (disks.py): what was given out can be written to, also after it was written back; and a heap
-// that is attached again after its file system was mounted anew.
+// A heap on a disk that gets full (disks.py): what was given out can be written to, also after it was written back; and
+// a heap that is attached again after its file system was mounted anew.
 //
 //   shared_disk FOLDER          makes FOLDER/heap; what it leaves there stays
 //   shared_disk FOLDER again    finds it
@@ -92,9 +92,7 @@ void find(const std::string& folder) {
 
 int main(int argc, char** argv) {
   require(argc >= 2, "no folder");
-  if (argc > 2)
-    find(argv[1]);
-  else
-    make(argv[1]);
+  if (argc > 2) find(argv[1]);
+  else make(argv[1]);
   return 0;
 }

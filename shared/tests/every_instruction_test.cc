@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 //
-// A process that ends at any instruction: a child uses a heap, step by step under ptrace, and after each step that changed the
-// file a copy of it is what there would be had it been killed there: nobody has a lock on the copy. Who attaches the copy
-// recovers; nothing may be lost, the live blocks are those that slots name, and the copy takes what the heap knows of. Then the
-// same for children that do nothing but recover, from states in which the first one was stopped.
+// A process that ends at any instruction: a child uses a heap, step by step under ptrace, and after each step that
+// changed the file a copy of it is what there would be had it been killed there: nobody has a lock on the copy. Who
+// attaches the copy recovers; nothing may be lost, the live blocks are those that slots name, and the copy takes what
+// the heap knows of. Then the same for children that do nothing but recover, from states in which the first one was
+// stopped.
 //
 //   shared_every_instruction [STATES [SEED]]   how many of those states; the long form takes more
 #include <sys/ptrace.h>
@@ -12,9 +13,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "tests/support/proof.h"
 #include "shared/tests/file_states.h"
 #include "shared/tests/shared_file.h"
+#include "tests/support/proof.h"
 #include "tests/whole/signal/support/failure.h"
 #include "tests/whole/signal/support/random.h"
 
@@ -33,8 +34,8 @@ Table* table_of(freeway_shared_t* heap) {
   return static_cast<Table*>(::freeway_shared_pointer(heap, ::freeway_shared_root_find(heap, "table")));
 }
 
-// All paths, in few instructions: magazines that run empty and full, superblocks that come and go, large blocks, slots, both
-// alive and left behind.
+// All paths, in few instructions: magazines that run empty and full, superblocks that come and go, large blocks, slots,
+// both alive and left behind.
 int use(int fd) {
   freeway_shared_t* heap = ::freeway_shared_attach(fd);
   if (heap == nullptr) return 1;
@@ -67,7 +68,8 @@ void check(const File& fd, size_t most_loose) {
   size_t named = 1;
   for (const uint64_t slot : table->slots) {
     if (slot == 0) continue;
-    require(::freeway_shared_usable_size(heap, ::freeway_shared_pointer(heap, slot)) != 0, "a slot names no live block", slot);
+    require(::freeway_shared_usable_size(heap, ::freeway_shared_pointer(heap, slot)) != 0, "a slot names no live block",
+            slot);
     ++named;
   }
   const freeway_shared_audit_t audit = audit_of(heap);
@@ -82,7 +84,8 @@ struct Counts {
   uint64_t instructions = 0, states = 0;
 };
 
-// Goes through f(fd) in a child by single steps; `visit` is told of each state of the file that was not there the step before.
+// Goes through f(fd) in a child by single steps; `visit` is told of each state of the file that was not there the step
+// before.
 template <class F, class Visit>
 void step_through(int fd, const Mapping& file, F&& f, Snapshot& state, Counts& counts, Visit&& visit) {
   const pid_t child = ::fork();
@@ -148,7 +151,8 @@ int main(int argc, char** argv) {
       check(copy, 10);
     });
   }
-  require(used.states > 100 && recovered.states >= kept.size(), "hardly anything was seen", used.states, recovered.states);
+  require(used.states > 100 && recovered.states >= kept.size(), "hardly anything was seen", used.states,
+          recovered.states);
   constexpr char kSubject[] = "a process of a shared heap, instruction by instruction";
   freeway::test::proof("stops and kills", kSubject, "instructions", used.instructions + recovered.instructions);
   freeway::test::proof("stops and kills", kSubject, "states recovered and audited", used.states + recovered.states);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// file_states.h: states of a shared heap's file, for tests that go through a process by single steps: whether a step has changed
-// the file, and what it was then: its words, and which pages of its frames have memory.
+// file_states.h: states of a shared heap's file, for tests that go through a process by single steps: whether a step
+// has changed the file, and what it was then: its words, and which pages of its frames have memory.
 #ifndef FREEWAY_TESTS_SHARED_FILE_STATES_H
 #define FREEWAY_TESTS_SHARED_FILE_STATES_H
 
@@ -17,8 +17,8 @@
 
 namespace freeway_test {
 
-// What of the file can be in use in a small heap of so many bytes, without the blocks' contents. The parts follow each other as
-// shared/layout.h has them.
+// What of the file can be in use in a small heap of so many bytes, without the blocks' contents. The parts follow each
+// other as shared/layout.h has them.
 struct Part {
   uint64_t at, bytes;
 };
@@ -82,9 +82,11 @@ class Snapshot {
     return changed;
   }
   void put(const Mapping& file) const {
-    require(::madvise(file.at(frames_), file.bytes() - frames_, MADV_REMOVE) == 0, "no holes", static_cast<uint64_t>(errno));
+    require(::madvise(file.at(frames_), file.bytes() - frames_, MADV_REMOVE) == 0, "no holes",
+            static_cast<uint64_t>(errno));
     for (const Part& pages : pages_)
-      require(::fallocate(file.file(), 0, static_cast<off_t>(pages.at), static_cast<off_t>(pages.bytes)) == 0, "no pages");
+      require(::fallocate(file.file(), 0, static_cast<off_t>(pages.at), static_cast<off_t>(pages.bytes)) == 0,
+              "no pages");
     const char* mine = bytes_.data();
     for (const Part& part : *parts_) {
       ::memcpy(file.at(part.at), mine, part.bytes);

@@ -17,8 +17,7 @@ namespace freeway::test {
 
 struct SharedEnv {
   static bool mutant(const char* name) { return fault_acts(name); }  // asked by planted headers alone
-  template <class T>
-  using Atomic = freeway::Atomic<T>;
+  template <class T> using Atomic = freeway::Atomic<T>;
   static void fence_full() { freeway::fence_full(); }
   static void fence_signal() { freeway::fence_signal(); }
 };
@@ -34,7 +33,9 @@ class SharedGround {
     Tables tables;
     SharedGround* ground;
 
-    bool gone(u32 token) { return ground->head().gone[token % kSeats].load_acquire() != 0; }  // stored once it was reaped
+    bool gone(u32 token) {
+      return ground->head().gone[token % kSeats].load_acquire() != 0;
+    }  // stored once it was reaped
     u32 frames() { return ground->head().frames.load_acquire(); }
     bool grow(u32 n) {
       auto& frames = ground->head().frames;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Tests of shared/ in one process: sizes and alignments, bad frees, slots, growth and refusal, damaged words, what is given
-// back, threads at seats of their own; and what the audit says of all that.
+// Tests of shared/ in one process: sizes and alignments, bad frees, slots, growth and refusal, damaged words, what is
+// given back, threads at seats of their own; and what the audit says of all that.
 #include "shared/heap.h"
 
 #include <gtest/gtest.h>
@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "tests/whole/differential/random.h"
 #include "shared/tests/ground.h"
+#include "tests/whole/differential/random.h"
 
 namespace freeway::test {
 namespace {
@@ -48,7 +48,8 @@ TEST(SharedHeap, EverySizeHasABlockOfItsOwn) {
       blocks.emplace_back(block, heap.usable(block));
     }
   std::sort(blocks.begin(), blocks.end());
-  for (std::size_t i = 1; i < blocks.size(); ++i) EXPECT_GE(blocks[i].first, blocks[i - 1].first + blocks[i - 1].second);
+  for (std::size_t i = 1; i < blocks.size(); ++i)
+    EXPECT_GE(blocks[i].first, blocks[i - 1].first + blocks[i - 1].second);
   expect_clean(ground, blocks.size());
   for (const auto& [block, bytes] : blocks) {
     const auto* contents = static_cast<const unsigned char*>(ground.at(block));
@@ -240,7 +241,8 @@ TEST(SharedHeap, TheAuditSeesWhatIsLost) {
   expect_clean(ground, 1);
 }
 
-// Whatever the words are: nothing outside of the file is touched (the file lies between pages that are not there), calls end.
+// Whatever the words are: nothing outside of the file is touched (the file lies between pages that are not there),
+// calls end.
 TEST(SharedHeap, DamagedWordsLeadNowhereElse) {
   Random random(number_from_environment("FREEWAY_TEST_SEED", 1));
   for (int round = 0; round < 60; ++round) {
@@ -292,7 +294,9 @@ TEST(SharedHeap, ThreadsAtSeatsOfTheirOwnFreeEachOthersBlocks) {
       EXPECT_TRUE(heap.join(t + 1, 0));
       for (int i = 0; i < kRounds; ++i) {
         u64 block = 0;
-        const u64 bytes = random.chance(2) ? random.below(200000) : random.chance(10) ? random.below(32768) : random.below(300);
+        const u64 bytes = random.chance(2)    ? random.below(200000)
+                          : random.chance(10) ? random.below(32768)
+                                              : random.below(300);
         if (!random.chance(25)) {
           block = heap.malloc(t + 1, bytes);
           if (block == 0) return ADD_FAILURE() << "no memory", void();

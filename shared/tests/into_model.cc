@@ -3,7 +3,8 @@
 // into_model.cc: shared/into.h: handing out a block and noting it in a slot as one step.
 //
 // Promises  wherever the caller is killed, the slot holds a block that is live, or nothing, and no other block is live
-// Bounds    a worker that dies before any of its stores, and one that recovers or allocates; weak memory, source-DPOR, exhausted
+// Bounds    a worker that dies before any of its stores, and one that recovers or allocates; weak memory, source-DPOR,
+//           exhausted
 #include <gtest/gtest.h>
 
 #include "shared/tests/world.h"
@@ -30,7 +31,8 @@ TEST(SharedIntoMutants, AreCaught) {
   const auto all = shared_scenarios(deaths());
   for (const char* mutant : {"into: not recorded", "into: recorded late", "into: live before it is noted"})
     expect_mutant_caught(all, mutant);
-  expect_mutant_caught(shared_scenarios(with_deaths({{.before = {"a"}, .script = {"z", "r"}}}, 0)), "into: not recorded");
+  expect_mutant_caught(shared_scenarios(with_deaths({{.before = {"a"}, .script = {"z", "r"}}}, 0)),
+                       "into: not recorded");
 }
 
 }  // namespace

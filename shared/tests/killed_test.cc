@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// Processes that use one heap and are killed with -9 at random moments, thousands of times, also while they recover what the
-// ones before them left. Nothing is lost: after recovery the audit is 0, the live blocks are exactly those that slots name
-// (alloc_into, free_from), and hold what was written there, by whomever; and the file takes what the heap says, to the byte.
+// Processes that use one heap and are killed with -9 at random moments, thousands of times, also while they recover
+// what the ones before them left. Nothing is lost: after recovery the audit is 0, the live blocks are exactly those
+// that slots name (alloc_into, free_from), and hold what was written there, by whomever; and the file takes what the
+// heap says, to the byte.
 //
 //   shared_killed [SECONDS [WORKERS [CPUS [SEED]]]]   at most 32 workers; 0 CPUs: all that there are
 #include <sys/prctl.h>
@@ -11,9 +12,9 @@
 
 #include <vector>
 
+#include "shared/tests/shared_file.h"
 #include "tests/support/cpu_affinity.h"
 #include "tests/support/proof.h"
-#include "shared/tests/shared_file.h"
 #include "tests/whole/signal/support/failure.h"
 #include "tests/whole/signal/support/random.h"
 
@@ -23,8 +24,8 @@ using namespace freeway_test;
 constexpr int kMostWorkers = 32;
 constexpr size_t kSlots = 300;  // a worker
 
-// What lies in the heap, under the root "table". `contents`: of the block in that slot; 0: nobody has said. So it is set after
-// the block was filled, and cleared before it is freed.
+// What lies in the heap, under the root "table". `contents`: of the block in that slot; 0: nobody has said. So it is
+// set after the block was filled, and cleared before it is freed.
 struct Table {
   uint64_t slots[kMostWorkers][kSlots];
   uint64_t contents[kMostWorkers][kSlots];  // bytes << 8 | value of each of them
@@ -191,20 +192,25 @@ int main(int argc, char** argv) {
   for (int self = 0; self < workers_wanted; self++) {
     operations += table->operations[self];
     ::memset(table->contents[self], 0, sizeof(table->contents[self]));
-    for (uint64_t& slot : table->slots[self]) require(::freeway_shared_free_from(heap, &slot) == 0, "free what is left");
+    for (uint64_t& slot : table->slots[self])
+      require(::freeway_shared_free_from(heap, &slot) == 0, "free what is left");
   }
   check(fd, heap, table);
   require(::freeway_shared_free(heap, table) == 0, "free the table");
   ::freeway_shared_trim(heap);
   freeway_shared_stats_t stats = stats_of(heap);
-  require(stats.live == 0 && stats.superblocks == 0 && stats.backed == 0, "all is given back", stats.live, stats.backed);
+  require(stats.live == 0 && stats.superblocks == 0 && stats.backed == 0, "all is given back", stats.live,
+          stats.backed);
   require(fd.taken() == frames_begin(fd), "all is given back to the system", fd.taken(), frames_begin(fd));
   ::freeway_shared_detach(heap);
   require(operations > 1000, "hardly anything was done", operations);
   freeway::test::proof("stops and kills", "processes of a shared heap", "processes killed", kills);
   freeway::test::proof("stops and kills", "processes of a shared heap", "audits", audits);
   Line line;
-  line.count(operations, "operations").count(kills, "kills").count(recovered, "seats recovered here").count(audits, "audits");
+  line.count(operations, "operations")
+      .count(kills, "kills")
+      .count(recovered, "seats recovered here")
+      .count(audits, "audits");
   line.write_to(1);
   return 0;
 }

@@ -11,8 +11,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "tests/support/proof.h"
 #include "shared/tests/shared_file.h"
+#include "tests/support/proof.h"
 #include "tests/whole/signal/support/failure.h"
 
 namespace {
@@ -61,7 +61,7 @@ constexpr Size kSizes[] = {{size_t{4} << 20, 8}, {size_t{1} << 20, 2}};
 // What the maker says of itself.
 struct Common {
   bool begun, ended;  // the call of create
-} *common;
+}* common;
 
 Heap make(int fd, const Size& size) { return make_heap(fd, size.capacity, size.seats); }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 //
-// Processes that share a heap of shared/, each at an address of its own, and are killed with SIGKILL at random moments while
-// the others go on, recover them, and sit down at their seats: nothing is ever lost.
+// Processes that share a heap of shared/, each at an address of its own, and are killed with SIGKILL at random moments
+// while the others go on, recover them, and sit down at their seats: nothing is ever lost.
 //
-// Every block lies in a slot (alloc_into), so that what is live is known exactly; and some are allocated and freed at once, of
-// which a killed process may leave one. FREEWAY_KILLS: how many processes are killed.
+// Every block lies in a slot (alloc_into), so that what is live is known exactly; and some are allocated and freed at
+// once, of which a killed process may leave one. FREEWAY_KILLS: how many processes are killed.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -13,9 +13,9 @@
 
 #include <cstring>
 
-#include "tests/whole/differential/random.h"
-#include "tests/support/proof.h"
 #include "shared/tests/ground.h"
+#include "tests/support/proof.h"
+#include "tests/whole/differential/random.h"
 
 namespace freeway::test {
 namespace {
@@ -41,7 +41,7 @@ u64 some_bytes(Random& random) {
   Random random(seed);
   u32 seat = worker + 1;
   while (!heap.join(seat, worker)) seat = seat % (SharedGround::kSeats - 1) + 1;  // another may be cleaning up there
-  bool own[kSlots] = {};  // filled by this process
+  bool own[kSlots] = {};                                                          // filled by this process
   for (;;) {
     const u64 n = random.below(kSlots), at = slots + 8 * (worker * kSlots + n);
     auto& slot = *ground.world().slot(at);
@@ -112,7 +112,8 @@ TEST(SharedProcesses, NothingIsLostWhoeverIsKilled) {
     ASSERT_EQ(found.left_behind, 0u);
     const u64 known = filled(ground, slots) + 1;
     ASSERT_GE(found.live_blocks, known) << "what is in a slot is live";
-    ASSERT_LE(found.live_blocks, known + killed + kWorkers) << "and little else: a killed worker may have had one block in hand";
+    ASSERT_LE(found.live_blocks, known + killed + kWorkers)
+        << "and little else: a killed worker may have had one block in hand";
     ASSERT_FALSE(HasFailure());
   }
   proof("stops and kills", "shared heap: processes, at random", "kills", kills);

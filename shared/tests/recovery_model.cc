@@ -2,10 +2,10 @@
 //
 // recovery_model.cc: shared/recover.h and seat.h: cleaning up after the dead, by several at once, who may die, too.
 //
-// Promises  wherever a participant has died, and wherever who cleans up after it dies, nothing is lost, nothing of the living is
-//           touched, and who sits down at a seat of the dead finds it clean
-// Bounds    one that has died before any of its stores, and two that recover or sit down, of whom one dies; weak memory,
-//           source-DPOR, exhausted
+// Promises  wherever a participant has died, and wherever who cleans up after it dies, nothing is lost, nothing of the
+//           living is touched, and who sits down at a seat of the dead finds it clean
+// Bounds    one that has died before any of its stores, and two that recover or sit down, of whom one dies; weak
+//           memory, source-DPOR, exhausted
 #include <gtest/gtest.h>
 
 #include "shared/tests/world.h"
@@ -42,8 +42,8 @@ std::vector<Scripts> reborn() {
   };
   return with_deaths_before(with_deaths_before(all, 0), 1);
 }
-// The first has died at some moment; who recovers it dies while two others are at it: one sits down in its place or recovers
-// it, the other recovers the first.
+// The first has died at some moment; who recovers it dies while two others are at it: one sits down in its place or
+// recovers it, the other recovers the first.
 std::vector<Scenario> at_once() {
   std::vector<Scenario> all;
   const std::vector<Scripts> programs = {{.before = {"mf"}, .script = {"", "r", "s", "r"}},
@@ -54,7 +54,8 @@ std::vector<Scenario> at_once() {
   return all;
 }
 std::vector<Scripts> quiet() {
-  return {{.before = {"mmdg", "h"}, .script = {"j", "fd"}}, {.before = {"mm"}, .script = {"j", "m"}},
+  return {{.before = {"mmdg", "h"}, .script = {"j", "fd"}},
+          {.before = {"mm"}, .script = {"j", "m"}},
           {.before = {"m"}, .script = {"fq", "S"}}};
 }
 std::vector<Scenario> scenarios() {

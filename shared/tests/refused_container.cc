@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// refused_container.cc: compiled with FREEWAY_TEST_ELEMENT: a vector of it in a shared heap, in whatever way it is named.
+// refused_container.cc: compiled with FREEWAY_TEST_ELEMENT: a vector of it in a shared heap, in whatever way it is
+// named.
 #include <deque>
 #include <vector>
 
@@ -15,5 +16,6 @@ Elements* make(freeway_shared_t* heap) {
 
 // A deque of it keeps pointers of the allocator's kind.
 std::deque<bool, freeway::shared_allocator<bool>>* make_deque(freeway_shared_t* heap) {
-  return freeway::shared_new<std::deque<bool, freeway::shared_allocator<bool>>>(heap, freeway::shared_allocator<bool>(heap));
+  return freeway::shared_new<std::deque<bool, freeway::shared_allocator<bool>>>(heap,
+                                                                                freeway::shared_allocator<bool>(heap));
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// A kernel, or a file system, that says no to memory's coming and going: what a heap says that it has it has, and what it says
-// that it gave back is gone.
+// A kernel, or a file system, that says no to memory's coming and going: what a heap says that it has it has, and what
+// it says that it gave back is gone.
 #include <csetjmp>
 
 #include "shared/tests/filter.h"
@@ -61,8 +61,8 @@ TEST_P(SharedRefused, WhatCouldNotGoGoesTheNextTime) {
 sigjmp_buf out_of_the_call;
 int calls_left;
 
-// A thread that leaves its calls for ever, and a file that says each time that all seats but one are free: calls have taken all
-// places that a process has for seats, and there are some seats still.
+// A thread that leaves its calls for ever, and a file that says each time that all seats but one are free: calls have
+// taken all places that a process has for seats, and there are some seats still.
 int leave_calls_for_ever() {
   constexpr int kPlaces = 256;  // of shared/seat_pool.h
   constexpr off_t kHeader = 104;

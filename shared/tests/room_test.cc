@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// No room: a tmpfs that is full, a limit on files' lengths, a heap that is used up. Calls say ENOMEM, what was given out can be
-// written to, and no process is killed by SIGBUS.
+// No room: a tmpfs that is full, a limit on files' lengths, a heap that is used up. Calls say ENOMEM, what was given
+// out can be written to, and no process is killed by SIGBUS.
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
@@ -31,12 +31,10 @@ bool have_namespaces_of_own() {
 }
 
 // In a child that has a small tmpfs for itself; kNoRights where that is not allowed.
-template <class F>
-int on_small_tmpfs(F&& f) {
+template <class F> int on_small_tmpfs(F&& f) {
   return in_child([&] {
     char folder[] = "/tmp/freeway-small-XXXXXX";
-    if ((::unshare(CLONE_NEWNS) != 0 && !have_namespaces_of_own()) || ::mkdtemp(folder) == nullptr)
-      return kNoRights;
+    if ((::unshare(CLONE_NEWNS) != 0 && !have_namespaces_of_own()) || ::mkdtemp(folder) == nullptr) return kNoRights;
     if (::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
         ::mount("small", folder, "tmpfs", 0, "size=3m") != 0) {
       ::rmdir(folder);

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: MIT
 // roots_model.cc: shared/roots.h: names that several processes write at once, and their values.
 //
-// Promises  a name has one entry, whoever writes it first, and whoever dies in the middle of it; a value is replaced by one of
-//           those who expected the same; who finds a value sees what was written before it
-// Bounds    2 and 3 threads of up to 3 calls, names of 2 words that begin alike; weak memory, exhausted. Stops: each thread for
-//           ever at each operation
+// Promises  a name has one entry, whoever writes it first, and whoever dies in the middle of it; a value is replaced by
+//           one of those who expected the same; who finds a value sees what was written before it
+// Bounds    2 and 3 threads of up to 3 calls, names of 2 words that begin alike; weak memory, exhausted. Stops: each
+//           thread for ever at each operation
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
+#include "shared/roots.h"
 #include "tests/explorer/explorer.h"
 #include "tests/explorer/model_env.h"
 #include "tests/explorer/scenarios.h"
-#include "shared/roots.h"
 
 namespace freeway::model {
 namespace {
 
 constexpr u64 kNames[3][2] = {{1, 1}, {1, 2}, {2, 1}};
 
-// 'a' … 'c' set a root from 0 to what the thread has written; 'A' … 'C' find it, and read what its value stands for. 'd' sets
-// root a from what the first thread wrote first, and reads what that stands for: it is his now.
+// 'a' … 'c' set a root from 0 to what the thread has written; 'A' … 'C' find it, and read what its value stands for.
+// 'd' sets root a from what the first thread wrote first, and reads what that stands for: it is his now.
 struct RootsProgram {
   static constexpr int kThreads = 3;
   static constexpr u32 kWritten = 7;
@@ -91,7 +91,8 @@ TEST(SharedRootsModel, HoldsWithThreeThreads) {
 }
 
 TEST(SharedRootsModel, OthersFinishWhenAThreadStopsForEver) {
-  std::vector<Scenario> scenarios = {scenario("a", "aA"), scenario("a", "ba"), scenario("ab", "ca"), scenario("a", "b", "a")};
+  std::vector<Scenario> scenarios = {scenario("a", "aA"), scenario("a", "ba"), scenario("ab", "ca"),
+                                     scenario("a", "b", "a")};
   for (Scenario& each : scenarios) each.stalls = true;
   expect_hold(scenarios);
 }

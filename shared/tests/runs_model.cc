@@ -2,8 +2,8 @@
 //
 // runs_model.cc: shared/runs.h: runs of frames, for large blocks and for superblocks of several frames.
 //
-// Promises  a frame has one owner; runs are claimed whole or not at all; nothing is lost where the file grows, memory is refused,
-//           or a worker dies before any of its stores
+// Promises  a frame has one owner; runs are claimed whole or not at all; nothing is lost where the file grows, memory
+//           is refused, or a worker dies before any of its stores
 // Bounds    2 workers of up to 2 actions, one of which may die; up to 4 frames; weak memory, source-DPOR, exhausted
 #include <gtest/gtest.h>
 

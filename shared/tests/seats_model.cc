@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: MIT
 // seats_model.cc: shared/seat_pool.h: which of a process's seats a call has for itself.
 //
-// Promises  a seat is one call's at a time, which sees what the one before it wrote there; every seat that was added and not
-//           removed is there at the end; a thread that stops for ever keeps one seat from the others, and nobody waits
-// Bounds    2 and 3 threads of up to 3 calls, 4 places; weak memory, exhausted. Stops: each thread for ever at each operation
+// Promises  a seat is one call's at a time, which sees what the one before it wrote there; every seat that was added
+//           and not removed is there at the end; a thread that stops for ever keeps one seat from the others, and
+//           nobody waits
+// Bounds    2 and 3 threads of up to 3 calls, 4 places; weak memory, exhausted. Stops: each thread for ever at each
+//           operation
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
+#include "shared/seat_pool.h"
 #include "tests/explorer/explorer.h"
 #include "tests/explorer/model_env.h"
 #include "tests/explorer/scenarios.h"
-#include "shared/seat_pool.h"
 
 namespace freeway::model {
 namespace {
@@ -86,7 +88,8 @@ TEST(SharedSeatsModel, OthersFinishWhenAThreadStopsForEver) {
 }
 
 TEST(SharedSeatsModel, PlantedFaultsAreFound) {
-  for (const char* mutant : {"seats that others took", "claimed by a store"}) expect_mutant_caught(two_threads(), mutant);
+  for (const char* mutant : {"seats that others took", "claimed by a store"})
+    expect_mutant_caught(two_threads(), mutant);
 }
 
 TEST(SharedSeatsModel, EachMemoryOrderIsNeeded) { expect_orders_needed(two_threads(), "sync/claim.h"); }

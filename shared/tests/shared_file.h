@@ -115,15 +115,14 @@ inline uint64_t frames_begin(int fd) {
 }
 // Gives all tables their memory, which they keep: then the file takes that, and what its frames have.
 inline bool fill_tables(int fd) { return ::fallocate(fd, 0, 0, static_cast<off_t>(frames_begin(fd))) == 0; }
-// Bytes that the kernel keeps for frames of which the heap knows nothing: 0 while nobody is in a call, and nobody dead is there.
-// Of a file in memory whose tables were filled.
+// Bytes that the kernel keeps for frames of which the heap knows nothing: 0 while nobody is in a call, and nobody dead
+// is there. Of a file in memory whose tables were filled.
 inline size_t forgotten(const File& fd, freeway_shared_t* heap) {
   return fd.taken() - frames_begin(fd) - stats_of(heap).backed;
 }
 
 // A process that does f() and ends with what it yields as its status (0: all was right).
-template <class F>
-pid_t start_child(F&& f) {
+template <class F> pid_t start_child(F&& f) {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(f());
   if (child < 0) ::abort();  // kill(-1) would be for everybody
@@ -135,10 +134,7 @@ inline int status_of(pid_t child) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
 }
 inline constexpr int kKilled = 1000 + SIGKILL;
-template <class F>
-int in_child(F&& f) {
-  return status_of(start_child(f));
-}
+template <class F> int in_child(F&& f) { return status_of(start_child(f)); }
 
 }  // namespace freeway_test
 #endif

@@ -2,10 +2,12 @@
 //
 // small_model.cc: shared/small.h: small blocks of a heap that processes share, one of which dies at any step.
 //
-// Promises  no block is lost or has two owners, none is given back under its owner; an empty superblock is noticed; hints say
-//           the truth when all is quiet. All that holds, too, when a worker dies before any of its stores and another recovers
-// Bounds    2 workers (and what they did before) of up to 3 actions, 1 or 2 frames of 2 or 3 blocks; weak memory, source-DPOR,
-//           exhausted. The long ones: larger scripts; two deaths; 3 workers with 2 preemptions, sequentially consistent
+// Promises  no block is lost or has two owners, none is given back under its owner; an empty superblock is noticed;
+//           hints say the truth when all is quiet. All that holds, too, when a worker dies before any of its stores and
+//           another recovers
+// Bounds    2 workers (and what they did before) of up to 3 actions, 1 or 2 frames of 2 or 3 blocks; weak memory,
+//           source-DPOR, exhausted. The long ones: larger scripts; two deaths; 3 workers with 2 preemptions,
+//           sequentially consistent
 #include <gtest/gtest.h>
 
 #include "shared/tests/world.h"
@@ -64,7 +66,8 @@ std::vector<Scripts> larger_deaths() {
 
 // Somebody has died in the middle of a flush: who comes later ends all the same.
 std::vector<Scripts> after_a_death() {
-  return with_deaths_before({{.before = {"mmdgfd", "h"}, .script = {"", "fd"}}, {.before = {"mmdgfd", "h"}, .script = {"", "m"}}}, 0);
+  return with_deaths_before(
+      {{.before = {"mmdgfd", "h"}, .script = {"", "fd"}}, {.before = {"mmdgfd", "h"}, .script = {"", "m"}}}, 0);
 }
 std::vector<Scenario> scenarios() {
   std::vector<Scripts> all = deaths();
@@ -101,10 +104,11 @@ TEST(SharedSmallModel, DISABLED_LargerProgramsWithDeaths) { expect_all_hold(shar
 TEST(SharedSmallMutants, DISABLED_AreCaught) {
   const auto all = scenarios();
   for (const char* mutant :
-       {"take: bit before state", "take: state before name", "take: without reading the state", "flush: free before its bit",
-        "flush: hinted after it is free", "flush: no look afterwards", "free: cached before it is named",
-        "let go: empty by its bits", "let go: hint cleared after the bits are read", "let go: no look afterwards",
-        "let go: hint cleared once", "hold: held before its bits", "hold: without a CAS", "look: empty by its bits"})
+       {"take: bit before state", "take: state before name", "take: without reading the state",
+        "flush: free before its bit", "flush: hinted after it is free", "flush: no look afterwards",
+        "free: cached before it is named", "let go: empty by its bits", "let go: hint cleared after the bits are read",
+        "let go: no look afterwards", "let go: hint cleared once", "hold: held before its bits", "hold: without a CAS",
+        "look: empty by its bits"})
     expect_mutant_caught(all, mutant);
 }
 TEST(SharedSmallMutants, DISABLED_EachMemoryOrderIsNeeded) { expect_orders_needed(scenarios(), "shared/small.h"); }

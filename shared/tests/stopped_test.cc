@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 //
-// A process that is stopped in the middle of a call delays nobody. It makes one call by single steps, is left standing at some of
-// its instructions, at the last of them by SIGSTOP, and each time another process makes all calls that there are, many times.
-// Nothing is timed: the other one *finishes*, or the test hangs. Then the first goes on to its end, and everything adds up:
-// what both had written is there, and afterwards the heap is empty.
+// A process that is stopped in the middle of a call delays nobody. It makes one call by single steps, is left standing
+// at some of its instructions, at the last of them by SIGSTOP, and each time another process makes all calls that there
+// are, many times. Nothing is timed: the other one *finishes*, or the test hangs. Then the first goes on to its end,
+// and everything adds up: what both had written is there, and afterwards the heap is empty.
 //
-//   shared_stopped [PASSES [INSTRUCTIONS [SEED]]]   how many times each call is made; how many of its instructions are gone
-//                                                   through at most (0: all)
+//   shared_stopped [PASSES [INSTRUCTIONS [SEED]]]   how many times each call is made; how many of its instructions are
+//                                                   gone through at most (0: all)
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <time.h>
@@ -15,9 +15,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "tests/support/proof.h"
 #include "shared/tests/file_states.h"
 #include "shared/tests/shared_file.h"
+#include "tests/support/proof.h"
 #include "tests/whole/signal/support/failure.h"
 #include "tests/whole/signal/support/random.h"
 
@@ -41,7 +41,7 @@ struct Common {
 };
 Common* common;
 
-// --- The process that is stopped. ---------------------------------------------------------------------------------------
+// --- The process that is stopped. ------------------------------------------------------------------------------------
 
 int heap_fd;
 freeway_shared_t *mine, *guest;  // `guest`: attached once more
@@ -71,7 +71,9 @@ void empty_slot() { require(::freeway_shared_free_from(mine, slot()) == 0 && *sl
 void use_and_give_back(freeway_shared_t* heap) {
   void* blocks[12];
   for (size_t i = 0; i < 12; i++)
-    require((blocks[i] = ::freeway_shared_malloc(heap, i % 3 == 0 ? kMiddle : i == 7 ? kLarge : kSmall << (i / 2))) != nullptr,
+    require((blocks[i] = ::freeway_shared_malloc(heap, i % 3 == 0 ? kMiddle
+                                                       : i == 7   ? kLarge
+                                                                  : kSmall << (i / 2))) != nullptr,
             "no memory", i);
   for (void* block : blocks) require(::freeway_shared_free(heap, block) == 0, "free");
 }
@@ -87,7 +89,8 @@ struct Call {
 void nothing() {}
 void keep_result() { keep(1, result, 99); }
 const Call kCalls[] = {
-    {"malloc in a heap that has to grow", false, nothing, [] { result = ::freeway_shared_malloc(mine, kSmall); }, keep_result},
+    {"malloc in a heap that has to grow", false, nothing, [] { result = ::freeway_shared_malloc(mine, kSmall); },
+     keep_result},
     {"malloc from a magazine", false, [] { make(0, kSmall); }, [] { result = ::freeway_shared_malloc(mine, kSmall); },
      keep_result},
     {"malloc of large blocks", false, nothing, [] { result = ::freeway_shared_malloc(mine, kLarge); }, keep_result},
@@ -101,7 +104,8 @@ const Call kCalls[] = {
      nothing},
     {"free of large blocks", false, [] { make(0, kLarge); }, [] { unmake(0); }, nothing},
     {"free of huge blocks", false, [] { make(0, kHuge); }, [] { unmake(0); }, nothing},
-    {"alloc_into", false, make_slot, [] { fill_slot(kSmall); }, [] { keep(1, ::freeway_shared_pointer(mine, *slot()), 88); }},
+    {"alloc_into", false, make_slot, [] { fill_slot(kSmall); },
+     [] { keep(1, ::freeway_shared_pointer(mine, *slot()), 88); }},
     {"alloc_into of large blocks", false, make_slot, [] { fill_slot(kLarge); },
      [] { keep(1, ::freeway_shared_pointer(mine, *slot()), 88); }},
     {"free_from", false, [] { make_slot(), fill_slot(kMiddle); }, empty_slot, nothing},
@@ -118,7 +122,8 @@ const Call kCalls[] = {
      [] { require(::freeway_shared_detach(guest) == 0, "detach"); }, nothing},
     {"trim", false, [] { use_and_give_back(mine); }, [] { ::freeway_shared_trim(mine); }, nothing},
     {"root_replace", false, nothing,
-     [] { require(::freeway_shared_root_replace(mine, "a name of the stopped one's", 0, 7) == 0, "root_replace"); }, nothing},
+     [] { require(::freeway_shared_root_replace(mine, "a name of the stopped one's", 0, 7) == 0, "root_replace"); },
+     nothing},
 };
 
 // Exits with 0, or kSkipped.
@@ -134,7 +139,7 @@ const Call kCalls[] = {
   ::_exit(::freeway_shared_detach(mine));
 }
 
-// --- The other one. -----------------------------------------------------------------------------------------------------
+// --- The other one. --------------------------------------------------------------------------------------------------
 
 // Dies with full magazines, and superblocks of its own.
 void leave_somebody_dead(freeway_shared_t* heap) {
@@ -165,7 +170,10 @@ void work_beside(freeway_shared_t* heap, uint64_t& operations) {
   auto* slots = static_cast<uint64_t*>(::freeway_shared_calloc(heap, 20, sizeof(uint64_t)));
   require(slots != nullptr, "no slots");
   for (size_t i = 0; i < 20; i++)
-    require(::freeway_shared_alloc_into(heap, &slots[i], i == 0 ? kLarge : i < 10 ? kMiddle : kSmall) != nullptr,
+    require(::freeway_shared_alloc_into(heap, &slots[i],
+                                        i == 0   ? kLarge
+                                        : i < 10 ? kMiddle
+                                                 : kSmall) != nullptr,
             "alloc_into beside");
   for (size_t i = 0; i < 20; i++) require(::freeway_shared_free_from(heap, &slots[i]) == 0, "free_from beside");
   require(::freeway_shared_free(heap, slots) == 0, "free the slots");
@@ -212,7 +220,7 @@ void expect_all_in_order(const File& file, freeway_shared_t* heap) {
   require(forgotten(file, heap) == 0, "bytes that the heap has forgotten", forgotten(file, heap));
 }
 
-// --- Both. --------------------------------------------------------------------------------------------------------------
+// --- Both. -----------------------------------------------------------------------------------------------------------
 
 class Stopped {
  public:
@@ -261,8 +269,7 @@ struct Counts {
 };
 
 // f(heap, what is stopped), and what it left.
-template <class F>
-void with_heap(const Call& call, F&& f) {
+template <class F> void with_heap(const Call& call, F&& f) {
   const File fd = memory_file();
   heap_fd = fd;
   const Heap heap = make_heap(fd, kCapacity, kSeats);
@@ -311,7 +318,8 @@ int main(int argc, char** argv) {
   const uint64_t seed = argc > 3 ? std::strtoull(argv[3], nullptr, 10) : static_cast<uint64_t>(::time(nullptr));
   Line().text("seed ").number(seed).write_to(1);
   Random random(seed);
-  common = static_cast<Common*>(::mmap(nullptr, sizeof(Common), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  common =
+      static_cast<Common*>(::mmap(nullptr, sizeof(Common), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   require(common != MAP_FAILED, "no memory in common");
   Counts counts;
   for (const Call& call : kCalls) {
@@ -324,8 +332,9 @@ int main(int argc, char** argv) {
     for (uint64_t pass = 0; pass < passes; pass++) {
       std::vector<uint64_t> places;
       for (size_t i = 0; i < kStops; i++)
-        places.push_back(course.changes.empty() || random.one_in(2) ? random.below(course.instructions)
-                                                                    : course.changes[random.below(course.changes.size())]);
+        places.push_back(course.changes.empty() || random.one_in(2)
+                             ? random.below(course.instructions)
+                             : course.changes[random.below(course.changes.size())]);
       std::sort(places.begin(), places.end());
       places.erase(std::unique(places.begin(), places.end()), places.end());
       stop_at(call, places, counts);

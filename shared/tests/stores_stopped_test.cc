@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Each operation of shared, ended for ever before each of its stores, in turn; then recovered by another, which is ended for
-// ever before each of its stores, too, and recovered by a third: nothing is lost, what the program has is live.
+// Each operation of shared, ended for ever before each of its stores, in turn; then recovered by another, which is
+// ended for ever before each of its stores, too, and recovered by a third: nothing is lost, what the program has is
+// live.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -9,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "tests/whole/differential/random.h"
-#include "tests/support/proof.h"
 #include "shared/tests/ground.h"
+#include "tests/support/proof.h"
+#include "tests/whole/differential/random.h"
 
 namespace freeway::test {
 namespace {
@@ -60,7 +61,8 @@ std::vector<Operation> operations() {
   std::vector<Operation> all;
   for (const u64 bytes : Scene::kSizes) {
     all.push_back({"malloc " + std::to_string(bytes), 1, [=](Scene& s) { s.heap().malloc(kVictim, bytes), ++s.live; }});
-    all.push_back({"alloc_into " + std::to_string(bytes), 0, [=](Scene& s) { s.heap().alloc_into(kVictim, s.slots + 16, bytes); }});
+    all.push_back({"alloc_into " + std::to_string(bytes), 0,
+                   [=](Scene& s) { s.heap().alloc_into(kVictim, s.slots + 16, bytes); }});
   }
   for (std::size_t i = 0; i < std::size(Scene::kSizes); ++i)
     for (const std::size_t n : {i * 5, i * 5 + 1})

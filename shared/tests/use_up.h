@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Heaps and folders that are used up, to the last block and the last byte. A function yields 0, or which of its steps failed.
+// Heaps and folders that are used up, to the last block and the last byte. A function yields 0, or which of its steps
+// failed.
 #ifndef FREEWAY_TESTS_SHARED_USE_UP_H
 #define FREEWAY_TESTS_SHARED_USE_UP_H
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Tests of shared/words.h: each field comes out as it was put in, zero is what a new file must be, damaged words are harmless.
+// Tests of shared/words.h: each field comes out as it was put in, zero is what a new file must be, damaged words are
+// harmless.
 #include "shared/words.h"
 
 #include <gtest/gtest.h>

@@ -16,7 +16,8 @@ void about_to_store() {
 SharedProgram::SharedProgram(const Scripts& scripts) : scripts_(scripts), size_(scripts.size) {
   active_program = this;
   Shape::span_frames = size_.span_frames;
-  world_.tables = {entries_, bits_, states_, backing_, hints_, participants_, slabs_, /*data_at=*/kFrameSize, size_.capacity, kSeats};
+  world_.tables = {entries_,       bits_, states_, backing_, hints_, participants_, slabs_, /*data_at=*/kFrameSize,
+                   size_.capacity, kSeats};
   world_.program = this;
   for (u32 i = 0; i < kMostFrames; ++i) {
     model_name(entries_[i], "entry", static_cast<int>(i));
@@ -141,7 +142,8 @@ void SharedProgram::free(int id, u64 block) {
   if (block == 0) return;
   hands_[id].uncertain = 1;
   use(block);
-  model_check(shared::Heap(world_).free(static_cast<u32>(id) + 1, block) == shared::Freed::kDone, "a live block can be freed");
+  model_check(shared::Heap(world_).free(static_cast<u32>(id) + 1, block) == shared::Freed::kDone,
+              "a live block can be freed");
   hands_[id].uncertain = 0;
 }
 
@@ -206,11 +208,13 @@ void SharedProgram::finish() {
   check_audit();
   check_memory(/*trimmed=*/false);
   for (u32 seat = 1; seat <= kSeats; ++seat)
-    if (shared::participant::kind(participants_[seat - 1].load_relaxed()) == shared::participant::Kind::kAlive) heap.leave(seat);
+    if (shared::participant::kind(participants_[seat - 1].load_relaxed()) == shared::participant::Kind::kAlive)
+      heap.leave(seat);
   check_audit();
   const shared::Audit found = heap.audit();
   model_check(found.cached_blocks == 0 && found.claimed_frames == 0, "who has left has nothing");
-  model_check(found.live_blocks != 0 || found.free_frames == frames_.load_relaxed(), "without live blocks all frames are free");
+  model_check(found.live_blocks != 0 || found.free_frames == frames_.load_relaxed(),
+              "without live blocks all frames are free");
   size_.keeps = false;
   for (u32 f = 0; f < frames_.load_relaxed(); ++f) heap.trim(kSeats, f);
   check_memory(/*trimmed=*/true);

@@ -3,16 +3,19 @@
 // world.h: the world of the models of shared/: a tiny heap that model threads share as processes would, which are
 // killed, and what scripts are made of.
 //
-// Heap      1 … 4 frames; class 1: 2 blocks a frame, class 2: 3 blocks in a run of 2 frames (or of 1); magazines of 2 slots
-// Deaths    a thread dies before its n-th store or RMW (a death before a load looks the same as before the next store): an
-//           exception takes it to its end, where the kernel says so: a releasing store, that gone() acquires. A participant may
-//           have died before the threads start, too: then its whole script is run before, as far as it came
-// Contents  each block and each frame has plain contents, which the owner writes: two owners at once, or one that does not see
-//           what the owner before it did, are a race
-// Memory    each frame has a page of the kernel's, or none, whose coming and going are stores: a thread dies before them, too
-// After it  all who are gone are recovered; then the audit must be clean and the program's blocks are all that is live. Then
-//           all others leave, and what has no live block must be free frames. Frames in use have memory; after trimming all,
-//           no other one has
+// Heap      1 … 4 frames; class 1: 2 blocks a frame, class 2: 3 blocks in a run of 2 frames (or of 1); magazines of 2
+//           slots
+// Deaths    a thread dies before its n-th store or RMW (a death before a load looks the same as before the next store):
+//           an exception takes it to its end, where the kernel says so: a releasing store, that gone() acquires. A
+//           participant may have died before the threads start, too: then its whole script is run before, as far as it
+//           came
+// Contents  each block and each frame has plain contents, which the owner writes: two owners at once, or one that does
+//           not see what the owner before it did, are a race
+// Memory    each frame has a page of the kernel's, or none, whose coming and going are stores: a thread dies before
+//           them, too
+// After it  all who are gone are recovered; then the audit must be clean and the program's blocks are all that is live.
+//           Then all others leave, and what has no live block must be free frames. Frames in use have memory; after
+//           trimming all, no other one has
 #ifndef FREEWAY_TESTS_MODEL_SHARED_WORLD_H
 #define FREEWAY_TESTS_MODEL_SHARED_WORLD_H
 
@@ -21,10 +24,10 @@
 #include <string>
 #include <vector>
 
+#include "shared/heap.h"
 #include "tests/explorer/explorer.h"
 #include "tests/explorer/model_env.h"
 #include "tests/explorer/scenarios.h"
-#include "shared/heap.h"
 
 namespace freeway::model {
 
@@ -33,8 +36,7 @@ void about_to_store();  // the running thread; throws Died
 
 // ModelEnv, whose threads die before stores.
 struct MortalEnv : ModelEnv {
-  template <class T>
-  class Atomic : public ModelEnv::Atomic<T> {
+  template <class T> class Atomic : public ModelEnv::Atomic<T> {
     using Base = ModelEnv::Atomic<T>;
 
    public:
@@ -190,7 +192,8 @@ class SharedProgram {
   Hands hands_[kThreads] = {};
   Env::Atomic<u64> entries_[kMostFrames], bits_[kMostFrames], hints_[Shape::kClasses], participants_[kSeats];
   Env::Atomic<u8> states_[kMostFrames * Shape::kBlocks], backing_[kMostFrames];
-  Env::Atomic<u32> pages_[kMostFrames];  // the kernel's: whether the frame has memory. The threads die while it is given or taken
+  Env::Atomic<u32>
+      pages_[kMostFrames];  // the kernel's: whether the frame has memory. The threads die while it is given or taken
   Tables::Slab slabs_[kSeats];
   Env::Atomic<u64> slots_[kThreads];
   // What is not under test does not die.

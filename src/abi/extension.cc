@@ -69,7 +69,8 @@ FREEWAY_EXPORT void freeway_explain_to(int fd, const void* address) noexcept {
   freeway::write_explanation(fd, address, mine);
 }
 
-FREEWAY_EXPORT std::size_t freeway_block_info(const void* block, freeway_block_info_t* info, std::size_t size) noexcept {
+FREEWAY_EXPORT std::size_t freeway_block_info(const void* block, freeway_block_info_t* info,
+                                              std::size_t size) noexcept {
   freeway_block_info_t mine;
   family::block_info(reinterpret_cast<freeway::uptr>(block), mine);
   if (info != nullptr) memcpy(info, &mine, size < sizeof(mine) ? size : sizeof(mine));
@@ -102,7 +103,8 @@ FREEWAY_EXPORT int freeway_mallopt(int parameter, int value) noexcept {
 }
 
 // arena: bytes in superblocks, large blocks and dirty frames; hblkhd: huge blocks; uordblks: live but for huge blocks;
-// fordblks: free but kept (magazines, superblocks, dirty frames); keepcost: malloc_trim certainly gives it back (dirty frames).
+// fordblks: free but kept (magazines, superblocks, dirty frames); keepcost: malloc_trim certainly gives it back (dirty
+// frames).
 FREEWAY_EXPORT struct mallinfo2 freeway_mallinfo2() noexcept {
   freeway_stats_t stats;
   family::fill_stats(stats);
@@ -135,14 +137,13 @@ FREEWAY_EXPORT struct mallinfo freeway_mallinfo() noexcept {
 
 FREEWAY_EXPORT void freeway_malloc_stats() noexcept { family::write_summary(2); }
 
-// Writes XML to `stream`. Takes stdio's lock: not signal-safe. EINVAL for options other than 0 and a null stream, EIO when
-// writing fails.
+// Writes XML to `stream`. Takes stdio's lock: not signal-safe. EINVAL for options other than 0 and a null stream, EIO
+// when writing fails.
 FREEWAY_EXPORT int freeway_malloc_info(int options, FILE* stream) noexcept {
   if (options != 0 || stream == nullptr) return EINVAL;
   freeway_stats_t stats;
   family::fill_stats(stats);
-  int written = fprintf(stream,
-                        "<malloc version=\"freeway-%s\">\n<heap nr=\"0\">\n<sizes>\n", freeway_version());
+  int written = fprintf(stream, "<malloc version=\"freeway-%s\">\n<heap nr=\"0\">\n<sizes>\n", freeway_version());
   struct Output {
     FILE* stream;
     int written;

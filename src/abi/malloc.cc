@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // malloc.cc: the C family: freeway_… functions, and (unless FREEWAY_PREFIXED) the standard names as aliases of them.
 //
-// malloc, free and vfork themselves are assembly (malloc/*/fast_path.S). errno: free leaves it alone; everything else sets
-// ENOMEM or EINVAL when it fails, posix_memalign, as glibc's, only ENOMEM.
+// malloc, free and vfork themselves are assembly (malloc/*/fast_path.S). errno: free leaves it alone; everything else
+// sets ENOMEM or EINVAL when it fails, posix_memalign, as glibc's, only ENOMEM.
 #include <errno.h>
 #include <stdint.h>
 
@@ -12,9 +12,9 @@
 
 namespace family = freeway::family;
 
-// The heap's part in the beginning and the end of the process. Here, so that every program that links libfreeway.a has it
-// with malloc. The beginning is for a process that has not allocated before its constructors run, or could not read the
-// environment until now.
+// The heap's part in the beginning and the end of the process. Here, so that every program that links libfreeway.a has
+// it with malloc. The beginning is for a process that has not allocated before its constructors run, or could not read
+// the environment until now.
 #ifndef FREEWAY_BEGUN_BY_HAND  // tests/whole/machines
 __attribute__((constructor)) static void freeway_start() { family::start(); }
 __attribute__((destructor)) static void freeway_finish() { family::finish(); }

@@ -5,8 +5,8 @@
 // linker: a program that replaces only `operator new(size_t)` thereby replaces the array and nothrow forms too.
 //
 // Out of memory, the standard has new call the new-handler until there is memory, it throws, or there is none; then
-// bad_alloc is thrown. Handler and exception belong to the program's C++ library. They are found by weak reference, or, if
-// it was loaded later, by name (that takes the loader's lock: the one path here that may wait).
+// bad_alloc is thrown. Handler and exception belong to the program's C++ library. They are found by weak reference, or,
+// if it was loaded later, by name (that takes the loader's lock: the one path here that may wait).
 // Compiled without exceptions but with unwind tables: a handler's exception passes through.
 #ifndef FREEWAY_PREFIXED
 #include <dlfcn.h>
@@ -50,8 +50,7 @@ void* find_late(const char* name) {
   return library == nullptr ? nullptr : freeway::dynamic_linker::find(library, name);
 }
 
-template <class Function>
-Function* find(Function* linked, const char* name) {
+template <class Function> Function* find(Function* linked, const char* name) {
   return linked != nullptr ? linked : reinterpret_cast<Function*>(find_late(name));
 }
 
@@ -66,8 +65,7 @@ Handler new_handler() {
   freeway::die();
 }
 
-template <class Allocate>
-void* allocate_or_throw(Allocate&& allocate) {
+template <class Allocate> void* allocate_or_throw(Allocate&& allocate) {
   for (;;) {
     if (void* block = allocate()) return block;
     const Handler handler = new_handler();
@@ -76,18 +74,16 @@ void* allocate_or_throw(Allocate&& allocate) {
   }
 }
 
-// Whether the program sees our basic form, or has its own. The asm hides the addresses: the compiler assumes that symbols of
-// different names have different ones.
-template <class Function>
-bool is_ours(Function* visible, Function* own) {
+// Whether the program sees our basic form, or has its own. The asm hides the addresses: the compiler assumes that
+// symbols of different names have different ones.
+template <class Function> bool is_ours(Function* visible, Function* own) {
   asm("" : "+r"(visible));
   return visible == own;
 }
 
 // A nothrow form calls the throwing form (which may be the program's, or call its handler) and catches its exception.
 // Catching takes an exception table and so libstdc++; its own nothrow form, named `name`, does exactly that.
-template <class Standard, class... Arguments>
-void* ask_standard(const char* name, Arguments... arguments) {
+template <class Standard, class... Arguments> void* ask_standard(const char* name, Arguments... arguments) {
   auto* function = reinterpret_cast<Standard*>(freeway::dynamic_linker::find(RTLD_NEXT, name));
   return function == nullptr ? nullptr : function(arguments...);
 }

@@ -2,8 +2,8 @@
 // alone.h: changes a word without an atomic instruction while the process has one thread (x86-64: 2 ns instead of 9).
 //
 // libc clears __libc_single_threaded before it makes a second thread. Test, load and store are one restartable section:
-// if a signal handler comes in between, and frees a block, or makes a thread, the section starts again and sees it. So no
-// other thread exists between the test and the store.
+// if a signal handler comes in between, and frees a block, or makes a thread, the section starts again and sees it. So
+// no other thread exists between the test and the store.
 // libc does not know Freeway's own helper thread. Before the helper touches such a word, it has the sections read a 0
 // instead of libc's flag, and then interrupts them all (malloc/idle.cc).
 // Not covered: threads that libc does not know (raw clone(CLONE_VM), a second libc loaded by dlmopen) and that
@@ -40,9 +40,10 @@ namespace freeway::alone {
 // Whether the process has one thread now. `flag`: freeway_rseq.alone. A hint: the sections ask again.
 inline bool holds(const char* flag) { return *static_cast<const volatile char*>(flag) != 0; }
 
-// Makes the changes from `first` (at least one) to `end`, one after the other, each in a section of its own. Stops behind
-// one that the caller must look at: the word was 0, had one of the bits, or has all there are now (or a few more cases: its
-// set bits are the lowest). Then `at` is that change, and `old` its word's old value; `end` if there was none.
+// Makes the changes from `first` (at least one) to `end`, one after the other, each in a section of its own. Stops
+// behind one that the caller must look at: the word was 0, had one of the bits, or has all there are now (or a few more
+// cases: its set bits are the lowest). Then `at` is that change, and `old` its word's old value; `end` if there was
+// none.
 inline Stopped set_each(const Change* first, const Change* end) { return freeway_alone_set_each(first, end); }
 
 // word |= mask, or word &= ~mask. True: done, and `old` is the word's old value. False: nothing was done.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // atomic.h: an atomic word whose memory order is in the name of the call.
 //
-// A thin layer over the compiler's builtins. There is no default order, so each order in Freeway was chosen, and is found
-// by its name. `cas_a` has success order a and failure order relaxed; `cas_a_b` names both. All are strong; a failed one
-// writes the value it saw to `expected`. The only seq_cst is in one fence.
+// A thin layer over the compiler's builtins. There is no default order, so each order in Freeway was chosen, and is
+// found by its name. `cas_a` has success order a and failure order relaxed; `cas_a_b` names both. All are strong; a
+// failed one writes the value it saw to `expected`. The only seq_cst is in one fence.
 #pragma once
 
 #include "arch/rmw_count.h"
@@ -19,8 +19,7 @@ inline constexpr bool kStoresStayInOrder = true;
 inline constexpr bool kStoresStayInOrder = false;
 #endif
 
-template <class T>
-class Atomic {
+template <class T> class Atomic {
   static_assert(sizeof(T) <= 8, "one machine word at most");
 
  public:
@@ -69,8 +68,7 @@ class Atomic {
 
 // A field that need not be atomic: only the owner of its structure touches it. The model checker's Plain reports a race
 // when that is not so; this one costs nothing.
-template <class T>
-class Plain {
+template <class T> class Plain {
  public:
   constexpr Plain() : value_{} {}
   constexpr explicit Plain(T value) : value_(value) {}

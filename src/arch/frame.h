@@ -6,7 +6,8 @@
 
 namespace freeway {
 
-// The address in a return address as it lies on the stack: aarch64 may have signed it, in bits that addresses do not use.
+// The address in a return address as it lies on the stack: aarch64 may have signed it, in bits that addresses do not
+// use.
 inline u64 return_address(u64 word) {
 #if defined(__aarch64__)
   register u64 x30 asm("x30") = word;

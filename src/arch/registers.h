@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// registers.h: the registers that functions keep for their callers. An unwinder needs them as they were when the stack was
-// copied.
+// registers.h: the registers that functions keep for their callers. An unwinder needs them as they were when the stack
+// was copied.
 #pragma once
 
 #include "base/integers.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// rmw_count.h: counts the atomic read-modify-write instructions of each thread: for the laboratory's counted builds only
-// (bench/peers/CMakeLists.txt). In every other build count_rmw() is empty.
+// rmw_count.h: counts the atomic read-modify-write instructions of each thread: for the laboratory's counted builds
+// only (bench/peers/CMakeLists.txt). In every other build count_rmw() is empty.
 #pragma once
 
 #include "base/compiler.h"

@@ -10,8 +10,8 @@
 #define RSEQ_MM_CID 24
 #define RSEQ_IDS 8192    // cpu_id and mm_cid are below it: as many CPUs as Linux can have
 
-// The system call's flags, and the signature it gets beside them. A thread with bit 5 of RSEQ_FLAGS registers again with the
-// second flag (RSEQ_FLAG_SLICE_EXT_DEFAULT_ON of the kernel).
+// The system call's flags, and the signature it gets beside them. A thread with bit 5 of RSEQ_FLAGS registers again
+// with the second flag (RSEQ_FLAG_SLICE_EXT_DEFAULT_ON of the kernel).
 #define RSEQ_UNREGISTER 1
 #define RSEQ_SLICE_EXTENSION 2
 #if defined(__x86_64__)

@@ -2,8 +2,8 @@
 // rseq_place.h: where restartable sections that are off the fast path find their thread's struct rseq, and whether the
 // process has one thread. The fast path has places of its own, with its tables (cache/hot.h).
 //
-// Words     area, id, bytes: 0 -> their values, by initialisation only; every thread that takes part stores the same values.
-//           alone: null -> libc's flag <-> a 0, by the helper (malloc/idle.cc)
+// Words     area, id, bytes: 0 -> their values, by initialisation only; every thread that takes part stores the same
+//           values. alone: null -> libc's flag <-> a 0, by the helper (malloc/idle.cc)
 // Decoy     if there is no rseq, or it is not to be used: a struct whose cpu_id says "not registered"
 #pragma once
 
@@ -26,7 +26,8 @@ extern "C" FREEWAY_HIDDEN freeway::RseqPlace freeway_rseq;
 
 namespace freeway {
 
-// The index of the slab on whose CPU this thread was a moment ago; whether that is its concurrency id, not the CPU's number.
+// The index of the slab on whose CPU this thread was a moment ago; whether that is its concurrency id, not the CPU's
+// number.
 inline u32 rseq_index() {
   return *reinterpret_cast<const volatile u32*>(reinterpret_cast<uptr>(__builtin_thread_pointer()) + freeway_rseq.id);
 }

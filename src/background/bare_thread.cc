@@ -17,8 +17,9 @@
 #include "os/syscall.h"
 #include "os/vm.h"
 
-extern "C" FREEWAY_HIDDEN long freeway_bare_clone(freeway::u64 flags, freeway::uptr stack, freeway::Atomic<freeway::u32>* word,
-                                                  freeway::uptr thread_pointer, int (*f)());
+extern "C" FREEWAY_HIDDEN long freeway_bare_clone(freeway::u64 flags, freeway::uptr stack,
+                                                  freeway::Atomic<freeway::u32>* word, freeway::uptr thread_pointer,
+                                                  int (*f)());
 
 namespace freeway::bare_thread {
 
@@ -28,8 +29,8 @@ constexpr std::size_t kGuardBytes = 64 * kKiB;
 constexpr std::size_t kStackBytes = 64 * kKiB;
 constexpr std::size_t kLiveBytes = kWordBytes + kGuardBytes;  // the thread's part begins here
 constexpr std::size_t kPhase = 4096;                          // more than any thread-local variable's alignment
-// Room for the C library's data beside the thread pointer (glibc 2.36: 2304 bytes), and for thread-local variables beside
-// those that extent() looks at.
+// Room for the C library's data beside the thread pointer (glibc 2.36: 2304 bytes), and for thread-local variables
+// beside those that extent() looks at.
 constexpr std::size_t kMargin = 16 * kKiB;
 constexpr u64 kSignalBytes = 8;  // of the kernel's sigset_t
 constexpr std::size_t kMostCpus = 8192;
@@ -97,14 +98,15 @@ bool make(uptr block, Atomic<u32>& word, int (*f)()) {
   const uptr thread_pointer = thread_pointer_in(block);
   fill_head(thread_pointer);
   process::deny_rseq(thread_pointer);
-  constexpr u64 kFlags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_SETTLS |
-                         CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID;
+  constexpr u64 kFlags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM |
+                         CLONE_SETTLS | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID;
   return freeway_bare_clone(kFlags, live + kStackBytes, &word, thread_pointer, f) > 0;
 }
 
 SignalsBlocked::SignalsBlocked() {
   const u64 all = ~u64{0};
-  raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, reinterpret_cast<u64>(&all), reinterpret_cast<u64>(&before_), kSignalBytes);
+  raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, reinterpret_cast<u64>(&all), reinterpret_cast<u64>(&before_),
+              kSignalBytes);
 }
 SignalsBlocked::~SignalsBlocked() {
   raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, reinterpret_cast<u64>(&before_), 0, kSignalBytes);
@@ -120,19 +122,23 @@ void introduce(const char* name) {
   raw_syscall(SYS_sched_setscheduler, 0, SCHED_OTHER, reinterpret_cast<u64>(&plain));
 }
 
-// The folder of threads has a link for each, and two. The process's first thread stays listed when it has ended, but then
-// has no program.
+// The folder of threads has a link for each, and two. The process's first thread stays listed when it has ended, but
+// then has no program.
 int status_if_last() {
   struct stat threads = {};
   char text[1024];
   const auto here = static_cast<u64>(AT_FDCWD);
-  const long known = raw_syscall(SYS_newfstatat, here, reinterpret_cast<u64>(kThreadsFolder), reinterpret_cast<u64>(&threads), 0);
+  const long known =
+      raw_syscall(SYS_newfstatat, here, reinterpret_cast<u64>(kThreadsFolder), reinterpret_cast<u64>(&threads), 0);
   if (known != 0 || threads.st_nlink != 4) return -1;
-  const long program = raw_syscall(SYS_readlinkat, here, reinterpret_cast<u64>(kProgramLink), reinterpret_cast<u64>(text), 1);
+  const long program =
+      raw_syscall(SYS_readlinkat, here, reinterpret_cast<u64>(kProgramLink), reinterpret_cast<u64>(text), 1);
   if (program != -ENOENT) return -1;
-  // The file is opened only now: in a program that still runs, its descriptor might take a number that the program needs.
+  // The file is opened only now: in a program that still runs, its descriptor might take a number that the program
+  // needs.
   const long file = raw_syscall(SYS_openat, here, reinterpret_cast<u64>(kProcessFile), O_RDONLY | O_CLOEXEC, 0);
-  const long bytes = file < 0 ? 0 : raw_syscall(SYS_read, static_cast<u64>(file), reinterpret_cast<u64>(text), sizeof(text));
+  const long bytes =
+      file < 0 ? 0 : raw_syscall(SYS_read, static_cast<u64>(file), reinterpret_cast<u64>(text), sizeof(text));
   u64 status = 0, factor = 1;
   for (long i = bytes - 1; i >= 0 && text[i] != ' '; --i) {  // the last number in the file, as waitpid gives it
     if (text[i] < '0' || text[i] > '9') continue;

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
-// Beats: the helper's care at each quarter of a second, as a function of the time since a slow path last looked at the clock.
+// Beats: the helper's care at each quarter of a second, as a function of the time since a slow path last looked at the
+// clock.
 //
 //   quiet for        care
 //   less than 3/4 s  kDue    gives back what the purge policy lets go; empties slabs that are not used
 //   3/4 s            kIdle   also the memory of all free frames
-//   1 s              kDeep   also free blocks' pages in superblocks, which takes longer: so not again before 256 times as
-//                            long as it took (10 min at most: it may have been stopped), and until then as if it were not yet
-//                            1 s
+//   1 s              kDeep   also free blocks' pages in superblocks, which takes longer: so not again before 256 times
+//                    as
+//                            long as it took (10 min at most: it may have been stopped), and until then as if it were
+//                            not yet 1 s
 //   2 s              kSleep  until the next tick
 //
 // Checked   tests/background/beats_test.cc

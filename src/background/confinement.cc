@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// confinement.cc: the filter is a program for the kernel's classic packet filter: it walks through the allowed system calls.
+// confinement.cc: the filter is a program for the kernel's classic packet filter: it walks through the allowed system
+// calls.
 #include "background/confinement.h"
 
 #include <errno.h>
@@ -25,9 +26,9 @@ constexpr u32 kArchitecture = kThisProcessor == Processor::kX86_64 ? AUDIT_ARCH_
 
 // Calls to give memory back, to wait, to end, and for a failed check to write its line and abort.
 constexpr u16 kAllowed[] = {
-    SYS_madvise, SYS_membarrier, SYS_mincore, SYS_munmap, SYS_rt_sigtimedwait, SYS_restart_syscall, SYS_clock_gettime,
-    SYS_futex, SYS_getpid, SYS_gettid, SYS_getcpu, SYS_write, SYS_read, SYS_exit, SYS_exit_group, SYS_rt_sigprocmask,
-    SYS_rt_sigaction, SYS_rt_sigreturn,
+    SYS_madvise,       SYS_membarrier, SYS_mincore,    SYS_munmap,         SYS_rt_sigtimedwait, SYS_restart_syscall,
+    SYS_clock_gettime, SYS_futex,      SYS_getpid,     SYS_gettid,         SYS_getcpu,          SYS_write,
+    SYS_read,          SYS_exit,       SYS_exit_group, SYS_rt_sigprocmask, SYS_rt_sigaction,    SYS_rt_sigreturn,
 };
 
 constexpr u32 kRefused = SECCOMP_RET_ERRNO | EPERM;

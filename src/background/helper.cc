@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // helper.cc: makes the helper, wakes it, and does its work.
 //
-// It never sleeps for longer than a minute. Then it looks whether it is the last thread of its process (whose others ended
-// by the bare system call; the C library's exit takes all threads along). A wake that never came, because its thread was
-// stopped for good, costs no more than that minute.
+// It never sleeps for longer than a minute. Then it looks whether it is the last thread of its process (whose others
+// ended by the bare system call; the C library's exit takes all threads along). A wake that never came, because its
+// thread was stopped for good, costs no more than that minute.
 #include "background/helper.h"
 
 #include "arch/tsan.h"
@@ -20,7 +20,7 @@ namespace {
 
 struct Words {
   HelperWord<Machine> helper;
-  Atomic<u64> process;    // 0: not known
+  Atomic<u64> process;     // 0: not known
   Atomic<u64> not_before;  // a time in ns, set when a thread was refused
 };
 static_assert(sizeof(Words) <= bare_thread::kWordBytes);
@@ -87,7 +87,7 @@ int begin() {
 FREEWAY_NOINLINE void make(Words& mine) {
   const u64 now = process::coarse_time_ns();
   if (now < mine.not_before.load_relaxed() || !work.is_worth_it() || !is_theirs(mine)) return;
-  process::claimant();  // the helper must not be the first to ask in this process (process.h)
+  process::claimant();                        // the helper must not be the first to ask in this process (process.h)
   const bare_thread::SignalsBlocked blocked;  // else a handler could fork, and the child would have two makers
   if (!mine.helper.begin()) return;
   mine.not_before.store_relaxed(now + kRetryNs);  // a filter may kill it at once
@@ -102,10 +102,8 @@ void start(const Work& given, bool speak) {
   work = given;
   speaks = speak;
   if (tsan::fixes_addresses()) return refuse("a sanitizer knows all threads");
-  if (words() != nullptr)
-    know_process();
-  else if (block.peek() == bare_thread::kNoSupport)
-    refuse("the kernel wipes no memory at forks");
+  if (words() != nullptr) know_process();
+  else if (block.peek() == bare_thread::kNoSupport) refuse("the kernel wipes no memory at forks");
 }
 
 void know_process() {

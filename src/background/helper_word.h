@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: MIT
 // HelperWord: whether this process has its helper thread, and whether a slow path must wake it.
 //
-// Words     thread, a claim (sync/claim.h): 0 = there is none -> kMaking (take) -> its thread id (the kernel's store, when it
-//           makes the thread) -> 0 (the kernel's store, when the thread has ended, however it ended). kMaking -> 0: its
-//           maker, when the kernel refused
+// Words     thread, a claim (sync/claim.h): 0 = there is none -> kMaking (take) -> its thread id (the kernel's store,
+//           when it makes the thread) -> 0 (the kernel's store, when the thread has ended, however it ended). kMaking
+//           -> 0: its maker, when the kernel refused
 //           pulse: how often slow paths looked at the clock : 63 | asleep : 1
 // Moves     tick: pulse + 2 (add); if it was asleep: not asleep (AND), and the thread that cleared the bit wakes it
 //           lie_down: seen -> seen | asleep (CAS): fails if there was a tick since. rise: not asleep (AND)
 //           not_woken: a failed wake sets asleep again (OR), so the next tick retries. One wake too many is harmless
 // Invariant between kMaking and 0 only the maker and the helper use the helper's block
 // Invariant between kMaking and 0 the block that the helper lives on is its maker's and its own
-// Forks     the words lie in memory that the kernel wipes in the child: there, no thread, nothing seen. A maker blocks all
-//           signals, so that no handler of its own can fork while it makes
+// Forks     the words lie in memory that the kernel wipes in the child: there, no thread, nothing seen. A maker blocks
+//           all signals, so that no handler of its own can fork while it makes
 // Who       tick, begin: any thread, any signal handler, the child of any fork; the rest the helper
-// Orders    but for the claim's all relaxed: nothing is published. Between one helper's end and the next one's begin is the
-//           kernel, which clears the word when the thread can touch nothing any more
+// Orders    but for the claim's all relaxed: nothing is published. Between one helper's end and the next one's begin is
+//           the kernel, which clears the word when the thread can touch nothing any more
 // Progress  wait-free
-// Lost if killed: between kMaking and the thread: this process has no helper. Between `not asleep` and the signal: the helper
+// Lost if killed: between kMaking and the thread: this process has no helper. Between `not asleep` and the signal: the
+// helper
 //           sleeps until its long wait is over (helper.cc)
 // Checked   tests/background/helper_word_model.cc
 #pragma once
@@ -27,8 +28,7 @@ namespace freeway::background {
 
 enum class Due { kNothing, kHelper, kWake };
 
-template <class Env>
-class HelperWord {
+template <class Env> class HelperWord {
  public:
   using Thread = typename Env::template Atomic<u32>;
   static constexpr u32 kMaking = ~u32{0};

@@ -4,11 +4,9 @@
 
 namespace freeway {
 
-template <class Signature>
-class FunctionRef;
+template <class Signature> class FunctionRef;
 
-template <class Result, class... Arguments>
-class FunctionRef<Result(Arguments...)> {
+template <class Result, class... Arguments> class FunctionRef<Result(Arguments...)> {
  public:
   // `f` lives for as long as this object is called: as an argument does.
   template <class F>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// space.h: address space for a range that grows, and the kernel's answers when a piece of it is to be mapped. The functions
-// come from the Env (os/vm.h).
+// space.h: address space for a range that grows, and the kernel's answers when a piece of it is to be mapped. The
+// functions come from the Env (os/vm.h).
 #pragma once
 
 #include "base/integers.h"

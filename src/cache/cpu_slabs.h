@@ -10,8 +10,8 @@
 // Who       any thread, any signal handler, the child of any fork (where a slab that was taken out is put back: it is
 //           consistent at every instruction, slab.h)
 // Orders    of exclusive: the claim's
-//           [R2] an entry, and made, publish the slab; [A2] a thread that finds it there sees that. Sections load the entry
-//           without an order: all that they then read depends on the address
+//           [R2] an entry, and made, publish the slab; [A2] a thread that finds it there sees that. Sections load the
+//           entry without an order: all that they then read depends on the address
 // Progress  wait-free       Lost if killed: the word. That CPU's threads use spare slabs until the next fork
 // Checked   tests/cache/cpu_slabs_model.cc, tests/whole/fork, tests/whole/stress/trim_test.cc
 #pragma once
@@ -22,8 +22,7 @@
 
 namespace freeway {
 
-template <class Env>
-class CpuSlabs {
+template <class Env> class CpuSlabs {
  public:
   using Entry = typename Env::template Atomic<Slab*>;
   enum class Drained { kNothing, kDone, kRefused };  // none was there, or somebody has it; and then; not interrupted
@@ -40,8 +39,7 @@ class CpuSlabs {
 
   // The slab of CPU `id`: make() yields one if it has none yet. who() names the caller. Null: no memory, or it is being
   // drained.
-  template <class Who, class Make>
-  Slab* get(u32 id, Who&& who, Make&& make) {
+  template <class Who, class Make> Slab* get(u32 id, Who&& who, Make&& make) {
     Slab* slab = entries_[id].load_acquire();  // [A2] pairs with [R2]
     if (slab != none_) return slab;
     if (!cpus_[id].exclusive.take(who())) return nullptr;
@@ -49,7 +47,7 @@ class CpuSlabs {
     slab = cpus_[id].made.load_relaxed();
     Env::step("heap.seized");
     if (slab == nullptr && (slab = make()) != nullptr) cpus_[id].made.store_release(slab);  // [R2] pairs with [A2]
-    if (slab != nullptr) entries_[id].store_release(slab);                             // [R2] pairs with [A2]
+    if (slab != nullptr) entries_[id].store_release(slab);                                  // [R2] pairs with [A2]
     Env::step("heap.installed");
     cpus_[id].exclusive.release();
     return slab;
@@ -57,8 +55,7 @@ class CpuSlabs {
 
   // Takes the slab of CPU `id` out, calls f(slab), and puts it back. interrupt(): interrupts all sections; false if the
   // kernel refuses, then f is not called.
-  template <class Interrupt, class F>
-  Drained drain(u32 id, const Claimant& who, Interrupt&& interrupt, F&& f) {
+  template <class Interrupt, class F> Drained drain(u32 id, const Claimant& who, Interrupt&& interrupt, F&& f) {
     Slab* slab = made(id);
     if (slab == nullptr || !cpus_[id].exclusive.take(who)) return Drained::kNothing;
     entries_[id].store_relaxed(none_);  // it publishes nothing

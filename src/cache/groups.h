@@ -60,7 +60,8 @@ struct Place {
   u32 index;  // of the block in its superblock
 };
 
-// How many blocks from the first on lie side by side in one superblock, each `step` behind the one before; at most `most`.
+// How many blocks from the first on lie side by side in one superblock, each `step` behind the one before; at most
+// `most`.
 FREEWAY_INLINE unsigned run_length(void* const* blocks, unsigned most, u64 step) {
   const auto address = [blocks](unsigned i) { return reinterpret_cast<u64>(blocks[i]); };
   unsigned n = 1;

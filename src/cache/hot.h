@@ -3,14 +3,15 @@
 //
 // All of it is zero until the heap is initialised; with zero limits every call takes the slow path, which initialises.
 //
-// Words     limits, offsets, tables: written by initialisation only, by each thread that takes part in it, with the same
-//           values; the limits last. slab_of[id]: null slab -> slab -> null slab (while it is drained) -> slab, stored by
-//           the holder of the CPU's exclusive word (cpu_slabs.h). frame_class: see page_map.h
+// Words     limits, offsets, tables: written by initialisation only, by each thread that takes part in it, with the
+//           same values; the limits last. slab_of[id]: null slab -> slab -> null slab (while it is drained) -> slab,
+//           stored by the holder of the CPU's exclusive word (cpu_slabs.h). frame_class: see page_map.h
 //           byte_limit, step_limit, malloc_form: also as profiles are begun and ended (malloc/profile.cc)
-//           birth_scale, birth_base: see harden/births.h. home: see homes.h. What other sections read: arch/rseq_place.h
-// Orders    initialisation happens in the process's first allocation, which creating a second thread comes after. (A thread
-//           made by hand before any allocation would need more; there the limits read as zero or as set, and the tables
-//           and offsets under them have one value only.)
+//           birth_scale, birth_base: see harden/births.h. home: see homes.h. What other sections read:
+//           arch/rseq_place.h
+// Orders    initialisation happens in the process's first allocation, which creating a second thread comes after. (A
+//           thread made by hand before any allocation would need more; there the limits read as zero or as set, and the
+//           tables and offsets under them have one value only.)
 #pragma once
 
 #include "arch/atomic.h"
@@ -29,9 +30,9 @@ struct SectionDescriptor {
 
 constexpr unsigned kHotClasses = 48;  // a round number above kClassCount
 
-// The assembly's offsets: malloc/offsets.cc. freeway_hot begins a page, as slabs do, and a processor holds up a load whose
-// place in its page is that of a store before it. So behind the sections, which only the kernel reads, lies what hardened
-// calls alone read: no word that each call reads has the place of a magazine's `top`, which each call stores.
+// The assembly's offsets: malloc/offsets.cc. freeway_hot begins a page, as slabs do, and a processor holds up a load
+// whose place in its page is that of a store before it. So behind the sections, which only the kernel reads, lies what
+// hardened calls alone read: no word that each call reads has the place of a magazine's `top`, which each call stores.
 struct Hot {
   SectionDescriptor malloc_section;
   SectionDescriptor free_section;
@@ -40,11 +41,11 @@ struct Hot {
   u64 cpu_rseq;                  // the same, where cpu_id is the index; else the decoy
   Atomic<u64> arena;             // address of the primary arena
   Atomic<u64> frames;            // frames it has; 0 sends every free to the slow path
-  Atomic<u64> byte_limit;        // malloc sizes below this use the byte table (1025); 0 sends every malloc to the slow path
-  Atomic<u64> step_limit;        // sizes below this use the step table (32769); 0 likewise
-  u64 null_slab;                 // its address
-  u64 checked;                   // frames of the primary arena where free's checked path is used, else 0
-  Atomic<u64> malloc_form;       // where malloc goes while its limits are 0: MallocForm
+  Atomic<u64> byte_limit;   // malloc sizes below this use the byte table (1025); 0 sends every malloc to the slow path
+  Atomic<u64> step_limit;   // sizes below this use the step table (32769); 0 likewise
+  u64 null_slab;            // its address
+  u64 checked;              // frames of the primary arena where free's checked path is used, else 0
+  Atomic<u64> malloc_form;  // where malloc goes while its limits are 0: MallocForm
   alignas(64) u64 birth_base[kHotClasses];  // what to add to (address >> shift)
   u64 span_mask[kHotClasses];               // bytes of the class's span, less 1
   u64 factor[kHotClasses];                  // which offsets in the span are blocks': SizeClass::begin_factor

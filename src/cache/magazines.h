@@ -4,15 +4,17 @@
 // Written against an access (RseqSlabs or PlainSlab): between two of its calls the thread may move to another CPU or be
 // interrupted by a handler that does the same; a superblock or batch that it holds meanwhile is its own and in no slab.
 //
-//   refill   take the slab's current superblock (else hold one), take a batch of blocks from it, put it back (else let it
-//            go), push the batch, or the run if they lie side by side; blocks that do not fit go back to their superblock
+//   refill   take the slab's current superblock (else hold one), take a batch of blocks from it, put it back (else let
+//            it go), push the batch, or the run if they lie side by side; blocks that do not fit go back to their
+//            superblock
 //   stash    push; else open the magazine, or grow it if the class swings, or pop a batch and flush it; then push again
 //   flush    group a batch by bitmap word, free each group with one atomic OR
 //
 // Swing     a class that is refilled and flushed by turns has a magazine that is too small for the program. It grows
 //           by up to 256 blocks each time, within kGrowthBudget bytes of blocks per slab
 // Lost if killed: the batch and the superblock in hand
-// Checked   tests/cache/spare_slabs_model.cc, tests/cache/cpu_slabs_model.cc, tests/cache/magazines_test.cc, tests/whole/stress
+// Checked   tests/cache/spare_slabs_model.cc, tests/cache/cpu_slabs_model.cc, tests/cache/magazines_test.cc,
+//           tests/whole/stress
 //
 #pragma once
 
@@ -31,26 +33,26 @@ namespace freeway {
 // Asked of the heap. If it may change words without atomic instructions it also has alone() and
 // group_was_freed(c, k, group, block, old).
 template <class H>
-concept MagazineHeap = requires(H heap, unsigned c, const SizeClass& k, void* block, const Group& group, Slab& slab, u32 d) {
-  typename H::Env;
-  heap.superblocks();
-  // The `top` of a class that has no magazine.
-  { heap.closed() } -> std::same_as<u64>;
-  // Where the block lies; descriptor 0, and a report, if it is no block.
-  { heap.place_of(c, k, block) } -> std::same_as<Place>;
-  // Frees the group, of which `block` is one.
-  { heap.free_group(c, k, group, block) } -> std::same_as<void>;
-  // Whether the fast path must not see the block; whether it is another slab's; whether it is of another NUMA node.
-  { heap.is_far(uptr{}) } -> std::same_as<bool>;
-  { heap.is_foreign(slab, c, block) } -> std::same_as<bool>;
-  { heap.has_nodes() } -> std::same_as<bool>;
-  { heap.is_away(slab, c, block) } -> std::same_as<bool>;
-  // From now on the superblock `d` is the slab's (homes.h).
-  { heap.settle_home(slab, c, d) } -> std::same_as<void>;
-};
+concept MagazineHeap =
+    requires(H heap, unsigned c, const SizeClass& k, void* block, const Group& group, Slab& slab, u32 d) {
+      typename H::Env;
+      heap.superblocks();
+      // The `top` of a class that has no magazine.
+      { heap.closed() } -> std::same_as<u64>;
+      // Where the block lies; descriptor 0, and a report, if it is no block.
+      { heap.place_of(c, k, block) } -> std::same_as<Place>;
+      // Frees the group, of which `block` is one.
+      { heap.free_group(c, k, group, block) } -> std::same_as<void>;
+      // Whether the fast path must not see the block; whether it is another slab's; whether it is of another NUMA node.
+      { heap.is_far(uptr{}) } -> std::same_as<bool>;
+      { heap.is_foreign(slab, c, block) } -> std::same_as<bool>;
+      { heap.has_nodes() } -> std::same_as<bool>;
+      { heap.is_away(slab, c, block) } -> std::same_as<bool>;
+      // From now on the superblock `d` is the slab's (homes.h).
+      { heap.settle_home(slab, c, d) } -> std::same_as<void>;
+    };
 
-template <class Heap, class Shapes = SlabShapes>
-class Magazines {
+template <class Heap, class Shapes = SlabShapes> class Magazines {
  public:
   static constexpr u64 kGrowthBudget = 4 * kMiB;
   static constexpr u32 kGrowthStep = 256;
@@ -63,12 +65,11 @@ class Magazines {
 
   // A block of class `c`, and a batch more for the magazine; null without memory. `slab` is the slab of some CPU the
   // thread was just on: for hints and counters.
-  template <SlabAccess Access>
-  void* refill(const Access& access, Slab& slab, unsigned c) {
+  template <SlabAccess Access> void* refill(const Access& access, Slab& slab, unsigned c) {
     if (const u64 slot = access.pop(c)) return slots::block_of(slot);
     ++slab.counters[c].refills;
-    // One batch at a time, also for a grown magazine: a second one would lie on top of the first, and blocks would leave
-    // in another order than that of their addresses (measured: a list built so is walked 4 times slower).
+    // One batch at a time, also for a grown magazine: a second one would lie on top of the first, and blocks would
+    // leave in another order than that of their addresses (measured: a list built so is walked 4 times slower).
     void* blocks[kBatchMax];
     const Cut got = cut(access, slab, c, refill_size(slab, c), blocks);
     if (got.count == 0) return nullptr;
@@ -81,8 +82,7 @@ class Magazines {
   }
 
   // Puts a freed block of class `c` into the magazine, making room; false if there is no slab to put it in.
-  template <SlabAccess Access>
-  bool stash(const Access& access, Slab& slab, unsigned c, void* block) {
+  template <SlabAccess Access> bool stash(const Access& access, Slab& slab, unsigned c, void* block) {
     const u64 word = slots::of(block, heap_->is_far(reinterpret_cast<uptr>(block)));
     for (unsigned tries = 0; tries < 4; ++tries) {
       if (access.push(c, word)) return true;
@@ -93,8 +93,7 @@ class Magazines {
   }
 
   // Frees the foreign ones of the topmost blocks to their superblocks (homes.h).
-  template <SlabAccess Access>
-  void send_home(const Access& access, Slab& slab, unsigned c) {
+  template <SlabAccess Access> void send_home(const Access& access, Slab& slab, unsigned c) {
     send_topmost(access, slab, c, heap_->has_nodes() ? homes::kNodeSentAtOnce : homes::kSentAtOnce);
   }
 
@@ -110,8 +109,7 @@ class Magazines {
   }
 
   // The slab's current superblock, now the caller's; 0: it has none, or none of this node.
-  template <SlabAccess Access>
-  u32 take_current(const Access& access, unsigned c) {
+  template <SlabAccess Access> u32 take_current(const Access& access, unsigned c) {
     const u32 d = access.take_current(c);
     if (d == 0 || !heap_->superblocks().is_away(d)) return d;
     heap_->superblocks().let_go(d);  // taken from another node, or the slab is used on another one now
@@ -119,15 +117,13 @@ class Magazines {
   }
 
   // Pushes blocks of one superblock so that the first is popped first; those that do not fit are freed.
-  template <SlabAccess Access>
-  void load(const Access& access, unsigned c, void** blocks, unsigned count) {
+  template <SlabAccess Access> void load(const Access& access, unsigned c, void** blocks, unsigned count) {
     Heap::Env::step("magazine.loading");
     if (count > 0 && heap_->is_far(reinterpret_cast<uptr>(blocks[0]))) slots::to_far(blocks, count);
     load_slots(access, c, blocks, count);
   }
   // The same for slots of any superblocks.
-  template <SlabAccess Access>
-  void load_slots(const Access& access, unsigned c, void** blocks, unsigned count) {
+  template <SlabAccess Access> void load_slots(const Access& access, unsigned c, void** blocks, unsigned count) {
     unsigned left = count - access.push_batch(c, blocks, count);
     if (left > 0 && open(access, c)) left -= access.push_batch(c, blocks, left);
     slots::to_blocks(blocks, left);
@@ -203,18 +199,16 @@ class Magazines {
     }
   }
 
-  // Completes a change at which set_each stopped. `block` is one of its superblock's, which is still there: this change of it was
-  // not done, or is owed to its anchor (anchor.h).
+  // Completes a change at which set_each stopped. `block` is one of its superblock's, which is still there: this change
+  // of it was not done, or is owed to its anchor (anchor.h).
   FREEWAY_COLD void finish(unsigned c, void* block, const alone::Change& change, const alone::Stopped& stopped) {
     const SizeClass& k = kSizeClasses[c];
     const Place p = heap_->place_of(c, k, block);
     if (p.descriptor == 0) return;
     const auto word = static_cast<u32>(change.word - &heap_->superblocks().word_of(p.descriptor, 0));
     const Group group{change.mask, Group::key_of(p.descriptor, word), 0};
-    if ((stopped.at & 1) != 0)
-      heap_->free_group(c, k, group, block);
-    else
-      heap_->group_was_freed(c, k, group, block, stopped.old);
+    if ((stopped.at & 1) != 0) heap_->free_group(c, k, group, block);
+    else heap_->group_was_freed(c, k, group, block, stopped.old);
   }
 
   // Apart from flush, whose frame is as large as a frame here may be.
@@ -270,8 +264,7 @@ class Magazines {
     flush(c, room, left);
   }
 
-  template <SlabAccess Access>
-  FREEWAY_INLINE bool unload(const Access& access, Slab& slab, unsigned c) {
+  template <SlabAccess Access> FREEWAY_INLINE bool unload(const Access& access, Slab& slab, unsigned c) {
     ++slab.counters[c].flushes;
     slab.refills_seen[c].store_relaxed(static_cast<u32>(slab.counters[c].refills));
     bool any = false;
@@ -289,14 +282,12 @@ class Magazines {
     return any;
   }
 
-  template <SlabAccess Access>
-  bool open(const Access& access, unsigned c) {
+  template <SlabAccess Access> bool open(const Access& access, unsigned c) {
     return access.open(c, Shapes::offset_of_small(c), u64{Shapes::small(c)} * 8, heap_->closed());
   }
 
   // Gives a swinging class a larger magazine; true if it has one more room than before.
-  template <SlabAccess Access>
-  FREEWAY_NOINLINE bool grow(const Access& access, Slab& slab, unsigned c) {
+  template <SlabAccess Access> FREEWAY_NOINLINE bool grow(const Access& access, Slab& slab, unsigned c) {
     const u32 largest = Shapes::big(c);
     const u64 capacity = slab.capacity[c].load_relaxed();
     const u64 step = clamp(largest - capacity, 0, kGrowthStep);

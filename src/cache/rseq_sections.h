@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // rseq_sections.h: restartable sections on the slab of the current CPU (rseq_sections.S), as C functions.
 //
-// A section reads the CPU's index, finds its slab in a table (freeway_hot.slab_of is the malloc's), does plain loads and
-// stores, and ends in one committing store. If the thread is preempted, migrated or gets a signal before that store, the
-// kernel sends it back to the start; so a section changes the slab of the CPU that it runs on at once, without an atomic
-// instruction. Between two sections the CPU may change: each one re-reads all it needs.
+// A section reads the CPU's index, finds its slab in a table (freeway_hot.slab_of is the malloc's), does plain loads
+// and stores, and ends in one committing store. If the thread is preempted, migrated or gets a signal before that
+// store, the kernel sends it back to the start; so a section changes the slab of the CPU that it runs on at once,
+// without an atomic instruction. Between two sections the CPU may change: each one re-reads all it needs.
 //
 // `table`: the addresses of the slabs, by index; the null slab's where there is none.
 // All: signal-safe, no system call, return kNoSlab if the thread is not registered or its CPU has no slab. Offsets are
@@ -53,7 +53,8 @@ FREEWAY_HIDDEN freeway::u64 freeway_rseq_move(const void* table, freeway::u64 c,
 // sentinel (it was moved already); 0 if the word was another.
 FREEWAY_HIDDEN freeway::u64 freeway_rseq_grow(const void* table, freeway::u64 capacity_at, freeway::u64 expected,
                                               freeway::u64 end, freeway::u64 bytes);
-// If the word at `offset` is `expected`, and its neighbour (at offset ^ 8) is `other`: 1, and the word is `value` then; else 0.
+// If the word at `offset` is `expected`, and its neighbour (at offset ^ 8) is `other`: 1, and the word is `value` then;
+// else 0.
 FREEWAY_HIDDEN freeway::u64 freeway_rseq_store_if(const void* table, freeway::u64 offset, freeway::u64 expected,
                                                   freeway::u64 other, freeway::u64 value);
 }

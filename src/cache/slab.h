@@ -7,9 +7,9 @@
 // Moves     pop, push: one store of top[c] (push first fills the slot)     current: exchange, replace
 // Magazine  slots between two zeros; unfilled slots are not 0. A class's first magazine lies in `small`, a grown one in
 //           `big`. Growing inside `big` moves the upper zero by one store
-// Invariant a slab is consistent at every instruction: each mutation is one store. Whoever may enter it (a thread of its
-//           CPU in a restartable section; the thread that has a spare slab; a drainer that took it out) may stop anywhere
-//           and another may enter
+// Invariant a slab is consistent at every instruction: each mutation is one store. Whoever may enter it (a thread of
+//           its CPU in a restartable section; the thread that has a spare slab; a drainer that took it out) may stop
+//           anywhere and another may enter
 // Blocks    in a magazine are in somebody's hands as far as their superblock knows: their bits are clear
 // Checked   tests/cache/slab_test.cc, tests/cache/rseq
 #pragma once
@@ -25,8 +25,8 @@ namespace freeway {
 
 // How many blocks a class's magazine has room for.
 struct MagazineShape {
-  u32 small;    // slots of its first magazine
-  u32 big;      // slots of its largest one; == small: it never grows
+  u32 small;     // slots of its first magazine
+  u32 big;       // slots of its largest one; == small: it never grows
   u32 small_at;  // slot index in Slab::small of its first slot
   u32 big_at;    // slot index in Slab::big
 };
@@ -38,7 +38,9 @@ constexpr std::size_t kBigBytes = 512 * kKiB;
 constexpr u32 kSmallSlots = 128;
 constexpr u32 kBigSlots = 8192;
 
-constexpr u32 small_slots(unsigned c) { return static_cast<u32>(clamp(kSmallBytes / kSizeClasses[c].size, 4, kSmallSlots)); }
+constexpr u32 small_slots(unsigned c) {
+  return static_cast<u32>(clamp(kSmallBytes / kSizeClasses[c].size, 4, kSmallSlots));
+}
 constexpr u32 big_slots(unsigned c) {
   u32 slots = static_cast<u32>(clamp(kBigBytes / kSizeClasses[c].size, 4, kBigSlots));
   return slots < 4 * small_slots(c) ? small_slots(c) : slots;
@@ -83,14 +85,14 @@ struct Slab {
   static constexpr unsigned kClasses = 64;  // room for kClassCount, at a round distance
 
   Atomic<u64> top[kClasses];
-  Atomic<u8> home[kClasses];  // see homes.h
-  Atomic<u32> patience;       // foreign frees until blocks are sent home: a hint
-  Atomic<u32> node;           // NUMA node on which the slab was last used off the fast path: a hint
+  Atomic<u8> home[kClasses];   // see homes.h
+  Atomic<u32> patience;        // foreign frees until blocks are sent home: a hint
+  Atomic<u32> node;            // NUMA node on which the slab was last used off the fast path: a hint
   Atomic<u64> rest[kClasses];  // `top` of the magazines of blocks that rest (quarantine.h); else closed
   Atomic<u64> gap;             // bytes up to the next one that the profile samples (profile/gap_word.h)
   Atomic<u64> current[kClasses];
   Atomic<u64> capacity[kClasses];
-  Atomic<u64> grown_bytes;           // block bytes by which magazines outgrew their first size
+  Atomic<u64> grown_bytes;             // block bytes by which magazines outgrew their first size
   Atomic<u32> refills_seen[kClasses];  // refills up to the last flush: whether the class swings
   ClassCounters counters[kClassCount];
   Atomic<u64> seen, since;  // see slab_age.h
@@ -105,8 +107,8 @@ inline constexpr u64 offset_of_capacity(unsigned c) { return offsetof(Slab, capa
 inline constexpr u64 offset_of_small(unsigned c) { return offsetof(Slab, small) + u64{kMagazines[c].small_at} * 8; }
 inline constexpr u64 offset_of_big(unsigned c) { return offsetof(Slab, big) + u64{kMagazines[c].big_at} * 8; }
 
-// How many slots the magazines of class `c` have, and where they lie in a slab: the malloc's. Slabs with other magazines have
-// the same words before them, and shapes of their own.
+// How many slots the magazines of class `c` have, and where they lie in a slab: the malloc's. Slabs with other
+// magazines have the same words before them, and shapes of their own.
 struct SlabShapes {
   static constexpr u32 small(unsigned c) { return kMagazines[c].small; }
   static constexpr u32 big(unsigned c) { return kMagazines[c].big; }
@@ -143,8 +145,8 @@ concept SlabAccess = requires(const A access, unsigned c, u64 word, void** out, 
   { access.replace(word, word, word) } -> std::same_as<bool>;
 };
 
-// For a slab that the caller has to itself (claimed, kept, or taken out by a drainer). Each operation commits with one store,
-// so that a fork's child can go on with a slab whose user it does not have.
+// For a slab that the caller has to itself (claimed, kept, or taken out by a drainer). Each operation commits with one
+// store, so that a fork's child can go on with a slab whose user it does not have.
 class PlainSlab {
  public:
   explicit PlainSlab(Slab& slab) : slab_(slab) {}
@@ -221,7 +223,7 @@ class PlainSlab {
     for (u64 at = old; at < top; at += 8) slot(at + distance)->store_relaxed(slot(at)->load_relaxed());
     fill(top + distance, old + distance + new_bytes);
     slot(old + distance + new_bytes)->store_relaxed(0);  // it may lie where a larger one once was
-    top_of(c).store_release(top + distance);  // [R1] pairs with [A1]
+    top_of(c).store_release(top + distance);             // [R1] pairs with [A1]
     return true;
   }
   // Its upper end moves from `end` by so many bytes: 1; 2: it has done so; 0: the capacity is not the expected one.
@@ -242,8 +244,7 @@ class PlainSlab {
   static void fill(u64 from, u64 to) {
     for (; from < to; from += 8) slot(from)->store_relaxed(1);
   }
-  template <class Block>
-  unsigned push_each(unsigned c, unsigned count, Block&& block) const {
+  template <class Block> unsigned push_each(unsigned c, unsigned count, Block&& block) const {
     u64 top = top_of(c).load_relaxed();
     unsigned left = count;
     for (; left > 0 && slot(top)->load_relaxed() != 0; --left, top += 8) slot(top)->store_relaxed(block(left - 1));

@@ -3,8 +3,8 @@
 //
 // Words     seen: a number made of the slab's tops and counts, when a thread last looked. since: when they last had
 //           changed, in ns; kEmptied: it was emptied, and has not been used since
-// Hints     both: a wrong one empties a slab that is in use, or leaves one. (A CPU that frees only its own blocks leaves no
-//           trace.)
+// Hints     both: a wrong one empties a slab that is in use, or leaves one. (A CPU that frees only its own blocks
+//           leaves no trace.)
 // Checked   tests/cache/slab_age_test.cc
 #pragma once
 

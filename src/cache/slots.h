@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // slots.h: a slot of a magazine holds the address of a block, negative (bit 63 set) if the block is far.
 //
-// The fast path pops no negative slot: it finds the births of near blocks only (harden/births.h). It pushes none either: far
-// blocks' frames have no class there. So both go the slow path, and do have a magazine.
+// The fast path pops no negative slot: it finds the births of near blocks only (harden/births.h). It pushes none
+// either: far blocks' frames have no class there. So both go the slow path, and do have a magazine.
 #pragma once
 
 #include "base/compiler.h"

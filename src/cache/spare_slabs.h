@@ -1,42 +1,44 @@
 // SPDX-License-Identifier: MIT
 // SpareSlabs: slabs for threads that have no CPU's slab: no rseq, the child of a vfork, a slab that is being drained.
 //
-// A thread claims a seat, and with it the seat's slab, for one call. Where the process has no rseq it keeps one between its
-// calls: then a call needs no atomic instruction, and another thread revokes the slab through membarrier.
+// A thread claims a seat, and with it the seat's slab, for one call. Where the process has no rseq it keeps one between
+// its calls: then a call needs no atomic instruction, and another thread revokes the slab through membarrier.
 //
-// Words     claim (of a seat): 0 = free; a name: that thread has the slab for itself, or loses it in this moment; a name
-//           with kKept: that thread keeps the slab between its calls (sync/claim.h)
+// Words     claim (of a seat): 0 = free; a name: that thread has the slab for itself, or loses it in this moment; a
+//           name with kKept: that thread keeps the slab between its calls (sync/claim.h)
 //           inside (of a thread): its kept name while it is in a call that uses its kept slab, else 0 (any other value
 //           reads as 0). Only its thread writes it; it lies in thread-local storage, at an address that the name tells
 // Moves     take, release: see claim.h
 //           keep: a claimer says that it is inside, then name -> kept name (store): it is in
-//           enter: inside = kept name, look at the claim, still the kept name: in. leave: inside = 0 (plain stores and loads)
-//           revoke: kept name -> the same without kKept (CAS), membarrier, look at inside: the keeper is out: -> own name
-//           (CAS); it is in: -> kept name again (CAS)
+//           enter: inside = kept name, look at the claim, still the kept name: in. leave: inside = 0 (plain stores and
+//           loads) revoke: kept name -> the same without kKept (CAS), membarrier, look at inside: the keeper is out: ->
+//           own name (CAS); it is in: -> kept name again (CAS)
 //           lend: a drainer that revoked a slab gives it back: own name -> kept name (store)
-// Invariant a slab is used by the thread that its claim names, and by no other. With kKept, and while it is being revoked, that
-//           thread's inside says so
+// Invariant a slab is used by the thread that its claim names, and by no other. With kKept, and while it is being
+//           revoked, that thread's inside says so
 // Why       A thread enters, another revokes. membarrier is a full barrier on every CPU that runs a thread of the
-//           process, at some moment between its call and its return; a thread that does not run had one when it stopped.
-//           If the entering thread looked at the claim before its barrier, then its inside is visible to the revoker, which
-//           keeps out. If after it, it sees that kKept is gone and keeps out. Once the revoker has seen it out, it stays out:
-//           each later look sees that, or what followed
+//           process, at some moment between its call and its return; a thread that does not run had one when it
+//           stopped. If the entering thread looked at the claim before its barrier, then its inside is visible to the
+//           revoker, which keeps out. If after it, it sees that kKept is gone and keeps out. Once the revoker has seen
+//           it out, it stays out: each later look sees that, or what followed
 //           The word names its keeper all the time: a thread that forks within a call, while another revokes its slab,
 //           goes on in the child, where nobody may take the slab for one that stayed behind
-//           A word without kKept is changed only by the thread that made it so: a late CAS cannot meet a later word that
-//           reads the same. In the child of a fork it may be taken over from a name that stayed behind; then that CAS fails
+//           A word without kKept is changed only by the thread that made it so: a late CAS cannot meet a later word
+//           that reads the same. In the child of a fork it may be taken over from a name that stayed behind; then that
+//           CAS fails
 // Handlers  one that finds inside set uses no kept slab: it may have interrupted a call in the very slab. So does a
 //           thread whose handler jumped out of a call: inside stays set, and the slab is lost
-// Ended     threads need not say so: their thread-local storage is gone, or another's, and says "out". A new thread with
-//           the name of one that ended goes on with its slab
-// Parting   seats for single calls: a thread begins with the one that it had last. Threads that meet in one while they run
-//           at the same time part for good: the one that finds it taken moves on, and stays where it found room
+// Ended     threads need not say so: their thread-local storage is gone, or another's, and says "out". A new thread
+//           with the name of one that ended goes on with its slab
+// Parting   seats for single calls: a thread begins with the one that it had last. Threads that meet in one while they
+//           run at the same time part for good: the one that finds it taken moves on, and stays where it found room
 // Who       any thread, any signal handler, the child of any fork: a slab is consistent at every instruction (slab.h)
-// Orders    of claims: claim.h's; [A3] enter sees the work before a release. [R1] leave publishes the work in the slab; [A1] the
-//           revoker sees it. [R2] publishes a new slab; [A2] accounts, which only look, see it
+// Orders    of claims: claim.h's; [A3] enter sees the work before a release. [R1] leave publishes the work in the slab;
+//           [A1] the revoker sees it. [R2] publishes a new slab; [A2] accounts, which only look, see it
 // Progress  wait-free: kTries attempts, one revocation; then the caller does without a slab
 // Lost if killed: the slab that was claimed, kept and in use, revoked or drained, with its blocks
-// Checked   tests/cache/spare_slabs_model.cc, tests/cache/spare_slabs_test.cc, tests/whole/stall, tests/whole/fork, tests/whole/signal
+// Checked   tests/cache/spare_slabs_model.cc, tests/cache/spare_slabs_test.cc, tests/whole/stall, tests/whole/fork,
+//           tests/whole/signal
 #pragma once
 
 #include "base/compiler.h"
@@ -46,14 +48,13 @@
 
 namespace freeway {
 
-template <class Env>
-class SpareSlabs {
+template <class Env> class SpareSlabs {
  public:
   static constexpr unsigned kMostKept = 64, kMostForCalls = 32;
   static constexpr unsigned kSeats = kMostKept + kMostForCalls;
   static constexpr unsigned kTries = 4;
-  // A thread that keeps no slab asks for one at its first call, and again after so many. A revocation costs microseconds, and
-  // where all threads run and there are more than slabs, what one wins the other loses.
+  // A thread that keeps no slab asks for one at its first call, and again after so many. A revocation costs
+  // microseconds, and where all threads run and there are more than slabs, what one wins the other loses.
   static constexpr u32 kPatience = 65536;
   static constexpr u64 kKept = Claimant::kSpareBit;
 
@@ -62,14 +63,15 @@ class SpareSlabs {
     typename Env::template Atomic<Slab*> slab;  // set by the claimer, for good
   };
 
-  // A thread's own, in static thread-local storage; all zero at first. Within one cache line, and of no larger alignment than
-  // glibc grants to libraries that come by dlopen.
+  // A thread's own, in static thread-local storage; all zero at first. Within one cache line, and of no larger
+  // alignment than glibc grants to libraries that come by dlopen.
   struct alignas(32) Own {
     typename Env::template Atomic<u64> inside;
-    typename Env::template Plain<u64> name;    // with kKept. Given once, and kept in the child of a fork
-    typename Env::template Plain<Seat*> seat;  // it keeps that one's slab: a hint. Where it is not null, the slab is there
-    typename Env::template Plain<u32> calls;   // without a kept slab
-    typename Env::template Plain<u32> place;   // among the seats for calls, + 1, of the one that it had last; 0: none
+    typename Env::template Plain<u64> name;  // with kKept. Given once, and kept in the child of a fork
+    typename Env::template Plain<Seat*>
+        seat;  // it keeps that one's slab: a hint. Where it is not null, the slab is there
+    typename Env::template Plain<u32> calls;  // without a kept slab
+    typename Env::template Plain<u32> place;  // among the seats for calls, + 1, of the one that it had last; 0: none
   };
 
   // How many seats there are for single calls; more threads than that share, or do without.
@@ -114,10 +116,8 @@ class SpareSlabs {
   }
   static void give(Own& own, const Taken& taken) {
     if (taken.slab == nullptr) return;
-    if (taken.seat != nullptr)
-      taken.seat->claim.release();
-    else
-      leave(own);
+    if (taken.seat != nullptr) taken.seat->claim.release();
+    else leave(own);
   }
   // A seat for one call, until claim.release(); null: all that were tried are taken.
   Seat* claim(Own& own, u64 hash, const Claimant& who) {
@@ -132,9 +132,9 @@ class SpareSlabs {
       }
     return nullptr;
   }
-  // Calls f(slab) for each slab that can be had and of which wanted(slab) says so, one at a time, each the caller's alone
-  // meanwhile. wanted() looks while others may be in it. The caller's kept slab is given up; others' are theirs again
-  // afterwards.
+  // Calls f(slab) for each slab that can be had and of which wanted(slab) says so, one at a time, each the caller's
+  // alone meanwhile. wanted() looks while others may be in it. The caller's kept slab is given up; others' are theirs
+  // again afterwards.
   template <class Revoker>
   FREEWAY_COLD void drain(Own& own, const Claimant& who, const Revoker& revoker, FunctionRef<bool(Slab&)> wanted,
                           FunctionRef<void(Slab&)> f) {
@@ -150,8 +150,7 @@ class SpareSlabs {
     });
   }
   // Calls f(slab) with a slab for each seat for single calls that can be had.
-  template <class Make, class F>
-  FREEWAY_COLD void provide(const Claimant& who, Make&& make, F&& f) {
+  template <class Make, class F> FREEWAY_COLD void provide(const Claimant& who, Make&& make, F&& f) {
     for (u32 n = 0; n < for_calls_.load_relaxed(); ++n) {
       Seat& seat = seats_[kMostKept + n];
       if (!seat.claim.take(who)) continue;
@@ -160,8 +159,7 @@ class SpareSlabs {
     }
   }
   // Calls f(slab, is_taken) for each slab that there is; is_taken(): whether another thread is in it, or on the way.
-  template <class IsInside, class F>
-  void each(const Claimant& who, IsInside&& is_inside, F&& f) const {
+  template <class IsInside, class F> void each(const Claimant& who, IsInside&& is_inside, F&& f) const {
     each_seat(*this, [&](const Seat& seat) {
       Slab* slab = seat.slab.load_acquire();  // [A2] pairs with [R2]
       if (slab == nullptr) return;
@@ -172,7 +170,8 @@ class SpareSlabs {
     });
   }
 
-  // The slab that the thread kept when it last looked, not entered, else null; the same, or the one that it claimed last.
+  // The slab that the thread kept when it last looked, not entered, else null; the same, or the one that it claimed
+  // last.
   static const Slab* peek_kept(const Own& own) {
     const Seat* seat = own.seat.get();
     return seat == nullptr ? nullptr : seat->slab.load_relaxed();
@@ -184,15 +183,13 @@ class SpareSlabs {
   }
 
  private:
-  template <class Self, class F>
-  static void each_seat(Self& self, F&& f) {
+  template <class Self, class F> static void each_seat(Self& self, F&& f) {
     const u32 kept = self.kept_.load_relaxed(), for_calls = self.for_calls_.load_relaxed();
     for (u32 n = 0; n < kept; ++n) f(self.seats_[n]);
     for (u32 n = 0; n < for_calls; ++n) f(self.seats_[kMostKept + n]);
   }
   // The slab of a seat that the caller has claimed; null: there is no memory for it.
-  template <class Make>
-  static Slab* slab_of(Seat& seat, Make&& make) {
+  template <class Make> static Slab* slab_of(Seat& seat, Make&& make) {
     Slab* slab = seat.slab.load_relaxed();  // made before the seat changed hands
     if (slab == nullptr && (slab = make()) != nullptr) seat.slab.store_release(slab);  // [R2] pairs with [A2]
     return slab;
@@ -254,10 +251,10 @@ class SpareSlabs {
     return seat.claim.pass(seen, who.self);
   }
 
-  // Takes the seat from the thread that keeps it, if that is not in the slab. revoker.barrier(): a full barrier in every thread
-  // of the process, false if the kernel refuses; revoker.is_inside(name): whether that thread's inside says so.
-  template <class Revoker>
-  static bool revoke(Seat& seat, u64 keeper, u64 name, const Revoker& revoker) {
+  // Takes the seat from the thread that keeps it, if that is not in the slab. revoker.barrier(): a full barrier in
+  // every thread of the process, false if the kernel refuses; revoker.is_inside(name): whether that thread's inside
+  // says so.
+  template <class Revoker> static bool revoke(Seat& seat, u64 keeper, u64 name, const Revoker& revoker) {
     if (!seat.claim.pass(keeper, keeper & ~kKept)) return false;
     Env::step("spare.marked");
     const bool done = revoker.barrier();

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
 // Way: malloc's next block must not come from a superblock that a block is about to be moved out of.
 //
-// Magazines are stacks: the block that was freed last is the next one that malloc gives. A program that moves blocks out of
-// sparse superblocks one by one (malloc, copy, free) would get back the one that it has just freed: each block would take
-// the place of the one before it. So before a block is moved, free blocks of superblocks that are worth leaving go from the
-// top of the magazine back to those superblocks, until another one is on top; where the magazine gets empty, the slab
-// is given a superblock to refill it from, of those that wait: that refill would take one behind the last, or make one.
+// Magazines are stacks: the block that was freed last is the next one that malloc gives. A program that moves blocks
+// out of sparse superblocks one by one (malloc, copy, free) would get back the one that it has just freed: each block
+// would take the place of the one before it. So before a block is moved, free blocks of superblocks that are worth
+// leaving go from the top of the magazine back to those superblocks, until another one is on top; where the magazine
+// gets empty, the slab is given a superblock to refill it from, of those that wait: that refill would take one behind
+// the last, or make one.
 //
-// Words     none of its own: top and current of the slab, as Magazines moves them. Popped blocks and adopted superblocks
-//           are in its hands
+// Words     none of its own: top and current of the slab, as Magazines moves them. Popped blocks and adopted
+//           superblocks are in its hands
 // Who       as Magazines: any thread, any handler, in sections or with a spare slab; between two calls of the access
 //           the thread may move to another CPU: then another magazine is cleared, and the hint was a hint
 // Progress  lock-free: no more blocks than a magazine holds        Lost if killed: a batch, or a superblock
@@ -27,8 +28,7 @@ concept WayHeap = MagazineHeap<H> && requires(H heap, unsigned c, const void* bl
   { heap.free_in(d) } -> std::same_as<u32>;
 };
 
-template <class Heap>
-class Way {
+template <class Heap> class Way {
  public:
   // Once (or again with the same), before anything else.
   void init(Heap* owner, Magazines<Heap>* magazines) {
@@ -38,16 +38,14 @@ class Way {
   }
 
   // Whether malloc will give a block of class `c` from a superblock that is not worth leaving, as far as can be known.
-  template <SlabAccess Access>
-  bool clear(const Access& access, Slab& slab, unsigned c) {
+  template <SlabAccess Access> bool clear(const Access& access, Slab& slab, unsigned c) {
     // OPTIMISTIC: capacity
     return drop(access, c, slab.capacity[c].load_relaxed()) || refresh(access, slab, c);
   }
 
  private:
   // Takes blocks of sparse superblocks off the magazine, `most` at most; whether another is on top.
-  template <SlabAccess Access>
-  FREEWAY_COLD bool drop(const Access& access, unsigned c, u64 most) {
+  template <SlabAccess Access> FREEWAY_COLD bool drop(const Access& access, unsigned c, u64 most) {
     void* blocks[kBatchMax];
     unsigned got = 0;
     bool found = false;
@@ -68,8 +66,7 @@ class Way {
   }
 
   // The magazine is empty: lets the slab have a superblock with free blocks, if it has none.
-  template <SlabAccess Access>
-  FREEWAY_COLD bool refresh(const Access& access, Slab& slab, unsigned c) {
+  template <SlabAccess Access> FREEWAY_COLD bool refresh(const Access& access, Slab& slab, unsigned c) {
     auto& superblocks = heap_->superblocks();
     // OPTIMISTIC: move
     if (const u64 d = slab.current[c].load_relaxed(); d != 0 && heap_->free_in(static_cast<u32>(d)) != 0) return true;

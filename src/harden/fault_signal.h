@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 // fault_signal.h: explains SIGSEGV and SIGBUS while blocks are guarded, and passes them on.
 //
-// Our handler is set once, at start, in front of the existing one: with its flags and its mask, so it runs on the same stack,
-// blocks the same signals, and is reset if the flags say so. It explains the fault if it can, and calls the earlier handler
-// with the same arguments. If that is the default, it puts the default back and sends the signal again: the process ends as
-// it would have, with the faulting instruction in its core file.
+// Our handler is set once, at start, in front of the existing one: with its flags and its mask, so it runs on the same
+// stack, blocks the same signals, and is reset if the flags say so. It explains the fault if it can, and calls the
+// earlier handler with the same arguments. If that is the default, it puts the default back and sends the signal again:
+// the process ends as it would have, with the faulting instruction in its core file.
 //
-// A handler that the program sets later replaces ours, and its faults are not explained; unless it calls the earlier one,
-// which is ours.
+// A handler that the program sets later replaces ours, and its faults are not explained; unless it calls the earlier
+// one, which is ours.
 //
 // Words     started: 0 -> 1 (exchange), for good: the first thread sets both handlers
 //           before, one a signal: the handler that was there; stored before ours is set

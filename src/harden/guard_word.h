@@ -4,8 +4,8 @@
 //   IDLE --take--> TAKEN --publish--> LIVE --retire--> RETIRING --rest--> IDLE (a later stamp)
 //                  TAKEN --abandon--> IDLE (the old stamp)
 //
-// Layout    stamp : 61 | state : 3. The stamp says when the slot was last put to rest: 0 = never used. Idle slots that were
-//           used are the quarantine; the lowest stamp is the slot that has rested longest
+// Layout    stamp : 61 | state : 3. The stamp says when the slot was last put to rest: 0 = never used. Idle slots that
+//           were used are the quarantine; the lowest stamp is the slot that has rested longest
 // All zero  an idle slot that was never used
 #pragma once
 

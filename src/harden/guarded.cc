@@ -21,7 +21,7 @@ constinit Atomic<u64> faults;
 namespace {
 
 constexpr std::size_t kAlignment = 16;
-constexpr int kSlack = 0xa5;      // fills the bytes between a block's end and the next multiple of 16
+constexpr int kSlack = 0xa5;        // fills the bytes between a block's end and the next multiple of 16
 constexpr u64 kMostExplained = 32;  // faults: a handler that returns may cause many
 
 constinit Once<Machine> place;
@@ -33,9 +33,7 @@ std::size_t page() { return vm::page_size(); }
 std::size_t range_bytes() { return (2 * kSlots + 1) * page(); }
 uptr page_of(unsigned slot) { return range.begin.load_relaxed() + (2 * std::size_t{slot} + 1) * page(); }
 
-Call call_of(const void* caller) {
-  return {reinterpret_cast<u64>(caller), static_cast<u64>(raw_syscall(SYS_gettid))};
-}
+Call call_of(const void* caller) { return {reinterpret_cast<u64>(caller), static_cast<u64>(raw_syscall(SYS_gettid))}; }
 
 std::size_t room_of(std::size_t size) { return align_up(size, kAlignment); }
 
@@ -159,10 +157,8 @@ long write_history(const Near& what, int fd) {
   const auto write = [fd](const char* did, const Call& call) {
     Line line;
     line.text("freeway:   ").text(did);
-    if (call.caller == 0)
-      line.text(" by an unknown caller");
-    else
-      line.text(" by ").hex(call.caller);
+    if (call.caller == 0) line.text(" by an unknown caller");
+    else line.text(" by ").hex(call.caller);
     return line.text(" in thread ").number(call.thread).write(fd);
   };
   if (what.kind == Near::kNothing) return 0;
@@ -207,10 +203,8 @@ long write_fault(const Access& access, const Near& what) {
 
 bool explain_fault(uptr address, uptr pc, char kind) {
   Near what;
-  if (owns(address))
-    what = near(address);
-  else if (const FindEnd find = find_end.load_relaxed(); find == nullptr || !find(address, what))
-    return false;
+  if (owns(address)) what = near(address);
+  else if (const FindEnd find = find_end.load_relaxed(); find == nullptr || !find(address, what)) return false;
   if (what.kind == Near::kNothing || (what.kind == Near::kInside && what.live)) return false;
   faults.fetch_add_relaxed(1);
   const Access access{address, pc, kind, static_cast<u64>(raw_syscall(SYS_gettid))};

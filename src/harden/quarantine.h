@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT
 // Quarantine: freed blocks rest before malloc may hand them out again (FREEWAY_HARDEN=1).
 //
-// A class has a row of magazines in each slab, the *beds*. free pushes onto the first one, malloc pops from none of them.
-// When the first one is full, its blocks move to the bed that was filled longest ago; if that is not empty yet, its blocks go
-// to the superblocks' bitmaps first. A refill takes the blocks of one of the older half of the beds, or of a superblock
-// (scattered.h). So a block rests until `beds` / 2 x `slots` more blocks of its class were freed on its CPU.
+// A class has a row of magazines in each slab, the *beds*. free pushes onto the first one, malloc pops from none of
+// them. When the first one is full, its blocks move to the bed that was filled longest ago; if that is not empty yet,
+// its blocks go to the superblocks' bitmaps first. A refill takes the blocks of one of the older half of the beds, or
+// of a superblock (scattered.h). So a block rests until `beds` / 2 x `slots` more blocks of its class were freed on its
+// CPU.
 //
 // Words     rest[c] of the slab, and for the other beds words of their own behind the slab: `top`, as in slab.h. The
 //           sections and PlainSlab treat a bed like any magazine: its row is the number of its word in the slab
 //           turn[c]: the next bed: a hint
-// Hints     a thread that is moved to another CPU in between may find a bed full that should be empty: then the blocks in its
-//           hands go to the superblocks at once
+// Hints     a thread that is moved to another CPU in between may find a bed full that should be empty: then the blocks
+//           in its hands go to the superblocks at once
 // Verified  by FREEWAY_HARDEN=1,fill: blocks that leave a bed are checked (Heap::leaves_rest)
 // Lost if killed: the batch in hand
 // Checked   tests/harden/quarantine_test.cc, tests/abi/hardened_test.cc, tests/whole/signal
@@ -74,8 +75,7 @@ concept QuarantineHeap = MagazineHeap<H> && requires(H heap, unsigned c, void* c
   { heap.leaves_rest(c, slots, count) } -> std::same_as<void>;
 };
 
-template <class Heap>
-class Quarantine {
+template <class Heap> class Quarantine {
  public:
   // Once (or again with the same). `bytes`: about so much rests for each class and CPU.
   void init(Heap* owner, Magazines<Heap>* magazines, u64 bytes) {
@@ -87,8 +87,7 @@ class Quarantine {
   u32 beds(unsigned c) const { return quarantine::beds_of(c, bytes_); }
 
   // Puts a freed block of class `c` into the first bed; false if there is no slab.
-  template <SlabAccess Access>
-  FREEWAY_COLD bool lay_down(const Access& access, Slab& slab, unsigned c, void* block) {
+  template <SlabAccess Access> FREEWAY_COLD bool lay_down(const Access& access, Slab& slab, unsigned c, void* block) {
     const u64 slot = slots::of(block, heap_->is_far(reinterpret_cast<uptr>(block)));
     for (unsigned tries = 0; tries < 4; ++tries) {
       if (access.push(quarantine::row(c, 0), slot)) return true;
@@ -124,20 +123,18 @@ class Quarantine {
       }
   }
   // Returns the blocks that `access` finds in all beds of class `c` to the superblocks.
-  template <SlabAccess Access>
-  void empty_class(const Access& access, unsigned c) {
+  template <SlabAccess Access> void empty_class(const Access& access, unsigned c) {
     for (u32 bed = 0; bed <= beds(c); ++bed) wake(access, c, bed);
   }
 
  private:
-  template <SlabAccess Access>
-  bool open(const Access& access, unsigned c, u32 bed) {
-    return access.open(quarantine::row(c, bed), quarantine::area(c, bed), u64{quarantine::slots_of(c)} * 8, heap_->closed());
+  template <SlabAccess Access> bool open(const Access& access, unsigned c, u32 bed) {
+    return access.open(quarantine::row(c, bed), quarantine::area(c, bed), u64{quarantine::slots_of(c)} * 8,
+                       heap_->closed());
   }
 
   // Makes room in the first bed.
-  template <SlabAccess Access>
-  FREEWAY_COLD void turn(const Access& access, Slab& slab, unsigned c) {
+  template <SlabAccess Access> FREEWAY_COLD void turn(const Access& access, Slab& slab, unsigned c) {
     ++slab.counters[c].flushes;
     const u32 beds = this->beds(c);
     if (beds == 0) return wake(access, c, 0);
@@ -150,8 +147,7 @@ class Quarantine {
   }
 
   // Moves the first bed's blocks to another bed.
-  template <SlabAccess Access>
-  FREEWAY_COLD void lay_over(const Access& access, unsigned c, u32 bed) {
+  template <SlabAccess Access> FREEWAY_COLD void lay_over(const Access& access, unsigned c, u32 bed) {
     void* blocks[kBatchMax];
     const unsigned got = access.pop_batch(quarantine::row(c, 0), blocks, quarantine::slots_of(c));
     Heap::Env::step("quarantine.turning");
@@ -161,8 +157,7 @@ class Quarantine {
   }
 
   // Empties a bed to the superblocks.
-  template <SlabAccess Access>
-  FREEWAY_COLD void wake(const Access& access, unsigned c, u32 bed) {
+  template <SlabAccess Access> FREEWAY_COLD void wake(const Access& access, unsigned c, u32 bed) {
     void* blocks[kBatchMax];
     const unsigned got = access.pop_batch(quarantine::row(c, bed), blocks, quarantine::slots_of(c));
     Heap::Env::step("quarantine.waking");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Scattered: gives malloc unpredictable blocks (FREEWAY_HARDEN=1): the refill of magazines.h, but a batch is the contents of
-// one of the older beds, which the program freed (quarantine.h), or, one time in kBeds and if they are empty, random blocks
-// of a superblock. Then it is shuffled. One cut in kStay goes on with another superblock.
+// Scattered: gives malloc unpredictable blocks (FREEWAY_HARDEN=1): the refill of magazines.h, but a batch is the
+// contents of one of the older beds, which the program freed (quarantine.h), or, one time in kBeds and if they are
+// empty, random blocks of a superblock. Then it is shuffled. One cut in kStay goes on with another superblock.
 //
 // Moves     those of magazines.h; one superblock in hand at a time
 // Lost if killed: the batch and the superblock in hand
@@ -19,8 +19,7 @@ concept ScatteredHeap = MagazineHeap<H> && requires(H heap) {
   { heap.random() } -> std::same_as<random::Stream>;
 };
 
-template <class Heap>
-class Scattered {
+template <class Heap> class Scattered {
  public:
   static constexpr u32 kBeds = 16, kStay = 4;
 
@@ -33,8 +32,7 @@ class Scattered {
   }
 
   // See Magazines::refill.
-  template <SlabAccess Access>
-  FREEWAY_COLD void* refill(const Access& access, Slab& slab, unsigned c) {
+  template <SlabAccess Access> FREEWAY_COLD void* refill(const Access& access, Slab& slab, unsigned c) {
     if (const u64 slot = access.pop(c)) return slots::block_of(slot);
     ++slab.counters[c].refills;
     void* blocks[kBatchMax];
@@ -50,7 +48,8 @@ class Scattered {
   FREEWAY_COLD void* direct(unsigned c) {
     auto& superblocks = heap_->superblocks();
     random::Stream random = heap_->random();
-    return take_one(superblocks, c, [&](u32 d, void** block) { return superblocks.take_scattered(d, 1, block, random); });
+    return take_one(superblocks, c,
+                    [&](u32 d, void** block) { return superblocks.take_scattered(d, 1, block, random); });
   }
 
  private:

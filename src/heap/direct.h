@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
-// direct.h: blocks of a heap for calls without a slab: off a strip and, for each class, a superblock, which the heap has in hand.
+// direct.h: blocks of a heap for calls without a slab: off a strip and, for each class, a superblock, which the heap
+// has in hand.
 //
-// Words     strip_: null <-> the strip, open; its end is where the next block begins.   current_[c]: 0 <-> the superblock, held
-// Moves     take: the content -> 0; the thread that took it out has it to itself.   put: 0 -> the content (CAS); else the thread
-//           closes its strip, or lets its superblock go
-// Orders    [R1] what was done to a strip, or superblock, is published with it; [A1] the next thread that takes it out sees that
+// Words     strip_: null <-> the strip, open; its end is where the next block begins.   current_[c]: 0 <-> the
+//           superblock, held
+// Moves     take: the content -> 0; the thread that took it out has it to itself.   put: 0 -> the content (CAS); else
+//           the thread closes its strip, or lets its superblock go
+// Orders    [R1] what was done to a strip, or superblock, is published with it; [A1] the next thread that takes it out
+//           sees that
 // Progress  lock-free: a call that finds a word 0 makes do with another superblock, or strip
 // Lost if killed, until the heap is destroyed: the superblock, or strip, in hand
 // Checked   tests/heap/direct_model.cc, tests/abi/heap_test.cc
@@ -17,8 +20,7 @@
 namespace freeway::heap {
 
 // A word for one thing.
-template <class Env, class T>
-class Shelf {
+template <class Env, class T> class Shelf {
  public:
   FREEWAY_INLINE T take() { return looks_empty() ? T{} : word_.exchange_acquire(T{}); }  // [A1] pairs with [R1]
   // False: there is one already.
@@ -33,13 +35,11 @@ class Shelf {
   typename Env::template Atomic<T> word_;
 };
 
-template <class Env, class SuperblocksOf>
-class DirectSuperblocks {
+template <class Env, class SuperblocksOf> class DirectSuperblocks {
  public:
-  // A block of class `c`; null: no memory, or the limit. take(d, block) takes one of a superblock, if one is free. The superblock
-  // stays held, so that it does not come and go with its last block.
-  template <class Take>
-  void* allocate(SuperblocksOf& superblocks, unsigned c, Take&& take) {
+  // A block of class `c`; null: no memory, or the limit. take(d, block) takes one of a superblock, if one is free. The
+  // superblock stays held, so that it does not come and go with its last block.
+  template <class Take> void* allocate(SuperblocksOf& superblocks, unsigned c, Take&& take) {
     void* block = nullptr;
     for (u32 d = current_[c].take(); d != 0 || (d = superblocks.hold(c)) != 0; d = 0) {
       const bool has_one = take(d, &block);
@@ -61,16 +61,17 @@ class DirectSuperblocks {
   Shelf<Env, u32> current_[kClassCount];
 };
 
-template <class Env, class StripsOf>
-class DirectStrip {
+template <class Env, class StripsOf> class DirectStrip {
  public:
-  // Where a block of class `c` begins; 0: the strip has no room, and, if another one may be opened, there is no memory, or the limit.
+  // Where a block of class `c` begins; 0: the strip has no room, and, if another one may be opened, there is no memory,
+  // or the limit.
   uptr allocate(StripsOf& strips, Record<Env>& heap, unsigned c, bool may_open) {
     if (!may_open && strip_.looks_empty()) return 0;
     Run<Env>* one = strip_.take();
     Env::step("own.strip_taken");
     const auto has_room = [&] {
-      return one != nullptr && one->end.load_relaxed() + kSizeClasses[c].size <= one->address.load_relaxed() + kFrameSize;
+      return one != nullptr &&
+             one->end.load_relaxed() + kSizeClasses[c].size <= one->address.load_relaxed() + kFrameSize;
     };
     if (!has_room() && may_open && heap.room() != 0) {
       if (one != nullptr) strips.close(heap, *one, one->end.load_relaxed());

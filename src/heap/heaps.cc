@@ -16,16 +16,15 @@ bool has_something(HeapSlab& slab) {
 }
 
 // Calls f(block) for each that CPUs have in magazines of class `c`.
-template <class F>
-void each_in_magazines(const OwnHeap& heap, unsigned c, F&& f) {
+template <class F> void each_in_magazines(const OwnHeap& heap, unsigned c, F&& f) {
   heap.each_slab([&](HeapSlab& slab) {
     u64 at = slab.slab().top[c].load_relaxed() - 8;
     while (const u64 block = slab_words::slot(at)->load_relaxed()) f(block), at -= 8;
   });
 }
 
-// Where the strip's next block begins, or would have, once it is closed. If it is open and nobody has it, its end: behind its
-// blocks there are no kinds.
+// Where the strip's next block begins, or would have, once it is closed. If it is open and nobody has it, its end:
+// behind its blocks there are no kinds.
 uptr next_of(const OwnHeap& heap, const Run<Machine>& one) {
   const u64 word = one.word.load_relaxed();
   const u64 length = strip::length_of(word) * strip::kGranule;
@@ -44,7 +43,9 @@ u64 age_mark(const OwnHeap& heap) {
 
 }  // namespace
 
-bool Heaps::is_idle(OwnHeap& heap, u64 now) { return slab_age::is_idle(heap.age_seen, heap.age_since, age_mark(heap), now); }
+bool Heaps::is_idle(OwnHeap& heap, u64 now) {
+  return slab_age::is_idle(heap.age_seen, heap.age_since, age_mark(heap), now);
+}
 
 void Heaps::init(Substrate* substrate) {
   frames_.init(substrate);
@@ -78,7 +79,8 @@ u64 Heaps::create(u64 limit, const char* name) {
 }
 
 u32 Heaps::make_record() {
-  const u32 ids = surroundings_.ids, index = frames_.make(static_cast<u32>(OwnHeap::bytes(ids) / Metadata<Machine>::kUnit));
+  const u32 ids = surroundings_.ids,
+            index = frames_.make(static_cast<u32>(OwnHeap::bytes(ids) / Metadata<Machine>::kUnit));
   if (index != 0) at(index).init(this, index, ids);
   return index;
 }
@@ -94,8 +96,8 @@ void Heaps::end(OwnHeap& heap, Gone gone) {
   strips_.give_all(heap, gone);
 }
 
-// Blocks of strips are aligned to 16 bytes only. Where there is no room for a superblock blocks are taken off the strip until its
-// next one is where it should be.
+// Blocks of strips are aligned to 16 bytes only. Where there is no room for a superblock blocks are taken off the strip
+// until its next one is where it should be.
 void* Heaps::allocate_aligned(OwnHeap& heap, unsigned c, std::size_t alignment) {
   if (alignment <= kMinBlock || !has_strips(c)) return allocate(heap, c);
   if (void* block = heap.allocate_of_superblock(c)) return block;
@@ -105,10 +107,8 @@ void* Heaps::allocate_aligned(OwnHeap& heap, unsigned c, std::size_t alignment) 
   while (found == nullptr && count < kMostOthers) {
     void* block = allocate(heap, c);
     if (block == nullptr) break;
-    if (reinterpret_cast<uptr>(block) % alignment == 0)
-      found = block;
-    else
-      others[count++] = block;
+    if (reinterpret_cast<uptr>(block) % alignment == 0) found = block;
+    else others[count++] = block;
     if (found != nullptr || count == kMostOthers) break;
     if ((block = allocate(heap, 1)) == nullptr) break;
     others[count++] = block;
@@ -129,7 +129,8 @@ void* Heaps::allocate_whole(OwnHeap& heap, std::size_t frames, std::size_t align
 Freed Heaps::free(u32 index, uptr address, bool& was_whole) {
   was_whole = false;
   const Small small = small_at(index, address);
-  if (FREEWAY_LIKELY(small.size_class != 0)) return small.heap->free(small.size_class, address) ? Freed::kOk : Freed::kTwice;
+  if (FREEWAY_LIKELY(small.size_class != 0))
+    return small.heap->free(small.size_class, address) ? Freed::kOk : Freed::kTwice;
   auto* const one = run_at(index);
   if (one == nullptr) return Freed::kInterior;
   auto& run = *one;
@@ -204,7 +205,7 @@ Figures Heaps::figures(const OwnHeap& heap) const {
   return sum;
 }
 
-// --- OwnHeap: without a slab. --------------------------------------------------------------------------------------------
+// --- OwnHeap: without a slab. ----------------------------------------------------------------------------------------
 
 void* OwnHeap::allocate_direct(unsigned c) {
   if (void* block = take_of_strip(c, /*may_open=*/false)) return block;
@@ -225,7 +226,8 @@ void* OwnHeap::allocate_direct(unsigned c) {
 }
 
 void* OwnHeap::take_of_strip(unsigned c, bool may_open) {
-  return has_strips(c) ? reinterpret_cast<void*>(direct_strip_.allocate(heaps_->strips(), *this, c, may_open)) : nullptr;
+  return has_strips(c) ? reinterpret_cast<void*>(direct_strip_.allocate(heaps_->strips(), *this, c, may_open))
+                       : nullptr;
 }
 
 void* OwnHeap::allocate_of_superblock(unsigned c) {
@@ -236,9 +238,10 @@ void* OwnHeap::allocate_of_superblock(unsigned c) {
   });
 }
 
-// --- OwnHeap: taking apart. --------------------------------------------------------------------------------------------
+// --- OwnHeap: taking apart. ------------------------------------------------------------------------------------------
 
-// What CPUs have in hand goes back, but for strips of which blocks are live. If sections cannot be interrupted, what this CPU has.
+// What CPUs have in hand goes back, but for strips of which blocks are live. If sections cannot be interrupted, what
+// this CPU has.
 void OwnHeap::empty_all() {
   u32 seized = 0;
   each_slab([&](HeapSlab& slab) {

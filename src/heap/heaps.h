@@ -3,10 +3,10 @@
 //
 // Words     of the records: registry.h.   descriptors_, slabs_: those that are no heap's
 // Who       create, destroy, find, allocate, free, visit_each: any thread, any signal handler, the child of any fork
-// Visits    the malloc works on heaps that the program may destroy meanwhile by visit_each only (visit.h): then the visitor ends the
-//           heap
-// Contract  nobody uses a heap, or a block of it, while or after it is destroyed. Use after destroy may return or free another
-//           heap's block, as any use of a block after its free. Use during destroy may corrupt the tables
+// Visits    the malloc works on heaps that the program may destroy meanwhile by visit_each only (visit.h): then the
+//           visitor ends the heap
+// Contract  nobody uses a heap, or a block of it, while or after it is destroyed. Use after destroy may return or free
+//           another heap's block, as any use of a block after its free. Use during destroy may corrupt the tables
 // Progress  lock-free; destroy: as many steps as the heap has frames and slabs
 // Lost if killed: create: the record. destroy: what it had not given back
 // Checked   tests/heap/registry_model.cc, tests/abi/heap_test.cc
@@ -30,7 +30,8 @@ struct Figures {
 
 // What the heaps need to know of the malloc.
 struct Surroundings {
-  u64 (*give)(const void* heap, std::size_t, u64 c);  // the section on this CPU's slab: a block of the magazine or the strip, 0: there is none
+  u64 (*give)(const void* heap, std::size_t,
+              u64 c);      // the section on this CPU's slab: a block of the magazine or the strip, 0: there is none
   u32 ids;                 // CPU numbers are below it, or have no slabs
   bool direct;             // no slabs, so that each double free is seen at once, and blocks in random order
   bool (*has_sections)();  // whether this thread can enter sections
@@ -44,13 +45,13 @@ class Heaps {
   void init(Substrate* substrate);
   void start(const Surroundings& surroundings);
 
-  // The handle of a new heap; 0: no memory. `limit`: frames; 0, or more than can be counted: none. `name`: copied as far as there
-  // is room; may be null.
+  // The handle of a new heap; 0: no memory. `limit`: frames; 0, or more than can be counted: none. `name`: copied as
+  // far as there is room; may be null.
   u64 create(u64 limit, const char* name);
   // The heap of a handle; null: it is none any more.
   static FREEWAY_INLINE OwnHeap* find(u64 handle) { return RegistryOf::find(handle); }
-  // Gives back the heap and all its blocks, or has its visitor do it; gone(run) sees each strip and large block. False: the handle
-  // is none.
+  // Gives back the heap and all its blocks, or has its visitor do it; gone(run) sees each strip and large block. False:
+  // the handle is none.
   using Gone = void (*)(const Run<Machine>& run);
   bool destroy(u64 handle, Gone gone);
   // See registry.h; `gone`: for what the program destroys meanwhile.
@@ -58,11 +59,13 @@ class Heaps {
 
   // A block of class `c`; null: no memory, or the limit.
   void* allocate(OwnHeap& heap, unsigned c) { return is_direct() ? heap.allocate_direct(c) : heap.allocate(c); }
-  // The same, at a multiple of `alignment`, a power of two which divides the class's size: of a superblock, if there is room.
+  // The same, at a multiple of `alignment`, a power of two which divides the class's size: of a superblock, if there is
+  // room.
   void* allocate_aligned(OwnHeap& heap, unsigned c, std::size_t alignment);
   // A block that is a run of frames.
   void* allocate_whole(OwnHeap& heap, std::size_t frames, std::size_t alignment, bool& zero);
-  // Frees the block at an address in a frame whose entry names the record `index`. `was_whole`: it was one, and is free now.
+  // Frees the block at an address in a frame whose entry names the record `index`. `was_whole`: it was one, and is free
+  // now.
   Freed free(u32 index, uptr address, bool& was_whole);
 
   // Whose small block begins at the address, and its class, which is 0 if none does that is not known to be free.
@@ -89,8 +92,8 @@ class Heaps {
   // What is known of the block that the address lies in.
   struct Block {
     OwnHeap* heap;
-    uptr address;       // where it begins; 0: the address lies in none
-    std::size_t bytes;  // its length
+    uptr address;            // where it begins; 0: the address lies in none
+    std::size_t bytes;       // its length
     bool is_whole, is_free;  // free: its superblock or strip has it, which is never so of a block that is the caller's
     unsigned size_class;
   };
@@ -104,13 +107,10 @@ class Heaps {
   // Whether what CPUs have in hand of a heap has not changed for a while (cache/slab_age.h); collect takes it away.
   static bool is_idle(OwnHeap& heap, u64 now);
   // Calls f(heap) for each that exists.
-  template <class F>
-  void each(F&& f) {
-    registry_.each(*this, f);
-  }
+  template <class F> void each(F&& f) { registry_.each(*this, f); }
   u64 table_bytes() const { return frames_.records().committed(); }
 
-  // --- For OwnHeap. ----------------------------------------------------------------------------------------------------
+  // --- For OwnHeap. --------------------------------------------------------------------------------------------------
   using StripsOf = Strips<Machine, FrameSource>;
   FrameSource& frames() { return frames_; }
   StripsOf& strips() { return strips_; }

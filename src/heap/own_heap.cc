@@ -35,7 +35,7 @@ bool store_if(const void* table, u64 offset, u64 expected, u64 other, u64 value)
 
 }  // namespace
 
-// --- Frames and superblocks. -------------------------------------------------------------------------------------------
+// --- Frames and superblocks. -----------------------------------------------------------------------------------------
 
 uptr FrameSource::take_frames(std::size_t frames, std::size_t alignment, u32 index, bool& zero) {
   const freeway::Run run = substrate_->frames().take(frames, alignment);
@@ -93,17 +93,18 @@ void OwnHeap::init(Heaps* heaps, u32 index, u32 count) {
   for (u32 id = 0; id < count; ++id) slab_of[id].store_relaxed(freeway_hot.null_slab);
 }
 
-// --- malloc ------------------------------------------------------------------------------------------------------------
+// --- malloc ----------------------------------------------------------------------------------------------------------
 
 void* OwnHeap::allocate(unsigned c) {
   HeapSlab* slab = own_slab();
   if (slab == nullptr) return allocate_direct(c);
-  if (const u64 block = heaps_->surroundings().give(this, 0, c)) return reinterpret_cast<void*>(block);  // the thread has moved
+  if (const u64 block = heaps_->surroundings().give(this, 0, c))
+    return reinterpret_cast<void*>(block);  // the thread has moved
   return refill(*slab, c);
 }
 
-// Where blocks of class `c` come from. Strips while the heap is young, or too small for superblocks of the class; `has_some`:
-// there are such superblocks in hand; `may_open`: there may be one more strip for small blocks.
+// Where blocks of class `c` come from. Strips while the heap is young, or too small for superblocks of the class;
+// `has_some`: there are such superblocks in hand; `may_open`: there may be one more strip for small blocks.
 OwnHeap::Source OwnHeap::source_of(unsigned c, bool has_some, bool may_open) {
   if (has_some || !superblocks_.lists().look_empty(c, 0)) return kSuperblocks;
   // Few frames serve more sizes as strips, where one superblock of each size would be all there is.
@@ -131,12 +132,13 @@ void* OwnHeap::refill(HeapSlab& slab, unsigned c) {
   if (!has_strips(c)) return nullptr;
   leave_strip(slab, StripsOf::kIfWorth, kInSections);  // marks in an open strip list it nowhere
   if (void* block = gather(&slab, c, /*all=*/true)) return block;
-  if (void* block = take_of_strip(c, /*may_open=*/false)) return block;  // which calls without a slab, and samples, come from
+  if (void* block = take_of_strip(c, /*may_open=*/false))
+    return block;  // which calls without a slab, and samples, come from
   return kSizeClasses[c].span_frames > 1 ? open_strip(slab, c) : nullptr;
 }
 
-// A block that was freed into a strip. With a slab others of there go into its magazines, up to their middle, so that the next
-// ones find room as well. Null: none is found.
+// A block that was freed into a strip. With a slab others of there go into its magazines, up to their middle, so that
+// the next ones find room as well. Null: none is found.
 void* OwnHeap::gather(HeapSlab* slab, unsigned wanted, bool all) {
   uptr mine = 0;
   const auto take = [&](uptr block, unsigned c) {
@@ -148,7 +150,8 @@ void* OwnHeap::gather(HeapSlab* slab, unsigned wanted, bool all) {
     magazines_.load(RseqSlabs(slab_of), c, &one, 1);
     return true;
   };
-  for (unsigned tries = 0; mine == 0 && tries < 2 && heaps_->strips().gather(*this, wanted, all, take) && !all;) ++tries;
+  for (unsigned tries = 0; mine == 0 && tries < 2 && heaps_->strips().gather(*this, wanted, all, take) && !all;)
+    ++tries;
   return reinterpret_cast<void*>(mine);
 }
 
@@ -175,15 +178,13 @@ void OwnHeap::leave_strip(HeapSlab& slab, StripsOf::When when, Access access) {
   if (base == 0) return;
   auto& one = *reinterpret_cast<Run<Machine>*>(base);
   if (!StripsOf::is_time(when, one, next)) return;
-  if (access == kSeized)
-    slab.strip_base.store_relaxed(0);
-  else if (!store_if(slab_of, kStripBase, base, next, 0))
-    return;
+  if (access == kSeized) slab.strip_base.store_relaxed(0);
+  else if (!store_if(slab_of, kStripBase, base, next, 0)) return;
   Machine::step("own.closing");
   heaps_->strips().close(*this, one, next);
 }
 
-// --- free --------------------------------------------------------------------------------------------------------------
+// --- free ------------------------------------------------------------------------------------------------------------
 
 bool OwnHeap::free(unsigned c, uptr address) {
   auto* block = reinterpret_cast<void*>(address);
@@ -225,17 +226,20 @@ Place OwnHeap::place_of(unsigned c, const SizeClass& k, void* block) {
 void OwnHeap::free_group(unsigned c, const SizeClass& k, const Group& group, void* block) {
   const uptr span = k.span_of(reinterpret_cast<uptr>(block));
   const u64 twice = superblocks_.free_group(c, group.descriptor(), span, group.word(), group.mask);
-  if (FREEWAY_UNLIKELY(twice != 0)) report_twice(span, k.size, group.word(), twice, heaps_->frames().substrate().options().report_only);
+  if (FREEWAY_UNLIKELY(twice != 0))
+    report_twice(span, k.size, group.word(), twice, heaps_->frames().substrate().options().report_only);
 }
 void OwnHeap::group_was_freed(unsigned c, const SizeClass& k, const Group& group, void* block, u64 old) {
   const uptr span = k.span_of(reinterpret_cast<uptr>(block));
   const u64 twice = superblocks_.was_freed(c, group.descriptor(), span, group.word(), group.mask, old);
-  if (FREEWAY_UNLIKELY(twice != 0)) report_twice(span, k.size, group.word(), twice, heaps_->frames().substrate().options().report_only);
+  if (FREEWAY_UNLIKELY(twice != 0))
+    report_twice(span, k.size, group.word(), twice, heaps_->frames().substrate().options().report_only);
 }
 
-// --- Slabs. ------------------------------------------------------------------------------------------------------------
+// --- Slabs. ----------------------------------------------------------------------------------------------------------
 
-// The slab of the CPU that this thread was on a moment ago, made if there is none. Null: no sections, no memory, or it is seized.
+// The slab of the CPU that this thread was on a moment ago, made if there is none. Null: no sections, no memory, or it
+// is seized.
 HeapSlab* OwnHeap::own_slab() {
   const u32 cpu = heaps_->cpu();
   if (cpu >= ids.load_relaxed()) return nullptr;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// OwnHeap: one heap of the program's: its record, its superblocks, and a slab for each CPU that uses it, of which its magazines are.
+// OwnHeap: one heap of the program's: its record, its superblocks, and a slab for each CPU that uses it, of which its
+// magazines are.
 //
-// A block goes to the magazine of the CPU that frees it, whether it is of a strip or of a superblock; from there it goes back
-// where it is from (place_of). A superblock's descriptor is its heap's until that is destroyed.
+// A block goes to the magazine of the CPU that frees it, whether it is of a strip or of a superblock; from there it
+// goes back where it is from (place_of). A superblock's descriptor is its heap's until that is destroyed.
 //
 // Words     slabs, superblocks_made: all that the heap ever had of them.   slab_of: see slab_place.h
 //           direct_, direct_strip_: see direct.h
@@ -10,7 +11,8 @@
 // Contract  as Heaps
 // Orders    slabs', superblocks_made's own: a slab, or descriptor, is published with its words; walks see them
 // Progress  lock-free
-// Lost if killed, until the heap is destroyed: the superblock, strip or slab in hand, or all slabs that a trim has seized
+// Lost if killed, until the heap is destroyed: the superblock, strip or slab in hand, or all slabs that a trim has
+// seized
 // Checked   tests/abi/heap_test.cc, tests/cache/rseq, tests/whole/stall, the models of what it is made of
 #pragma once
 
@@ -41,12 +43,10 @@ class FrameSource {
   const Metadata<Machine>& records() const { return records_; }
 
   void* at(u32 index) const { return records_.at(index); }
-  template <class T>
-  auto links() const {
+  template <class T> auto links() const {
     return [this](u32 index) -> auto& { return static_cast<T*>(at(index))->link; };
   }
-  template <class T>
-  auto nexts() const {
+  template <class T> auto nexts() const {
     return [this](u32 index) -> auto& { return static_cast<T*>(at(index))->next; };
   }
   u32 make(u32 units);
@@ -86,7 +86,9 @@ class OwnHeap : public Record<Machine> {
   // By its first maker.
   void init(Heaps* heaps, u32 index, u32 ids);
 
-  static constexpr std::size_t bytes(u32 ids) { return sizeof(OwnHeap) - sizeof(slab_of) + align_up(ids * sizeof(u64), 64); }
+  static constexpr std::size_t bytes(u32 ids) {
+    return sizeof(OwnHeap) - sizeof(slab_of) + align_up(ids * sizeof(u64), 64);
+  }
 
   // --- Blocks of superblocks and strips. -----------------------------------------------------------------------------
   // Null: no memory, or the limit.
@@ -104,13 +106,11 @@ class OwnHeap : public Record<Machine> {
   // For who destroys it.
   FREEWAY_COLD void end();
 
-  // --- For accounts. ---------------------------------------------------------------------------------------------------
-  template <class F>
-  void each_slab(F&& f) const;
-  template <class F>
-  void each_superblock(F&& f) const;  // f(descriptor), of those that have a span
+  // --- For accounts. -------------------------------------------------------------------------------------------------
+  template <class F> void each_slab(F&& f) const;
+  template <class F> void each_superblock(F&& f) const;  // f(descriptor), of those that have a span
 
-  // --- For Magazines. --------------------------------------------------------------------------------------------------
+  // --- For Magazines. ------------------------------------------------------------------------------------------------
   SuperblocksOf& superblocks() { return superblocks_; }
   u64 closed() const;
   bool alone() const;
@@ -153,14 +153,12 @@ class OwnHeap : public Record<Machine> {
   alignas(64) Atomic<u64> slab_of[8];  // really one for each CPU number: addresses, the null slab's where there is none
 };
 
-template <class F>
-void OwnHeap::each_slab(F&& f) const {
+template <class F> void OwnHeap::each_slab(F&& f) const {
   const FrameSource& source = frame_source();
   slabs.each(source.nexts<HeapSlab>(), [&](u32 index) { f(*static_cast<HeapSlab*>(source.at(index))); });
 }
 
-template <class F>
-void OwnHeap::each_superblock(F&& f) const {
+template <class F> void OwnHeap::each_superblock(F&& f) const {
   const FrameSource& source = frame_source();
   superblocks_made.each(source.nexts<Descriptor<Machine>>(), [&](u32 index) {
     const auto& desc = *static_cast<const Descriptor<Machine>*>(source.at(index));

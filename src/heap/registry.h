@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
 // Registry: the records of all heaps: made, found by their handles, taken out of use by one thread, and used again.
 //
-// Words     handle of a record: 0 -> its handle (its maker) -> 0 (CAS: the thread that destroys it).   all_, and pool_: those that
-//           are nobody's
+// Words     handle of a record: 0 -> its handle (its maker) -> 0 (CAS: the thread that destroys it).   all_, and pool_:
+//           those that are nobody's
 // Invariant a record is in the pool, or has a handle, or one thread has it in hand, which makes or destroys its heap
 // Who       any thread, any signal handler
 // Orders    [R1] a record's maker publishes it, [A2] walks see that; handles carry the rest along.
 // Progress  lock-free
-// Lost if killed: create: the record, which may have a handle that nobody knows. destroy: the record, and what `end` has left;
+// Lost if killed: create: the record, which may have a handle that nobody knows. destroy: the record, and what `end`
+// has left;
 //           a visitor: see visit.h
 // Checked   tests/heap/registry_model.cc, tests/abi/heap_test.cc
 //
@@ -20,12 +21,10 @@
 
 namespace freeway::heap {
 
-template <class Env, class RecordOf, class Records>
-class Registry {
+template <class Env, class RecordOf, class Records> class Registry {
  public:
   // `begin(record)` comes before anybody can find it. 0: no memory.
-  template <class Begin>
-  u64 create(Records& records, Begin&& begin) {
+  template <class Begin> u64 create(Records& records, Begin&& begin) {
     u32 index = pool_.pop(links(records));
     const bool is_new = index == 0;
     if (is_new && (index = records.make_record()) == 0) return 0;
@@ -46,18 +45,18 @@ class Registry {
     auto& record = *reinterpret_cast<RecordOf*>(address);
     return FREEWAY_LIKELY(record.handle.load_relaxed() == handle) ? &record : nullptr;
   }
-  // `end(record)` gives back all that the heap has, which the caller alone destroys, unless a visitor ends it. False: the handle is
-  // none any more.
-  template <class End>
-  bool destroy(Records& records, u64 handle, const Claimant& who, End&& end) {
+  // `end(record)` gives back all that the heap has, which the caller alone destroys, unless a visitor ends it. False:
+  // the handle is none any more.
+  template <class End> bool destroy(Records& records, u64 handle, const Claimant& who, End&& end) {
     RecordOf* record = find(handle);
     if (record == nullptr || !record->handle.cas_relaxed(handle, 0)) return false;
     Env::step("own.destroying");
     if (VisitOf::destroy(record->visitor, who)) finish(records, *record, end);
     return true;
   }
-  // Calls visit(record) for each heap that exists and has no visitor, from the record `from` on (0: the first), until it says false.
-  // Where to go on; 0: it has seen all. `end`: for those that are destroyed meanwhile. claimant(): the caller's name
+  // Calls visit(record) for each heap that exists and has no visitor, from the record `from` on (0: the first), until
+  // it says false. Where to go on; 0: it has seen all. `end`: for those that are destroyed meanwhile. claimant(): the
+  // caller's name
   template <class ClaimantOf, class V, class End>
   u32 visit_each(Records& records, u32 from, ClaimantOf&& claimant, V&& visit, End&& end) {
     u32 next = 0;
@@ -78,8 +77,7 @@ class Registry {
     return next;
   }
   // Calls f(record) of each heap.
-  template <class F>
-  void each(Records& records, F&& f) const {
+  template <class F> void each(Records& records, F&& f) const {
     all_.each(nexts(records), [&](u32 index) {
       if (RecordOf& record = records.at(index); record.handle.load_acquire() != 0) f(record);  // [A2] pairs with [R1]
     });
@@ -88,8 +86,7 @@ class Registry {
  private:
   using VisitOf = Visit<Env>;
 
-  template <class End>
-  void finish(Records& records, RecordOf& record, End&& end) {
+  template <class End> void finish(Records& records, RecordOf& record, End&& end) {
     end(record);
     VisitOf::done(record.visitor);
     Env::step("own.destroyed");

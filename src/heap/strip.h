@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT
 // strip.h: the words of a strip, as pure functions.
 //
-// A strip is a frame of blocks of many sizes, one behind the other: the first blocks of a heap on a CPU lie in strips, since they
-// are the fastest to fill. A CPU has its strip in hand, *open*, and takes blocks off it by one section, until it is full and is
-// *closed*. A block that comes back when its magazine is full is *marked*. Once a quarter is, the strip is worth looking through:
-// whoever needs a block holds it, and takes what his magazines have room for.
+// A strip is a frame of blocks of many sizes, one behind the other: the first blocks of a heap on a CPU lie in strips,
+// since they are the fastest to fill. A CPU has its strip in hand, *open*, and takes blocks off it by one section,
+// until it is full and is *closed*. A block that comes back when its magazine is full is *marked*. Once a quarter is,
+// the strip is worth looking through: whoever needs a block holds it, and takes what his magazines have room for.
 //
-// Kind      of 16 bytes: 0: no block begins there; its class; class | kFollowed: a block that leaves the fast path when it is freed,
-//           since a profile has sampled it; class | kMarked.   class -> followed -> class: the block's owner, the latter by CAS
-//           class -> marked: whoever frees the block (CAS)      marked -> class: the holder
-// Word      how many of its 16 bytes are marked:13 | how many are blocks, once it is closed:13 | open:1 | held:1 | listed:1.
-//           Marks are counted behind the kinds, and a holder takes no more than it has seen counted, so that the count is never
-//           below 0, and all is free once it is the length. What the holder has handed on and not yet subtracted may be marked
-//           again: then the count may run over into the length, until he subtracts
-// Duty      who makes a closed strip worth it that nobody holds, or closes or lets go one that is, lists it; but for one that is
-//           whole, whose frame he gives back
+// Kind      of 16 bytes: 0: no block begins there; its class; class | kFollowed: a block that leaves the fast path when
+//           it is freed, since a profile has sampled it; class | kMarked.   class -> followed -> class: the block's
+//           owner, the latter by CAS class -> marked: whoever frees the block (CAS)      marked -> class: the holder
+// Word      how many of its 16 bytes are marked:13 | how many are blocks, once it is closed:13 | open:1 | held:1 |
+//           listed:1. Marks are counted behind the kinds, and a holder takes no more than it has seen counted, so that
+//           the count is never below 0, and all is free once it is the length. What the holder has handed on and not
+//           yet subtracted may be marked again: then the count may run over into the length, until he subtracts
+// Duty      who makes a closed strip worth it that nobody holds, or closes or lets go one that is, lists it; but for
+//           one that is whole, whose frame he gives back
 #pragma once
 
 #include "base/integers.h"

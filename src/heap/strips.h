@@ -1,21 +1,24 @@
 // SPDX-License-Identifier: MIT
-// Strips: how strips and whole blocks of a heap are made, freed into, listed and given back, without anything that belongs to a CPU.
+// Strips: how strips and whole blocks of a heap are made, freed into, listed and given back, without anything that
+// belongs to a CPU.
 //
 // Words     the words and kinds of strips (strip.h), the lists of their heap, held and marked (records.h)
 // Who       mark: any thread that owns the block.   close: whoever has it open.   gather, find, sweep: any thread
-// Invariant a strip is in its heap's list at most once; only its holder takes its marked blocks, so that what is taken is one
-//           thread's.  A frame is given back by the holder of its strip, once all its blocks are free
-// Orders    [R1] freeing publishes what was done to the block; [A1] whoever takes it sees that.  [R2] letting go publishes
-//           the holder's view; [A2] the next holder sees it.  Poppers, and walks, see what was done before by the list's own orders
-// Progress  lock-free       Lost if killed, until the heap is destroyed: the strip or record in hand, or all strips that sweep, find or
-//           gather of all, took; a block between its mark and the count. For good: frames that are not yet, or no more, in their
-//           run's record
+// Invariant a strip is in its heap's list at most once; only its holder takes its marked blocks, so that what is taken
+//           is one thread's.  A frame is given back by the holder of its strip, once all its blocks are free
+// Orders    [R1] freeing publishes what was done to the block; [A1] whoever takes it sees that.  [R2] letting go
+//           publishes the holder's view; [A2] the next holder sees it.  Poppers, and walks, see what was done before by
+//           the list's own orders
+// Progress  lock-free       Lost if killed, until the heap is destroyed: the strip or record in hand, or all strips
+//           that sweep, find or gather of all, took; a block between its mark and the count. For good: frames that are
+//           not yet, or no more, in their run's record
 // Checked   tests/heap/strips_model.cc, tests/abi/heap_test.cc
 //
 // Backing is where frames and records come from:
 //   at(index)                                -> address of the record
 //   make(units)                              -> index of so many new units of 64 bytes, all zero; 0 without memory
-//   take_frames(frames, alignment, index, z) -> address of frames that the page map says are the record's, 0 without memory;
+//   take_frames(frames, alignment, index, z) -> address of frames that the page map says are the record's, 0 without
+//   memory;
 //                                               z: whether they read as zero
 //   give_frames(address, frames)             takes the map's entries away and gives them back
 #pragma once
@@ -27,8 +30,7 @@
 
 namespace freeway::heap {
 
-template <class Env, class Backing>
-class Strips {
+template <class Env, class Backing> class Strips {
  public:
   using RunOf = Run<Env>;
   using RecordOf = Record<Env>;
@@ -39,7 +41,7 @@ class Strips {
   FREEWAY_INLINE RunOf& at(u32 index) const { return *static_cast<RunOf*>(backing_->at(index)); }
   static RecordOf& heap_of(const RunOf& run) { return *reinterpret_cast<RecordOf*>(run.heap.load_relaxed()); }
 
-  // --- Strips. ---------------------------------------------------------------------------------------------------------
+  // --- Strips. -------------------------------------------------------------------------------------------------------
 
   // A new strip; it is open, and in the caller's hands. Null: no memory, or the limit.
   RunOf* make_strip(RecordOf& heap) {
@@ -56,15 +58,15 @@ class Strips {
     return *reinterpret_cast<Kind*>(one.kinds.load_relaxed() + block / strip::kGranule);
   }
   static u64 granules_of(unsigned c) { return kSizeClasses[c].size / strip::kGranule; }
-  // The kind of what begins at the address, in that strip: 0 also where no block can. For readers, too, for whom nobody keeps the
-  // strip: whichever frame the record has by now, no kind of another record is read.
+  // The kind of what begins at the address, in that strip: 0 also where no block can. For readers, too, for whom nobody
+  // keeps the strip: whichever frame the record has by now, no kind of another record is read.
   static u8 kind_at(const RunOf& one, uptr address) {
     const uptr offset = address - one.address.load_relaxed();
     if (FREEWAY_UNLIKELY(offset >= kFrameSize || offset % strip::kGranule != 0)) return 0;
     return reinterpret_cast<const Kind*>(&one + 1)[offset / strip::kGranule].load_relaxed();
   }
-  // Where the block begins that the address, which is in the strip, lies in; 0: there is none. Neither the strip's word nor what
-  // CPUs have in hand is asked: a block that lives is found whoever has the strip.
+  // Where the block begins that the address, which is in the strip, lies in; 0: there is none. Neither the strip's word
+  // nor what CPUs have in hand is asked: a block that lives is found whoever has the strip.
   static uptr begin_of(const RunOf& one, uptr address) {
     const uptr frame = one.address.load_relaxed();
     if (address - frame >= kFrameSize) return 0;  // it has another frame by now
@@ -80,7 +82,8 @@ class Strips {
     Kind& kind = kind_of(run, block);
     kind.store_relaxed(kind.load_relaxed() | strip::kFollowed);
   }
-  // By a thread that frees what may be such a block. Whether it was one; of two frees of one block at most one hears so.
+  // By a thread that frees what may be such a block. Whether it was one; of two frees of one block at most one hears
+  // so.
   static bool unfollow(RunOf& run, uptr block) {
     if (run.is_whole.load_relaxed() != 0) return true;
     u8 kind = kind_at(run, block);
@@ -89,8 +92,7 @@ class Strips {
     return kind_of(run, block).cas_relaxed(kind, static_cast<u8>(strip::class_of(kind)));
   }
   // f(block) for each of the run's blocks that is followed; while nobody uses them.
-  template <class F>
-  static void each_followed(const RunOf& run, F&& f) {
+  template <class F> static void each_followed(const RunOf& run, F&& f) {
     const uptr begin = run.address.load_relaxed();
     if (run.is_whole.load_relaxed() != 0) return f(begin);
     for (uptr block = begin; block < begin + kFrameSize;) {
@@ -105,7 +107,8 @@ class Strips {
     const u32 index = one.self.load_relaxed();
     u8 kind = static_cast<u8>(c);
     Env::step("strip.marking");
-    if (!kind_of(one, block).cas_release(kind, static_cast<u8>(c | strip::kMarked))) return false;  // [R1] pairs with [A1]
+    if (!kind_of(one, block).cas_release(kind, static_cast<u8>(c | strip::kMarked)))
+      return false;  // [R1] pairs with [A1]
     Env::step("strip.marked");
     u64 seen = one.word.load_relaxed();
     strip::Next next;
@@ -119,14 +122,15 @@ class Strips {
     return true;
   }
 
-  // Whoever has it open only: nothing will be taken off it any more, `next` is where the next block would begin. Somebody may
-  // have stored its kind, and then not have taken it.
+  // Whoever has it open only: nothing will be taken off it any more, `next` is where the next block would begin.
+  // Somebody may have stored its kind, and then not have taken it.
   void close(RecordOf& heap, RunOf& one, uptr next) {
     if (next < one.end.load_relaxed()) kind_of(one, next).store_relaxed(0);
     const u64 granules = (next - one.address.load_relaxed()) / strip::kGranule;
     leave(heap, one, [=](u64 word) { return strip::closed(word, granules); });
   }
-  // Whether it is time to close an open one: all that was taken off it has come back; so much has that it is worth looking through.
+  // Whether it is time to close an open one: all that was taken off it has come back; so much has that it is worth
+  // looking through.
   enum When { kAlways, kIfUnused, kIfWorth };
   static bool is_time(When when, const RunOf& one, uptr next) {
     const u64 marked = strip::marked_of(one.word.load_relaxed()) * strip::kGranule;
@@ -134,10 +138,10 @@ class Strips {
     return when == kAlways || (when == kIfUnused ? marked == length : marked * 4 >= length);
   }
 
-  // Looks through a listed strip that may have a marked block of class `c`, and offers each marked block to f(block, its class),
-  // which says whether it takes it; whether there was one. `all`: through all that are listed, whatever they have.
-  template <class F>
-  bool gather(RecordOf& heap, unsigned c, bool all, F&& f) {
+  // Looks through a listed strip that may have a marked block of class `c`, and offers each marked block to f(block,
+  // its class), which says whether it takes it; whether there was one. `all`: through all that are listed, whatever
+  // they have.
+  template <class F> bool gather(RecordOf& heap, unsigned c, bool all, F&& f) {
     const u64 bit = u64{1} << c;
     if (!all && (heap.marked.load_relaxed() & bit) == 0) return false;
     heap.marked.fetch_and_relaxed(~bit);
@@ -153,10 +157,8 @@ class Strips {
       if (!strip::is_whole(hold(one))) take_marked(one, offer);
       leave(heap, one, strip::let_go);
     };
-    if (all)
-      heap.strips.take_all(links(), look);
-    else if (const u32 index = heap.strips.pop(links()))
-      look(index);
+    if (all) heap.strips.take_all(links(), look);
+    else if (const u32 index = heap.strips.pop(links())) look(index);
     if (has_had) heap.marked.fetch_or_relaxed(bit);
     return found;
   }
@@ -185,7 +187,7 @@ class Strips {
     });
   }
 
-  // --- Blocks that are runs of frames. ---------------------------------------------------------------------------------
+  // --- Blocks that are runs of frames. -------------------------------------------------------------------------------
 
   // Null: no memory, or the limit. `zero`: whether it reads as zero.
   RunOf* make_whole(RecordOf& heap, std::size_t frames, std::size_t alignment, bool& zero) {
@@ -201,11 +203,10 @@ class Strips {
     return true;
   }
 
-  // --- All. ------------------------------------------------------------------------------------------------------------
+  // --- All. ----------------------------------------------------------------------------------------------------------
 
   // For who destroys the heap: all its frames; f(run) sees each run before.
-  template <class F>
-  void give_all(RecordOf& heap, F&& f) {
+  template <class F> void give_all(RecordOf& heap, F&& f) {
     heap.runs.take_all(nexts(), [&](u32 index) {
       RunOf& run = at(index);
       if (const u32 frames = run.frames.load_relaxed()) {
@@ -223,8 +224,7 @@ class Strips {
     heap.marked.store_relaxed(0);
   }
 
-  template <class F>
-  void each_run(const RecordOf& heap, F&& f) const {
+  template <class F> void each_run(const RecordOf& heap, F&& f) const {
     heap.runs.each(nexts(), [&](u32 index) {
       if (RunOf& run = at(index); run.frames.load_relaxed() != 0) f(run);
     });
@@ -251,8 +251,7 @@ class Strips {
   }
 
   // Holder only. Takes no more than it has seen counted.
-  template <class F>
-  void take_marked(RunOf& one, F&& f) {
+  template <class F> void take_marked(RunOf& one, F&& f) {
     u64 word = one.word.load_relaxed(), taken = 0;
     const uptr end = one.address.load_relaxed() + strip::length_of(word) * strip::kGranule;
     const u64 counted = strip::marked_of(word);
@@ -267,10 +266,8 @@ class Strips {
       if (seen < strip::kMarked || !is_counted) continue;
       kind.store_relaxed(static_cast<u8>(c));
       Env::step("strip.gathered");
-      if (f(block, c))
-        taken += granules_of(c);
-      else
-        kind.store_relaxed(seen);
+      if (f(block, c)) taken += granules_of(c);
+      else kind.store_relaxed(seen);
     }
     while (!one.word.cas_relaxed(word, strip::taken(word, taken))) {}
   }
@@ -294,8 +291,7 @@ class Strips {
     return 0;
   }
   // Whoever has it open, or holds it, only: moves its word as `move` says, and does what it says then.
-  template <class Move>
-  void leave(RecordOf& heap, RunOf& one, Move&& move) {
+  template <class Move> void leave(RecordOf& heap, RunOf& one, Move&& move) {
     const u32 index = one.self.load_relaxed();
     u64 seen = one.word.load_relaxed();
     strip::Next next;
@@ -315,16 +311,13 @@ class Strips {
   }
 
   // Of a strip that is the caller's: its bytes up to the last block.
-  static void clear_kinds(RunOf& one) {
-    __builtin_memset(static_cast<void*>(&one + 1), 0, RunOf::kKinds);
-  }
+  static void clear_kinds(RunOf& one) { __builtin_memset(static_cast<void*>(&one + 1), 0, RunOf::kKinds); }
 
   RunOf* make_run(RecordOf& heap, Sort sort, std::size_t frames, std::size_t alignment, bool& zero) {
     if (!heap.charge(frames)) return nullptr;
     RunOf* run = take_record(heap, sort);
     Env::step("strip.record");
-    const uptr address =
-        run == nullptr ? 0 : backing_->take_frames(frames, alignment, run->self.load_relaxed(), zero);
+    const uptr address = run == nullptr ? 0 : backing_->take_frames(frames, alignment, run->self.load_relaxed(), zero);
     if (address == 0) {
       if (run != nullptr) heap.vacant[sort].push(run->self.load_relaxed(), links());
       heap.uncharge(frames);

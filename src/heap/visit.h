@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: MIT
 // Visit: how the malloc works on a heap that the program may destroy meanwhile (a trim of everything); one word.
 //
-// Word      visitor of a heap's record: 0 = nobody, else the name of the thread that visits or ends the heap (sync/claim.h); with
-//           Claimant::kSpareBit: the program has destroyed the heap, and the visitor is to end it
-// Moves     enter: 0 -> name (CAS).   leave: name -> 0 (CAS); where the bit is set: -> name, and the visitor ends the heap.
-//           destroy, by the thread that has taken the handle away: 0 -> its name (CAS): it ends the heap itself; or it sets the
+// Word      visitor of a heap's record: 0 = nobody, else the name of the thread that visits or ends the heap
+//           (sync/claim.h); with Claimant::kSpareBit: the program has destroyed the heap, and the visitor is to end it
+// Moves     enter: 0 -> name (CAS).   leave: name -> 0 (CAS); where the bit is set: -> name, and the visitor ends the
+//           heap. destroy, by the thread that has taken the handle away: 0 -> its name (CAS): it ends the heap itself;
+//           or it sets the
 //           bit.   done, by the thread that has ended the heap: -> 0
-// Invariant a heap is ended once, by one thread, and nobody visits it then.  A visitor looks for the handle behind enter: if there
-//           is one, nobody ends this heap until the visitor has left
-// Forks     a name that stayed in the parent is replaced. Where the heap was destroyed and its visitor had not begun to end it,
-//           the next visitor in the child does
+// Invariant a heap is ended once, by one thread, and nobody visits it then.  A visitor looks for the handle behind
+//           enter: if there is one, nobody ends this heap until the visitor has left
+// Forks     a name that stayed in the parent is replaced. Where the heap was destroyed and its visitor had not begun to
+//           end it, the next visitor in the child does
 // Who       any thread, any signal handler: one that interrupts a visit destroys the heap, and the visit ends it
-// Orders    [R1] leaving and ending publish what was done to the heap; [A1] the next thread to enter or end it sees that.
-//           [R2] handing over publishes the program's use of the heap; [A2] the visitor that ends it sees that
+// Orders    [R1] leaving and ending publish what was done to the heap; [A1] the next thread to enter or end it sees
+//           that. [R2] handing over publishes the program's use of the heap; [A2] the visitor that ends it sees that
 // Progress  enter, leave: wait-free; destroy: lock-free
-// Lost if killed: a visitor that stops keeps its heap, if that is destroyed: until it goes on, or a child of a fork trims
+// Lost if killed: a visitor that stops keeps its heap, if that is destroyed: until it goes on, or a child of a fork
+// trims
 // Checked   tests/heap/visit_model.cc, tests/abi/heap_test.cc
 #pragma once
 
@@ -22,8 +24,7 @@
 
 namespace freeway::heap {
 
-template <class Env>
-struct Visit {
+template <class Env> struct Visit {
   using Word = typename Env::template Atomic<u64>;
   enum class Entered { kNo, kIn, kToEnd };  // kToEnd: the caller has to end a heap that was destroyed
 

@@ -14,8 +14,7 @@ namespace freeway::look {
 
 constexpr u64 difference(u64 a, u64 b) { return a > b ? a - b : 0; }
 
-template <Reader R>
-u32 cached_blocks(const Walk<R>& walk, const typename Walk<R>::Part& slab, unsigned c) {
+template <Reader R> u32 cached_blocks(const Walk<R>& walk, const typename Walk<R>::Part& slab, unsigned c) {
   u32 blocks = 0;
   walk.each_cached(slab, c, [&](u64, bool) { ++blocks; });
   return blocks;
@@ -24,13 +23,12 @@ u32 cached_blocks(const Walk<R>& walk, const typename Walk<R>::Part& slab, unsig
 // Counts of one size class; of blocks, unless they say otherwise.
 struct ClassAccount {
   u64 superblocks, sampled, blocks, free, cached;  // sampled: superblocks of blocks that a profile samples
-  u64 occupancy[occupancy::kTenths];  // superblocks of which up to 10 %, 20 %, … are taken: live or cached
+  u64 occupancy[occupancy::kTenths];               // superblocks of which up to 10 %, 20 %, … are taken: live or cached
   u64 slow_mallocs, slow_frees, refills, flushes;
 
   u64 live() const { return difference(blocks - free, cached); }
 
-  template <View V>
-  void add(const DescriptorView<V>& superblock) {
+  template <View V> void add(const DescriptorView<V>& superblock) {
     const u32 all = superblock.shape().blocks, free_blocks = superblock.free_blocks();
     ++superblocks;
     sampled += superblock.is_sampled();
@@ -38,8 +36,7 @@ struct ClassAccount {
     free += free_blocks;
     ++occupancy[occupancy::tenth_of(all - free_blocks, all)];
   }
-  template <Reader R>
-  void add_counters(const Walk<R>& walk, const typename Walk<R>::Part& slab, unsigned c) {
+  template <Reader R> void add_counters(const Walk<R>& walk, const typename Walk<R>::Part& slab, unsigned c) {
     const freeway_debug_t& d = walk.reader().layout();
     slow_mallocs += word(slab, d.slab_slow_mallocs, c);
     slow_frees += word(slab, d.slab_slow_frees, c);
@@ -50,8 +47,7 @@ struct ClassAccount {
 
 namespace detail {
 
-template <Reader R>
-void add_small(const Walk<R>& walk, freeway_stats_t& stats) {
+template <Reader R> void add_small(const Walk<R>& walk, freeway_stats_t& stats) {
   u64 taken = 0, taken_bytes = 0, cached = 0;
   walk.each_superblock([&](const typename Walk<R>::Descriptor& each) {
     const u64 free = each.free_blocks(), size = each.shape().size;
@@ -77,8 +73,7 @@ void add_small(const Walk<R>& walk, freeway_stats_t& stats) {
   stats.flushes = all.flushes;
 }
 
-template <Reader R>
-void add_pages(const Walk<R>& walk, freeway_stats_t& stats) {
+template <Reader R> void add_pages(const Walk<R>& walk, freeway_stats_t& stats) {
   const freeway_debug_t& d = walk.reader().layout();
   const u64 live_frames = walk.word(d.heap_live_frames), dirty_frames = walk.word(d.heap_dirty_frames);
   stats.large = difference(live_frames, walk.word(d.heap_span_frames)) * kFrameSize;
@@ -101,8 +96,7 @@ void add_pages(const Walk<R>& walk, freeway_stats_t& stats) {
   stats.limit_pressures = walk.word(d.heap_limit_pressures);
 }
 
-template <Reader R>
-void add_guarded(const Walk<R>& walk, freeway_stats_t& stats) {
+template <Reader R> void add_guarded(const Walk<R>& walk, freeway_stats_t& stats) {
   const freeway_debug_t& d = walk.reader().layout();
   const u64 page = walk.guard_bytes() / (2 * u64{d.guard_slot_count} + 1);
   if (page == 0) return;
@@ -121,8 +115,7 @@ void add_guarded(const Walk<R>& walk, freeway_stats_t& stats) {
 }  // namespace detail
 
 // Fills in every figure; `stats` is all 0.
-template <Reader R>
-void add_up(const Walk<R>& walk, freeway_stats_t& stats) {
+template <Reader R> void add_up(const Walk<R>& walk, freeway_stats_t& stats) {
   if (!walk.is_started()) return;
   detail::add_small(walk, stats);
   detail::add_pages(walk, stats);
@@ -131,8 +124,7 @@ void add_up(const Walk<R>& walk, freeway_stats_t& stats) {
 
 // The way of calls, as statistics name it.
 constexpr u64 kSpareMode = 3;  // of the word heap_mode, where calls work on spare slabs; 0: not decided yet
-template <Reader R>
-const char* mode_of(const Walk<R>& walk) {
+template <Reader R> const char* mode_of(const Walk<R>& walk) {
   const freeway_debug_t& d = walk.reader().layout();
   if (walk.word(d.heap_harden) != 0) return "hardened";
   const u64 mode = walk.word(d.heap_mode);
@@ -140,8 +132,7 @@ const char* mode_of(const Walk<R>& walk) {
 }
 
 // Address space that was made accessible and holds no memory now: free frames that are not dirty.
-template <Reader R>
-u64 retained_bytes(const Walk<R>& walk) {
+template <Reader R> u64 retained_bytes(const Walk<R>& walk) {
   const freeway_debug_t& d = walk.reader().layout();
   u64 bytes = 0;
   walk.each_arena([&](const typename Walk<R>::Arena& arena) { bytes += arena.accessible_bytes(); });

@@ -29,8 +29,7 @@ constexpr std::size_t kFigures = 0
 static_assert(sizeof(freeway_stats_t) == kFigures * sizeof(u64) && sizeof(std::size_t) == sizeof(u64));
 
 // Calls f(name, value) for every figure of the whole heap.
-template <class F>
-void each_figure(const freeway_stats_t& stats, F&& f) {
+template <class F> void each_figure(const freeway_stats_t& stats, F&& f) {
   const auto* figure = reinterpret_cast<const u64*>(&stats);
   for (const char* name = kNames; *name != 0; name += strlen(name) + 1) f(name, *figure++);
 }
@@ -67,8 +66,7 @@ namespace {
 constexpr u64 kSchema = 1;  // grows when a name goes or its meaning changes, not when one is added
 
 // Calls f(name, value) for the names under which dashboards know an allocator's figures (jemalloc's stats.*).
-template <class F>
-void each_known_figure(const freeway_stats_t& s, u64 retained, F&& f) {
+template <class F> void each_known_figure(const freeway_stats_t& s, u64 retained, F&& f) {
   f("allocated", s.live);
   f("active", s.mapped - s.dirty);
   f("resident", resident_pages() * vm::page_size());
@@ -154,7 +152,12 @@ int summary_fd() {
 int open_summary(const char* path) {
   const long fd = expand(path) ? output_file::open_chosen(expanded, output_file::kForAll) : -ENAMETOOLONG;
   if (fd < 0)
-    Line().text("freeway: cannot write statistics to ").quoted(path, 200).text(": error ").number(static_cast<u64>(-fd)).write();
+    Line()
+        .text("freeway: cannot write statistics to ")
+        .quoted(path, 200)
+        .text(": error ")
+        .number(static_cast<u64>(-fd))
+        .write();
   return static_cast<int>(fd);
 }
 

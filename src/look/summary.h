@@ -28,7 +28,8 @@ struct Setting {
 // The same as the beginning of a JSON object, up to and with ` "classes": [`.
 void write_figures_json(int fd, const Setting& setting, const freeway_stats_t& stats);
 
-// At start, where a summary was asked for: keeps a second descriptor of fd 2, which many programs close before they end.
+// At start, where a summary was asked for: keeps a second descriptor of fd 2, which many programs close before they
+// end.
 void prepare_summary();
 // Where to write it at exit: that descriptor if it is still the same file, else 2.
 int summary_fd();

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Walk: the heap's structures, enumerated by the words that freeway/debug.h names: of this process (malloc/walk.h), of
-// another one, or of a core file (command/heap/description.h). Account, audit, profile, `freeway stat` and its like go here.
+// another one, or of a core file (command/heap/description.h). Account, audit, profile, `freeway stat` and its like go
+// here.
 //
-// Nobody is stopped. Each word is one that it had at some moment; together they may be of different moments. So nothing here
-// takes two words to agree, and every loop ends by a bound that no other thread moves. Counts are exact while nobody
-// allocates.
+// Nobody is stopped. Each word is one that it had at some moment; together they may be of different moments. So nothing
+// here takes two words to agree, and every loop ends by a bound that no other thread moves. Counts are exact while
+// nobody allocates.
 //
 // Who may call  any thread, any signal handler, if the reader may: nothing is allocated here
 #pragma once
@@ -36,17 +37,20 @@ concept Reader = requires(const R& reader, u64 address, u64 bytes, unsigned c) {
   { reader.expect(true, "what cannot be true") };  // damaged memory: does not return if false, or knows that it is true
 };
 
-template <View V>
-u64 word(const V& view, const freeway_debug_field_t& field, u64 i = 0) {
+template <View V> u64 word(const V& view, const freeway_debug_field_t& field, u64 i = 0) {
   return view.word(field.offset + i * field.stride, field.size);
 }
 
 // A descriptor: of a superblock, ready to be one, or a tombstone.
-template <View V>
-class DescriptorView {
+template <View V> class DescriptorView {
  public:
   DescriptorView(const freeway_debug_t& layout, const V& segment, u64 at, u32 index, unsigned c, const SizeClass& k)
-      : layout_(layout), segment_(segment), at_(at), index_(index), class_(c), k_(k),
+      : layout_(layout),
+        segment_(segment),
+        at_(at),
+        index_(index),
+        class_(c),
+        k_(k),
         anchor_(segment.word(at + layout.descriptor_anchor.offset, 8)) {}
 
   u32 index() const { return index_; }
@@ -77,8 +81,7 @@ class DescriptorView {
 };
 
 // The part of an arena that was made accessible, by chunks.
-template <View V>
-class ArenaView {
+template <View V> class ArenaView {
  public:
   ArenaView(const freeway_debug_t& layout, const V& arena, const V& chunks)
       : layout_(&layout), arena_(arena), chunks_(chunks), watermark_(word(arena, layout.arena_watermark)) {}
@@ -86,8 +89,12 @@ class ArenaView {
   u64 base() const { return word(arena_, layout_->arena_base); }
   u64 bytes() const { return word(arena_, layout_->arena_bytes); }
   u64 committed() const { return range_word::end_of(watermark_); }
-  u64 used(std::size_t chunk) const { return chunks_.word(chunk * layout_->chunk_bytes + layout_->chunk_used.offset, 8); }
-  u64 dirty(std::size_t chunk) const { return chunks_.word(chunk * layout_->chunk_bytes + layout_->chunk_dirty.offset, 8); }
+  u64 used(std::size_t chunk) const {
+    return chunks_.word(chunk * layout_->chunk_bytes + layout_->chunk_used.offset, 8);
+  }
+  u64 dirty(std::size_t chunk) const {
+    return chunks_.word(chunk * layout_->chunk_bytes + layout_->chunk_dirty.offset, 8);
+  }
   // Frames of a chunk that are accessible, as bits.
   u64 accessible(std::size_t chunk) const {
     u64 bits = frames_below(chunk, committed());
@@ -101,8 +108,7 @@ class ArenaView {
   }
 
  private:
-  template <class F>
-  void each_hole(F&& f) const {
+  template <class F> void each_hole(F&& f) const {
     for (unsigned i = 0; i < range_word::holes_of(watermark_) && i < layout_->arena_holes.count; ++i) {
       const u64 hole = word(arena_, layout_->arena_holes, i);
       f(range_word::hole_begin(hole), range_word::hole_end(hole));
@@ -118,8 +124,7 @@ class ArenaView {
   u64 watermark_;
 };
 
-template <Reader R>
-class Walk {
+template <Reader R> class Walk {
  public:
   using Part = decltype(std::declval<const R&>().view(0, 0));
   using Descriptor = DescriptorView<Part>;
@@ -134,7 +139,9 @@ class Walk {
   const R& reader() const { return reader_; }
   // False: nothing was ever allocated, and nothing is met.
   bool is_started() const { return is_started_; }
-  u64 word(const freeway_debug_field_t& field) const { return reader_.view(heap() + field.offset, field.size).word(0, field.size); }
+  u64 word(const freeway_debug_field_t& field) const {
+    return reader_.view(heap() + field.offset, field.size).word(0, field.size);
+  }
 
   // For each word of a row of the heap's.
   FREEWAY_NOINLINE void each_word(const freeway_debug_field_t& row, FunctionRef<void(u32 i, u64 word)> f) const {
@@ -151,7 +158,8 @@ class Walk {
       const u64 begin = align_down(packed, kFrameSize);
       if (begin == 0) return;
       const u32 size = d_.heap_segment_ends.size;
-      const u64 bytes = range_word::end_of(reader_.view(ends + u64{i} * d_.heap_segment_ends.stride, size).word(0, size));
+      const u64 bytes =
+          range_word::end_of(reader_.view(ends + u64{i} * d_.heap_segment_ends.stride, size).word(0, size));
       reader_.expect(bytes <= u64{d_.unit_bytes} << d_.segment_shift, "the length of a segment");
       if (bytes != 0) f(i, begin, bytes);
     });
@@ -200,11 +208,13 @@ class Walk {
     const u64 top = look::word(slab, d_.slab_tops, c), at = (top - slab.address()) / 8;
     const bool small = at >= k.small && at <= u64{k.small} + k.small_slots;
     if (small || k.big_slots != k.small_slots)
-      each_slot(slab, top, small ? k.small : k.big, small ? k.small_slots : k.big_slots, [&](u64 slot) { f(slot, false); });
+      each_slot(slab, top, small ? k.small : k.big, small ? k.small_slots : k.big_slots,
+                [&](u64 slot) { f(slot, false); });
     if (resting_bytes_ == kNone) return;
     const auto rests = [&](u64 slot) { f(slot, true); };
     each_slot(slab, look::word(slab, d_.slab_rests, c), k.beds, k.bed_slots, rests);
-    const u64 bed_bytes = u64{k.bed_slots} * k.size, beds = bed_bytes == 0 ? 0 : clamp(resting_bytes_ / bed_bytes, 0, d_.beds);
+    const u64 bed_bytes = u64{k.bed_slots} * k.size,
+              beds = bed_bytes == 0 ? 0 : clamp(resting_bytes_ / bed_bytes, 0, d_.beds);
     if (beds == 0) return;
     const Part tops = reader_.view(slab.address() + d_.slab_beds.offset + u64{c} * d_.slab_beds.stride, beds * 8);
     for (u64 bed = 0; bed < beds; ++bed)
@@ -226,7 +236,8 @@ class Walk {
   u64 guard_bytes() const { return is_started_ ? guard_word(d_.guard_range_bytes) : 0; }
   void each_guard_slot(FunctionRef<void(const Part& slots, u32 number)> f) const {
     if (guard_bytes() == 0) return;
-    const Part slots = reader_.view(reinterpret_cast<u64>(d_.guard_slots), u64{d_.guard_word.stride} * d_.guard_slot_count);
+    const Part slots =
+        reader_.view(reinterpret_cast<u64>(d_.guard_slots), u64{d_.guard_word.stride} * d_.guard_slot_count);
     for (u32 i = 0; i < d_.guard_slot_count; ++i) f(slots, i);
   }
 
@@ -238,7 +249,8 @@ class Walk {
     return reader_.view(reinterpret_cast<u64>(d_.guard_range) + field.offset, field.size).word(0, field.size);
   }
 
-  // The units of the piece that begins at this one. What take() has handed out and nobody has filled in yet is of class 0.
+  // The units of the piece that begins at this one. What take() has handed out and nobody has filled in yet is of class
+  // 0.
   FREEWAY_NOINLINE u64 descriptor(const Part& segment, u64 first, u64 unit, u64 units,
                                   FunctionRef<void(const Descriptor&)> f) const {
     const u64 at = unit * d_.unit_bytes, left = (units - unit) * d_.unit_bytes;
@@ -247,7 +259,8 @@ class Walk {
     const SizeClass& k = reader_.size_class(static_cast<unsigned>(c));
     const u64 bytes = d_.descriptor_bytes + align_up(u64{k.words} * 8, d_.unit_bytes);
     if (bytes > left) return units - unit;
-    f(Descriptor(d_, segment, at, static_cast<u32>(first + unit), static_cast<unsigned>(c), k));  // OPTIMISTIC: accounts
+    f(Descriptor(d_, segment, at, static_cast<u32>(first + unit), static_cast<unsigned>(c),
+                 k));  // OPTIMISTIC: accounts
     return ceil_div(bytes, d_.unit_bytes);
   }
 
@@ -259,7 +272,8 @@ class Walk {
     return bytes;
   }
 
-  // The blocks from `top` down to a 0, or to the area's beginning; none if `top` is not there: the class has no magazine.
+  // The blocks from `top` down to a 0, or to the area's beginning; none if `top` is not there: the class has no
+  // magazine.
   FREEWAY_NOINLINE void each_slot(const Part& slab, u64 top, u64 area, u64 slots, FunctionRef<void(u64 slot)> f) const {
     const u64 begin = slab.address() + area * 8;
     if (top <= begin || (top - begin) / 8 > slots || (top - begin) % 8 != 0) return;
@@ -276,7 +290,8 @@ class Walk {
     const u64 base = look::word(object, d_.arena_base), bytes = look::word(object, d_.arena_bytes);
     const u64 committed = range_word::end_of(look::word(object, d_.arena_watermark));
     reader_.expect(committed <= bytes && base + bytes >= base, "the length of an arena");
-    f(Arena(d_, object, reader_.view(look::word(object, d_.arena_chunks), ceil_div(committed, kChunkSize) * d_.chunk_bytes)));
+    f(Arena(d_, object,
+            reader_.view(look::word(object, d_.arena_chunks), ceil_div(committed, kChunkSize) * d_.chunk_bytes)));
   }
 
   const R& reader_;

@@ -96,7 +96,8 @@ class Auditor {
       return error("cached block of another class, or inside a block", block);
     const u64 bit = u64{1} << (index % 64);
     if ((d.words[index / 64].load_relaxed() & bit) != 0) error("cached block that is free as well", block);
-    if (heap_.births.are_kept() && heap_.birth_of(block, c).load_relaxed() != 0) error("cached block that is marked live", block);
+    if (heap_.births.are_kept() && heap_.birth_of(block, c).load_relaxed() != 0)
+      error("cached block that is marked live", block);
     if (!notes_) return;
     ++notes_.of(info.value()).cached;
     u64& word = notes_.cached_word(info.value(), index / 64);
@@ -188,12 +189,9 @@ class Auditor {
     }
     if (mark.cached > taken) error("more blocks are cached than were taken, descriptor", d.index());
     if (!found) audit_.bytes_held += u64{k.blocks - taken} * k.size;
-    if (taken > mark.cached)
-      audit_.frames_live += k.span_frames;
-    else if (found)
-      audit_.frames_cached += k.span_frames;
-    else
-      audit_.frames_held += k.span_frames;
+    if (taken > mark.cached) audit_.frames_live += k.span_frames;
+    else if (found) audit_.frames_cached += k.span_frames;
+    else audit_.frames_held += k.span_frames;
   }
 
   Heap& heap_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // describe.cc: the heap itself, and `freeway_debug`, which says where its words are (freeway/debug.h). The compiler
-// computes it from the structures, so it cannot differ from them. It is constant; this process's own walk reads by it, too.
-// Compiled without access control, since most of these words are private.
+// computes it from the structures, so it cannot differ from them. It is constant; this process's own walk reads by it,
+// too. Compiled without access control, since most of these words are private.
 //
 // Both lie in this file so that a program that links libfreeway.a has the description with the heap.
 #include <cstddef>
@@ -42,8 +42,7 @@ struct Describe {
         sizeof(static_cast<Object*>(nullptr)->array[0]),                                           \
         sizeof(static_cast<Object*>(nullptr)->array) / sizeof(static_cast<Object*>(nullptr)->array[0]))
 
-  template <std::size_t N, std::size_t M>
-  static constexpr void copy(char (&to)[N], const char (&text)[M]) {
+  template <std::size_t N, std::size_t M> static constexpr void copy(char (&to)[N], const char (&text)[M]) {
     static_assert(M <= N);
     for (std::size_t i = 0; i < M; ++i) to[i] = text[i];
   }

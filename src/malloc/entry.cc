@@ -63,7 +63,7 @@ void* zeroed(std::size_t bytes) {
 
 }  // namespace
 
-// --- From the assembly, by way of spare_path.cc ------------------------------------------------------------------------
+// --- From the assembly, by way of spare_path.cc ----------------------------------------------------------------------
 
 void* allocate_otherwise(std::size_t size, const void* caller) {
   void* guarded = guard::is_on() ? guard::sample(size, caller) : nullptr;
@@ -74,7 +74,7 @@ void free_otherwise(void* block, const void* caller) {
   if (block != nullptr && process_malloc.start()) family::free(block, caller);
 }
 
-// --- From src/abi. Guarded blocks name our caller, not us. ------------------------------------------------------------
+// --- From src/abi. Guarded blocks name our caller, not us. -----------------------------------------------------------
 
 namespace family {
 
@@ -99,10 +99,8 @@ void free(void* block, const void* caller) {
   const FrameInfo info = process_malloc.map().get(address);
   if (FREEWAY_LIKELY(info.kind() == FrameInfo::kSmall)) {
     const Verdict verdict = process_malloc.heap().free(address, info.value());
-    if (FREEWAY_UNLIKELY(verdict == Verdict::kInterior))
-      bad(classify(address, info), "free", block, caller);
-    else if (FREEWAY_UNLIKELY(verdict != Verdict::kOk))
-      bad(verdict, "free", block, caller);
+    if (FREEWAY_UNLIKELY(verdict == Verdict::kInterior)) bad(classify(address, info), "free", block, caller);
+    else if (FREEWAY_UNLIKELY(verdict != Verdict::kOk)) bad(verdict, "free", block, caller);
   } else if (info.kind() == FrameInfo::kNothing) {
     if (info.is_of_heap()) return heaps::free(address, info, caller);
     if (guard::owns(address)) return free_guarded(address, caller);

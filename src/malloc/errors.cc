@@ -23,7 +23,8 @@ void bad(Fault fault, const char* function, const void* pointer, const void* cal
 }
 
 Fault classify(uptr address, FrameInfo info) {
-  if (info.kind() == FrameInfo::kNothing && guard::owns(address)) return guarded_fault(guard::classify(address), address);
+  if (info.kind() == FrameInfo::kNothing && guard::owns(address))
+    return guarded_fault(guard::classify(address), address);
   if (info.kind() == FrameInfo::kNothing) return process_malloc.substrate().classify_outside(address);
   if (info.kind() == FrameInfo::kSmall && process_malloc.heap().begins_block(address, info.value()))
     return Fault::kDoubleFree;  // a block, but a free one
@@ -40,8 +41,12 @@ void end_report(uptr address) {
 }  // namespace
 
 void report_overrun(uptr address, const void* caller) {
-  Line().text("freeway: overflow: the bytes past the end of ").hex(address).text(" were written before it was freed by ")
-      .hex(reinterpret_cast<u64>(caller)).write();
+  Line()
+      .text("freeway: overflow: the bytes past the end of ")
+      .hex(address)
+      .text(" were written before it was freed by ")
+      .hex(reinterpret_cast<u64>(caller))
+      .write();
   end_report(address);
 }
 

@@ -31,7 +31,8 @@ void bad_batch(std::size_t count, const void* blocks, const void* caller);
 
 // Gives memory without live blocks back, keeping about `keep` bytes ready; bytes given back.
 std::size_t trim(std::size_t keep);
-// The same piece by piece: about `most` bytes, or as much work as they would be; 0: there is nothing more, else at least 1.
+// The same piece by piece: about `most` bytes, or as much work as they would be; 0: there is nothing more, else at
+// least 1.
 std::size_t trim_step(std::size_t most);
 // The thread is about to sleep: gives back the memory that the purge policy lets go, and its cache's if that is idle.
 void idle();

@@ -13,7 +13,7 @@
 
 namespace freeway {
 
-// --- This heap, read in place. ----------------------------------------------------------------------------------------
+// --- This heap, read in place. ---------------------------------------------------------------------------------------
 
 u64 OwnMemory::View::any_word(u64 offset, u32 bytes) const {
   switch (bytes) {
@@ -26,7 +26,8 @@ u64 OwnMemory::View::any_word(u64 offset, u32 bytes) const {
 
 template class look::Walk<OwnMemory>;
 
-// Not all classes at once, since handlers' stacks are small; not one by one, since each walk goes through the whole heap.
+// Not all classes at once, since handlers' stacks are small; not one by one, since each walk goes through the whole
+// heap.
 void each_account(FunctionRef<void(unsigned c, const look::ClassAccount& account)> f) {
   constexpr unsigned kAtATime = 2;
   const OwnWalk walk = own_walk();
@@ -46,7 +47,7 @@ void each_account(FunctionRef<void(unsigned c, const look::ClassAccount& account
   }
 }
 
-// --- What each size class did, for people and as JSON. ----------------------------------------------------------------
+// --- What each size class did, for people and as JSON. ---------------------------------------------------------------
 
 // clang-format off: lines of text stay lines
 void write_classes(int fd) {
@@ -80,7 +81,7 @@ void write_classes_json(int fd) {
 }
 // clang-format on
 
-// --- The whole. -------------------------------------------------------------------------------------------------------
+// --- The whole. ------------------------------------------------------------------------------------------------------
 
 namespace family {
 
@@ -95,7 +96,8 @@ void fill_audit(freeway_audit_t& audit) {
   if (!process_malloc.start()) return;
   Heap& heap = process_malloc.heap();
   audit_small(heap, audit);
-  process_malloc.substrate().audit_frames(audit, [&heap](u32 value, uptr address) { return owns(heap, value, address); });
+  process_malloc.substrate().audit_frames(audit,
+                                          [&heap](u32 value, uptr address) { return owns(heap, value, address); });
   if (audit.frames_live + audit.frames_cached + audit.frames_held == 0) audit.frames_live = audit.frames_small;
 }
 
@@ -106,8 +108,8 @@ void each_class(TakeClass* take, void* to) {
   each_account([&](unsigned c, const look::ClassAccount& a) {
     if (a.superblocks == 0) return;
     const SizeClass& k = kSizeClasses[c];
-    take(to, {c == 1 ? 0 : u64{kSizeClasses[c - 1].size} + 1, k.size, a.superblocks, a.sampled, a.superblocks * k.span_bytes(),
-              a.live() * k.size, a.cached * k.size});
+    take(to, {c == 1 ? 0 : u64{kSizeClasses[c - 1].size} + 1, k.size, a.superblocks, a.sampled,
+              a.superblocks * k.span_bytes(), a.live() * k.size, a.cached * k.size});
   });
 }
 

@@ -2,9 +2,9 @@
 // Heap: small blocks: the layers put together.
 //
 // A small block's way: malloc pops it from the CPU's magazine (arch/*/fast_path.S); an empty magazine is refilled from
-// the slab's current superblock (small.cc, cache/magazines.h); a superblock comes from a partial list or a run of frames
-// (superblock/superblocks.h, pages/frames.h). free pushes it onto the magazine of the CPU it runs on; a full magazine is
-// flushed to the superblocks' bitmaps.
+// the slab's current superblock (small.cc, cache/magazines.h); a superblock comes from a partial list or a run of
+// frames (superblock/superblocks.h, pages/frames.h). free pushes it onto the magazine of the CPU it runs on; a full
+// magazine is flushed to the superblocks' bitmaps.
 //
 // Who may enter: any thread, any signal handler that interrupted any instruction here, the child of any fork.
 #pragma once
@@ -95,7 +95,7 @@ class Heap {  // all zero until start(): it takes no room in the file
   Superblocks<Machine, Backing>& sampled_superblocks() { return sampled_; }
   Descriptor<Machine>& descriptor(u32 index) const { return backing_.descriptor(index); }
 
-  // --- For the layers below (their concepts). ---------------------------------------------------------------------------
+  // --- For the layers below (their concepts). ------------------------------------------------------------------------
 
   Superblocks<Machine, Backing>& superblocks() { return superblocks_; }
   u64 closed() const { return slabs.closed(); }
@@ -127,7 +127,7 @@ class Heap {  // all zero until start(): it takes no room in the file
   bool is_left(unsigned c, const void* block);
   u32 free_in(u32 d) const;
 
-  // --- Parts that others may use, and all others, in the order in which a small program touches the fewest pages. --------
+  // --- Parts that others may use, and all others, in the order in which a small program touches the fewest pages. ----
 
   Births<Machine> births;
 
@@ -154,7 +154,7 @@ class Heap {  // all zero until start(): it takes no room in the file
 
  public:
   Slabs slabs;
-  ClassUsage<Machine> usage;  // move.cc
+  ClassUsage<Machine> usage;                    // move.cc
   [[no_unique_address]] heap::Heaps own_heaps;  // the program's; what follows lies on its last page
 };
 

@@ -212,7 +212,7 @@ extern "C" void freeway_free_own(void* block, freeway::u64, freeway::u64 frame) 
 
 namespace freeway::heaps {
 
-// --- Blocks ------------------------------------------------------------------------------------------------------------
+// --- Blocks ----------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -260,14 +260,14 @@ void* resize(uptr address, FrameInfo info, std::size_t bytes, const void* caller
   return other;
 }
 
-// --- Figures -----------------------------------------------------------------------------------------------------------
+// --- Figures ---------------------------------------------------------------------------------------------------------
 
 void explain(uptr address, FrameInfo info, freeway_explanation_t& found) {
   const auto block = all().block_around(info.value(), address);
   if (block.address == 0) return explanation::other(found, FREEWAY_FREE_MEMORY, "in a heap of the program's own");
   const bool is_free = block.is_free || all().seems_in_hand(block);
-  explanation::block(found, block.is_whole ? FREEWAY_LARGE_BLOCK : FREEWAY_SMALL_BLOCK, is_free ? FREEWAY_FREE : FREEWAY_LIVE,
-                     block.address, block.bytes, address);
+  explanation::block(found, block.is_whole ? FREEWAY_LARGE_BLOCK : FREEWAY_SMALL_BLOCK,
+                     is_free ? FREEWAY_FREE : FREEWAY_LIVE, block.address, block.bytes, address);
   found.what = "of a heap of the program's own";
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// heaps.h: heaps that the program makes (freeway/heap.h): its calls on them, and their blocks in free, realloc and the others.
+// heaps.h: heaps that the program makes (freeway/heap.h): its calls on them, and their blocks in free, realloc and the
+// others.
 //
 // Handles are heap/heaps.h's. Functions that return an int: 0 or an error's number. Blocks: null with errno.
 #pragma once
@@ -23,11 +24,11 @@ int destroy(u64 handle, const void* caller);
 void* allocate(u64 handle, std::size_t bytes, std::size_t alignment, bool zeroed, const void* caller);
 void* reallocate(u64 handle, void* block, std::size_t bytes, const void* caller);
 std::size_t trim(u64 handle);
-// The malloc's own, which heaps may be destroyed beside. What CPUs have in hand of all heaps goes back; `now`: of those that have not
-// been used for a while, if it is not 0.
+// The malloc's own, which heaps may be destroyed beside. What CPUs have in hand of all heaps goes back; `now`: of those
+// that have not been used for a while, if it is not 0.
 void collect_all(u64 now = 0);
-// Of all, with pages under free blocks, from a place on (0: the beginning) until that is all or the effort is spent. The place to
-// go on with; 0: that was all.
+// Of all, with pages under free blocks, from a place on (0: the beginning) until that is all or the effort is spent.
+// The place to go on with; 0: that was all.
 u32 trim_some(u32 from, std::size_t& effort);
 // Notes what has changed in all heaps; whether some have not been used for a while.
 bool some_idle(u64 now);
@@ -52,7 +53,8 @@ FREEWAY_INLINE void* allocate(u64 handle, std::size_t bytes) {
     if (FREEWAY_LIKELY(bytes < freeway_hot.byte_limit.load_relaxed()))
       return freeway_rseq_malloc_own(heap, bytes, freeway_hot.byte_table[bytes]);
     if (FREEWAY_LIKELY(bytes < freeway_hot.step_limit.load_relaxed()))
-      return freeway_rseq_malloc_own(heap, bytes, freeway_hot.step_table[(bytes + low_bits(kStepTableShift)) >> kStepTableShift]);
+      return freeway_rseq_malloc_own(heap, bytes,
+                                     freeway_hot.step_table[(bytes + low_bits(kStepTableShift)) >> kStepTableShift]);
   }
   return allocate_slow(handle, bytes);
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-// idle.cc: giving memory back while little happens: by the helper (background/helper.h), by a thread that is about to sleep
-// (freeway_idle), and piece by piece (freeway_trim_step).
+// idle.cc: giving memory back while little happens: by the helper (background/helper.h), by a thread that is about to
+// sleep (freeway_idle), and piece by piece (freeway_trim_step).
 //
-// Word      freeway_rseq.alone: libc's flag -> a 0 -> libc's flag, by the helper alone. libc does not know of the helper, so
-//           its flag says that the process has one thread, whose sections change bitmap words without atomic instructions
-//           (arch/alone.h). Before the helper touches such a word it has them look at a 0, and interrupts all sections:
-//           those that begin later see the 0, since the interruption is a barrier, too
-// Lost if killed: between the two: atomic instructions where none would be needed, until the next helper has done its work
+// Word      freeway_rseq.alone: libc's flag -> a 0 -> libc's flag, by the helper alone. libc does not know of the
+//           helper, so its flag says that the process has one thread, whose sections change bitmap words without atomic
+//           instructions (arch/alone.h). Before the helper touches such a word it has them look at a 0, and interrupts
+//           all sections: those that begin later see the 0, since the interruption is a barrier, too
+// Lost if killed: between the two: atomic instructions where none would be needed, until the next helper has done its
+// work
 #include "background/helper.h"
 #include "cache/slab_age.h"
 #include "malloc/drain.h"
@@ -41,8 +42,7 @@ auto emptied_but_for_rest(Heap& heap) {
 namespace {
 
 // In the helper: calls f(), which may touch bitmap words.
-template <class F>
-void beside_program(Heap& heap, F&& f) {
+template <class F> void beside_program(Heap& heap, F&& f) {
   if (!heap.slabs.uses_rseq()) return f();  // nobody's sections
   freeway_rseq.alone.store_relaxed(&not_alone);
   if (process::interrupt_sections()) f();
@@ -95,10 +95,11 @@ void start_background() {
   process_malloc.substrate().frames().on_tick(background::tick);
 }
 
-// --- Trimming piece by piece ------------------------------------------------------------------------------------------
+// --- Trimming piece by piece -----------------------------------------------------------------------------------------
 
-// First the slabs (those of CPUs one by one, then all others), then the classes, then the program's heaps. The number of the next part,
-// and the heap to go on with, are hints: threads that trim at the same time may do a part twice, or leave one to the next round.
+// First the slabs (those of CPUs one by one, then all others), then the classes, then the program's heaps. The number
+// of the next part, and the heap to go on with, are hints: threads that trim at the same time may do a part twice, or
+// leave one to the next round.
 unsigned trim_parts(const Heap& heap) { return heap.slabs.cpus() + kClassCount + 1; }
 
 bool trim_part(Heap& heap, std::size_t& effort) {

@@ -38,7 +38,8 @@ void free_large(uptr address, FrameInfo info, const void* caller) {
   if (!begins_large(address)) return bad(classify(address, info), "free", block, caller);
   if (FREEWAY_UNLIKELY(profile::has_samples())) profile::freed(address);
   Substrate& substrate = process_malloc.substrate();
-  if (!substrate.large().give(address, info, process::coarse_time_ns())) return bad(Fault::kDoubleFree, "free", block, caller);
+  if (!substrate.large().give(address, info, process::coarse_time_ns()))
+    return bad(Fault::kDoubleFree, "free", block, caller);
   substrate.count_large(-1);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// large.h: blocks above kMaxSmall, each a run of frames or a mapping of its own (pages/large.h): counted, and sampled by
-// profiles.
+// large.h: blocks above kMaxSmall, each a run of frames or a mapping of its own (pages/large.h): counted, and sampled
+// by profiles.
 #pragma once
 
 #include "malloc/malloc.h"

@@ -42,8 +42,7 @@ class FrameWalk {
     if (first >= end) return ((place >> 32) + 1) << 32;
     const FrameInfo info = info_at(arena, first);
     std::size_t frame = first + 1;
-    if (info.kind() == FrameInfo::kLarge)
-      frame = first + clamp(info.frames(), 1, end);
+    if (info.kind() == FrameInfo::kLarge) frame = first + clamp(info.frames(), 1, end);
     else if (const Desc* d = superblock_at(arena, first, info))
       frame = first + kSizeClasses[d->size_class.load_relaxed()].span_frames;
     for (unsigned chunks = 0; chunks < kChunksAStep && frame < end && is_barren(arena, frame); ++chunks)
@@ -51,8 +50,7 @@ class FrameWalk {
     return place - first + frame;
   }
 
-  template <class F>
-  void count(u64 place, F&& f) {
+  template <class F> void count(u64 place, F&& f) {
     const Arena<Machine>& arena = *arena_of(place);
     const std::size_t frame = frame_of(place);
     if (frame >= end_of(arena)) return;
@@ -143,10 +141,8 @@ void family::block_info(uptr address, freeway_block_info_t& info) {
   if (frame.kind() == FrameInfo::kSmall) return small_block_info(process_malloc.heap(), address, frame.value(), info);
   if (frame.is_of_heap()) return heaps::fill_block_info(address, frame, info);
   const bool is_large = frame.kind() != FrameInfo::kNothing && begins_large(address);
-  if (is_large)
-    info.size = large_bytes(frame);
-  else if (guard::owns(address))
-    info.size = guard::usable(address);
+  if (is_large) info.size = large_bytes(frame);
+  else if (guard::owns(address)) info.size = guard::usable(address);
   if (info.size == 0) return;
   info.kind = is_large ? FREEWAY_LARGE_BLOCK : FREEWAY_GUARDED_BLOCK;
   info.superblock_size = is_large ? frame.frames() * kFrameSize : vm::page_size();

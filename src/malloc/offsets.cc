@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // offsets.cc: the offsets by which the assembly reads structures. The numbers are in offsets.h of the room that has the
-// structure: tests/whole/golden/offsets.py writes it from this list, and it is kept. Every build compares it here, by its own
-// compiler and for its own processor; none has to make it first: CMake's, a crate's (packaging/rust), a cross compiler's.
+// structure: tests/whole/golden/offsets.py writes it from this list, and it is kept. Every build compares it here, by
+// its own compiler and for its own processor; none has to make it first: CMake's, a crate's (packaging/rust), a cross
+// compiler's.
 #include "arch/rseq_place.h"
 #include "cache/hot.h"
 #include "cache/slab.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// own_sections.h: restartable sections on the slab that a heap of the program's (heap/own_heap.h) has for the current CPU, as C
-// functions; see cache/rseq_sections.h. Checked by tests/cache/rseq, which interrupts every instruction of every section.
+// own_sections.h: restartable sections on the slab that a heap of the program's (heap/own_heap.h) has for the current
+// CPU, as C functions; see cache/rseq_sections.h. Checked by tests/cache/rseq, which interrupts every instruction of
+// every section.
 #pragma once
 
 #include "base/compiler.h"

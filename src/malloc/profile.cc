@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // profile.cc: which blocks a profile samples (profile/README.md), and where they lie.
 //
-// While a profile is made malloc counts bytes, in the slab of its CPU (malloc/*/fast_path.S, *counted*). A call that cannot count
-// draws a gap of its own: gaps may be begun anywhere (profile/gap.h).
+// While a profile is made malloc counts bytes, in the slab of its CPU (malloc/*/fast_path.S, *counted*). A call that
+// cannot count draws a gap of its own: gaps may be begun anywhere (profile/gap.h).
 //
 // Words     gap of a slab: profile/gap_word.h. byte_limit, step_limit, malloc_form of freeway_hot: malloc_form.h
-// Places    sampled blocks have superblocks of their own, in frames of class 0 for the fast path of free: so their frees come
-//           here, and all others know of nothing. They are never in magazines
+// Places    sampled blocks have superblocks of their own, in frames of class 0 for the fast path of free: so their
+//           frees come here, and all others know of nothing. They are never in magazines
 #include "malloc/profile.h"
 
 #include <errno.h>
@@ -33,22 +33,22 @@ const Desc& descriptor(u32 index) { return process_malloc.heap().descriptor(inde
 
 u32 frame_number(uptr address) { return static_cast<u32>(address >> kFrameShift); }
 
-// The place of a sampled block: the frame of the block that malloc would have given instead. Where so many are sampled that
-// the others say little, its own; 0: not known.
+// The place of a sampled block: the frame of the block that malloc would have given instead. Where so many are sampled
+// that the others say little, its own; 0: not known.
 u32 place_of(uptr block, std::size_t bytes, uptr instead) {
   return frame_number(bytes >= profile::interval() / 2 ? block : instead);
 }
 
-// The class of a sampled block of so many bytes. Of an aligned one it is a longer one than theirs, and its superblock says
-// which; unless it has gone meanwhile.
+// The class of a sampled block of so many bytes. Of an aligned one it is a longer one than theirs, and its superblock
+// says which; unless it has gone meanwhile.
 unsigned class_of_sampled(uptr block, u64 bytes) {
   const FrameInfo info = process_malloc.map().get_unowned(block);  // OPTIMISTIC: pins
   const unsigned c = info.kind() != FrameInfo::kSmall ? 0 : descriptor(info.value()).size_class.load_relaxed();
   return c != 0 ? c : class_of_size(clamp(bytes, 0, kMaxSmall));
 }
 
-// All live blocks of a superblock have the same share of its waste. The sampled block counts as one of its former neighbours; if
-// they are gone, it would be the last.
+// All live blocks of a superblock have the same share of its waste. The sampled block counts as one of its former
+// neighbours; if they are gone, it would be the last.
 profile::Pin pinned(uptr block, u32 place, u64 bytes) {
   const unsigned c = class_of_sampled(block, bytes);
   const SizeClass& k = kSizeClasses[c];

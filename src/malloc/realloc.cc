@@ -29,8 +29,7 @@ void* move_block(void* block, std::size_t old_bytes, std::size_t bytes, const vo
   // A long one's pages could not be moved. A shorter one leaves its memory where it has got new memory (decision 048).
   if (from % kFrameSize == 0 && (kept >= Large::kLiftFrames * kFrameSize || large.is_new(to, kept)))
     large.carry(from, to, kept);
-  else
-    memcpy(other, block, kept);
+  else memcpy(other, block, kept);
   release(block, caller);
   return other;
 }

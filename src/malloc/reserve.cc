@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-// reserve.cc: memory made ready before it is needed, so that its first use does not fault: FREEWAY_PREFAULT, freeway_reserve.
+// reserve.cc: memory made ready before it is needed, so that its first use does not fault: FREEWAY_PREFAULT,
+// freeway_reserve.
 //
-// Frames are taken, touched, and returned: free and dirty ones are used first, and without the kernel. The purge policy is
-// told to keep as many (PurgePolicy::keep). All frames are held until the last one is taken, so that each is another; a chain
-// through the frames themselves remembers them, since there is no other place.
+// Frames are taken, touched, and returned: free and dirty ones are used first, and without the kernel. The purge policy
+// is told to keep as many (PurgePolicy::keep). All frames are held until the last one is taken, so that each is
+// another; a chain through the frames themselves remembers them, since there is no other place.
 //
-// Limits    frames are charged as they are taken. The memory of descriptors that are not handed out yet (at most 1/100 of
-//           what FREEWAY_PREFAULT asks for) is charged when they are
+// Limits    frames are charged as they are taken. The memory of descriptors that are not handed out yet (at most 1/100
+//           of what FREEWAY_PREFAULT asks for) is charged when they are
 // Who       any thread, any signal handler
 // Lost if killed: the frames in hand, all that were asked for; the policy is told first
 // Checked   tests/malloc/reserve
@@ -22,7 +23,7 @@ namespace freeway {
 namespace {
 
 constexpr std::size_t kUnknown = RSEQ_IDS;  // CPUs: there are more than the kernel was asked for
-constexpr std::size_t kSpareFrames = 64;  // beside twice the reserved ones: frames before and between them
+constexpr std::size_t kSpareFrames = 64;    // beside twice the reserved ones: frames before and between them
 
 // Written into a frame that is held: the one before it in the chain, and how many frames belong to it.
 struct Link {
@@ -36,8 +37,7 @@ void chain(uptr& top, uptr address, u64 value) {
   top = address;
 }
 // Calls f(address, value) for all that are chained; f may give them away.
-template <class F>
-void unchain(uptr top, F&& f) {
+template <class F> void unchain(uptr top, F&& f) {
   while (top != 0) {
     const uptr here = top;
     const u64 value = link_at(here).value.load_relaxed();
@@ -54,10 +54,10 @@ void give_filled(Substrate& substrate, uptr address, std::size_t frames) {
   substrate.frames().give(address, frames, 0);
 }
 
-// The frames just taken may be those of an earlier reservation; and untouched frames between aligned runs will be taken before
-// them. So this takes frames one by one, the lowest first, up to `highest`, and until `frames` are in hand or free and dirty,
-// but no more than `most`: a heap that is more scattered gets the others when it needs them. Returns how many it could not
-// get.
+// The frames just taken may be those of an earlier reservation; and untouched frames between aligned runs will be taken
+// before them. So this takes frames one by one, the lowest first, up to `highest`, and until `frames` are in hand or
+// free and dirty, but no more than `most`: a heap that is more scattered gets the others when it needs them. Returns
+// how many it could not get.
 std::size_t refill_kept(Frames<Machine>& all, std::size_t frames, uptr highest, std::size_t most, uptr& top) {
   for (std::size_t held = 0;; ++held) {
     const std::size_t found = held + all.policy().dirty(), missing = frames > found ? frames - found : 0;
@@ -74,9 +74,8 @@ void populate_used(Heap& heap, unsigned c) {
   drain(heap);
   auto& superblocks = heap.superblocks();
   superblocks.flip_lists();
-  superblocks.each_listed(c, heap.substrate().frames().policy().live(), [&](u32 d) {
-    vm::populate(superblocks.span_of(d), kSizeClasses[c].span_bytes());
-  });
+  superblocks.each_listed(c, heap.substrate().frames().policy().live(),
+                          [&](u32 d) { vm::populate(superblocks.span_of(d), kSizeClasses[c].span_bytes()); });
 }
 
 // Beside the blocks themselves each slab may have a full magazine, and a superblock that nobody else can use.
@@ -169,7 +168,11 @@ void prefault(Heap& heap, u64 bytes) {
   all.policy().keep(had);
   unchain(top, [&](uptr address, u64) { give_filled(heap.substrate(), address, 1); });
   if (had < frames)
-    Line().text("freeway: FREEWAY_PREFAULT: memory was refused; ").bytes(had * kFrameSize).text(" are resident").write();
+    Line()
+        .text("freeway: FREEWAY_PREFAULT: memory was refused; ")
+        .bytes(had * kFrameSize)
+        .text(" are resident")
+        .write();
 }
 
 std::size_t family::reserve(std::size_t bytes, std::size_t count) {

@@ -12,8 +12,8 @@ constinit thread_local SpareSlabs<Machine>::Own own;
 
 namespace {
 
-// Entries of slab_of that are made even where the kernel has fewer CPU numbers: a process that was checkpointed may go on
-// on a machine with more CPUs. (Beyond that it may not: an entry that was not made leads nowhere.)
+// Entries of slab_of that are made even where the kernel has fewer CPU numbers: a process that was checkpointed may go
+// on on a machine with more CPUs. (Beyond that it may not: an entry that was not made leads nowhere.)
 constexpr u32 kLeastIds = 256;
 
 // Sections find struct rseq at `by_mm_cid` or `by_cpu`, offsets from the thread pointer; 0: at the decoy.
@@ -51,7 +51,7 @@ uptr inside_of(u64 name) {
 // The low 32 bits hold the epoch, which is never 0: a thread that is out does not look like one inside.
 bool Slabs::Revoker::is_inside(u64 name) { return process::may_read(inside_of(name), static_cast<u32>(name)); }
 
-// --- Mode --------------------------------------------------------------------------------------------------------------
+// --- Mode ------------------------------------------------------------------------------------------------------------
 
 void Slabs::init(Substrate& substrate, Births<Machine>& births) {
   substrate_ = &substrate;
@@ -75,7 +75,8 @@ void Slabs::decide() {
   // Before the mode: no far block is marked in a CPU's slab then that an unchecked path will pop (cache/slots.h).
   if (options.harden == 0) births_->drop();
   const u64 mode = mode_.get([wanted] { return wanted; }, [](u64) {});
-  const process::Rseq rseq = mode == kOwnRseq ? process::own_rseq() : process::rseq();  // the same for all threads that start
+  const process::Rseq rseq =
+      mode == kOwnRseq ? process::own_rseq() : process::rseq();  // the same for all threads that start
   const bool on = mode != kSpare;
   const u64 area = static_cast<u64>(rseq.offset);
   enter_by(on && rseq.has_mm_cid ? area : 0, on && !rseq.has_mm_cid ? area : 0, rseq.bytes);
@@ -92,7 +93,8 @@ void Slabs::describe(Line& line) const {
     line.text("spare slabs: ").text(why_spare());
     return;
   }
-  line.text("per-CPU slabs in restartable sections, indexed by ").text(process::rseq().has_mm_cid ? "mm_cid" : "cpu_id");
+  line.text("per-CPU slabs in restartable sections, indexed by ")
+      .text(process::rseq().has_mm_cid ? "mm_cid" : "cpu_id");
   if (mode_.peek() == kOwnRseq) line.text(", registered by Freeway");
 }
 
@@ -100,7 +102,7 @@ bool Slabs::can_enter_sections() {
   return process::is_registered(freeway_rseq.area) || process::enter_own_rseq(freeway_rseq.area);
 }
 
-// --- Having one --------------------------------------------------------------------------------------------------------
+// --- Having one ------------------------------------------------------------------------------------------------------
 
 // A slab that is made before it is known whether blocks will rest has room for them.
 std::size_t Slabs::bytes_of_one() const {
@@ -147,7 +149,7 @@ uptr Slabs::on_top(unsigned c) {
   return reinterpret_cast<uptr>(slots::block_of(slab_words::on_top(*slab, c)));
 }
 
-// --- Draining ----------------------------------------------------------------------------------------------------------
+// --- Draining --------------------------------------------------------------------------------------------------------
 
 bool Slabs::drain_cpu(u32 id, Wanted wanted, Visit visit) {
   Slab* slab = cpu_slabs_.made(id);
@@ -156,7 +158,9 @@ bool Slabs::drain_cpu(u32 id, Wanted wanted, Visit visit) {
   return end != CpuSlabs<Machine>::Drained::kRefused;
 }
 
-void Slabs::drain_spare(Wanted wanted, Visit visit) { spare_.drain(own, process::claimant(), Revoker(), wanted, visit); }
+void Slabs::drain_spare(Wanted wanted, Visit visit) {
+  spare_.drain(own, process::claimant(), Revoker(), wanted, visit);
+}
 
 bool Slabs::drain(Wanted wanted, Visit visit) {
   bool complete = true;
@@ -187,8 +191,7 @@ void Slabs::provide() {
   };
   if (rseq_has_mm_cid())
     for (u32 id = 0; id < substrate_->cpus(); ++id) provide_cpu(id);
-  else
-    process::each_cpu(provide_cpu);
+  else process::each_cpu(provide_cpu);
 }
 
 }  // namespace freeway

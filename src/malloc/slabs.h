@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Slabs: all slabs of the process, which of them a call works on, and taking them apart.
 //
-// Mode      undecided -> sections (struct rseq is libc's, or ours) or spare, for good, once the environment can be read.
-//           With sections a call works on the slab of its CPU (cpu_slabs.h). Else, and while that one is not to be had, it
-//           works on a spare one, which its thread keeps or has claimed for the call (spare_slabs.h)
+// Mode      undecided -> sections (struct rseq is libc's, or ours) or spare, for good, once the environment can be
+//           read. With sections a call works on the slab of its CPU (cpu_slabs.h). Else, and while that one is not to
+//           be had, it works on a spare one, which its thread keeps or has claimed for the call (spare_slabs.h)
 // Access    SlabInHand: what a call does to the slab, which is RseqSlabs' or PlainSlab's way to do it (slab.h)
-// Draining  another CPU's slab is taken out, all sections are interrupted (membarrier), then it is the drainer's until it
-//           is put back; one at a time, so a thread that stops here strands one
+// Draining  another CPU's slab is taken out, all sections are interrupted (membarrier), then it is the drainer's until
+//           it is put back; one at a time, so a thread that stops here strands one
 // Who       any thread, any signal handler, the child of any fork
 // Lost if killed: the slab in hand
 // Checked   tests/cache/*_slabs_model.cc, tests/whole/fork, tests/whole/stall, tests/whole/stress/trim_test.cc
@@ -27,8 +27,8 @@ namespace freeway {
 // This thread's notes on its spare slab.
 extern FREEWAY_HIDDEN constinit thread_local SpareSlabs<Machine>::Own own;
 
-// The slab that a call works on: a spare one, which it has to itself, or in sections that of whatever CPU it is on. One class
-// for both, so that what moves batches is compiled once.
+// The slab that a call works on: a spare one, which it has to itself, or in sections that of whatever CPU it is on. One
+// class for both, so that what moves batches is compiled once.
 class SlabInHand {
  public:
   // `spare`: null in sections.
@@ -61,7 +61,8 @@ class SlabInHand {
                       : sections().move(c, old_area, old_bytes, distance, new_bytes);
   }
   FREEWAY_NOINLINE u64 grow(u64 capacity_at, u64 expected, u64 end, u64 bytes) const {
-    return is_spare() ? plain().grow(capacity_at, expected, end, bytes) : sections().grow(capacity_at, expected, end, bytes);
+    return is_spare() ? plain().grow(capacity_at, expected, end, bytes)
+                      : sections().grow(capacity_at, expected, end, bytes);
   }
 
  private:
@@ -80,7 +81,8 @@ class Slabs {
   using Wanted = FunctionRef<bool(Slab& slab)>;
   static constexpr auto any = [](Slab&) { return true; };
 
-  // Once (or again with the same), before anything else. While births are kept, new slabs have room for blocks that rest.
+  // Once (or again with the same), before anything else. While births are kept, new slabs have room for blocks that
+  // rest.
   void init(Substrate& substrate, Births<Machine>& births);
   // When the environment can be read: decides on which slabs calls work. Sections find struct rseq from here on.
   FREEWAY_COLD void decide();
@@ -93,22 +95,20 @@ class Slabs {
 
   // The `top` of a class without a magazine, empty and full at once: a zero between two.
   u64 closed() const { return reinterpret_cast<u64>(&zeros_[1]); }
-  // The slab of the CPU that this thread was on a moment ago, made if there is none. Null: not in this mode, the thread is
-  // not registered and cannot be, no memory, or the slab is being drained.
+  // The slab of the CPU that this thread was on a moment ago, made if there is none. Null: not in this mode, the thread
+  // is not registered and cannot be, no memory, or the slab is being drained.
   Slab* of_cpu();
   // The block of class `c` that malloc would give this thread now; 0: it is not known. A hint: others may take it.
   uptr on_top(unsigned c);
 
   // Calls f(slab in hand, slab) with a slab on which this call may work; false if none could be had.
-  template <class F>
-  bool with(F&& f) {
+  template <class F> bool with(F&& f) {
     Slab* slab = of_cpu();
     if (slab == nullptr) return with_spare(f);
     f(SlabInHand(), *slab);
     return true;
   }
-  template <class F>
-  bool with_spare(F&& f) {
+  template <class F> bool with_spare(F&& f) {
     const Spare::Taken taken = take_spare();
     if (taken.slab != nullptr) f(SlabInHand(taken.slab), *taken.slab);
     Spare::give(own, taken);
@@ -116,8 +116,7 @@ class Slabs {
   }
 
   // Calls f(slab, is_taken) for all that exist; is_taken(): whether somebody has it.
-  template <class F>
-  void each(F&& f) const {
+  template <class F> void each(F&& f) const {
     const Claimant who = process::claimant();
     for (u32 id = 0; id < ids_; ++id)
       if (Slab* slab = cpu_slabs_.made(id)) f(*slab, [&] { return cpu_slabs_.is_taken(id, who); });
@@ -134,8 +133,8 @@ class Slabs {
   bool drain(Wanted wanted, Visit visit);
   FREEWAY_COLD void drain_at_hand(Wanted wanted, Visit visit);
 
-  // From now on slabs get their memory at once: a slab for each CPU that a thread of this process may come to, and the spare
-  // ones. Where it is not known how many CPUs there are, none: thousands of them would be gigabytes.
+  // From now on slabs get their memory at once: a slab for each CPU that a thread of this process may come to, and the
+  // spare ones. Where it is not known how many CPUs there are, none: thousands of them would be gigabytes.
   FREEWAY_COLD void provide();
   // Bytes of all of them.
   u64 bytes() const { return bytes_.load_relaxed(); }

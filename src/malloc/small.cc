@@ -8,7 +8,7 @@
 
 namespace freeway {
 
-// --- Backing -----------------------------------------------------------------------------------------------------------
+// --- Backing ---------------------------------------------------------------------------------------------------------
 
 u32 Backing::make_descriptor(unsigned c) {
   const std::size_t bytes = Descriptor<Machine>::bytes(kSizeClasses[c].words);
@@ -43,11 +43,9 @@ u32 Backing::descriptor_at(uptr span, unsigned c) const {
 void Backing::give_span(uptr span, unsigned c) { heap_->substrate().give_span(span, kSizeClasses[c].span_frames); }
 
 // The kernel that fills in mm_cid fills in node_id, too.
-unsigned Backing::node() {
-  return process::node(rseq_has_mm_cid() ? freeway_rseq.area : 0);
-}
+unsigned Backing::node() { return process::node(rseq_has_mm_cid() ? freeway_rseq.area : 0); }
 
-// --- malloc ------------------------------------------------------------------------------------------------------------
+// --- malloc ----------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -99,7 +97,7 @@ void* Heap::direct(unsigned c) {
   });
 }
 
-// --- free --------------------------------------------------------------------------------------------------------------
+// --- free ------------------------------------------------------------------------------------------------------------
 
 // place_of for a block that is not in the primary arena, or for no block at all.
 Place Heap::place_elsewhere(unsigned c, void* block, u32 index) {
@@ -118,8 +116,8 @@ Place Heap::place_elsewhere(unsigned c, void* block, u32 index) {
 
 namespace {
 
-// Where processors reorder stores: waits until this thread sees those that others had under way (without the kernel's barrier:
-// in all probability), and is true. False: there is nothing more to see.
+// Where processors reorder stores: waits until this thread sees those that others had under way (without the kernel's
+// barrier: in all probability), and is true. False: there is nothing more to see.
 bool sees_more() {
   if constexpr (kStoresStayInOrder) return false;
   if (!process::make_barrier())
@@ -129,9 +127,9 @@ bool sees_more() {
 
 }  // namespace
 
-// Whether the block, which begins where one may, is known to be free: exactly where there are births; else it is if it lies
-// on top of this CPU's, or thread's, magazine, or its superblock has it. Where processors reorder stores, the words that it
-// sees may be older than the caller's right to the block: then it looks again.
+// Whether the block, which begins where one may, is known to be free: exactly where there are births; else it is if it
+// lies on top of this CPU's, or thread's, magazine, or its superblock has it. Where processors reorder stores, the
+// words that it sees may be older than the caller's right to the block: then it looks again.
 bool Heap::is_free(uptr block, u32 descriptor, unsigned c) {
   // The tag may be on its way from the processor that allocated the block (births.h, Orders).
   if (births.are_kept()) return !birth::is_born(birth_of(block, c), block, sees_more);
@@ -175,8 +173,7 @@ void Heap::put_back(unsigned c, void* block) {
   if (foreign) send_home(c);
 }
 
-
-// --- Filling -----------------------------------------------------------------------------------------------------------
+// --- Filling ---------------------------------------------------------------------------------------------------------
 
 void Heap::leaves_rest(unsigned c, void* const* slots, unsigned count) {
   if (FREEWAY_LIKELY(!substrate_->options().fill)) return;
@@ -189,7 +186,7 @@ void Heap::leaves_rest(unsigned c, void* const* slots, unsigned count) {
   }
 }
 
-// --- Home --------------------------------------------------------------------------------------------------------------
+// --- Home ------------------------------------------------------------------------------------------------------------
 
 void Heap::settle_home(const Slab& slab, unsigned c, u32 d) {
   const uptr span = superblocks_.span_of(d);
@@ -211,7 +208,7 @@ void Heap::send_home(unsigned c) {
   });
 }
 
-// --- Moving ------------------------------------------------------------------------------------------------------------
+// --- Moving ----------------------------------------------------------------------------------------------------------
 
 bool Heap::clear_way(unsigned c) {
   bool clear = false;
@@ -222,10 +219,11 @@ bool Heap::clear_way(unsigned c) {
   return clear;
 }
 
-// --- Sizes -------------------------------------------------------------------------------------------------------------
+// --- Sizes -----------------------------------------------------------------------------------------------------------
 
 bool Heap::begins_block(uptr address, u32 descriptor) const {
-  return kSizeClasses[backing_.descriptor(descriptor).size_class.load_relaxed()].block_at(address) != SizeClass::kNoBlock;
+  return kSizeClasses[backing_.descriptor(descriptor).size_class.load_relaxed()].block_at(address) !=
+         SizeClass::kNoBlock;
 }
 
 std::size_t Heap::usable(uptr address, u32 descriptor) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// spare_path.cc: where malloc and free in assembly go when they cannot finish. Without rseq their limits are 0, so that they
-// come here at once, and most calls end here: in the slab that the thread keeps between its calls (cache/spare_slabs.h).
-// All others go on to entry.cc.
+// spare_path.cc: where malloc and free in assembly go when they cannot finish. Without rseq their limits are 0, so that
+// they come here at once, and most calls end here: in the slab that the thread keeps between its calls
+// (cache/spare_slabs.h). All others go on to entry.cc.
 //
 //   malloc(n)                                            free(p)
 //   [1] class = byte_table[n]        (else step table)   [1] class = frame_class[(p - arena) >> 16]
@@ -14,8 +14,8 @@
 //                                                        [6] inside = 0
 //
 // Class 0 (large, foreign, NULL) has no magazine: empty and full in every slab; no block of it begins anywhere. With
-// FREEWAY_HARDEN no slab is ever kept. Compiled without frame pointers, and leaves that register alone: counted, and looked at,
-// by tests/whole/golden.
+// FREEWAY_HARDEN no slab is ever kept. Compiled without frame pointers, and leaves that register alone: counted, and
+// looked at, by tests/whole/golden.
 #include "malloc/spare_path.h"
 
 #include "malloc/malloc.h"

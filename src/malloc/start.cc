@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // start.cc: initialisation, on the process's first allocation.
 //
-// Without a lock: each caller that comes before it is done (a signal handler during the first malloc; in theory a second
-// thread) does all of it. Words that must have one value are published by CAS; all others are stored by each of them, with
-// the same values. The fast path opens when its limits are stored, last.
+// Without a lock: each caller that comes before it is done (a signal handler during the first malloc; in theory a
+// second thread) does all of it. Words that must have one value are published by CAS; all others are stored by each of
+// them, with the same values. The fast path opens when its limits are stored, last.
 //
 // Two steps, since the first allocations of a process may come before the C library has set `environ`: memory first;
 // options, and with them the choice between restartable sections and spare slabs, as soon as they can be read. Until
@@ -41,7 +41,7 @@ bool Malloc::start_slow() {
   heap_.open();
   guard::start(options().guard);
   if (options().guard_large) guard_large();
-  ready_.store_release(1);  // [R1] pairs with malloc.h:[A1]
+  ready_.store_release(1);                      // [R1] pairs with malloc.h:[A1]
   if (profile::is_on()) follow_profile(heap_);  // a handler began one, and open() has stored the form of none since
   if (const u64 interval = profile::read_setting()) family::begin_profile(interval);
   prefault(heap_, options().prefault);

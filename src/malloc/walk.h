@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // walk.h: the walk (look/walk.h) of this process's own heap: in place, while other threads go on.
 //
-// Orders    [A1] every word is acquired, since nothing else orders what the walk finds through it: a segment is published
-//           after it was reserved, its units before the cursor passes them (pages/metadata.h), an arena and a slab before
-//           their addresses
+// Orders    [A1] every word is acquired, since nothing else orders what the walk finds through it: a segment is
+//           published after it was reserved, its units before the cursor passes them (pages/metadata.h), an arena and a
+//           slab before their addresses
 #pragma once
 
 #include "arch/atomic.h"
@@ -20,13 +20,15 @@ class OwnMemory {
     explicit View(u64 address) : address_(address) {}
     u64 address() const { return address_; }
     FREEWAY_INLINE u64 word(u64 offset, u32 bytes) const {
-      return !__builtin_constant_p(bytes) ? any_word(offset, bytes) : bytes == 8 ? load<u64>(offset) : load<u32>(offset);
+      return !__builtin_constant_p(bytes) ? any_word(offset, bytes)
+             : bytes == 8                 ? load<u64>(offset)
+                                          : load<u32>(offset);
     }
 
    private:
-    template <class T>
-    u64 load(u64 offset) const {
-      return reinterpret_cast<const Atomic<T>*>(address_ + offset)->load_acquire();  // [A1] pairs with pages/metadata.h:[R2]
+    template <class T> u64 load(u64 offset) const {
+      return reinterpret_cast<const Atomic<T>*>(address_ + offset)
+          ->load_acquire();  // [A1] pairs with pages/metadata.h:[R2]
     }
     u64 any_word(u64 offset, u32 bytes) const;
     u64 address_;

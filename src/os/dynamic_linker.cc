@@ -3,8 +3,8 @@
 
 #include <dlfcn.h>
 
-// In libc since glibc 2.34, and in musl. Before that in libdl.so.2, which not every program loads; then libc's own internal
-// functions find it. In a statically linked program all of them are null.
+// In libc since glibc 2.34, and in musl. Before that in libdl.so.2, which not every program loads; then libc's own
+// internal functions find it. In a statically linked program all of them are null.
 extern "C" {
 decltype(dlopen) dlopen __attribute__((weak));
 decltype(dlsym) dlsym __attribute__((weak));
@@ -17,8 +17,7 @@ namespace freeway::dynamic_linker {
 namespace {
 
 // The linker's function `name`: `linked` if it is there.
-template <class Function>
-Function* function(Function* linked, const char* name) {
+template <class Function> Function* function(Function* linked, const char* name) {
   return linked != nullptr ? linked : reinterpret_cast<Function*>(from_libdl(name));
 }
 

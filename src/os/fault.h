@@ -8,11 +8,11 @@ namespace freeway {
 
 enum class Fault { kOk, kDoubleFree, kForeign, kMisaligned, kInterior, kOtherThreads };
 
-// Writes one line to fd 2: the error with `pointer` in `function` ("free", "realloc", …), called from `caller` (null: no
-// longer known), then aborts unless `go_on`. Signal-safe; a full pipe may block it.
+// Writes one line to fd 2: the error with `pointer` in `function` ("free", "realloc", …), called from `caller` (null:
+// no longer known), then aborts unless `go_on`. Signal-safe; a full pipe may block it.
 void report(Fault fault, const char* function, const void* pointer, const void* caller, bool go_on);
-// The same of blocks that were free already: those of `size` bytes, from `span` on, for which word `word` of a bitmap has a bit in
-// `twice`.
+// The same of blocks that were free already: those of `size` bytes, from `span` on, for which word `word` of a bitmap
+// has a bit in `twice`.
 void report_twice(uptr span, u64 size, unsigned word, u64 twice, bool go_on);
 // The same of a small block of `bytes` that was written to after it was freed: the eight bytes at `offset`.
 void report_written(const void* block, std::size_t bytes, std::size_t offset, bool go_on);

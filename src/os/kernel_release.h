@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // kernel_release.h: kernels whose rseq breaks its promises.
 //
-// On aarch64 Linux 6.19 to 7.0.13 do not restart a section after a preemption on the same CPU: the thread continues in the
-// middle, though others were inside meanwhile. (The first release candidates of 7.1 neither.) A distribution's kernel
-// names the release it began with, not its later fixes: unless it is known to be good it is not trusted.
+// On aarch64 Linux 6.19 to 7.0.13 do not restart a section after a preemption on the same CPU: the thread continues in
+// the middle, though others were inside meanwhile. (The first release candidates of 7.1 neither.) A distribution's
+// kernel names the release it began with, not its later fixes: unless it is known to be good it is not trusted.
 #pragma once
 
 #include "base/integers.h"

@@ -12,10 +12,8 @@
 namespace freeway {
 
 struct Machine {
-  template <class T>
-  using Atomic = freeway::Atomic<T>;
-  template <class T>
-  using Plain = freeway::Plain<T>;
+  template <class T> using Atomic = freeway::Atomic<T>;
+  template <class T> using Plain = freeway::Plain<T>;
 
   static void fence_acquire() { freeway::fence_acquire(); }
   static void fence_full() { freeway::fence_full(); }

@@ -25,7 +25,8 @@ const char* parse_decimal(const char* text, u64* value) {
   if (*text < '0' || *text > '9') return nullptr;
   u64 number = 0;
   for (; *text >= '0' && *text <= '9'; ++text)
-    if (__builtin_mul_overflow(number, 10, &number) || __builtin_add_overflow(number, static_cast<u64>(*text - '0'), &number))
+    if (__builtin_mul_overflow(number, 10, &number) ||
+        __builtin_add_overflow(number, static_cast<u64>(*text - '0'), &number))
       return nullptr;
   *value = number;
   return text;
@@ -83,7 +84,8 @@ struct ControlGroup {
   char* line() { return text + kRoom; }
 };
 
-// Whether the controllers of the line, between its first two colons, are these. Returns the start of the group's name, or null.
+// Whether the controllers of the line, between its first two colons, are these. Returns the start of the group's name,
+// or null.
 char* name_of(char* line, const char* controllers) {
   const auto colon = [](char* at) {
     while (*at != ':' && *at != 0) ++at;
@@ -102,7 +104,8 @@ char* name_of(char* line, const char* controllers) {
   }
 }
 
-// The least of the limits in `file` of the group `name`, which lies in `group`, and of all above it, under root + folder.
+// The least of the limits in `file` of the group `name`, which lies in `group`, and of all above it, under root +
+// folder.
 u64 least_limit(ControlGroup& group, char* name, const char* root, const char* folder, const char* file) {
   const std::size_t above = strlen(root), at = strlen(folder), tail = strlen(file);
   if (above + at > static_cast<std::size_t>(name - group.text)) return kUnlimited;
@@ -137,8 +140,7 @@ u64 process_memory_under(const char* root, u64 machine) {
   TextLines lines(group.text);
   while (lines.next(group.line(), ControlGroup::kLongest)) {
     u64 limit = kUnlimited;
-    if (char* name = name_of(group.line(), ""))
-      limit = least_limit(group, name, root, "/sys/fs/cgroup", "/memory.max");
+    if (char* name = name_of(group.line(), "")) limit = least_limit(group, name, root, "/sys/fs/cgroup", "/memory.max");
     else if (char* older = name_of(group.line(), "memory"))
       limit = least_limit(group, older, root, "/sys/fs/cgroup/memory", "/memory.limit_in_bytes");
     if (limit < least) least = limit;

@@ -45,7 +45,8 @@ const char* value_in_environment(const char* name) {
   return nullptr;
 }
 
-// The program's text with a 0 in the place of each `;`, and its length. All threads that read options store the same bytes.
+// The program's text with a 0 in the place of each `;`, and its length. All threads that read options store the same
+// bytes.
 constinit char program_text[kLongestOptions];
 constinit std::size_t program_length = 0;
 
@@ -53,7 +54,10 @@ void copy_program_text(bool speak) {
   const char* text = &freeway_options == nullptr || freeway_options == nullptr ? "" : freeway_options;
   const bool fits = strlen(text) < kLongestOptions;
   if (!fits && speak)
-    Line().text("freeway: freeway_options is longer than ").number(kLongestOptions - 1).text(" bytes: not used")
+    Line()
+        .text("freeway: freeway_options is longer than ")
+        .number(kLongestOptions - 1)
+        .text(" bytes: not used")
         .write();
   std::size_t length = 0;
   for (; fits && text[length] != 0; ++length) program_text[length] = text[length] == ';' ? '\0' : text[length];
@@ -148,7 +152,8 @@ const char* values_of(const char* name) {
   return "";
 }
 
-// Reads the text of an option, a form's into `options`; of words into `index` which of its values it is. False: it is none.
+// Reads the text of an option, a form's into `options`; of words into `index` which of its values it is. False: it is
+// none.
 bool parse(const char* name, const char* text, Options* options, u64* index) {
   if (equal(name, "HARDEN")) return parse_harden(text, options);
   if (equal(name, "GUARD")) return parse_guard(text, options);
@@ -196,8 +201,15 @@ const char* option_text(const char* name) {
 }
 
 void complain_of_option(const char* name, const char* text, const char* values) {
-  Line().text(is_in_program_text(text) ? "freeway: freeway_options: " : "freeway: FREEWAY_").text(name).text("=")
-      .quoted(text, 80).text(" is not understood (").text(values).text("); the default is used").write();
+  Line()
+      .text(is_in_program_text(text) ? "freeway: freeway_options: " : "freeway: FREEWAY_")
+      .text(name)
+      .text("=")
+      .quoted(text, 80)
+      .text(" is not understood (")
+      .text(values)
+      .text("); the default is used")
+      .write();
 }
 
 bool takes_value(const char* name, const char* text) {

@@ -6,32 +6,33 @@
 // used. The first of two settings of one option counts; an empty value is none.
 //
 // A program may set the options that the environment does not: `freeway_options` points at the text
-// "NAME=VALUE;NAME=VALUE", names without FREEWAY_, blanks before them skipped. No value but a path can have a `;` in it.
+// "NAME=VALUE;NAME=VALUE", names without FREEWAY_, blanks before them skipped. No value but a path can have a `;` in
+// it.
 #pragma once
 
 #include "base/integers.h"
 
 namespace freeway {
 
-struct Options {  // all zero until it is read: it lies in the heap
-  bool use_rseq = false;      // FREEWAY_RSEQ (read_options: true if it is absent)
-  bool libc_rseq_only = false;  // FREEWAY_RSEQ=libc
-  bool force_rseq = false;      // FREEWAY_RSEQ=force
-  bool report_only = false;   // FREEWAY_ON_ERROR=report
-  u32 harden = 0;             // FREEWAY_HARDEN=1
-  u64 quarantine = 0;         // FREEWAY_HARDEN=1,quarantine=BYTES (64 KiB if it is absent)
-  bool fill = false;          // FREEWAY_HARDEN=1,fill
-  bool keep_deepbind = false; // FREEWAY_DEEPBIND
-  u64 guard = 0;              // FREEWAY_GUARD=N
-  bool guard_large = false;   // FREEWAY_GUARD=N,large
+struct Options {                       // all zero until it is read: it lies in the heap
+  bool use_rseq = false;               // FREEWAY_RSEQ (read_options: true if it is absent)
+  bool libc_rseq_only = false;         // FREEWAY_RSEQ=libc
+  bool force_rseq = false;             // FREEWAY_RSEQ=force
+  bool report_only = false;            // FREEWAY_ON_ERROR=report
+  u32 harden = 0;                      // FREEWAY_HARDEN=1
+  u64 quarantine = 0;                  // FREEWAY_HARDEN=1,quarantine=BYTES (64 KiB if it is absent)
+  bool fill = false;                   // FREEWAY_HARDEN=1,fill
+  bool keep_deepbind = false;          // FREEWAY_DEEPBIND
+  u64 guard = 0;                       // FREEWAY_GUARD=N
+  bool guard_large = false;            // FREEWAY_GUARD=N,large
   u64 soft_limit = 0, hard_limit = 0;  // FREEWAY_LIMIT, bytes; 0: none
-  u64 prefault = 0;           // FREEWAY_PREFAULT, bytes
-  bool never_purge = false;   // FREEWAY_PURGE=never
-  u32 huge = 0;               // FREEWAY_HUGE: 0 default, 1 never, 2 always
-  bool background = false;    // FREEWAY_BACKGROUND
-  bool stats = false;         // FREEWAY_STATS=1
-  const char* stats_path = nullptr;  // FREEWAY_STATS=json:PATH or text:PATH (points into the option's text)
-  bool stats_json = false;           // json, else text
+  u64 prefault = 0;                    // FREEWAY_PREFAULT, bytes
+  bool never_purge = false;            // FREEWAY_PURGE=never
+  u32 huge = 0;                        // FREEWAY_HUGE: 0 default, 1 never, 2 always
+  bool background = false;             // FREEWAY_BACKGROUND
+  bool stats = false;                  // FREEWAY_STATS=1
+  const char* stats_path = nullptr;    // FREEWAY_STATS=json:PATH or text:PATH (points into the option's text)
+  bool stats_json = false;             // json, else text
 };
 
 // The program's text is at most so many bytes long, its end included; a longer one counts as none.

@@ -39,8 +39,8 @@ long make_ready(u64 file) {
   return error;
 }
 
-// An opened file does not tell the owner of the link that led to it. Another user who can replace this user's link between
-// question and answer can write to its folder, as its owner can.
+// An opened file does not tell the owner of the link that led to it. Another user who can replace this user's link
+// between question and answer can write to its folder, as its owner can.
 long open_link(const char* path, u32 mode) {
   struct stat link;
   const long error = raw_syscall(SYS_newfstatat, kHere, reinterpret_cast<u64>(path), reinterpret_cast<u64>(&link),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // output_file.h: the only ways to open a file for writing: by its name, which others may know beforehand.
 //
-// Another user may have put something at a name: a link to a file that is to be spoilt, a file of that user's that is to
-// receive the data, a pipe that is never emptied. Names are of two kinds:
+// Another user may have put something at a name: a link to a file that is to be spoilt, a file of that user's that is
+// to receive the data, a pipe that is never emptied. Names are of two kinds:
 //
 //   fresh    made up by the library (PREFIX.PID.N.heap): nothing may be there, else the next number is taken
 //   chosen   by the user (FREEWAY_STATS=json:PATH): an existing file is written over, if it is the user's
@@ -17,8 +17,8 @@
 //   a folder, a socket, a block device    an error
 //   /dev/stdout, /dev/stderr              nothing is opened: that descriptor, at its place in the file
 //
-// This user is the effective one. All functions are signal-safe, keep errno, and return a descriptor that exec closes, or a
-// negative errno. None waits.
+// This user is the effective one. All functions are signal-safe, keep errno, and return a descriptor that exec closes,
+// or a negative errno. None waits.
 //
 // Checked   tests/os/outputs
 #pragma once
@@ -38,8 +38,7 @@ long create(const char* path, u32 mode);
 long open_chosen(const char* path, u32 mode);
 
 // A new file at the first of the names next(), next(), ... that is free.
-template <class Next>
-long create_first(u32 mode, Next&& next) {
+template <class Next> long create_first(u32 mode, Next&& next) {
   constexpr int kMostNames = 1000;
   long file = -EEXIST;
   for (int i = 0; i < kMostNames && file == -EEXIST; ++i) file = create(next(), mode);

@@ -39,8 +39,8 @@ Rseq rseq() {
   if (&__rseq_size == nullptr || __rseq_size == 0) return result;
   result.offset = __rseq_offset;
   result.registered = is_registered(static_cast<u64>(result.offset));
-  // __rseq_size is 20 or 28 where glibc registered 32 bytes and the kernel fills in more; a number beyond 32 is the length
-  // that glibc registered with, and that the kernel expects again.
+  // __rseq_size is 20 or 28 where glibc registered 32 bytes and the kernel fills in more; a number beyond 32 is the
+  // length that glibc registered with, and that the kernel expects again.
   result.bytes = __rseq_size > kRseqBytes ? __rseq_size : kRseqBytes;
   return result;
 }
@@ -67,7 +67,7 @@ Cpus cpus() {
   u64 mask[RSEQ_IDS / 64];
   const long bytes = raw_syscall(SYS_sched_getaffinity, 0, sizeof(mask), reinterpret_cast<u64>(mask));
   if (bytes == -EINVAL) return {2 * RSEQ_IDS, RSEQ_IDS};  // the kernel's mask is longer
-  if (bytes <= 0) return {RSEQ_IDS, 1};                  // the kernel does not answer (a filter)
+  if (bytes <= 0) return {RSEQ_IDS, 1};                   // the kernel does not answer (a filter)
   unsigned usable = 0;
   for (long i = 0; i < bytes / 8; ++i) usable += popcount(mask[i]);
   return {static_cast<unsigned>(bytes) * 8, usable == 0 ? 1 : usable};
@@ -125,13 +125,12 @@ bool interrupt_sections() {
   return interrupt() || (can_interrupt_sections() && interrupt());  // registering may have been refused at the start
 }
 
-bool can_make_barriers() {
-  return raw_syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
-}
+bool can_make_barriers() { return raw_syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0; }
 
 bool make_barrier() {
   const auto barrier = [] { return raw_syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0; };
-  return barrier() || (can_make_barriers() && barrier());  // a process restored from a checkpoint is no longer registered
+  return barrier() ||
+         (can_make_barriers() && barrier());  // a process restored from a checkpoint is no longer registered
 }
 
 // The futex call that moves sleepers compares a word first; here it moves and wakes none. It is the one read that every
@@ -189,6 +188,8 @@ constinit thread_local bool bare = false;
 void become_bare() { bare = true; }
 bool is_bare() { return bare; }
 
-Claimant claimant() { return lives.claimant(reinterpret_cast<u64>(__builtin_thread_pointer()) / Claimant::kThreadUnit); }
+Claimant claimant() {
+  return lives.claimant(reinterpret_cast<u64>(__builtin_thread_pointer()) / Claimant::kThreadUnit);
+}
 
 }  // namespace freeway::process

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 // random.h: numbers that nobody outside of the process can predict.
 //
-// Random    a keyed hash (SipHash's rounds, one before and three behind: Aumasson, Bernstein 2012) of a counter. Its outputs,
-//           without the key, do not tell the next one
-// Words     key: two words from the kernel, new in each life of the process (sync/lives.h), so the children of a fork go ways of
-//           their own. life: the life that the key belongs to. count: one up each time
-// Moves     key: stored by a thread that finds another `life`; several at once leave words of one or the other: a key, too
+// Random    a keyed hash (SipHash's rounds, one before and three behind: Aumasson, Bernstein 2012) of a counter. Its
+//           outputs, without the key, do not tell the next one
+// Words     key: two words from the kernel, new in each life of the process (sync/lives.h), so the children of a fork
+//           go ways of their own. life: the life that the key belongs to. count: one up each time
+// Moves     key: stored by a thread that finds another `life`; several at once leave words of one or the other: a key,
+//           too
 // Who       any thread, any signal handler, the child of any fork
 // Orders    [R1] life comes after the key; [A1] a thread that sees the life sees a key of it, or of a later one
 // Progress  wait-free       Lost if killed: nothing
@@ -63,8 +64,7 @@ class Stream {
 
 }  // namespace random
 
-template <class Env>
-class Random {
+template <class Env> class Random {
  public:
   // `life`: a number that differs in each life of the process.
   random::Stream stream(u64 life) {

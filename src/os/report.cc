@@ -107,15 +107,20 @@ long write_all(int fd, const char* data, std::size_t bytes) {
 void die() {
   // abort would run a handler of the program's here.
   constexpr u64 kDefault[4] = {};  // the kernel's struct sigaction
-  if (process::is_bare())
-    raw_syscall(SYS_rt_sigaction, SIGABRT, reinterpret_cast<u64>(kDefault), 0, sizeof(u64));
+  if (process::is_bare()) raw_syscall(SYS_rt_sigaction, SIGABRT, reinterpret_cast<u64>(kDefault), 0, sizeof(u64));
   abort();
   __builtin_trap();
 }
 
 void check_failed(const char* condition, const char* file, int line) {
-  Line().text("freeway: internal error: ").text(condition).text(" is false, ").text(file).text(":")
-      .number(static_cast<u64>(line)).write();
+  Line()
+      .text("freeway: internal error: ")
+      .text(condition)
+      .text(" is false, ")
+      .text(file)
+      .text(":")
+      .number(static_cast<u64>(line))
+      .write();
   die();
 }
 

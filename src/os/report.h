@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// report.h: text to file descriptor 2 (or another), without stdio, allocation or locks. A full pipe may block the writer.
+// report.h: text to file descriptor 2 (or another), without stdio, allocation or locks. A full pipe may block the
+// writer.
 #pragma once
 
 #include "base/integers.h"
@@ -13,9 +14,9 @@ class Line {
   // Text of others: control characters as '?', and at most `most` characters, then "...".
   Line& quoted(const char* s, std::size_t most = 120);
   Line& string(const char* s, std::size_t most = 100);  // as a JSON string: all but plain ASCII as '?'
-  Line& number(u64 value, std::size_t width = 0);    // decimal, padded on the left
-  Line& hex(u64 value);                              // 0x…
-  Line& bytes(u64 value, std::size_t width = 0);     // 12.3 MiB, padded on the left
+  Line& number(u64 value, std::size_t width = 0);       // decimal, padded on the left
+  Line& hex(u64 value);                                 // 0x…
+  Line& bytes(u64 value, std::size_t width = 0);        // 12.3 MiB, padded on the left
   // Writes the line and a newline to `fd`, and empties it. errno is kept. 0, or the error: write_all.
   long write(int fd = 2);
   const char* data() const { return buffer_; }

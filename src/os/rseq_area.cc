@@ -35,7 +35,8 @@ constinit thread_local u32 tried = 0;
 
 u64 offset_of(const Area& area) {
   u64 offset = reinterpret_cast<u64>(&area) - reinterpret_cast<u64>(__builtin_thread_pointer());
-  asm("" : "+r"(offset));  // a linker of static programs can replace a load of it, but not a comparison with it in memory
+  asm(""
+      : "+r"(offset));  // a linker of static programs can replace a load of it, but not a comparison with it in memory
   return offset;
 }
 
@@ -45,9 +46,9 @@ long call_rseq(int flags) {
 
 void leave(void*) { call_rseq(RSEQ_UNREGISTER); }
 
-// Whether the kernel never writes to a thread's struct after it was unmapped. glibc keeps a thread's memory until the kernel
-// has said that the thread is gone; musl's detached threads unmap their own. So without glibc a thread unregisters when its
-// keys are destroyed; if it cannot learn of that, the program must have no way to make threads.
+// Whether the kernel never writes to a thread's struct after it was unmapped. glibc keeps a thread's memory until the
+// kernel has said that the thread is gone; musl's detached threads unmap their own. So without glibc a thread
+// unregisters when its keys are destroyed; if it cannot learn of that, the program must have no way to make threads.
 bool stays_mapped_long_enough() {
   if (&gnu_get_libc_version != nullptr || &__libc_setup_tls != nullptr) return true;
   return thread_exit::watch(leave, &own) || &pthread_create == nullptr;

@@ -37,14 +37,16 @@ bool signal_action(int number, const SignalAction* change, SignalAction* old) {
 bool send_again(int number, const siginfo_t* info) {
   const auto process = static_cast<u64>(raw_syscall(SYS_getpid)), thread = static_cast<u64>(raw_syscall(SYS_gettid));
   if (info == nullptr) return raw_syscall(SYS_tgkill, process, thread, static_cast<u64>(number)) == 0;
-  return raw_syscall(SYS_rt_tgsigqueueinfo, process, thread, static_cast<u64>(number), reinterpret_cast<u64>(info)) == 0;
+  return raw_syscall(SYS_rt_tgsigqueueinfo, process, thread, static_cast<u64>(number), reinterpret_cast<u64>(info)) ==
+         0;
 }
 
 // The kernel promises the frame's layout; unwinders rely on it, too.
 bool are_from_kernel(const siginfo_t* info, const void* ucontext) {
   const auto first = reinterpret_cast<uptr>(info), second = reinterpret_cast<uptr>(ucontext);
 #if defined(__x86_64__)
-  constexpr uptr kContextBytes = offsetof(ucontext_t, uc_sigmask) + kSetBytes;  // the kernel's; the C library's is longer
+  constexpr uptr kContextBytes =
+      offsetof(ucontext_t, uc_sigmask) + kSetBytes;  // the kernel's; the C library's is longer
   return first - second == kContextBytes && second != 0;
 #else
   return second - first == sizeof(siginfo_t) && first != 0;
@@ -52,8 +54,8 @@ bool are_from_kernel(const siginfo_t* info, const void* ucontext) {
 }
 
 HeldPipeSignal::HeldPipeSignal() {
-  held_ = raw_syscall(SYS_rt_sigprocmask, SIG_BLOCK, reinterpret_cast<u64>(&kPipeSignal), reinterpret_cast<u64>(&before_),
-                      kSetBytes) == 0;
+  held_ = raw_syscall(SYS_rt_sigprocmask, SIG_BLOCK, reinterpret_cast<u64>(&kPipeSignal),
+                      reinterpret_cast<u64>(&before_), kSetBytes) == 0;
   // A signal that is not blocked does not wait for this thread.
   if (!held_ || (before_ & kPipeSignal) == 0) return;
   u64 waiting = 0;

@@ -24,12 +24,12 @@ struct SignalAction {
 };
 // False: refused. `change` and `old` may be null.
 bool signal_action(int number, const SignalAction* change, SignalAction* old);
-// Sends this thread the signal once more, with `info` if that is not null. It comes when it is no longer blocked. False:
-// refused.
+// Sends this thread the signal once more, with `info` if that is not null. It comes when it is no longer blocked.
+// False: refused.
 bool send_again(int number, const siginfo_t* info);
 
-// Whether the kernel gave these to a handler: two parts of one frame on the stack. A program that found our handler may call
-// it with the signal's number alone.
+// Whether the kernel gave these to a handler: two parts of one frame on the stack. A program that found our handler may
+// call it with the signal's number alone.
 bool are_from_kernel(const siginfo_t* info, const void* ucontext);
 
 // While it lives, a write into a pipe or socket without a reader ends in an error and nothing else, if drop() is called

@@ -20,8 +20,7 @@ class TextFile {
 
   // The next piece, of at most `size` bytes; how many. 0: there is no more, or it cannot be read.
   std::size_t read(char* piece, std::size_t size) {
-    const long got =
-        file_ < 0 ? 0 : raw_syscall(SYS_read, static_cast<u64>(file_), reinterpret_cast<u64>(piece), size);
+    const long got = file_ < 0 ? 0 : raw_syscall(SYS_read, static_cast<u64>(file_), reinterpret_cast<u64>(piece), size);
     return got < 0 ? 0 : static_cast<std::size_t>(got);
   }
 

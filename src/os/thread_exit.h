@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// thread_exit.h: calls a function when a thread ends, for engines whose paper has heaps of threads, and for C libraries that
-// unmap a thread's memory before the thread is gone (rseq_area.h).
+// thread_exit.h: calls a function when a thread ends, for engines whose paper has heaps of threads, and for C libraries
+// that unmap a thread's memory before the thread is gone (rseq_area.h).
 //
-// By a key of thread-specific data, as the papers do it: its destructor runs when a thread returns, is cancelled or calls
-// pthread_exit; not when it vanishes (raw exit, kill), and not in the thread that ends the process.
+// By a key of thread-specific data, as the papers do it: its destructor runs when a thread returns, is cancelled or
+// calls pthread_exit; not when it vanishes (raw exit, kill), and not in the thread that ends the process.
 //
 // Word      key: 0 -> key + 1 (CAS); the loser of a race deletes its key
 // Lost if killed: a key (a process has 1024)

@@ -23,20 +23,20 @@ constinit Once<Machine> window_word;
 
 namespace {
 
-constexpr u64 kReadOnly = 1;                        // PROT_READ
-constexpr u64 kReadWrite = 1 | 2;                   // PROT_READ | PROT_WRITE
-constexpr u64 kPrivateAnonymous = 0x02 | 0x20;      // MAP_PRIVATE | MAP_ANONYMOUS
-constexpr u64 kFixed = 0x10;                        // MAP_FIXED
-constexpr u64 kNoReserve = 0x4000;                  // MAP_NORESERVE
-constexpr u64 kDontNeed = 4;                        // MADV_DONTNEED
-constexpr u64 kHugePage = 14;                       // MADV_HUGEPAGE
-constexpr u64 kNoHugePage = 15;                     // MADV_NOHUGEPAGE
-constexpr u64 kWipeOnFork = 18;                     // MADV_WIPEONFORK
-constexpr u64 kDontNeedLocked = 24;                 // MADV_DONTNEED_LOCKED, since Linux 5.18
-constexpr u64 kMoveTo = 1 | 2;                      // MREMAP_MAYMOVE | MREMAP_FIXED
-constexpr u64 kLeaveSource = 4;                     // MREMAP_DONTUNMAP, since Linux 5.7
-constexpr u64 kPopulateWrite = 23;                  // MADV_POPULATE_WRITE, since Linux 5.14
-constexpr u64 kCold = 20;                           // MADV_COLD, since Linux 5.4
+constexpr u64 kReadOnly = 1;                    // PROT_READ
+constexpr u64 kReadWrite = 1 | 2;               // PROT_READ | PROT_WRITE
+constexpr u64 kPrivateAnonymous = 0x02 | 0x20;  // MAP_PRIVATE | MAP_ANONYMOUS
+constexpr u64 kFixed = 0x10;                    // MAP_FIXED
+constexpr u64 kNoReserve = 0x4000;              // MAP_NORESERVE
+constexpr u64 kDontNeed = 4;                    // MADV_DONTNEED
+constexpr u64 kHugePage = 14;                   // MADV_HUGEPAGE
+constexpr u64 kNoHugePage = 15;                 // MADV_NOHUGEPAGE
+constexpr u64 kWipeOnFork = 18;                 // MADV_WIPEONFORK
+constexpr u64 kDontNeedLocked = 24;             // MADV_DONTNEED_LOCKED, since Linux 5.18
+constexpr u64 kMoveTo = 1 | 2;                  // MREMAP_MAYMOVE | MREMAP_FIXED
+constexpr u64 kLeaveSource = 4;                 // MREMAP_DONTUNMAP, since Linux 5.7
+constexpr u64 kPopulateWrite = 23;              // MADV_POPULATE_WRITE, since Linux 5.14
+constexpr u64 kCold = 20;                       // MADV_COLD, since Linux 5.4
 
 bool failed(long result) { return result < 0 && result >= -4095; }
 
@@ -56,13 +56,15 @@ Extended map_at(uptr address, std::size_t bytes, u64 protection, u64 flags) {
   return Extended::kOccupied;
 }
 
-// --- The window (os/window.h): chosen once, by the first thread that needs it; if two choose, nothing must be undone. ---
+// --- The window (os/window.h): chosen once, by the first thread that needs it; if two choose, nothing must be undone.
+// ---
 
 constexpr u64 kNoWindow = 1, kBitsMask = window::kGranule - 1;
 constinit window::Region<Machine> ranges, small_mappings, large_mappings;
 constexpr std::size_t kLarge = 32 * kMiB;
 constexpr std::size_t kFar = 64 * kGiB;  // an alignment of which the address space has few multiples
-constexpr std::size_t kGap = 64 * kKiB;  // between large mappings: mappings that the kernel joins cannot be ended one by one
+constexpr std::size_t kGap =
+    64 * kKiB;  // between large mappings: mappings that the kernel joins cannot be ended one by one
 
 // Whether something could be mapped there. The probing page is unmapped again; kStuck: that was refused.
 enum class Probe { kFree, kOccupied, kRefused, kStuck };
@@ -78,7 +80,8 @@ u64 choose_window() {
   if (bits < window::kLeastBits || tsan::fixes_addresses()) return kNoWindow;
   const u64 random = random::kernel_bits();
   for (int i = 0; i < kTries; ++i) {
-    const uptr base = window::base(bits, random == 0 ? static_cast<u64>(i) * 1024 : window::mixed(random + static_cast<u64>(i)));
+    const uptr base =
+        window::base(bits, random == 0 ? static_cast<u64>(i) * 1024 : window::mixed(random + static_cast<u64>(i)));
     const Probe got = probe(base);
     if (got == Probe::kFree) return base | bits;
     if (got == Probe::kOccupied) continue;
@@ -102,10 +105,10 @@ Span part_of_window(window::Part part) {
   return {base + window::part_begin(part, bits), base + window::part_end(part, bits)};
 }
 
-// --- Mappings at addresses that the kernel chooses. ---------------------------------------------------------------------
+// --- Mappings at addresses that the kernel chooses. ------------------------------------------------------------------
 
-// A mapping that was to be ended and could not be (at the mapping limit, or by a filter). While there is one, nothing is
-// mapped that may have to be ended, or the process would lose its address space piece by piece: others go below it.
+// A mapping that was to be ended and could not be (at the mapping limit, or by a filter). While there is one, nothing
+// is mapped that may have to be ended, or the process would lose its address space piece by piece: others go below it.
 //
 // Words     stuck: 0, or the mapping's address     stuck_bytes: its length     stuck_claim: their holder (sync/claim.h)
 // Lost if killed: a mapping in hand, and the claim: then a later stuck mapping is lost. No memory: it was never touched
@@ -146,8 +149,8 @@ uptr map_below(uptr at, std::size_t bytes, std::size_t alignment, u64 protection
   return 0;
 }
 
-// Maps more than asked for and cuts off the unaligned ends. If the cut is refused (mapping limit) the whole mapping is given
-// back.
+// Maps more than asked for and cuts off the unaligned ends. If the cut is refused (mapping limit) the whole mapping is
+// given back.
 uptr map_aligned(std::size_t bytes, std::size_t alignment, u64 protection, u64 flags) {
   if (const uptr at = end_stuck()) return map_below(at, bytes, alignment, protection, flags);
   uptr address = map_raw(bytes, protection, flags);
@@ -383,8 +386,8 @@ bool move_out(uptr from, std::size_t bytes, uptr to) {
     return false;
   }
   if (!move_as(kMoveTo | kLeaveSource, from, bytes, to, bytes)) return false;
-  // qemu's user-mode emulation takes the source for unmapped: it looks at a write's buffer first, then at the file. A kernel
-  // looks at the file first, which does not exist.
+  // qemu's user-mode emulation takes the source for unmapped: it looks at a write's buffer first, then at the file. A
+  // kernel looks at the file first, which does not exist.
   if (raw_syscall(SYS_write, ~u64{0}, from, 1) == -EFAULT)
     raw_syscall(SYS_mmap, from, bytes, kReadWrite, kPrivateAnonymous | kNoReserve | kFixed, ~u64{0}, 0);
   return true;

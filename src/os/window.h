@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 // window.h: the addresses that Freeway asks for: a part of the address space where the kernel puts nothing by itself.
 //
-// Of 2^bits bytes of address space the kernel fills the top (stack, libraries, mappings, downwards), the part from a third or
-// a quarter upwards if it maps bottom-up, the part from two thirds on (programs), and the bottom (programs that cannot be
-// moved). The address sanitizer's shadow ends at an eighth; Java's coloured pointers lie below 20 TiB. Free of all of them:
-// 5/32 to 8/32. The window is a third of that, at a random multiple of 4 MiB.
+// Of 2^bits bytes of address space the kernel fills the top (stack, libraries, mappings, downwards), the part from a
+// third or a quarter upwards if it maps bottom-up, the part from two thirds on (programs), and the bottom (programs
+// that cannot be moved). The address sanitizer's shadow ends at an eighth; Java's coloured pointers lie below 20 TiB.
+// Free of all of them: 5/32 to 8/32. The window is a third of that, at a random multiple of 4 MiB.
 //
-// Nothing is mapped for the window. Its first 3/4 are places for ranges that grow (arenas, metadata), then come 1/8 for small
-// mappings (slabs, page map) and 1/8 for large ones (huge blocks).
+// Nothing is mapped for the window. Its first 3/4 are places for ranges that grow (arenas, metadata), then come 1/8 for
+// small mappings (slabs, page map) and 1/8 for large ones (huge blocks).
 #pragma once
 
 #include "base/space.h"
@@ -20,7 +20,9 @@ constexpr unsigned kLeastBits = 36, kMostBits = 48;
 constexpr std::size_t bytes(unsigned bits) { return std::size_t{1} << (bits - 5); }
 
 // Bits of user addresses, given one near the top of them (the stack's).
-constexpr unsigned address_bits(uptr stack) { return static_cast<unsigned>(clamp(log2_floor(stack | 1) + 1, 0, kMostBits)); }
+constexpr unsigned address_bits(uptr stack) {
+  return static_cast<unsigned>(clamp(log2_floor(stack | 1) + 1, 0, kMostBits));
+}
 
 // The window's start; `bits` from kLeastBits to kMostBits.
 constexpr uptr base(unsigned bits, u64 random) {
@@ -47,14 +49,13 @@ constexpr u64 mixed(u64 x) {
 
 // Region: tries one address after the other.
 //
-// Word      next: the next address to try; up by claims, and by threads that find a place occupied. If only claims change it,
-//           each place is claimed once. take() does not need that: map(address) maps there or nowhere, and the kernel decides;
-//           so there next is a hint, which goes down again when something is released
+// Word      next: the next address to try; up by claims, and by threads that find a place occupied. If only claims
+//           change it, each place is claimed once. take() does not need that: map(address) maps there or nowhere, and
+//           the kernel decides; so there next is a hint, which goes down again when something is released
 // Who       any thread, any signal handler
 // Progress  claim: lock-free; take: kTries claims         Lost if killed: nothing but addresses
 // Checked   tests/os/window_test.cc
-template <class Env>
-class Region {
+template <class Env> class Region {
  public:
   static constexpr int kTries = 12;
 
@@ -73,8 +74,7 @@ class Region {
     bool refused = false;  // for lack of memory, not of a place
   };
   // An address in [begin, end), a multiple of `alignment`, for which map(address) succeeded.
-  template <class Map>
-  Taken take(uptr begin, uptr end, std::size_t bytes, std::size_t alignment, Map&& map) {
+  template <class Map> Taken take(uptr begin, uptr end, std::size_t bytes, std::size_t alignment, Map&& map) {
     std::size_t stride = bytes;  // to get past a mapping of unknown length
     for (int tries = 0; tries < kTries; ++tries) {
       uptr at = claim(begin, end, bytes, alignment);

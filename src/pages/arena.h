@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: MIT
 // Arena: a range of frames (64 KiB), handed out in runs.
 //
-// Words     per chunk of 64 frames: used (1 = the frame has an owner) and dirty (1 = may hold something other than zeros)
+// Words     per chunk of 64 frames: used (1 = the frame has an owner) and dirty (1 = may hold something other than
+//           zeros)
 // Moves     take: CAS on used sets a run's bits      give, trim: dirty bits set, then fetch_and clears used bits
 //           purge: take a free dirty run, give its memory back, clear its dirty bits, clear its used bits
 // Invariant a dirty bit is changed only by the owner of its frame; a free frame with a clear dirty bit reads as zero
 // Who       any thread, any signal handler
 // Orders    [R1] giving a run publishes its contents (and its dirty bits); [A1] the taker sees them.
-//           [R2] a taker that moves the hint over a chunk and then finds the chunk full has published that move to every
-//           thread that gives a frame of the chunk after that, [A2]
+//           [R2] a taker that moves the hint over a chunk and then finds the chunk full has published that move to
+//           every thread that gives a frame of the chunk after that, [A2]
 // Search    from the lowest chunk that may have a free frame, in address order: full chunks stay full, empty ones go.
-//           Below `hint_` no frame is free, but for a moment: the thread that moves it over a chunk looks at the chunk once
-//           more, a thread that gives a frame looks at the hint; one of the two sees the other and moves it back
+//           Below `hint_` no frame is free, but for a moment: the thread that moves it over a chunk looks at the chunk
+//           once more, a thread that gives a frame looks at the hint; one of the two sees the other and moves it back
 // Longer    runs of more than 64 frames begin behind the last used frame of a chunk, take chunk after chunk upwards and
 //           roll back when one is not free; so does a shorter one that fits into no chunk, but across the end of one
-// Holes     frames that can never be accessible (committed_range.h) look free until a run touches them; its taker then sets
-//           the used bits of all the hole's frames in its chunks, for ever, gives the others back as they were, and tries
-//           again. The bits only save others the attempt: each run is checked after its memory was asked for
-// Progress  lock-free       Lost if killed: the run in hand. A thread killed between a chunk's word and the hint may hide
-//           the free frames of that one chunk until another frame is given back there or below
+// Holes     frames that can never be accessible (committed_range.h) look free until a run touches them; its taker then
+//           sets the used bits of all the hole's frames in its chunks, for ever, gives the others back as they were,
+//           and tries again. The bits only save others the attempt: each run is checked after its memory was asked for
+// Progress  lock-free       Lost if killed: the run in hand. A thread killed between a chunk's word and the hint may
+//           hide the free frames of that one chunk until another frame is given back there or below
 // Checked   tests/pages/arena_model.cc, tests/pages/chunk_word_test.cc, tests/pages/arena_test.cc
 #pragma once
 
@@ -30,27 +31,25 @@
 
 namespace freeway {
 
-template <class Env>
-struct Chunk {
+template <class Env> struct Chunk {
   typename Env::template Atomic<u64> used;
   typename Env::template Atomic<u64> dirty;
 };
 
 // A run of frames in its owner's hands.
 struct Run {
-  uptr address = 0;        // 0: none
-  unsigned dirty = 0;      // how many of its frames may hold something; 0 = all of it reads as zero
-  bool refused = false;    // none because the kernel refused memory: other places in this arena will not help
-  bool ended = false;      // none because the arena has no place for more: only its lower frames can be had
-  bool hole = false;       // none because it touched a hole, which is marked now: worth trying again
+  uptr address = 0;      // 0: none
+  unsigned dirty = 0;    // how many of its frames may hold something; 0 = all of it reads as zero
+  bool refused = false;  // none because the kernel refused memory: other places in this arena will not help
+  bool ended = false;    // none because the arena has no place for more: only its lower frames can be had
+  bool hole = false;     // none because it touched a hole, which is marked now: worth trying again
   explicit operator bool() const { return address != 0; }
 };
 
 // How a purge ended: few enough frames are dirty; there was nothing more to purge; the kernel refused.
 enum class PurgeEnd { kReached, kExhausted, kRefused };
 
-template <class Env>
-class Arena {
+template <class Env> class Arena {
  public:
   // Once, before any other thread sees the arena. `chunks` points at `bytes` / 4 MiB zeroed chunks.
   void init(Space space, std::size_t bytes, Chunk<Env>* chunks) {
@@ -94,14 +93,15 @@ class Arena {
     return frames;
   }
 
-  // The end of the used frames, in frames from the start; a run whose owner vanished may lie above the accessible range.
+  // The end of the used frames, in frames from the start; a run whose owner vanished may lie above the accessible
+  // range.
   std::size_t end_of_used() const {
     const std::size_t accessible = ceil_div(range_.committed(), kFrameSize);
     std::size_t chunk = count_;
     while (chunk * kChunkFrames > accessible && used_word(chunk - 1) == 0) --chunk;
     const std::size_t begin = (chunk == 0 ? 0 : chunk - 1) * kChunkFrames;  // of the last chunk in question
-    const bool above = chunk * kChunkFrames > accessible &&
-                       (accessible <= begin || used_word(chunk - 1) >> (accessible - begin) != 0);
+    const bool above =
+        chunk * kChunkFrames > accessible && (accessible <= begin || used_word(chunk - 1) >> (accessible - begin) != 0);
     return above ? chunk * kChunkFrames : accessible;
   }
 
@@ -116,10 +116,8 @@ class Arena {
   void give(uptr address, std::size_t frames, bool zero = false) {
     each_part(address, frames, [this, zero](std::size_t chunk, u64 mask) {
       auto& dirty = chunks_[chunk].dirty;
-      if (zero)
-        dirty.fetch_and_relaxed(~mask);
-      else if ((dirty.load_relaxed() & mask) != mask)
-        dirty.fetch_or_relaxed(mask);
+      if (zero) dirty.fetch_and_relaxed(~mask);
+      else if ((dirty.load_relaxed() & mask) != mask) dirty.fetch_or_relaxed(mask);
       Env::step("arena.giving");
       release_bits(chunk, mask);
       return true;
@@ -137,7 +135,8 @@ class Arena {
   // Whether any frame of a run in hand might have held something when it was taken.
   bool any_dirty(uptr address, std::size_t frames) {
     const uptr end = address + frames * kFrameSize;
-    return each_part(address, frames, [this](std::size_t chunk, u64 mask) { return (dirty_word(chunk) & mask) == 0; }) != end;
+    return each_part(address, frames,
+                     [this](std::size_t chunk, u64 mask) { return (dirty_word(chunk) & mask) == 0; }) != end;
   }
 
   // Takes the `frames` frames from `address` on if all are free (allocation at an address).
@@ -148,9 +147,9 @@ class Arena {
 
   // Gives the memory of free dirty frames back to the kernel, highest chunks first, until `target` frames or fewer are
   // dirty and free by the count of `dirty()`. Calls purged(address, frames, dirty) for each run while it still owns it;
-  // `dirty`: how many of its frames were. Stops where the kernel refuses (locked memory): it would refuse the next run too.
-  template <class Dirty, class Purged>
-  PurgeEnd purge(Dirty&& dirty, std::size_t target, Purged&& purged) {
+  // `dirty`: how many of its frames were. Stops where the kernel refuses (locked memory): it would refuse the next run
+  // too.
+  template <class Dirty, class Purged> PurgeEnd purge(Dirty&& dirty, std::size_t target, Purged&& purged) {
     for (std::size_t chunk = used_chunks(); chunk-- > 0;) {
       u64 tried = 0;
       for (;;) {
@@ -181,13 +180,12 @@ class Arena {
 
   void lower_hint(std::size_t chunk) {
     std::size_t hint = hint_.load_relaxed();
-    while (chunk < hint && !hint_.cas_relaxed(hint, chunk)) {
-    }
+    while (chunk < hint && !hint_.cas_relaxed(hint, chunk)) {}
   }
 
-  // Calls f(chunk, mask) for each chunk that the frames lie in, upwards, until it returns false. Returns where it stopped.
-  template <class F>
-  uptr each_part(uptr address, std::size_t frames, F&& f) {
+  // Calls f(chunk, mask) for each chunk that the frames lie in, upwards, until it returns false. Returns where it
+  // stopped.
+  template <class F> uptr each_part(uptr address, std::size_t frames, F&& f) {
     while (frames > 0) {
       std::size_t offset = address - base();
       auto first = static_cast<unsigned>(offset % kChunkSize / kFrameSize);
@@ -231,7 +229,7 @@ class Arena {
     Env::step("arena.hint");
     // A change that changes nothing: it sees the newest word, or a thread that gives a frame later sees it.
     if (~chunks_[full_chunk].used.fetch_or_release(0) == 0) return;  // [R2] pairs with [A2]
-    lower_hint(full_chunk);  // a frame was given meanwhile
+    lower_hint(full_chunk);                                          // a frame was given meanwhile
   }
 
   // A run of at most 64 frames that begins in `chunk` and ends in the next one.
@@ -301,8 +299,7 @@ class Arena {
   }
 
   // False if the kernel refused.
-  template <class Purged>
-  bool run_purge(std::size_t chunk, u64 run, Purged&& purged) {
+  template <class Purged> bool run_purge(std::size_t chunk, u64 run, Purged&& purged) {
     const unsigned first = lowest_bit(run);
     const unsigned frames = popcount(run);
     u64 dirty = chunks_[chunk].dirty.load_relaxed() & run;

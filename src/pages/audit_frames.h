@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // audit_frames.h: the part of Substrate that accounts for every frame of every arena. Included by substrate.h.
 //
-// Each frame is counted once, by its state in the arena and the page map; the two must agree with each other, and with the
-// engine's own counts. Every rule here also holds beside threads that vanished inside a call, or stayed in the parent at a
-// fork: the map's entry comes after the frame is owned, and goes before it is given back.
+// Each frame is counted once, by its state in the arena and the page map; the two must agree with each other, and with
+// the engine's own counts. Every rule here also holds beside threads that vanished inside a call, or stayed in the
+// parent at a fork: the map's entry comes after the frame is owned, and goes before it is given back.
 #pragma once
 
 #include "os/report.h"
@@ -15,8 +15,7 @@ inline void audit_error(freeway_audit_t& audit, const char* what, u64 value) {
   if (audit.errors++ < 20) Line().text("freeway: audit: ").text(what).text(" ").hex(value).write();
 }
 
-template <class Owns>
-void Substrate::audit_frames(freeway_audit_t& audit, Owns&& owns) {
+template <class Owns> void Substrate::audit_frames(freeway_audit_t& audit, Owns&& owns) {
   const auto is_used = [](const Arena<Machine>& arena, std::size_t f) {
     return (arena.used_word(f / kChunkFrames) >> (f % kChunkFrames) & 1) != 0;
   };
@@ -61,8 +60,7 @@ void Substrate::audit_frames(freeway_audit_t& audit, Owns&& owns) {
     return true;
   });
   map_.each_outside([&](uptr address, FrameInfo info) {
-    if (info.kind() == FrameInfo::kHuge)
-      audit.frames_huge += info.frames();
+    if (info.kind() == FrameInfo::kHuge) audit.frames_huge += info.frames();
     else if (frames_.arena_of(address) == nullptr)
       audit_error(audit, "owner of memory that is in no arena, address", address);
   });

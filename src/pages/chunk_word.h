@@ -3,7 +3,8 @@
 //
 // Word      one bit a frame of 64 KiB: 1 = used (the frame has an owner), 0 = free
 // Moves     claim: 0s -> 1s (one CAS, all frames of the run or none)     free, trim: 1s -> 0s (one fetch_and)
-// Duties    the thread that sets a bit owns the frame until it is cleared; there is no state in between to be stopped in
+// Duties    the thread that sets a bit owns the frame until it is cleared; there is no state in between to be stopped
+//           in
 #pragma once
 
 #include "base/integers.h"

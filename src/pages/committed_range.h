@@ -3,23 +3,23 @@
 //
 // Space     usually a chosen place only: nothing is mapped there until it is needed, so a process has the address space
 //           that it uses. Another's mapping may be in the way. Where no such space can be had it is reserved as a whole
-// Words     watermark: frames from the start that are decided : 56 | holes : 8, one word; both only grow. Decided frames are
-//           accessible for ever, but for the holes. hole[i]: first frame : 32 | behind its last : 32
+// Words     watermark: frames from the start that are decided : 56 | holes : 8, one word; both only grow. Decided
+//           frames are accessible for ever, but for the holes. hole[i]: first frame : 32 | behind its last : 32
 // Moves     grow: (w, h) -> (w', h), after the piece [w, w') was mapped where nothing was
 //           skip: hole[h] = [w, w') (CAS; an older proposal, of a lower w, is replaced), then (w, h) -> (w', h + 1)
-// Duties    the thread that maps a piece owns it until its CAS publishes it. If the CAS fails the piece was skipped, and the
-//           thread unmaps it: no other thread can have published a part of it, since none could map it
-// Skipping  an occupied place is another's mapping, or the piece of a thread that is stopped before its CAS: the two look
-//           alike. Shorter pieces are tried, the shortest one kTries times; then the place is given up as a hole, as long
-//           as a piece would have been, or twice as long as the hole before it
-// Invariant hole[i] does not change once h > i: a thread that would replace it has seen a w above that of the CAS that made
-//           h > i
+// Duties    the thread that maps a piece owns it until its CAS publishes it. If the CAS fails the piece was skipped,
+//           and the thread unmaps it: no other thread can have published a part of it, since none could map it
+// Skipping  an occupied place is another's mapping, or the piece of a thread that is stopped before its CAS: the two
+//           look alike. Shorter pieces are tried, the shortest one kTries times; then the place is given up as a hole,
+//           as long as a piece would have been, or twice as long as the hole before it
+// Invariant hole[i] does not change once h > i: a thread that would replace it has seen a w above that of the CAS that
+//           made h > i
 // Reserved  then mapping is idempotent: nothing is ever occupied, and a thread that loses the CAS has nothing to undo
 // Who       any thread, any signal handler
-// Orders    [R1] the watermark moves after the piece is mapped, and after the hole is noted; [A1], [A2] a thread that sees
-//           the watermark may touch that memory, and sees that hole
-// Steps     grow with the size (128 KiB … 64 MiB): a small process stays small, also under mlockall(MCL_FUTURE), under which
-//           each mapping touches all its pages
+// Orders    [R1] the watermark moves after the piece is mapped, and after the hole is noted; [A1], [A2] a thread that
+//           sees the watermark may touch that memory, and sees that hole
+// Steps     grow with the size (128 KiB … 64 MiB): a small process stays small, also under mlockall(MCL_FUTURE), under
+//           which each mapping touches all its pages
 // Progress  lock-free       Lost if killed: a piece (address space), and its place as a hole
 // Checked   tests/pages/committed_range_model.cc, tests/pages/committed_range_test.cc
 #pragma once
@@ -55,8 +55,7 @@ constexpr std::size_t piece(std::size_t at, std::size_t end, std::size_t first_s
 enum class Growth { kDone, kRefused, kEnded };
 
 // The words of a range, with room for kHoles holes; its owner knows its place and length.
-template <class Env, unsigned kHoles>
-class Extent {
+template <class Env, unsigned kHoles> class Extent {
  public:
   FREEWAY_INLINE std::size_t end() const { return range_word::end_of(word_.load_relaxed()); }
   FREEWAY_INLINE u64 seen() const { return word_.load_acquire(); }  // [A2] pairs with [R1]
@@ -79,18 +78,14 @@ class Extent {
         got = extend(space, now, length);
       }
       if (got == Extended::kRefused) return Growth::kRefused;
-      if (got == Extended::kDone)
-        publish(space, seen, length);
-      else if (length > first_step)
-        most = align_up(length / 2, first_step);
-      else if (++tries >= kTries && !skip(seen, bytes, first_step))
-        return Growth::kEnded;
+      if (got == Extended::kDone) publish(space, seen, length);
+      else if (length > first_step) most = align_up(length / 2, first_step);
+      else if (++tries >= kTries && !skip(seen, bytes, first_step)) return Growth::kEnded;
     }
   }
 
   // Calls f(begin, end) for each hole below what was `seen`.
-  template <class F>
-  void each_hole(u64 seen, F&& f) const {
+  template <class F> void each_hole(u64 seen, F&& f) const {
     for (unsigned i = 0; i < range_word::holes_of(seen); ++i) {
       const u64 hole = holes_[i].load_relaxed();
       f(range_word::hole_begin(hole), range_word::hole_end(hole));
@@ -100,10 +95,8 @@ class Extent {
  private:
   // A thread that is not stopped between mapping and its CAS has done both within so many tries of another.
   static constexpr unsigned kTries = [] {
-    if constexpr (requires { Env::kTries; })
-      return Env::kTries;
-    else
-      return 8u;
+    if constexpr (requires { Env::kTries; }) return Env::kTries;
+    else return 8u;
   }();
 
   static Extended extend(Space space, std::size_t at, std::size_t length) {
@@ -115,7 +108,7 @@ class Extent {
     const std::size_t now = range_word::end_of(seen);
     const u64 grown = range_word::make(now + length, range_word::holes_of(seen));
     Env::step("range.committed");
-    if (word_.cas_release(seen, grown)) {                                   // [R1] pairs with [A1] [A2]
+    if (word_.cas_release(seen, grown)) {  // [R1] pairs with [A1] [A2]
       // After the CAS: the shorter a piece stays unpublished, the fewer places are skipped.
       prefer_small_pages_at_first<Env>(space.base, now, now + length);
       return;
@@ -137,7 +130,8 @@ class Extent {
     Env::step("range.skipping");
     // If the slot holds a higher place, the watermark is there as well, and this CAS only sees it.
     const bool here = range_word::hole_begin(there) == now;
-    word_.cas_release(seen, here ? range_word::make(range_word::hole_end(there), n + 1) : seen);  // [R1] pairs with [A1] [A2]
+    word_.cas_release(seen,
+                      here ? range_word::make(range_word::hole_end(there), n + 1) : seen);  // [R1] pairs with [A1] [A2]
     return true;
   }
 
@@ -156,8 +150,7 @@ class Extent {
 // The access that a part of a range allows.
 enum class Access { kYes, kHole, kRefused, kEnded };
 
-template <class Env>
-class CommittedRange {
+template <class Env> class CommittedRange {
  public:
   static constexpr unsigned kHoles = 64;
 
@@ -173,7 +166,8 @@ class CommittedRange {
   // Bytes from the start that are decided: accessible or holes.
   std::size_t committed() const { return extent_.end(); }
 
-  // Makes [begin, end) accessible, offsets from the base. kHole: a part of it never will be; all up to `end` is decided.
+  // Makes [begin, end) accessible, offsets from the base. kHole: a part of it never will be; all up to `end` is
+  // decided.
   Access ensure(std::size_t begin, std::size_t end) {
     u64 seen = 0;
     const Growth grown = extent_.grow(space_, bytes_, end, 128 * kKiB, seen);
@@ -185,10 +179,7 @@ class CommittedRange {
   }
 
   // Calls f(begin, end) for each hole, offsets from the base.
-  template <class F>
-  void each_hole(F&& f) const {
-    extent_.each_hole(extent_.seen(), f);
-  }
+  template <class F> void each_hole(F&& f) const { extent_.each_hole(extent_.seen(), f); }
 
  private:
   Space space_;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Frames: all arenas together: they hand out runs of frames and take them back.
 //
-// The primary arena has a big place (64 GiB, less where addresses are short), whose frames the fast path of free finds by
-// subtraction. When it is full, or refuses a long run, further arenas are made, each found through a slot of a table.
+// The primary arena has a big place (64 GiB, less where addresses are short), whose frames the fast path of free finds
+// by subtraction. When it is full, or refuses a long run, further arenas are made, each found through a slot of a
+// table.
 //
 // Word      slot: 0 -> arena (CAS), for ever
 // Orders    [R1] publishes the arena; [A1] sees it
@@ -21,8 +22,7 @@ namespace freeway {
 constexpr std::size_t kPrimaryBytes = 64 * kGiB;
 constexpr std::size_t kPrimaryFrames = kPrimaryBytes / kFrameSize;
 
-template <class Env>
-class Frames {
+template <class Env> class Frames {
  public:
   using ChunkOf = Chunk<Env>;
   static constexpr std::size_t kFurtherArenas = 256;
@@ -82,7 +82,8 @@ class Frames {
     return admitted(arena == nullptr ? Run{} : arena->take_at(end, frames), frames, 1);
   }
 
-  // Charges `frames` frames of a mapping beside the arenas, or of a table, before they are made; false: they are too many.
+  // Charges `frames` frames of a mapping beside the arenas, or of a table, before they are made; false: they are too
+  // many.
   FREEWAY_NOINLINE bool charge_mapping(std::size_t frames) {
     if (const std::size_t dirty = policy_.dirty(); frames > dirty && !limits_.has_room(frames - dirty))
       return limits_.note_refusal(), false;
@@ -170,14 +171,12 @@ class Frames {
   }
 
   // Calls f(arena) for each arena until it returns false.
-  template <class F>
-  void each_arena(F&& f) {
+  template <class F> void each_arena(F&& f) {
     if (f(primary_)) each_further(f);
   }
 
  private:
-  template <class F>
-  void each_further(F&& f) {
+  template <class F> void each_further(F&& f) {
     for (auto& slot : further_) {
       Arena<Env>* arena = slot.load_acquire();  // [A1] pairs with [R1]
       if (arena == nullptr || !f(*arena)) return;

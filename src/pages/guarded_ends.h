@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: MIT
 // GuardedEnds: FREEWAY_GUARD=N,large: the last page of a large block, made inaccessible while the block is live.
 //
-// The page lies inside the block's own frames: it belongs to the block's owner, moves with the block, and needs no account
-// of its own. A block whose entry says "guarded" is one page shorter for the program, whether the kernel made the page
-// inaccessible or refused (mapping limit): opening an open page changes nothing.
+// The page lies inside the block's own frames: it belongs to the block's owner, moves with the block, and needs no
+// account of its own. A block whose entry says "guarded" is one page shorter for the program, whether the kernel made
+// the page inaccessible or refused (mapping limit): opening an open page changes nothing.
 //
 // Words     bytes: a page, or 0: no block gets a guard any more, set once. count: live blocks with a guard; it only
 //           keeps them below kMost: each takes two of the mappings that the kernel allows the whole process (65530)
-// Duties    close, open: the thread that has the block in hand, which then has no entry. So no entry of another thread's
-//           lies on a page that is being closed, and no frame is given back, moved or cut before its page is open again
+// Duties    close, open: the thread that has the block in hand, which then has no entry. So no entry of another
+//           thread's lies on a page that is being closed, and no frame is given back, moved or cut before its page is
+//           open again
 // Refused   open: under a limit of data (RLIMIT_DATA counts an open page, a closed one not), or by a filter; never for
 //           want of a mapping, since opening the page makes its neighbours one again
 // Contents  stay; nothing reads or writes them
-// Merging   the kernel joins neighbours only if their memory has one history. That begins with the first write, so the write
-//           comes before the page is closed (else mappings would be used up for ever, one a frame)
+// Merging   the kernel joins neighbours only if their memory has one history. That begins with the first write, so the
+//           write comes before the page is closed (else mappings would be used up for ever, one a frame)
 // Lost if killed: nothing beside the block in hand; the count is one too high
 // Checked   tests/pages/large_guarded_test.cc, tests/harden/guard/large_test.cc
 #pragma once
@@ -22,8 +23,7 @@
 
 namespace freeway {
 
-template <class Env>
-class GuardedEnds {
+template <class Env> class GuardedEnds {
  public:
   static constexpr std::size_t kMost = 8192;
 
@@ -45,9 +45,7 @@ class GuardedEnds {
   }
 
   // Bytes of the block that the program may use.
-  std::size_t usable(FrameInfo info) const {
-    return info.frames() * kFrameSize - (info.is_guarded() ? bytes() : 0);
-  }
+  std::size_t usable(FrameInfo info) const { return info.frames() * kFrameSize - (info.is_guarded() ? bytes() : 0); }
 
   // Closes the block's last page, if the kernel allows it. `fresh`: the block was not written to yet.
   void close(uptr address, FrameInfo info, bool fresh = false) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// KeptMemory: memory that could not be given back to the kernel or to the frames (at the mapping limit even munmap fails),
-// until it can: a chain through its own first words.
+// KeptMemory: memory that could not be given back to the kernel or to the frames (at the mapping limit even munmap
+// fails), until it can: a chain through its own first words.
 //
 // Moves     push: CAS; retry: takes all (exchange), and pushes again the pieces that are refused again
 // Who       any thread, any signal handler; the pusher has the memory in hand, and its first words are accessible
@@ -13,8 +13,7 @@
 
 namespace freeway {
 
-template <class Env>
-class KeptMemory {
+template <class Env> class KeptMemory {
  public:
   // `charged`: frames for which it is still charged (limits.h) and that are no arena's.
   void push(uptr address, std::size_t bytes, std::size_t charged) {
@@ -28,8 +27,7 @@ class KeptMemory {
   }
 
   // Calls give(address, bytes, charged) for each piece, until it returns false.
-  template <class F>
-  void retry(F&& give) {
+  template <class F> void retry(F&& give) {
     if (top_.load_relaxed() == 0) return;
     bool refused = false;
     for (uptr here = top_.exchange_acquire(0); here != 0;) {  // [A1] pairs with [R1]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // LargeBlocks: blocks that are not in superblocks. A run of frames each; from `huge_from` frames on, a mapping of their
-// own ("huge"): 256 MiB in Freeway, everything in engines whose paper goes "straight to the OS". A run that must grow and
-// has no room becomes huge, too, from `lift_from` frames on ("lifted"): its pages move, nothing is copied.
+// own ("huge"): 256 MiB in Freeway, everything in engines whose paper goes "straight to the OS". A run that must grow
+// and has no room becomes huge, too, from `lift_from` frames on ("lifted"): its pages move, nothing is copied.
 //
 // Word      the FrameInfo of the block's first frame: {kind, guarded, length in frames}
 // Moves     birth: 0 -> {kind, n} by the frames' owner      free, move: {kind, n} -> 0 (CAS): the winner owns the block
@@ -11,8 +11,8 @@
 //           blocks with a guard are resized in hand: {kind, n} -> 0 (CAS) -> {kind, m}
 // Kept      (kept_memory.h) mappings that the kernel would not end, and frames whose last page it would not open again
 //           (guarded_ends.h): tried again when huge blocks, or blocks with a guard, come and go
-// Duties    the thread that takes the entry away gives the frames back, or puts an entry back. The entry goes *before* the
-//           memory: our entry must not describe another's mapping at the same address
+// Duties    the thread that takes the entry away gives the frames back, or puts an entry back. The entry goes *before*
+//           the memory: our entry must not describe another's mapping at the same address
 // Double free  the second CAS fails: detected exactly, while the frames are not a new block's
 // Lost if killed: the block, also while it is resized if it is guarded; lifting: its frames and the new place; address
 //           space of kept mappings in hand
@@ -26,13 +26,13 @@
 
 namespace freeway {
 
-template <class Env>
-class LargeBlocks {
+template <class Env> class LargeBlocks {
  public:
   static constexpr std::size_t kHugeFrames = 256 * kMiB / kFrameSize;
 
-  // `huge_from`: frames, 1 to kHugeFrames. If the kernel refuses such a mapping, a block below kHugeFrames becomes a run.
-  // Shorter runs than kLiftFrames are copied: their frames have memory, new mappings get theirs page by page (decision 024).
+  // `huge_from`: frames, 1 to kHugeFrames. If the kernel refuses such a mapping, a block below kHugeFrames becomes a
+  // run. Shorter runs than kLiftFrames are copied: their frames have memory, new mappings get theirs page by page
+  // (decision 024).
   static constexpr std::size_t kLiftFrames = 8 * kMiB / kFrameSize;
 
   void init(Frames<Env>* frames, PageMap<Env>* map, std::size_t huge_from = kHugeFrames,
@@ -53,13 +53,14 @@ class LargeBlocks {
   std::size_t guarded_count() const { return ends_.count(); }
 
   struct Block {
-    uptr address = 0;  // 0: no memory
+    uptr address = 0;   // 0: no memory
     bool zero = false;  // all of it reads as zero
   };
 
   // A block of `bytes` > 0 (at most PTRDIFF_MAX) at a multiple of `alignment` (a power of two).
   Block take(std::size_t bytes, std::size_t alignment) {
-    return FREEWAY_LIKELY(ends_.bytes() == 0) ? take_as(bytes, alignment, /*guarded=*/false) : take_guarded(bytes, alignment);
+    return FREEWAY_LIKELY(ends_.bytes() == 0) ? take_as(bytes, alignment, /*guarded=*/false)
+                                              : take_guarded(bytes, alignment);
   }
 
   // Frees the block whose entry is `info`; false if another thread did it first.
@@ -83,7 +84,8 @@ class LargeBlocks {
     uptr old_end = address + old_frames * kFrameSize;
     if (frames > old_frames && !frames_->take_behind(address, old_end, frames - old_frames)) return false;
     Env::step("large.extended");
-    if (!map_->replace(address, info, FrameInfo::large(frames))) {  // freed by another thread meanwhile: the program's error
+    if (!map_->replace(address, info,
+                       FrameInfo::large(frames))) {  // freed by another thread meanwhile: the program's error
       if (frames > old_frames) frames_->give(old_end, frames - old_frames, now);
       return false;
     }
@@ -92,8 +94,8 @@ class LargeBlocks {
     return true;
   }
 
-  // Moves the pages of a huge block, or of a run that is long enough, to a mapping of `bytes` (more than it has), copying
-  // nothing. 0: it is as it was.
+  // Moves the pages of a huge block, or of a run that is long enough, to a mapping of `bytes` (more than it has),
+  // copying nothing. 0: it is as it was.
   FREEWAY_NOINLINE uptr move(uptr address, FrameInfo info, std::size_t bytes, u64 now) {
     const std::size_t frames = frames_for(bytes, info);
     if (frames > kMaxFrames || frames <= info.frames()) return 0;
@@ -114,8 +116,8 @@ class LargeBlocks {
     Env::copy(to, from, bytes);
   }
 
-  // Whether a block in hand, of which the first `bytes` were not written, has no memory there yet; false for lengths that
-  // carry only copies.
+  // Whether a block in hand, of which the first `bytes` were not written, has no memory there yet; false for lengths
+  // that carry only copies.
   bool is_new(uptr address, std::size_t bytes) const {
     if (bytes <= kCarryBytes) return false;
     Arena<Env>* arena = frames_->arena_of(address);
@@ -124,9 +126,8 @@ class LargeBlocks {
 
   // Ends the mappings that could not be ended earlier.
   void release_kept() {
-    kept_.retry([this](uptr address, std::size_t bytes, std::size_t charged) {
-      return end_kept(address, bytes, charged);
-    });
+    kept_.retry(
+        [this](uptr address, std::size_t bytes, std::size_t charged) { return end_kept(address, bytes, charged); });
   }
 
   std::size_t huge_count() const { return huge_count_.load_relaxed(); }

@@ -4,26 +4,26 @@
 // Counted   memory that the kernel backs or may back: owned frames, free frames that are dirty, huge blocks, and tables
 //           (descriptors, slabs, leaves of the page map), in frames of 64 KiB, always: so a limit that is set
 //           later is as exact as one from the start
-// Words     held : 32 | hard : 31 (0: none) | whether it was set : 1, one word, so that a charging thread sees the limit
-//           that holds at its step. soft, and the mark of the next pressure: hints
-// Moves     charge: held += n (CAS) if it stays within hard.  Before the memory can be touched: frames once they are the
-//           caller's, mappings before they are made
+// Words     held : 32 | hard : 31 (0: none) | whether it was set : 1, one word, so that a charging thread sees the
+//           limit that holds at its step. soft, and the mark of the next pressure: hints
+// Moves     charge: held += n (CAS) if it stays within hard.  Before the memory can be touched: frames once they are
+//           the caller's, mappings before they are made
 //           uncharge: held -= n, after the memory has gone: purged, unmapped
 //           set: hard = h (CAS). From that step on no charge, by any thread, goes beyond h; held may already be more.
 //           Of two at once the soft limit may be the other's
 //           begin: the same unless it was set before: several may initialise, and one of them late
 // Invariant backed memory is never more than held, but for 2 MiB of a run that comes back from a mapping that could not
 //           grow. So it is within a hard limit that held was within when it was set. (With huge pages, or under
-//           mlockall(MCL_FUTURE), the kernel backs more than was asked for: Freeway asks for no huge pages while there is a
-//           limit, decision 034.)
+//           mlockall(MCL_FUTURE), the kernel backs more than was asked for: Freeway asks for no huge pages while there
+//           is a limit, decision 034.)
 // Moved     memory that changes its kind keeps its charge: a dirty frame that is taken or given, a run that is lifted
-// Pressure  above soft nothing dirty is kept; and a thread that is about to charge more empties the caches first, once for
-//           each 64th of soft that held has grown since (decision 034)
+// Pressure  above soft nothing dirty is kept; and a thread that is about to charge more empties the caches first, once
+//           for each 64th of soft that held has grown since (decision 034)
 // Who       any thread, any signal handler, the child of any fork, which inherits both limits and held
 // Orders    relaxed: the word counts. It publishes nothing, and between it and the memory there is a system call
-// Progress  charge, set: lock-free; uncharge: wait-free     Lost if killed: room. Memory that was charged and not yet used,
-//           or is gone and still charged: a run, a huge block, or the memory that a purge has in hand (at most 4 MiB). While
-//           a thread is stopped there the others have so much less below the hard limit
+// Progress  charge, set: lock-free; uncharge: wait-free     Lost if killed: room. Memory that was charged and not yet
+//           used, or is gone and still charged: a run, a huge block, or the memory that a purge has in hand (at most 4
+//           MiB). While a thread is stopped there the others have so much less below the hard limit
 // Checked   tests/pages/limits_model.cc, tests/pages/limits_test.cc, tests/abi/limit_test.cc
 #pragma once
 
@@ -51,8 +51,7 @@ constexpr u64 limited(u64 word, u64 frames) { return make(held(word), frames); }
 
 }  // namespace limit_word
 
-template <class Env>
-class Limits {
+template <class Env> class Limits {
  public:
   static constexpr u64 kLeastStep = 16;  // frames between two pressures
 
@@ -61,8 +60,7 @@ class Limits {
     if (hard > limit_word::kMostHard) hard = 0;
     u64 seen = word_.load_relaxed();
     soft_.store_relaxed(soft);  // before: begin() stores none once the word says that it was set
-    while (!word_.cas_relaxed(seen, limit_word::limited(seen, hard))) {
-    }
+    while (!word_.cas_relaxed(seen, limit_word::limited(seen, hard))) {}
     next_.store_relaxed(0);
   }
   // The same, once, for the thread that reads the environment.
@@ -96,7 +94,8 @@ class Limits {
     if (make_room_ != nullptr) make_room_(make_room_context_, frames);
     return charge(frames) || (note_refusal(), false);
   }
-  // f(context, frames) gives dirty frames back until so many may be charged, or there are none. Once, or again with the same.
+  // f(context, frames) gives dirty frames back until so many may be charged, or there are none. Once, or again with the
+  // same.
   using MakeRoom = void (*)(void* context, u64 frames);
   void on_full(void* context, MakeRoom f) {
     make_room_context_ = context;

@@ -4,12 +4,13 @@
 // Units     64 bytes (a cache line); an index names a unit; index 0 names nothing
 // Word      cursor: the next unit that was never handed out; only grows
 // Moves     take: cursor += n (CAS), within one segment
-// Segments  64 MiB of indexes each; a place for a segment is chosen when its first unit is needed, a smaller one where the
-//           process may not have so much, and is never given back. The rest of a segment stays unused if a piece is longer,
-//           or if another's mapping is in its way
+// Segments  64 MiB of indexes each; a place for a segment is chosen when its first unit is needed, a smaller one where
+//           the process may not have so much, and is never given back. The rest of a segment stays unused if a piece is
+//           longer, or if another's mapping is in its way
 // Who       any thread, any signal handler
 // Orders    [R1] a segment is published after it was reserved; [A1] a thread that takes from it sees that
-//           [R2] the cursor moves after the units below it are accessible; [A3] a reader that finds it there may touch them
+//           [R2] the cursor moves after the units below it are accessible; [A3] a reader that finds it there may touch
+//           them
 // Progress  lock-free       Lost if killed: the units in hand, and the address space of an unpublished segment; between
 //           mapping a piece of a segment and publishing it: that segment's rest
 // Checked   tests/pages/metadata_model.cc, tests/pages/metadata_test.cc
@@ -20,8 +21,7 @@
 
 namespace freeway {
 
-template <class Env>
-class Metadata {
+template <class Env> class Metadata {
  public:
   static constexpr std::size_t kUnit = 64;
   static constexpr unsigned kSegmentShift = 20;  // units a segment
@@ -86,8 +86,8 @@ class Metadata {
     return reinterpret_cast<void*>(base_of(packed) + (index & kUnitMask) * kUnit);
   }
 
-  // The index behind all units that take() returned or is about to return (then they are still zero), 0 = none yet. All from
-  // 1 on may be read, but for the unused rests of segments.
+  // The index behind all units that take() returned or is about to return (then they are still zero), 0 = none yet. All
+  // from 1 on may be read, but for the unused rests of segments.
   FREEWAY_INLINE u32 end() const { return cursor_.load_acquire(); }  // [A3] pairs with [R2]
 
   // Whether the address lies in memory that was made accessible for units.

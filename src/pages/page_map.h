@@ -2,29 +2,30 @@
 // PageMap: the block or superblock that a frame of 64 KiB belongs to.
 //
 // Words     one FrameInfo a frame (32 bits; all frames of a superblock carry it, of a large or huge block only the
-//           first), and for frames of the primary arena one byte more: the size class, which the fast path of free reads
+//           first), and for frames of the primary arena one byte more: the size class, which the fast path of free
+//           reads
 // Moves     the frame's owner sets both before it hands out a block of it, and clears both before it gives it back.
 //           claim: info -> 0 (CAS): the winner frees the large block, so a double free of one is detected
 // Who       lookups: any thread, for any address, ours or not: nothing foreign is ever followed
-// Orders    [R1] a leaf is published with its zeros; [A1] lookups see them. Entries themselves are read relaxed: a block's
-//           address reaches another thread only through the program's own synchronisation, which carries them along.
-//           A thread that looks at frames of which it owns no block has no such help: [R2] an entry publishes the descriptor
-//           that it names, [A2] get_unowned sees it
+// Orders    [R1] a leaf is published with its zeros; [A1] lookups see them. Entries themselves are read relaxed: a
+//           block's address reaches another thread only through the program's own synchronisation, which carries them
+//           along. A thread that looks at frames of which it owns no block has no such help: [R2] an entry publishes
+//           the descriptor that it names, [A2] get_unowned sees it
 // Outside   frames beyond the primary arena are found through a two-level map whose leaves (4 GiB each) are never freed
 // Progress  lock-free (publishing a leaf), wait-free (everything else)       Lost if killed: an unpublished leaf
 // Checked   tests/pages/page_map_model.cc, tests/pages/page_map_test.cc
 #pragma once
 
 #include "base/compiler.h"
-#include "pages/limits.h"
 #include "pages/huge_pages.h"
+#include "pages/limits.h"
 #include "size/size_classes.h"
 
 namespace freeway {
 
 // kind:2 | value:30, of which a large or huge block has guarded:1 | frames:29. "Nothing" with a value is a frame of a
-// program's heap (heap/README.md): the value is a strip's record or a superblock's descriptor. A reader that does not ask for
-// that takes the frame for no superblock's of the malloc's, and for no block's, as is true.
+// program's heap (heap/README.md): the value is a strip's record or a superblock's descriptor. A reader that does not
+// ask for that takes the frame for no superblock's of the malloc's, and for no block's, as is true.
 struct FrameInfo {
   enum Kind : u32 { kNothing = 0, kSmall = 1, kLarge = 2, kHuge = 3 };
   u32 bits = 0;
@@ -52,8 +53,7 @@ struct FrameInfo {
 // The longest block a FrameInfo can describe, in frames (32 TiB).
 constexpr std::size_t kMaxFrames = FrameInfo::kGuarded - 1;
 
-template <class Env>
-class PageMap {
+template <class Env> class PageMap {
  public:
   using Entry = typename Env::template Atomic<u32>;
   using ClassByte = typename Env::template Atomic<u8>;
@@ -62,8 +62,8 @@ class PageMap {
   static constexpr std::size_t kLeafBytes = sizeof(Entry) << kLeafBits;
   static constexpr std::size_t kRoots = std::size_t{1} << (kAddressBits - kFrameShift - kLeafBits);
 
-  // Once. `classes` (may be null: then they are not read) and `infos` have an entry for each frame of the primary arena.
-  // `limits`: charged for leaves, if not null.
+  // Once. `classes` (may be null: then they are not read) and `infos` have an entry for each frame of the primary
+  // arena. `limits`: charged for leaves, if not null.
   void init(uptr primary, std::size_t frames, ClassByte* classes, Entry* infos, Limits<Env>* limits = nullptr) {
     limits_ = limits;
     primary_ = primary;
@@ -126,13 +126,13 @@ class PageMap {
     return entry != nullptr && entry->cas_relaxed(info.bits, other.bits);
   }
 
-  // For audits: the byte of a frame of the primary arena, and f(address, info) for each entry outside that is not empty.
+  // For audits: the byte of a frame of the primary arena, and f(address, info) for each entry outside that is not
+  // empty.
   u32 class_byte(uptr address) const {
     const std::size_t frame = (address - primary_) / kFrameSize;
     return frame < frames_ && classes_ != nullptr ? classes_[frame].load_relaxed() : 0;
   }
-  template <class F>
-  void each_outside(F&& f) const {
+  template <class F> void each_outside(F&& f) const {
     for (std::size_t root = 0; root < kRoots; ++root)
       if (const Entry* leaf = root_[root].load_acquire())  // [A1] pairs with [R1]
         for (std::size_t i = 0; i <= low_bits(kLeafBits); ++i)
@@ -163,8 +163,7 @@ class PageMap {
     Env::step("map.leaf");
     if (slot.cas_release(seen, reinterpret_cast<Entry*>(fresh)))  // [R1] pairs with [A1]
       leaves_.fetch_add_relaxed(1);
-    else if (Env::release(fresh, kLeafBytes))
-      uncharge_leaf();
+    else if (Env::release(fresh, kLeafBytes)) uncharge_leaf();
     return find(address);
   }
   void uncharge_leaf() {

@@ -2,14 +2,14 @@
 // PurgePolicy: how many free dirty frames may stay backed by memory.
 //
 // As many as were needed a moment ago: the recent peak of live frames and an eighth more, less the live ones; at least
-// 4 MiB. More than that, up to half the peak, may stay for a tick or two: large blocks of changing sizes leave gaps that
-// the next ones do not fit into, so the free dirty frames change with each of them. Only frames that were dirty and free
-// throughout a whole tick (kTickNs) are too many. If more are dirty, a quarter of the allowed ones stay, so that the next
-// frames freed are not too many again. The peak is forgotten by a quarter of its distance to the present every tick, so a
-// program that goes through the same phase again finds its memory, and one that does not gives it back within a second or
-// two, a step at a time, whenever one of its threads is on a slow path. (A process that makes no calls at all keeps its
-// memory; it may call malloc_trim.) Giving back at once costs a program of phases a page fault per page and phase:
-// measured, blocks of 1 KiB in phases of a million took 4 times as long.
+// 4 MiB. More than that, up to half the peak, may stay for a tick or two: large blocks of changing sizes leave gaps
+// that the next ones do not fit into, so the free dirty frames change with each of them. Only frames that were dirty
+// and free throughout a whole tick (kTickNs) are too many. If more are dirty, a quarter of the allowed ones stay, so
+// that the next frames freed are not too many again. The peak is forgotten by a quarter of its distance to the present
+// every tick, so a program that goes through the same phase again finds its memory, and one that does not gives it back
+// within a second or two, a step at a time, whenever one of its threads is on a slow path. (A process that makes no
+// calls at all keeps its memory; it may call malloc_trim.) Giving back at once costs a program of phases a page fault
+// per page and phase: measured, blocks of 1 KiB in phases of a million took 4 times as long.
 //
 // Memory that the program asked to have ready (keep) stays whatever the peak; with never() everything does.
 //
@@ -52,10 +52,9 @@ constexpr std::size_t allowed_for_a_tick(std::size_t peak, std::size_t live) { r
 
 }  // namespace purge_policy
 
-template <class Env>
-class PurgePolicy {
+template <class Env> class PurgePolicy {
  public:
-  std::size_t live() const { return live_.load_relaxed(); }    // frames with an owner
+  std::size_t live() const { return live_.load_relaxed(); }  // frames with an owner
   // Frames free and dirty; more than there are once threads have vanished between the steps that count them.
   FREEWAY_INLINE std::size_t dirty() const { return dirty_.load_relaxed(); }
   u64 purged_bytes() const { return purged_total_.load_relaxed(); }
@@ -85,9 +84,9 @@ class PurgePolicy {
     purges_.fetch_add_relaxed(1);
   }
 
-  // A purge went through everything and found no more: the frames still counted were counted by threads that vanished before
-  // they could uncount them; or by slow ones, or behind the purge's back. From now on target() leaves that many aside, until
-  // the count falls below, or they are found after all.
+  // A purge went through everything and found no more: the frames still counted were counted by threads that vanished
+  // before they could uncount them; or by slow ones, or behind the purge's back. From now on target() leaves that many
+  // aside, until the count falls below, or they are found after all.
   void on_exhausted() { lost_.store_relaxed(dirty_.load_relaxed()); }
 
   // Whether it is time to look for the frames put aside: at once, and every `ticks` ticks.
@@ -115,8 +114,8 @@ class PurgePolicy {
   void never(bool never) { never_.store_relaxed(never); }
   bool is_never() const { return never_.load_relaxed(); }
 
-  // How many dirty frames a purge may leave now (`now` in ns). kNoPurge: none is due, however many are dirty by the time of the
-  // purge: frames that others freed meanwhile are theirs to look at.
+  // How many dirty frames a purge may leave now (`now` in ns). kNoPurge: none is due, however many are dirty by the
+  // time of the purge: frames that others freed meanwhile are theirs to look at.
   static constexpr std::size_t kNoPurge = ~std::size_t{0};
   std::size_t target(u64 now, bool none_may_stay = false) {
     u64 last = last_tick_.load_relaxed();
@@ -144,7 +143,8 @@ class PurgePolicy {
 
  private:
   using Counter = typename Env::template Atomic<std::size_t>;
-  // Returns the remaining count, which is never below the truth: frames are counted before others can take or purge them.
+  // Returns the remaining count, which is never below the truth: frames are counted before others can take or purge
+  // them.
   std::size_t fewer_dirty(std::size_t frames) {
     const std::size_t before = dirty_.fetch_sub_relaxed(frames);
     FREEWAY_XCHECK(before >= frames);

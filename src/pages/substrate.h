@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Substrate: the ground for the heap and the papers: frames, the page map, memory for metadata, large blocks, options.
 //
-// Word      primary_: address | reserved or chosen | log2(bytes) of the primary arena's place, once (sync/once.h); the loser
-//           of a race gives its reservation back. All else that start() stores has one value only, so threads may repeat it
+// Word      primary_: address | reserved or chosen | log2(bytes) of the primary arena's place, once (sync/once.h); the
+//           loser of a race gives its reservation back. All else that start() stores has one value only, so threads may
+//           repeat it
 // Who       any thread, any signal handler, the child of any fork
 // Lost if killed: an unpublished reservation (address space)
 // Checked   tests/abi, tests/whole/signal (first_call)
@@ -33,8 +34,9 @@ class Substrate {  // all zero until start()
  public:
   using ClassByte = PageMap<Machine>::ClassByte;
 
-  // Finds a place for the primary arena (a smaller one where addresses are short) and tells the layers about it. `classes`:
-  // a byte a primary frame for the page map, or null. `huge_from`: see LargeBlocks. False: there is no memory at all.
+  // Finds a place for the primary arena (a smaller one where addresses are short) and tells the layers about it.
+  // `classes`: a byte a primary frame for the page map, or null. `huge_from`: see LargeBlocks. False: there is no
+  // memory at all.
   bool start(ClassByte* classes, std::size_t huge_from);
   // Reads the environment; not before it can be read. `speak`: complaints go to fd 2.
   void read_environment(bool speak);
@@ -48,11 +50,10 @@ class Substrate {  // all zero until start()
   unsigned cpus() const { return cpus_.usable; }
   unsigned id_bound() const { return cpus_.id_bound; }
 
-  // `frames` frames at a multiple of `alignment` frames, all with FrameInfo::small(value) in the page map; 0 if refused.
-  // They may hold old data. prepare(address) comes first and returns the frames' byte for the fast path, below 0 if it was
-  // refused memory.
-  template <class Prepare>
-  uptr take_span(std::size_t frames, std::size_t alignment, u32 value, Prepare&& prepare);
+  // `frames` frames at a multiple of `alignment` frames, all with FrameInfo::small(value) in the page map; 0 if
+  // refused. They may hold old data. prepare(address) comes first and returns the frames' byte for the fast path, below
+  // 0 if it was refused memory.
+  template <class Prepare> uptr take_span(std::size_t frames, std::size_t alignment, u32 value, Prepare&& prepare);
   uptr take_span(std::size_t frames, std::size_t alignment, u32 value) {
     return take_span(frames, alignment, value, [](uptr) { return 0; });
   }
@@ -70,10 +71,9 @@ class Substrate {  // all zero until start()
   void count_large(i64 change) { large_count_.fetch_add_relaxed(static_cast<u64>(change)); }
   // Of spans.
   u64 span_frames() const { return span_frames_.load_relaxed(); }
-  // Counts each frame of every arena; owns(value, address) says whether a small frame's owner knows of it. `audit` holds the
-  // engine's own account already.
-  template <class Owns>
-  void audit_frames(freeway_audit_t& audit, Owns&& owns);
+  // Counts each frame of every arena; owns(value, address) says whether a small frame's owner knows of it. `audit`
+  // holds the engine's own account already.
+  template <class Owns> void audit_frames(freeway_audit_t& audit, Owns&& owns);
 
  private:
   // In the order in which a small program touches the fewest pages: the members that all use lie between large tables.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // CodeRanges: the ranges of code in this process, to tell return addresses from other words.
 //
-// Words     begins, ends, count: of the executable mappings, upwards. Stored by a thread that reads /proc/self/maps, beside
-//           readers and other such threads: a reader may find half the one, half the other
+// Words     begins, ends, count: of the executable mappings, upwards. Stored by a thread that reads /proc/self/maps,
+//           beside readers and other such threads: a reader may find half the one, half the other
 // A hint    so it only answers questions whose answer may be wrong: which samples count as one stack's
 // Progress  wait-free       Lost if killed: nothing
 #pragma once
@@ -11,8 +11,7 @@
 
 namespace freeway::profile {
 
-template <class Env, unsigned kMost = 512>
-class CodeRanges {
+template <class Env, unsigned kMost = 512> class CodeRanges {
  public:
   bool contains(u64 address) const {
     unsigned low = 0, high = count();
@@ -27,8 +26,7 @@ class CodeRanges {
   unsigned count() const { return clamp_to(count_.load_relaxed()); }
 
   // Each(add) calls add(begin, end) for each mapping with code, from the lowest on.
-  template <class Each>
-  void read(Each&& each) {
+  template <class Each> void read(Each&& each) {
     unsigned count = 0;
     each([&](u64 begin, u64 end) {
       if (count > 0 && ends_[count - 1].load_relaxed() == begin) return ends_[count - 1].store_relaxed(end);

@@ -60,8 +60,7 @@ void put_counts(Text& text, const Counts& c) {
 // clang-format on
 
 // Calls f(view, number) for each site of the profile. Not inlined: handlers' stacks are small.
-template <class F>
-FREEWAY_NOINLINE void each_site(u64 interval, F&& f) {
+template <class F> FREEWAY_NOINLINE void each_site(u64 interval, F&& f) {
   const Sites<Machine>& table = process_profile.sites;
   Sites<Machine>::View view;
   for (u32 i = 0; i < table.count(); ++i)

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 // dump.h: the profile as text.
 //
-// google/pprof's form ("heap_v2"): a line of sums, then one for each site: blocks and bytes that are live [and all that were
-// allocated] @ return addresses, then /proc/self/maps. Counts are those of the samples; the reader scales them by the interval.
-// Lines that begin with # are for `freeway profile`, and comments to others: freeway-profile(5). Two kinds of them hold the
-// engine's own figures: the contents of its size classes, and the memory that each sampled block pins.
+// google/pprof's form ("heap_v2"): a line of sums, then one for each site: blocks and bytes that are live [and all that
+// were allocated] @ return addresses, then /proc/self/maps. Counts are those of the samples; the reader scales them by
+// the interval. Lines that begin with # are for `freeway profile`, and comments to others: freeway-profile(5). Two
+// kinds of them hold the engine's own figures: the contents of its size classes, and the memory that each sampled block
+// pins.
 //
 // Who may call  any thread, any handler, beside any other. Only write, and open, read and close of /proc/self/maps.
 #pragma once

@@ -29,7 +29,8 @@ void write_file() {
   char path[512];
   const char* prefix = chosen.prefix != nullptr ? chosen.prefix : kUsualPrefix;
   const std::size_t length = chosen.prefix != nullptr ? chosen.prefix_length : strlen(kUsualPrefix);
-  if (length + kLongestEnd > sizeof(path)) return Line().text("freeway: FREEWAY_PROFILE: the prefix is too long").write(), void();
+  if (length + kLongestEnd > sizeof(path))
+    return Line().text("freeway: FREEWAY_PROFILE: the prefix is too long").write(), void();
   memcpy(path, prefix, length);
   const long fd = output_file::create_first(output_file::kOwnersAlone, [&] {
     Line end;
@@ -41,7 +42,11 @@ void write_file() {
   const int error = fd < 0 ? static_cast<int>(-fd) : dump(static_cast<int>(fd));
   if (fd >= 0) raw_syscall(SYS_close, static_cast<u64>(fd));
   if (error != 0)
-    Line().text("freeway: cannot write the profile to ").quoted(path, 120).text(": error ").number(static_cast<u64>(error))
+    Line()
+        .text("freeway: cannot write the profile to ")
+        .quoted(path, 120)
+        .text(": error ")
+        .number(static_cast<u64>(error))
         .write();
 }
 
@@ -61,8 +66,8 @@ void watch_signal(int wanted) {
   signal_action(wanted, &action, nullptr);
 }
 
-// Connects to the process that wants to look into this one, and waits until that answers or goes. Leftovers on this stack could
-// be taken for the program's pointers: so all of it is written.
+// Connects to the process that wants to look into this one, and waits until that answers or goes. Leftovers on this
+// stack could be taken for the program's pointers: so all of it is written.
 FREEWAY_NOINLINE void hold() {
   sockaddr_un address{};
   static_assert(kLongestHold < sizeof(address.sun_path));

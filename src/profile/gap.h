@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // gap.h: the number of bytes between two sampled ones.
 //
-// Bytes are sampled at random, one in `interval`, each independently: then the gaps are exponential, and the rest of a gap has
-// the same distribution as a whole one. So a gap may be begun anywhere, and forgotten anywhere: each CPU has one of its own,
-// and a thread that cannot count draws one for a single block.
+// Bytes are sampled at random, one in `interval`, each independently: then the gaps are exponential, and the rest of a
+// gap has the same distribution as a whole one. So a gap may be begun anywhere, and forgotten anywhere: each CPU has
+// one of its own, and a thread that cannot count draws one for a single block.
 #pragma once
 
 #include <bit>
@@ -29,11 +29,11 @@ constexpr double natural_log(double x) {
   return exponent * kLn2 + 2 * z * sum;
 }
 
-// The gap for 64 random bits, in bytes, at least 1: a block of n bytes that comes next is sampled if n is not less. With
-// kEveryBlock it is 0.
+// The gap for 64 random bits, in bytes, at least 1: a block of n bytes that comes next is sampled if n is not less.
+// With kEveryBlock it is 0.
 constexpr u64 gap(u64 random, u64 interval) {
   if (interval <= kEveryBlock) return 0;
-  constexpr double kUnit = 1.0 / 9007199254740992.0;  // 2^-53
+  constexpr double kUnit = 1.0 / 9007199254740992.0;                       // 2^-53
   const double uniform = static_cast<double>((random >> 11) + 1) * kUnit;  // above 0, up to 1
   const double bytes = -natural_log(uniform) * static_cast<double>(interval);
   constexpr double kMost = 4611686018427387904.0;  // 2^62

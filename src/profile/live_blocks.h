@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: MIT
 // LiveBlocks: the sampled blocks that are live, by address.
 //
-// Words     address: 0 = free -> address | 1 (CAS): being filled in -> address -> 0 (CAS, by the thread that frees the block)
-//           site, size, born, place: the owner's, between the first two steps
-// Duties    the thread that has the block in hand puts and takes its entry: before malloc returns it, before free gives it
-//           away. So there is at most one entry for an address. Of two frees of one block (the program's error) one takes it
+// Words     address: 0 = free -> address | 1 (CAS): being filled in -> address -> 0 (CAS, by the thread that frees the
+//           block) site, size, born, place: the owner's, between the first two steps
+// Duties    the thread that has the block in hand puts and takes its entry: before malloc returns it, before free gives
+//           it away. So there is at most one entry for an address. Of two frees of one block (the program's error) one
+//           takes it
 // Places    an entry lies in the kNear entries from its address's hash on: no chains, no tombstones. If all of them are
 //           taken the block is not followed
 // Who       any thread, any signal handler, the child of any fork
-// Orders    [R1] publishes the facts; [A1] others than the owner (leak searches, readers from outside) see them. They reach
-//           the owner with the block
+// Orders    [R1] publishes the facts; [A1] others than the owner (leak searches, readers from outside) see them. They
+//           reach the owner with the block
 //           [A2] a thread that puts a block into an entry comes after the one that took the last one out of it: [R1]'s
 //           sequence goes on through the taker's step, and the taker has read the facts before that [A3]
-//           [R3] a fact is stored after the address was moved; [A3] a thread that reads the fact sees that in its second look
-//           A program that hands blocks on by relaxed stores may free one on a processor that
+//           [R3] a fact is stored after the address was moved; [A3] a thread that reads the fact sees that in its
+//           second look A program that hands blocks on by relaxed stores may free one on a processor that
 //           does not see its entry yet: then the entry stays, as a leak
 // Progress  wait-free, kNear looks       Lost if killed: the entry in hand, with its block
 // Checked   tests/profile/live_blocks_model.cc, tests/profile/tables_test.cc
@@ -31,12 +32,11 @@ namespace freeway::profile {
 struct LiveBlock {
   uptr address = 0;
   u64 site = 0, bytes = 0;
-  u64 born = 0;  // ms since the profile began
+  u64 born = 0;   // ms since the profile began
   u32 place = 0;  // its place if it were not sampled: see profiler.h
 };
 
-template <class Env, u32 kNear = 16>
-class LiveBlocks {
+template <class Env, u32 kNear = 16> class LiveBlocks {
  public:
   static constexpr std::size_t bytes(u32 count);
 
@@ -55,9 +55,9 @@ class LiveBlocks {
       Env::step("live.putting");
       if (!entry.address.cas_acquire(seen, block.address | kFilling))  // [A2] pairs with [R1]
         continue;
-      entry.site.store_release(block.site);    // [R3] pairs with [A3]
-      entry.size.store_release(block.bytes);   // [R3] pairs with [A3]
-      entry.born.store_release(block.born);    // [R3] pairs with [A3]
+      entry.site.store_release(block.site);        // [R3] pairs with [A3]
+      entry.size.store_release(block.bytes);       // [R3] pairs with [A3]
+      entry.born.store_release(block.born);        // [R3] pairs with [A3]
       place_of(entry).store_release(block.place);  // [R3] pairs with [A3]
       Env::step("live.filled");
       entry.address.store_release(block.address);  // [R1] pairs with [A1] [A2]
@@ -80,9 +80,9 @@ class LiveBlocks {
   }
 
   // Calls f(block) for each of them; for some of those that come and go meanwhile.
-  template <class F>
-  void each(F&& f) const {
-    const Entry* const entries = entries_.load_relaxed();  // null until there is memory: a dump may come before the first profile
+  template <class F> void each(F&& f) const {
+    const Entry* const entries =
+        entries_.load_relaxed();  // null until there is memory: a dump may come before the first profile
     for (u32 i = 0; entries != nullptr && i < count_.load_relaxed(); ++i) {
       const Entry& entry = entries[i];
       const u64 address = entry.address.load_acquire();  // [A1] pairs with [R1]
@@ -122,8 +122,7 @@ class LiveBlocks {
   typename Env::template Atomic<u32> count_;
 };
 
-template <class Env, u32 kNear>
-constexpr std::size_t LiveBlocks<Env, kNear>::bytes(u32 count) {
+template <class Env, u32 kNear> constexpr std::size_t LiveBlocks<Env, kNear>::bytes(u32 count) {
   return count * (sizeof(Entry) + sizeof(Place));
 }
 

@@ -62,8 +62,7 @@ bool make_tables() {
   const std::size_t block_bytes = align_up(LiveBlocks<Machine>::bytes(blocks), kPlaceUnit);
   const std::size_t piece = copy_bytes.load_relaxed();
   const u32 copies = piece == 0 ? 0 : kCopies;
-  const std::size_t bytes =
-      site_bytes + block_bytes + align_up(StackCopies<Machine>::bytes(copies, piece), kPlaceUnit);
+  const std::size_t bytes = site_bytes + block_bytes + align_up(StackCopies<Machine>::bytes(copies, piece), kPlaceUnit);
   const auto make = [bytes]() -> u64 {
     const uptr fresh = vm::map(bytes, kPlaceUnit);
     if (fresh != 0) vm::prefer_small(fresh, bytes);
@@ -109,10 +108,11 @@ struct Taken {
   uptr begin = 0, end = 0;  // the part of the stack that may be copied
 };
 
-constexpr unsigned kToldByFrames = 3;  // frames of ours not counted: malloc's caller is known also without frame pointers
+constexpr unsigned kToldByFrames =
+    3;  // frames of ours not counted: malloc's caller is known also without frame pointers
 
-// The furthest end of the stack at `begin` that may be worth a look, readable or not: a thread's lies below its own record,
-// in the same mapping; the first one's below the data that the kernel left there for the program.
+// The furthest end of the stack at `begin` that may be worth a look, readable or not: a thread's lies below its own
+// record, in the same mapping; the first one's below the data that the kernel left there for the program.
 uptr farthest(uptr begin) {
   const uptr left_by_kernel = getauxval(AT_RANDOM), thread = reinterpret_cast<uptr>(__builtin_thread_pointer());
   uptr end = begin + process_profile.copies.piece();
@@ -194,7 +194,8 @@ void sampled(uptr block, std::size_t bytes, u32 place) {
   if (!profile.blocks.put({block, site, bytes, now, place})) return profile.lost_blocks.fetch_add_relaxed(1), void();
   profile.sites.allocated(site, bytes, now);
   if (taken.end != 0 && profile.sites.wants_copy(site))
-    if (const u32 copy = profile.copies.add(taken.registers, taken.begin, taken.end); copy != StackCopies<Machine>::kNone)
+    if (const u32 copy = profile.copies.add(taken.registers, taken.begin, taken.end);
+        copy != StackCopies<Machine>::kNone)
       profile.sites.set_copy(site, copy);
   tell_allocated(block, bytes, every, the_tag);
   dump_if_due(bytes > every ? bytes : every);

@@ -22,15 +22,17 @@ constexpr u32 kLeastEntries = 64, kMostEntries = u32{1} << 26;
 
 // The tables' sizes, in entries; powers of two, kLeastEntries to kMostEntries. Before the first start.
 void set_sizes(u32 sites, u32 blocks);
-// The bytes of each stack that are kept for programs without frame pointers, a multiple of 64; 0: none. Before the first start.
+// The bytes of each stack that are kept for programs without frame pointers, a multiple of 64; 0: none. Before the
+// first start.
 void set_copy(u64 bytes);
 
-// Begins a profile: 0, EINVAL (interval 0, or over 2^62 - 1), EBUSY (one with another interval is being made), ENOMEM. With
-// the last one's interval it goes on where that ended; else the last one's samples are no longer shown. The caller tells the
-// engine.
+// Begins a profile: 0, EINVAL (interval 0, or over 2^62 - 1), EBUSY (one with another interval is being made), ENOMEM.
+// With the last one's interval it goes on where that ended; else the last one's samples are no longer shown. The caller
+// tells the engine.
 int start(u64 interval);
 void stop();
-// The same for tracers (probes.h), if it differs from the state. Whether anything changed. A program's own profile goes first.
+// The same for tracers (probes.h), if it differs from the state. Whether anything changed. A program's own profile goes
+// first.
 bool follow_listeners();
 // Bytes; 0: no profile is made.
 u64 interval();
@@ -42,8 +44,8 @@ inline bool is_on() { return interval() != 0; }
 u64 next_gap();
 bool draws(std::size_t bytes);
 
-// A block of `bytes` was sampled: notes it under the stack of the caller, and follows it up to its free. Without room for that
-// it counts as lost. `place`: its place if it were not sampled, in the engine's words; 0: not known.
+// A block of `bytes` was sampled: notes it under the stack of the caller, and follows it up to its free. Without room
+// for that it counts as lost. `place`: its place if it were not sampled, in the engine's words; 0: not known.
 void sampled(uptr block, std::size_t bytes, u32 place = 0);
 // A block is freed that may have been sampled.
 void freed(uptr block);

@@ -17,7 +17,8 @@ struct Word {
   // The rest behind `prefix`, if the word begins with it.
   const char* after(const char* prefix) const {
     const std::size_t length = strlen(prefix);
-    return static_cast<std::size_t>(end - begin) >= length && strncmp(begin, prefix, length) == 0 ? begin + length : nullptr;
+    return static_cast<std::size_t>(end - begin) >= length && strncmp(begin, prefix, length) == 0 ? begin + length
+                                                                                                  : nullptr;
   }
   bool is(const char* text) const { return after(text) == end; }
 };
@@ -26,7 +27,7 @@ struct SignalName {
   const char* name;
   int number;
 };
-constexpr SignalName kSignals[] = {{"USR1", SIGUSR1}, {"USR2", SIGUSR2}, {"HUP", SIGHUP},   {"PROF", SIGPROF},
+constexpr SignalName kSignals[] = {{"USR1", SIGUSR1}, {"USR2", SIGUSR2}, {"HUP", SIGHUP},     {"PROF", SIGPROF},
                                    {"QUIT", SIGQUIT}, {"URG", SIGURG},   {"WINCH", SIGWINCH}, {"IO", SIGIO}};
 
 bool parse_bytes(const char* from, const char* end, u64* bytes) {

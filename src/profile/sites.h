@@ -4,14 +4,14 @@
 // A *site* is a stack, a tag, a size (to an eighth of it) and the interval with which it was sampled.
 //
 // Words     key: 0 = free -> the hash of all this (CAS), for good
-//           facts: 0 -> their place and the depth of the stack (store): by any thread that samples there and finds none. All
-//           threads store the same facts, so the thread that claimed the key need not come back
+//           facts: 0 -> their place and the depth of the stack (store): by any thread that samples there and finds
+//           none. All threads store the same facts, so the thread that claimed the key need not come back
 //           copy: 0 -> the number of the stack's copy, + 1 (CAS), for good (stack_copies.h)
 //           counters: sums; each sample adds to four, each free to four. used: words of the room for facts, upwards
 // Hashes    two sites with one hash count as one: 64 bits, mixed, but not against an attacker
 // Who       any thread, any signal handler, the child of any fork
-// Orders    [R1] publishes the facts, [R3] a copy; [A1], [A3] a dump sees them. A reader loads `freed` [A2] before `allocated`,
-//           which was added to before [R2]: so it never sees more freed than allocated
+// Orders    [R1] publishes the facts, [R3] a copy; [A1], [A3] a dump sees them. A reader loads `freed` [A2] before
+//           `allocated`, which was added to before [R2]: so it never sees more freed than allocated
 // Progress  wait-free, kLooks looks       Lost if killed: the words of facts in hand; half a sample's counts
 // Checked   tests/profile/sites_model.cc, tests/profile/tables_test.cc
 #pragma once
@@ -56,8 +56,7 @@ constexpr u64 size_step(u64 bytes) {
   return u64{top} * 8 + ((bytes >> (top - 3)) & 7) + 1000;
 }
 
-template <class Env, u32 kLooks = 32>
-class Sites {
+template <class Env, u32 kLooks = 32> class Sites {
  public:
   static constexpr u32 kNone = ~u32{0};
   static constexpr u32 kWordsEach = 24;  // of facts, on average
@@ -133,7 +132,7 @@ class Sites {
   u32 count() const { return memory_.load_relaxed() != 0 ? count_.load_relaxed() : 0; }
 
  private:
-  friend struct freeway::Describe;  // malloc/describe.cc
+  friend struct freeway::Describe;                      // malloc/describe.cc
   static constexpr unsigned kDepthBits = 8, kHead = 2;  // tag, interval
   static_assert(kMostFrames < (1u << kDepthBits));
   using Word = typename Env::template Atomic<u64>;
@@ -176,17 +175,14 @@ class Sites {
   }
 
   Site& site(u32 i) const { return reinterpret_cast<Site*>(memory_.load_relaxed())[i]; }
-  Word& fact(u64 i) const {
-    return reinterpret_cast<Word*>(memory_.load_relaxed() + count() * sizeof(Site))[i];
-  }
+  Word& fact(u64 i) const { return reinterpret_cast<Word*>(memory_.load_relaxed() + count() * sizeof(Site))[i]; }
 
   typename Env::template Atomic<uptr> memory_;
   typename Env::template Atomic<u32> count_;
   Word used_;
 };
 
-template <class Env, u32 kLooks>
-constexpr std::size_t Sites<Env, kLooks>::bytes(u32 count) {
+template <class Env, u32 kLooks> constexpr std::size_t Sites<Env, kLooks>::bytes(u32 count) {
   return count * (sizeof(Site) + kWordsEach * sizeof(Word));
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// StackCopies: pieces of stacks of programs without frame pointers, to be unwound afterwards: one for each site that needs it.
+// StackCopies: pieces of stacks of programs without frame pointers, to be unwound afterwards: one for each site that
+// needs it.
 //
-// Words     taken: up one for each copy. The copy's words: stored by the thread that took it, before others know its number
-//           (sites.h, set_copy)
+// Words     taken: up one for each copy. The copy's words: stored by the thread that took it, before others know its
+//           number (sites.h, set_copy)
 // Progress  wait-free       Lost if killed: the copy in hand
 #pragma once
 
@@ -15,8 +16,7 @@ struct Describe;
 
 namespace freeway::profile {
 
-template <class Env>
-class StackCopies {
+template <class Env> class StackCopies {
  public:
   static constexpr u32 kNone = ~u32{0};
   // Of `count` copies of `piece` bytes (a multiple of 8).

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // stack_walk.h: the chain of callers, by frame pointers.
 //
-// A frame is {address of the caller's frame, return address}. A program that was compiled without frame pointers has anything
-// in that register, so nothing is trusted: each frame lies above the one before it, and each page is checked before it is
-// read.
+// A frame is {address of the caller's frame, return address}. A program that was compiled without frame pointers has
+// anything in that register, so nothing is trusted: each frame lies above the one before it, and each page is checked
+// before it is read.
 #pragma once
 
 #include "arch/frame.h"
@@ -14,9 +14,9 @@ namespace freeway::profile {
 // Room for the longest stack that is kept.
 constexpr unsigned kMostFrames = 64;
 
-// Writes return addresses to `out`, from the frame at `frame` upwards, at most `most`. Returns how many. `frame` is a live one,
-// whose page can be read. can_read(address): whether the page that begins there may be read. keeps(address): whether a return
-// address is to be kept.
+// Writes return addresses to `out`, from the frame at `frame` upwards, at most `most`. Returns how many. `frame` is a
+// live one, whose page can be read. can_read(address): whether the page that begins there may be read. keeps(address):
+// whether a return address is to be kept.
 template <class CanRead, class Keeps>
 unsigned walk_stack(uptr frame, std::size_t page_size, u64* out, unsigned most, CanRead&& can_read, Keeps&& keeps) {
   constexpr u64 kLowestCode = 4096;

@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: MIT
 // Wanted: the users of the heap profile, and the bytes between two of its samples.
 //
-// Word      interval:62 | a tracer wants it : 1 | the program wants it : 1. With neither bit the interval is that of the last
-//           one, whose sites a dump shows; 0: there was none
+// Word      interval:62 | a tracer wants it : 1 | the program wants it : 1. With neither bit the interval is that of
+//           the last one, whose sites a dump shows; 0: there was none
 // Moves     want: sets the caller's bit, with the interval unless another one is wanted; the program's goes before a
 //           tracer's (CAS)      want_no_more: clears the caller's bit (CAS)      confirm: none
 // Invariant neither clears the other's bit; while the program wants a profile its interval stays
 // Who       any thread, any signal handler, the child of any fork
-// Followers a thread that has moved the word makes others (malloc's form, malloc/malloc_form.h) agree with it: it reads the
-//           word, stores the consequences, and asks whether they still hold; if not, it begins again. The last thread to
-//           store is right then: either its question comes after the last move, and tells it so; or the move comes after its
-//           question, and the stores of the move's follower come after its own. That is why the question is an RMW: a
-//           load might go before the stores, and two followers could each miss the other's
+// Followers a thread that has moved the word makes others (malloc's form, malloc/malloc_form.h) agree with it: it reads
+//           the word, stores the consequences, and asks whether they still hold; if not, it begins again. The last
+//           thread to store is right then: either its question comes after the last move, and tells it so; or the move
+//           comes after its question, and the stores of the move's follower come after its own. That is why the
+//           question is an RMW: a load might go before the stores, and two followers could each miss the other's
 // Orders    [R1] a profile comes after its tables (profiler.cc); [A1] a thread that samples sees them
-//           [R2] a follower's stores come before everything done by threads that see the word as it is after the question:
+//           [R2] a follower's stores come before everything done by threads that see the word as it is after the
+//           question:
 //           [A1] (all moves are RMWs, so that each release before goes on through them)
-// Progress  lock-free      Lost if killed: nothing here; between a move and the end of following others are behind the word
+// Progress  lock-free      Lost if killed: nothing here; between a move and the end of following others are behind the
+//           word
 // Checked   tests/profile/wanted_model.cc
 #pragma once
 
@@ -48,8 +50,7 @@ constexpr u64 without(u64 word, u64 one) { return word & ~one; }
 
 }  // namespace wanted
 
-template <class Env>
-class Wanted {
+template <class Env> class Wanted {
  public:
   // Bytes; 0: no profile is made.
   u64 interval() const { return wanted::interval(word_.load_acquire()); }  // [A1] pairs with [R1] [R2]
@@ -74,10 +75,9 @@ class Wanted {
     }
   }
 
-  // Tracers come and go unseen. `listens`: one is there. They join the current profile, or else have one with the `usual`
-  // interval. ready(): makes its tables; whether they are there. Returns whether the word was moved.
-  template <class Ready>
-  bool follow_tracers(bool listens, u64 usual, Ready&& ready) {
+  // Tracers come and go unseen. `listens`: one is there. They join the current profile, or else have one with the
+  // `usual` interval. ready(): makes its tables; whether they are there. Returns whether the word was moved.
+  template <class Ready> bool follow_tracers(bool listens, u64 usual, Ready&& ready) {
     const u64 seen = word_.load_relaxed();
     if (listens == ((wanted::who(seen) & wanted::kTracer) != 0)) return false;
     if (!listens) return want_no_more(wanted::kTracer), true;

@@ -2,10 +2,10 @@
 // size_classes.h: the size classes, computed at compile time.
 //
 // Classes step by 16 bytes up to 128 and then by a quarter of each power of two (so at most 25 %, on average 10 %, is
-// lost inside a block) up to 32 KiB. From 1 KiB on there is one more behind each power of two, an eighth above it: for pages
-// and buffers with a header (decision 037). Class 0 is no class: "not small, not ours, null". A class also fixes its
-// superblock: one *span* of 64 KiB, 256 KiB or 1 MiB, aligned to its size, cut into blocks of one size from its start.
-// Since spans are aligned, a block is aligned to the largest power of two that divides its size: that is how
+// lost inside a block) up to 32 KiB. From 1 KiB on there is one more behind each power of two, an eighth above it: for
+// pages and buffers with a header (decision 037). Class 0 is no class: "not small, not ours, null". A class also fixes
+// its superblock: one *span* of 64 KiB, 256 KiB or 1 MiB, aligned to its size, cut into blocks of one size from its
+// start. Since spans are aligned, a block is aligned to the largest power of two that divides its size: that is how
 // aligned_alloc finds its class.
 #pragma once
 
@@ -41,9 +41,9 @@ struct SizeClass {
   constexpr u32 index_of(u64 offset) const { return static_cast<u32>((offset * magic) >> 35); }
   // Start of the span that `address` lies in.
   constexpr u64 span_of(u64 address) const { return align_down(address, span_bytes()); }
-  // A block begins at offset o of the span if o * begin_factor(), modulo 2^64, is below begin_limit() (after Lemire, Kaser,
-  // Kurz: Faster remainder by direct computation, 2019). The factor is 2^64 / size, rounded up by e / size: of a multiple
-  // q * size the product is q * e, of anything else at least the factor, which is far above.
+  // A block begins at offset o of the span if o * begin_factor(), modulo 2^64, is below begin_limit() (after Lemire,
+  // Kaser, Kurz: Faster remainder by direct computation, 2019). The factor is 2^64 / size, rounded up by e / size: of a
+  // multiple q * size the product is q * e, of anything else at least the factor, which is far above.
   constexpr u64 begin_factor() const { return ~u64{0} / size + 1; }
   constexpr u64 begin_limit() const { return (blocks - 1) * (begin_factor() * size) + 1; }
   // Index of the block that starts at `address`, kNoBlock if none does.
@@ -115,8 +115,7 @@ constexpr std::size_t kStepTableShift = 7;
 constexpr std::size_t kStepTableSize = (kMaxSmall >> kStepTableShift) + 1;
 
 // table[n] = class_of_size(n << shift).
-template <std::size_t N>
-void fill_class_table(u8 (&table)[N], unsigned shift) {
+template <std::size_t N> void fill_class_table(u8 (&table)[N], unsigned shift) {
   std::size_t from = 0;
   for (unsigned c = 1; from < N; ++c) {
     const std::size_t end = clamp((kSizeClasses[c].size >> shift) + 1, 0, N);

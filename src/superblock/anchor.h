@@ -2,24 +2,26 @@
 // anchor.h: the state of a superblock in one 64-bit word, as pure functions.
 //
 // Layout    U:1 | HELD:1 | class:8 | ENTRY:1 | 0:1 | nz:20 (signed) | full:20 | 0:12, from the lowest bit up
-//           nz = how many of the superblock's W bitmap words are not 0; full = how many are all ones (a bit = a free block)
+//           nz = how many of the superblock's W bitmap words are not 0; full = how many are all ones (a bit = a free
+//           block)
 // States    HELD            one thread or slab holds it, and only it clears bits
 //           HELD, ENTRY     the same, and a partial list has (or is about to have) an entry for it
 //           U, not HELD     in no list and held by nobody: it had no free block when it was let go
 //           neither         in a partial list, or on its way there: some thread has the duty to push it
-//           EMPTY           not HELD and every word full (nz = full = W): the span belongs to the thread that made it so
+//           EMPTY           not HELD and every word full (nz = full = W): the span belongs to the thread that made it
+//                           so
 //           (Michael 2004: ACTIVE, FULL, PARTIAL, EMPTY)
 // Moves     and their duties, returned as values:
 //           freed      any thread, after its fetch_or changed words: adds plus(…).
 //                      -> is_empty: give the span back; then take U away (CAS) and recycle the descriptor; if U was not
 //                         there: it is a tombstone, its popper recycles it
 //                      -> wants_listing: take U away (CAS) and push it to a partial list
-//           popped     the thread that popped its entry from a list: sets HELD.   -> EMPTY instead: a tombstone, recycle the
-//                      descriptor.   -> HELD: takes ENTRY away.   -> nothing is free: sets U
+//           popped     the thread that popped its entry from a list: sets HELD.   -> EMPTY instead: a tombstone,
+//                      recycle the descriptor.   -> HELD: takes ENTRY away.   -> nothing is free: sets U
 //           may_take   any thread that found it otherwise than through a list: sets HELD and ENTRY
-//           let_go     the holder: subtracts the counts it owes, HELD and ENTRY; sets U if nothing is free and there is no
-//                      entry. -> kEmpty: give the span back and recycle; kTombstone: give the span back, the popper of its
-//                      entry recycles; kList: push it; kNone: it has an entry, or a freer will list it
+//           let_go     the holder: subtracts the counts it owes, HELD and ENTRY; sets U if nothing is free and there is
+//                      no entry. -> kEmpty: give the span back and recycle; kTombstone: give the span back, the popper
+//                      of its entry recycles; kList: push it; kNone: it has an entry, or a freer will list it
 // Facts     I1 only the holder clears bits   I2 U is set only with HELD clear, no entry, and nothing free by the counts
 //           I3 while HELD is clear the word is the truth minus pluses that are still to come, never more
 //           I4 it has at most one entry in a list: listing follows only on taking U away, or on let_go without ENTRY
@@ -46,7 +48,8 @@ constexpr u64 empty_state(unsigned size_class, unsigned words) {
 constexpr bool is_empty(u64 a, unsigned size_class, unsigned words) {
   return (a & kStateMask) == empty_state(size_class, words);
 }
-// Whether a descriptor with this anchor describes a superblock now. The anchor is stored last; neither in a pool nor a tombstone.
+// Whether a descriptor with this anchor describes a superblock now. The anchor is stored last; neither in a pool nor a
+// tombstone.
 constexpr bool is_in_use(u64 a, unsigned size_class, unsigned words) {
   return a != 0 && ((a & kHeld) != 0 || !is_empty(a, size_class, words));
 }
@@ -63,8 +66,11 @@ constexpr u64 born(unsigned size_class, unsigned words) { return empty_state(siz
 constexpr u64 plus(u64 old, u64 mask, u64 full_mask) {
   return (old == 0 ? kNonZero : 0) + ((old | mask) == full_mask ? kFull : 0);
 }
-// Whether the freer has nothing left to do then: the word was neither 0 nor full, before or after, and none of the bits was set.
-constexpr bool is_over(u64 old, u64 mask, u64 full_mask) { return (old & mask) == 0 && plus(old, mask, full_mask) == 0; }
+// Whether the freer has nothing left to do then: the word was neither 0 nor full, before or after, and none of the bits
+// was set.
+constexpr bool is_over(u64 old, u64 mask, u64 full_mask) {
+  return (old & mask) == 0 && plus(old, mask, full_mask) == 0;
+}
 // Clearing the bits `mask`, all of them set in `old`, subtracts this from the anchor when the holder lets go.
 constexpr u64 minus(u64 old, u64 mask, u64 full_mask) {
   return (old == mask ? kNonZero : 0) + (old == full_mask ? kFull : 0);

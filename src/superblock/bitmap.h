@@ -19,16 +19,14 @@ FREEWAY_INLINE unsigned addresses_of(u64 bits, uptr base, u64 size, void** out) 
   return n;
 }
 
-template <class Env>
-u32 free_blocks(const Descriptor<Env>& desc, const SizeClass& k) {
+template <class Env> u32 free_blocks(const Descriptor<Env>& desc, const SizeClass& k) {
   u32 blocks = 0;
   for (unsigned w = 0; w < k.words; ++w) blocks += popcount(desc.words[w].load_relaxed());
   return blocks;
 }
 
 // The end of the run of free blocks that starts at block `first` (== first if that one is not free).
-template <class Env>
-unsigned free_run(const Descriptor<Env>& desc, const SizeClass& k, unsigned first) {
+template <class Env> unsigned free_run(const Descriptor<Env>& desc, const SizeClass& k, unsigned first) {
   unsigned end = first;
   while (end < k.blocks) {
     const u64 taken = ~(desc.words[end / 64].load_relaxed() >> (end % 64));
@@ -41,8 +39,7 @@ unsigned free_run(const Descriptor<Env>& desc, const SizeClass& k, unsigned firs
 }
 
 // Calls f(word, mask) for each word that holds bits of the blocks first … end - 1.
-template <class F>
-void each_word(unsigned first, unsigned end, F&& f) {
+template <class F> void each_word(unsigned first, unsigned end, F&& f) {
   while (first < end) {
     const unsigned word = first / 64;
     const unsigned stop = (word + 1) * 64 < end ? (word + 1) * 64 : end;

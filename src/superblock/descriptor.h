@@ -14,8 +14,7 @@
 
 namespace freeway {
 
-template <class Env>
-struct Descriptor {
+template <class Env> struct Descriptor {
   typename Env::template Atomic<u64> anchor;
   typename Env::template Atomic<u64> span;  // address of the first block
   typename Env::template Atomic<u32> link;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // occupancy.h: how full superblocks are, and which of them are worth emptying: pure functions.
 //
-// "Taken" is a superblock's count by its bitmap: blocks in magazines count as taken, so it is an upper bound of the live
-// blocks.
+// "Taken" is a superblock's count by its bitmap: blocks in magazines count as taken, so it is an upper bound of the
+// live blocks.
 #pragma once
 
 #include "base/integers.h"
@@ -31,10 +31,10 @@ constexpr u64 permille(Usage all, u32 blocks) {
   return all.superblocks == 0 ? 1000 : all.taken * 1000 / (all.superblocks * blocks);
 }
 
-// Whether blocks should leave a superblock that is neither full nor held and has so many taken ones of `blocks`: the blocks
-// of all these superblocks fit into one superblock less, and this one is not much fuller than the average. "Not much"
-// (an eighth) so that it does not end where all are equally full. Whatever the average, one that is an eighth full is
-// worth emptying: else the last few would stay.
+// Whether blocks should leave a superblock that is neither full nor held and has so many taken ones of `blocks`: the
+// blocks of all these superblocks fit into one superblock less, and this one is not much fuller than the average. "Not
+// much" (an eighth) so that it does not end where all are equally full. Whatever the average, one that is an eighth
+// full is worth emptying: else the last few would stay.
 constexpr bool is_worth_leaving(u32 taken, u32 blocks, Usage all) {
   constexpr u64 kEighth = 8;
   if (all.superblocks < 2 || all.taken > (all.superblocks - 1) * blocks) return false;

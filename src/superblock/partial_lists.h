@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: MIT
-// PartialLists: the superblocks that have free blocks and that nobody holds, for each class and NUMA node (decision 032).
+// PartialLists: the superblocks that have free blocks and that nobody holds, for each class and NUMA node (decision
+// 032).
 //
-// A superblock belongs to the node of the thread that made it: that thread touches its memory first, so the kernel puts it
-// there. It is always listed with its node; threads of its node look for it first. There are lists for at most kMostNodes
-// nodes: nodes whose numbers differ by a multiple of that share theirs.
+// A superblock belongs to the node of the thread that made it: that thread touches its memory first, so the kernel puts
+// it there. It is always listed with its node; threads of its node look for it first. There are lists for at most
+// kMostNodes nodes: nodes whose numbers differ by a multiple of that share theirs.
 //
-// Words     two lists per class and node, and a pool of descriptors without a superblock per class (tagged_stack.h). Two
-//           lists, so that trimming can take superblocks off one and put them on the other, one by one
-//           listed, made: how many entries a node's lists have, and how many superblocks are its. Counted on machines with
-//           several nodes only; hints on whether another node may take some
-// Lost if killed: the descriptor in hand; between a count and its move, the count is wrong for good: then a node keeps more,
+// Words     two lists per class and node, and a pool of descriptors without a superblock per class (tagged_stack.h).
+//           Two lists, so that trimming can take superblocks off one and put them on the other, one by one
+//           listed, made: how many entries a node's lists have, and how many superblocks are its. Counted on machines
+//           with several nodes only; hints on whether another node may take some
+// Lost if killed: the descriptor in hand; between a count and its move, the count is wrong for good: then a node keeps
+// more,
 //           or fewer, for itself than it should, until memory is refused
 // Checked   tests/superblock/superblock_model.cc, tests/superblock/superblocks_nodes_test.cc
 #pragma once
@@ -19,8 +21,7 @@
 
 namespace freeway {
 
-template <class Env>
-class PartialLists {
+template <class Env> class PartialLists {
  public:
   static constexpr unsigned kMostNodes = 8;  // a power of 2
   // Superblocks that a node keeps for itself while others want some: one of so many that are its, and one more. That
@@ -34,28 +35,20 @@ class PartialLists {
   // The lists of the kernel's node `number`.
   unsigned place_of(unsigned number) const { return number % nodes(); }
 
-  template <class Links>
-  void put(unsigned c, unsigned node, u32 d, Links&& links) {
+  template <class Links> void put(unsigned c, unsigned node, u32 d, Links&& links) {
     OfNode& of = at(c, node);
     if (has_nodes()) of.listed.fetch_add_relaxed(1);
     of.lists[target()].push(d, links);
   }
   // From the target list, which receives new entries, or the other one; 0 if it is empty.
-  template <class Links>
-  u32 pop(unsigned c, unsigned node, bool from_target, Links&& links) {
+  template <class Links> u32 pop(unsigned c, unsigned node, bool from_target, Links&& links) {
     OfNode& of = at(c, node);
     const u32 d = of.lists[from_target ? target() : 1 - target()].pop(links);
     if (d != 0 && has_nodes()) of.listed.fetch_sub_relaxed(1);
     return d;
   }
-  template <class Links>
-  void recycle(unsigned c, u32 d, Links&& links) {
-    pools_[c].pool.push(d, links);
-  }
-  template <class Links>
-  u32 reuse(unsigned c, Links&& links) {
-    return pools_[c].pool.pop(links);
-  }
+  template <class Links> void recycle(unsigned c, u32 d, Links&& links) { pools_[c].pool.push(d, links); }
+  template <class Links> u32 reuse(unsigned c, Links&& links) { return pools_[c].pool.pop(links); }
 
   bool look_empty(unsigned c, unsigned node) const {
     const OfNode& of = at(c, node);
@@ -73,9 +66,9 @@ class PartialLists {
 
   void flip() { target_.fetch_add_relaxed(1); }
 
-  // For audits, while no other thread moves: calls f(stack, whether it is the pool) for the lists and the pool of class c.
-  template <class F>
-  void each_stack(unsigned c, F&& f) {
+  // For audits, while no other thread moves: calls f(stack, whether it is the pool) for the lists and the pool of class
+  // c.
+  template <class F> void each_stack(unsigned c, F&& f) {
     for (unsigned node = 0; node < nodes(); ++node)
       for (auto& list : at(c, node).lists) f(list, false);
     f(pools_[c].pool, true);

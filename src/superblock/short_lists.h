@@ -9,30 +9,19 @@
 
 namespace freeway {
 
-template <class Env>
-class ShortLists {
+template <class Env> class ShortLists {
  public:
   void init(unsigned) {}
   static constexpr unsigned nodes() { return 1; }
   static constexpr bool has_nodes() { return false; }
   static constexpr unsigned place_of(unsigned) { return 0; }
 
-  template <class Links>
-  void put(unsigned c, unsigned, u32 d, Links&& links) {
-    at_[c].lists[target()].push(d, links);
-  }
-  template <class Links>
-  u32 pop(unsigned c, unsigned, bool from_target, Links&& links) {
+  template <class Links> void put(unsigned c, unsigned, u32 d, Links&& links) { at_[c].lists[target()].push(d, links); }
+  template <class Links> u32 pop(unsigned c, unsigned, bool from_target, Links&& links) {
     return at_[c].lists[from_target ? target() : 1 - target()].pop(links);
   }
-  template <class Links>
-  void recycle(unsigned c, u32 d, Links&& links) {
-    at_[c].pool.push(d, links);
-  }
-  template <class Links>
-  u32 reuse(unsigned c, Links&& links) {
-    return at_[c].pool.pop(links);
-  }
+  template <class Links> void recycle(unsigned c, u32 d, Links&& links) { at_[c].pool.push(d, links); }
+  template <class Links> u32 reuse(unsigned c, Links&& links) { return at_[c].pool.pop(links); }
   bool look_empty(unsigned c, unsigned) const { return at_[c].lists[0].looks_empty() && at_[c].lists[1].looks_empty(); }
   static constexpr bool has_to_spare(unsigned, unsigned) { return false; }
   static void count(unsigned, unsigned, u32) {}

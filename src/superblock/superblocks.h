@@ -3,9 +3,10 @@
 //
 // Words     each descriptor's anchor and bitmap (anchor.h, descriptor.h); the partial lists (partial_lists.h)
 // Who       free_group: any thread that owns the blocks.   take, let_go, purge: the holder.   hold: any thread
-// Invariant a descriptor has at most one entry in a list or pool; without one it is in one pair of hands, or unlisted. One
-//           with an entry in a list may be a *tombstone* (EMPTY: its span is gone already), which the popper moves to the
-//           pool, or held by a thread that found it through the page map (ENTRY); then the popper drops the entry
+// Invariant a descriptor has at most one entry in a list or pool; without one it is in one pair of hands, or unlisted.
+//           One with an entry in a list may be a *tombstone* (EMPTY: its span is gone already), which the popper moves
+//           to the pool, or held by a thread that found it through the page map (ENTRY); then the popper drops the
+//           entry
 // Orders    [R1] a freer's bits publish the freed blocks; [A1] the holder that takes them sees that, and [A2] with [A3]
 //           so does the thread that finds the superblock EMPTY
 //           [R2] let_go publishes the holder's view to the next; [A3] freers, [A4], [A6] adopters see it
@@ -15,11 +16,12 @@
 //           or [A5]
 //           (each weakening has a scenario that breaks it: tests/superblock)
 // Last touch  after the step that may hand the descriptor to others, only locals are used. The lint checks the mark.
-// Nodes     hold takes one from the lists of the thread's NUMA node; then from those of nodes that have some to spare; then
-//           makes one; if memory is refused, takes from anywhere. One that was taken from another node is let go after the
-//           next batch, and listed with its own
-// Progress  lock-free       Lost if killed: the superblock that the thread held or was listing, or the span in its hands;
-//           a freer killed between word and anchor leaves its superblock's counts too low, so that it is never EMPTY
+// Nodes     hold takes one from the lists of the thread's NUMA node; then from those of nodes that have some to spare;
+//           then makes one; if memory is refused, takes from anywhere. One that was taken from another node is let go
+//           after the next batch, and listed with its own
+// Progress  lock-free       Lost if killed: the superblock that the thread held or was listing, or the span in its
+//           hands; a freer killed between word and anchor leaves its superblock's counts too low, so that it is never
+//           EMPTY
 // Checked   tests/superblock/superblock_model.cc, tests/superblock/superblocks_test.cc
 #pragma once
 
@@ -57,10 +59,9 @@ struct Cut {
   uptr run;
 };
 
-// What its holder does with a superblock's bitmap: of descriptors and their shapes alone, so that it is compiled once for all
-// superblocks of an Env.
-template <class Env>
-class HeldSuperblock {
+// What its holder does with a superblock's bitmap: of descriptors and their shapes alone, so that it is compiled once
+// for all superblocks of an Env.
+template <class Env> class HeldSuperblock {
  public:
   // Takes up to `want` (1 … 64) free blocks of the superblock, upwards from where the last take stopped: as a run
   // if the first word has all of them side by side, else writes their addresses to `out`. Count 0: nothing is free.
@@ -92,8 +93,8 @@ class HeldSuperblock {
     return got.run == 0 ? got.count : bitmap::addresses_of(low_bits(got.count), got.run, k.size, out);
   }
 
-  // take(), but from a random word of the bitmap on, and random blocks of the last word. Words are taken whole: blocks that
-  // are handed out one after the other are used together, so they should lie in few pages.
+  // take(), but from a random word of the bitmap on, and random blocks of the last word. Words are taken whole: blocks
+  // that are handed out one after the other are used together, so they should lie in few pages.
   template <class Random>
   static FREEWAY_COLD unsigned take_scattered(Descriptor<Env>& desc, const SizeClass& k, unsigned want, void** out,
                                               Random& random) {
@@ -129,8 +130,8 @@ class HeldSuperblock {
 
   using Word = typename Env::template Atomic<u64>;
 
-  // A bitmap word's two changes. Where the Env knows that no other thread can change the word (a single-threaded process),
-  // it makes them without an atomic instruction.
+  // A bitmap word's two changes. Where the Env knows that no other thread can change the word (a single-threaded
+  // process), it makes them without an atomic instruction.
   static u64 set_bits(Word& word, u64 mask) {
     if constexpr (requires(u64 old) { Env::set_bits_alone(word, mask, old); }) {
       u64 old;
@@ -158,8 +159,8 @@ class HeldSuperblock {
   // The inverse, for blocks that never left its hands.
   static void put_bits(Descriptor<Env>& desc, const SizeClass& k, unsigned word, u64 mask) {
     const u64 change = anchor::plus(set_bits(desc.words[word], mask), mask, k.full_mask(word));
-    // Others may have freed into the word meanwhile. If it is full now, their frees must be seen before let_go may find the
-    // superblock EMPTY and give its memory away.
+    // Others may have freed into the word meanwhile. If it is full now, their frees must be seen before let_go may find
+    // the superblock EMPTY and give its memory away.
     if (change != 0) Env::fence_acquire();  // [A2] pairs with [R1]
     desc.owed.set(desc.owed.get() - change);
   }
@@ -186,8 +187,7 @@ class HeldSuperblock {
   }
 };
 
-template <class Env, SpanBacking<Env> Backing, class Lists = PartialLists<Env>>
-class Superblocks {
+template <class Env, SpanBacking<Env> Backing, class Lists = PartialLists<Env>> class Superblocks {
  public:
   static constexpr unsigned kTombstonesPerCall = 8;
   static constexpr unsigned kNeighbours = 4;  // spans that take_behind looks at
@@ -202,8 +202,8 @@ class Superblocks {
   // Holds a superblock of class `c`: one from a partial list, else a new one. 0: no memory.
   FREEWAY_NOINLINE u32 hold(unsigned c) { return hold_at(c, here()); }
 
-  // The same, but one of the next behind the span `behind` in memory if one of them has free blocks: a thread that goes from
-  // one superblock to the next should not be led through memory at random, in the order in which they were listed.
+  // The same, but one of the next behind the span `behind` in memory if one of them has free blocks: a thread that goes
+  // from one superblock to the next should not be led through memory at random, in the order in which they were listed.
   u32 hold_behind(unsigned c, uptr behind) {
     const unsigned node = here();
     if (partial_.look_empty(c, node)) return hold_elsewhere(c, node);
@@ -260,9 +260,7 @@ class Superblocks {
   // Whether the superblock belongs to another node than the calling thread's. A hint for threads that do not hold it.
   bool is_away(u32 d) { return has_nodes() && node_of(d) != here(); }
   // The node that the superblock belongs to.
-  unsigned node_of(u32 d) const {
-    return has_nodes() ? backing_->descriptor(d).node.load_relaxed() : 0;
-  }
+  unsigned node_of(u32 d) const { return has_nodes() ? backing_->descriptor(d).node.load_relaxed() : 0; }
 
   // Holds a superblock from the partial lists, those of the thread's node first; 0 if none was found.
   u32 adopt(unsigned c) {
@@ -273,9 +271,10 @@ class Superblocks {
 
   // HeldSuperblock's, of the held superblock `d`.
   Cut cut(u32 d, unsigned want, void** out) { return Held::cut(backing_->descriptor(d), shape_of(d), want, out); }
-  unsigned take(u32 d, unsigned want, void** out) { return Held::take(backing_->descriptor(d), shape_of(d), want, out); }
-  template <class Random>
-  unsigned take_scattered(u32 d, unsigned want, void** out, Random& random) {
+  unsigned take(u32 d, unsigned want, void** out) {
+    return Held::take(backing_->descriptor(d), shape_of(d), want, out);
+  }
+  template <class Random> unsigned take_scattered(u32 d, unsigned want, void** out, Random& random) {
     return Held::take_scattered(backing_->descriptor(d), shape_of(d), want, out, random);
   }
   std::size_t purge(u32 d, std::size_t page) { return Held::purge(backing_->descriptor(d), shape_of(d), page); }
@@ -323,21 +322,22 @@ class Superblocks {
     Descriptor<Env>& desc = backing_->descriptor(d);
     const SizeClass& k = backing_->size_class(c);
     const u64 twice = old & mask;
-    // A block that was free already is not the caller's: unless `mask` has another one, even a look at the anchor would be a
-    // look at another owner's superblock.
+    // A block that was free already is not the caller's: unless `mask` has another one, even a look at the anchor would
+    // be a look at another owner's superblock.
     const u64 change = twice == mask ? 0 : anchor::plus(old, mask & ~twice, k.full_mask(word));
     if (change == 0) return twice;
     Env::fence_acquire();  // [A2] pairs with [R1]
     Env::step("superblock.freed");
-    const unsigned node = node_of(d);  // no thread finds it EMPTY before the next step
+    const unsigned node = node_of(d);                          // no thread finds it EMPTY before the next step
     u64 now = desc.anchor.fetch_add_acq_rel(change) + change;  // [A3] pairs with [R1] [R2]
     if (anchor::is_empty(now, c, k.words)) {
       Env::step("superblock.emptied");
       settle_empty(c, node, d, span, now);
       return twice;
     }
-    // Only our own step could make it EMPTY for us. An EMPTY that is seen from here on is another thread's (then a tombstone
-    // is listed), or the superblock is in its next life (which needs listing just the same; its node may be another).
+    // Only our own step could make it EMPTY for us. An EMPTY that is seen from here on is another thread's (then a
+    // tombstone is listed), or the superblock is in its next life (which needs listing just the same; its node may be
+    // another).
     while (anchor::wants_listing(now)) {
       Env::step("superblock.claiming");
       if (desc.anchor.cas_acquire(now, now & ~anchor::kUnlisted)) {  // [A5] pairs with [R2]
@@ -354,11 +354,11 @@ class Superblocks {
     return (backing_->descriptor(d).words[index / 64].load_relaxed() >> (index % 64) & 1) != 0;
   }
 
-  // Trimming: takes superblocks one by one off the list that receives no new entries, calls f(d) with each held, and lets it
-  // go to the other list; at most `most`, since two trims at once would pass them to and fro. Tombstones do not count: any
-  // number of them may lie above a superblock, and each is gone for good. `flip_lists` makes the lists change roles.
-  template <class F>
-  void each_listed(unsigned c, std::size_t most, F&& f) {
+  // Trimming: takes superblocks one by one off the list that receives no new entries, calls f(d) with each held, and
+  // lets it go to the other list; at most `most`, since two trims at once would pass them to and fro. Tombstones do not
+  // count: any number of them may lie above a superblock, and each is gone for good. `flip_lists` makes the lists
+  // change roles.
+  template <class F> void each_listed(unsigned c, std::size_t most, F&& f) {
     for (unsigned node = 0; node < partial_.nodes(); ++node)
       for (; most > 0; --most) {
         const u32 d = adopt_from(c, node, /*target=*/false, /*tombstones=*/~0u);
@@ -371,10 +371,9 @@ class Superblocks {
 
   Lists& lists() { return partial_; }
 
-  // For audits, while no other thread moves: calls f(index, whether it is the pool) for the descriptors in each list and the
-  // pool of class c, from the top until f returns false.
-  template <class F>
-  void each_in_lists(unsigned c, F&& f) {
+  // For audits, while no other thread moves: calls f(index, whether it is the pool) for the descriptors in each list
+  // and the pool of class c, from the top until f returns false.
+  template <class F> void each_in_lists(unsigned c, F&& f) {
     partial_.each_stack(c, [&](TaggedStack<Env>& stack, bool pool) {
       for (u32 d = stack.peek(); d != 0 && f(d, pool); d = backing_->descriptor(d).link.load_relaxed()) continue;
     });
@@ -392,8 +391,8 @@ class Superblocks {
   void list(unsigned c, unsigned node, u32 d) { partial_.put(c, node, d, links()); }
   void recycle(unsigned c, u32 d) { partial_.recycle(c, d, links()); }
 
-  // The duty of the freer whose step made the anchor `now` = EMPTY: it owns the span, and the descriptor only if it takes U
-  // away; without U it is a tombstone in a list (or some thread is about to put it there).
+  // The duty of the freer whose step made the anchor `now` = EMPTY: it owns the span, and the descriptor only if it
+  // takes U away; without U it is a tombstone in a list (or some thread is about to put it there).
   void settle_empty(unsigned c, unsigned node, u32 d, uptr span, u64 now) {
     backing_->give_span(span, c);
     partial_.count(c, node, ~u32{0});
@@ -409,8 +408,8 @@ class Superblocks {
     if (u32 d = adopt_at(c, node)) return d;
     return hold_elsewhere(c, node);
   }
-  // One that is not in the lists of `node`. Both may be wrong: to take from another node, since memory elsewhere is slow;
-  // to make one, since memory grows while blocks that other nodes freed lie idle. So nodes keep a few.
+  // One that is not in the lists of `node`. Both may be wrong: to take from another node, since memory elsewhere is
+  // slow; to make one, since memory grows while blocks that other nodes freed lie idle. So nodes keep a few.
   u32 hold_elsewhere(unsigned c, unsigned node) {
     if (u32 d = steal(c, node, /*all=*/false)) return d;
     if (u32 d = make(c, node)) return d;
@@ -465,7 +464,8 @@ class Superblocks {
           --tombstones;
           break;
         }
-        if (next.find == anchor::Find::kDropped) {  // its holder, or a thread that frees one of its blocks, will list it
+        if (next.find ==
+            anchor::Find::kDropped) {  // its holder, or a thread that frees one of its blocks, will list it
           if (desc.anchor.cas_release(seen, next.word)) break;  // [R3] pairs with [A2] [A5]. LAST TOUCH: desc
         } else if (desc.anchor.cas_acquire_acquire(seen, seen | anchor::kHeld)) {  // [A4] pairs with [R2] [R1]
           desc.begin();
@@ -481,8 +481,7 @@ class Superblocks {
 };
 
 // One block, for a thread without a slab; null: no memory. take(d, &block) takes it from the held superblock.
-template <class Superblocks, class Take>
-void* take_one(Superblocks& superblocks, unsigned c, Take&& take) {
+template <class Superblocks, class Take> void* take_one(Superblocks& superblocks, unsigned c, Take&& take) {
   void* block = nullptr;
   while (const u32 d = superblocks.hold(c)) {
     const unsigned got = take(d, &block);

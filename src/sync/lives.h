@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Lives: the name by which a thread of this process claims things, and the thread that the process began with (claim.h).
+// Lives: the name by which a thread of this process claims things, and the thread that the process began with
+// (claim.h).
 //
 // Words     page: the address of a word in a page that the kernel wipes in the child of a fork (once.h)
 //           that word: 0 (fresh, or wiped) -> the name of the thread that the process began with; or, if another thread
@@ -13,8 +14,8 @@
 // Progress  wait-free       Lost if killed: a number
 // Checked   tests/cache/spare_slabs_model.cc, tests/os/process_test.cc
 //
-// Env provides: wiped_page() -> address of a zeroed page that a fork wipes; kNoSupport if the kernel has no such pages; 0 if
-// it refuses one now: then this process is in epoch 1, as it will be once it has the page. drop_page(address).
+// Env provides: wiped_page() -> address of a zeroed page that a fork wipes; kNoSupport if the kernel has no such pages;
+// 0 if it refuses one now: then this process is in epoch 1, as it will be once it has the page. drop_page(address).
 // is_first_thread(): whether this thread is the one that the process began with
 #pragma once
 
@@ -23,19 +24,17 @@
 
 namespace freeway {
 
-template <class Env>
-class Lives {
+template <class Env> class Lives {
  public:
   using Word = typename Env::template Atomic<u64>;
   static constexpr u64 kNoSupport = 1;
 
   // `thread`: the caller's thread pointer, in kThreadUnit.
   Claimant claimant(u64 thread) {
-    const u64 page = page_.get(
-        [] { return Env::wiped_page(); },
-        [](u64 page_too_late) {
-          if (page_too_late != kNoSupport) Env::drop_page(page_too_late);
-        });
+    const u64 page = page_.get([] { return Env::wiped_page(); },
+                               [](u64 page_too_late) {
+                                 if (page_too_late != kNoSupport) Env::drop_page(page_too_late);
+                               });
     if (page == kNoSupport || page == 0) return {Claimant::name(thread, 1), 1};
     Word& word = *reinterpret_cast<Word*>(page);
     u64 survivor = word.load_relaxed();

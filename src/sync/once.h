@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Once: a word that gets one value, for good, from any thread (decision 009: nobody waits for another's initialisation).
+// Once: a word that gets one value, for good, from any thread (decision 009: nobody waits for another's
+// initialisation).
 //
 // Word      0 = nothing yet -> a value (CAS)
 // Who       any thread, any signal handler, also in the middle of its own thread's get(): each that finds nothing makes
@@ -14,16 +15,14 @@
 
 namespace freeway {
 
-template <class Env>
-class Once {
+template <class Env> class Once {
  public:
   // The value, 0 if there is none yet.
   FREEWAY_INLINE u64 peek() const { return word_.load_acquire(); }  // [A1] pairs with [R1]
 
-  // The value; if there is none yet, the result of make(). drop(value) undoes a make() whose value came too late. 0 only
-  // if make() yields 0.
-  template <class Make, class Drop>
-  u64 get(Make&& make, Drop&& drop) {
+  // The value; if there is none yet, the result of make(). drop(value) undoes a make() whose value came too late. 0
+  // only if make() yields 0.
+  template <class Make, class Drop> u64 get(Make&& make, Drop&& drop) {
     if (const u64 value = peek()) return value;
     const u64 mine = make();
     if (mine == 0) return peek();

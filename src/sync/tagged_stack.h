@@ -4,11 +4,14 @@
 // Word      head: index:26 (0 = empty) | tag:38. Each node's link: the index below it, 0 at the bottom
 // Moves     push: head (i, t) -> (n, t+1) after n's link was set to i     pop: (i, t) -> (i's link, t+1)
 //           take_all: (i, t) -> (0, t+1)
-// Invariant of all stacks with the same links a node is in at most one, once; the thread that popped it, or is about to push it, owns it and its link
+// Invariant of all stacks with the same links a node is in at most one, once; the thread that popped it, or is about to
+// push it, owns it and its link
 // Who       push, pop: any thread, any signal handler
-// Orders    [R1] push publishes the node's contents; [A1], [A2] pop, [A3] take_all and [A4] each see them before the link is read
-// ABA       the tag moves at every push and pop. A pop that stalls between its load and its CAS is fooled only if exactly
-//           a multiple of 2^38 moves pass meanwhile and the same node is on top again: at 10^7 moves a second 7.6 hours
+// Orders    [R1] push publishes the node's contents; [A1], [A2] pop, [A3] take_all and [A4] each see them before the
+//           link is read
+// ABA       the tag moves at every push and pop. A pop that stalls between its load and its CAS is fooled only if
+//           exactly a multiple of 2^38 moves pass meanwhile and the same node is on top again: at 10^7 moves a second
+//           7.6 hours
 // Memory    type-stable: a link may be read after another thread popped its node (the CAS then fails)
 // Progress  lock-free: a failed CAS is another thread's success
 // Lost if killed: the node in hand
@@ -29,11 +32,9 @@ struct StackHead {
 };
 
 // `links(index)` yields the node's link, an Env::Atomic<u32>&.
-template <class Env>
-class TaggedStack {
+template <class Env> class TaggedStack {
  public:
-  template <class Links>
-  void push(u32 node, Links&& links) {
+  template <class Links> void push(u32 node, Links&& links) {
     u64 head = head_.load_relaxed();
     do {
       links(node).store_relaxed(StackHead::index(head));
@@ -42,8 +43,7 @@ class TaggedStack {
   }
 
   // The node that was on top, 0 if the stack was empty.
-  template <class Links>
-  u32 pop(Links&& links) {
+  template <class Links> u32 pop(Links&& links) {
     u64 head = head_.load_acquire();  // [A1] pairs with [R1]
     while (StackHead::index(head) != 0) {
       // OPTIMISTIC: link
@@ -66,13 +66,9 @@ class TaggedStack {
   }
 
   // The same; f(node) may push each elsewhere.
-  template <class Links, class F>
-  void take_all(Links&& links, F&& f) {
-    walk(take_all(), links, f);
-  }
+  template <class Links, class F> void take_all(Links&& links, F&& f) { walk(take_all(), links, f); }
   // Calls f(node) for each, from the top on, while nobody pops any.
-  template <class Links, class F>
-  void each(Links&& links, F&& f) const {
+  template <class Links, class F> void each(Links&& links, F&& f) const {
     walk(StackHead::index(head_.load_acquire()), links, f);  // [A4] pairs with [R1]
   }
 
@@ -81,8 +77,7 @@ class TaggedStack {
   u32 peek() const { return StackHead::index(head_.load_relaxed()); }
 
  private:
-  template <class Links, class F>
-  static void walk(u32 node, Links&& links, F&& f) {
+  template <class Links, class F> static void walk(u32 node, Links&& links, F&& f) {
     for (u32 below; node != 0; node = below) {
       below = links(node).load_relaxed();
       f(node);

@@ -68,8 +68,7 @@ inline constexpr size_t kImpossibleSizes[] = {size_t{PTRDIFF_MAX} - 1,
 #else
 #define FREEWAY_TEST_OPAQUE [[gnu::noipa]]
 #endif
-template <class T>
-FREEWAY_TEST_OPAQUE T hide(T value) {
+template <class T> FREEWAY_TEST_OPAQUE T hide(T value) {
   asm volatile("" : "+r"(value) : : "memory");
   return value;
 }

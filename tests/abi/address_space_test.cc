@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// address_space_test.cc: address space grows with use. Limits on it that are set while the program runs hold as under any
-// malloc, and the program goes on below them (as its first act: first_limit.cc); what tools show is what is in use;
-// mappings of others where the heap would grow are gone around; mappings that cannot be ended cost no block. Each scenario
-// is a process.
+// address_space_test.cc: address space grows with use. Limits on it that are set while the program runs hold as under
+// any malloc, and the program goes on below them (as its first act: first_limit.cc); what tools show is what is in use;
+// mappings of others where the heap would grow are gone around; mappings that cannot be ended cost no block. Each
+// scenario is a process.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <linux/filter.h>
@@ -117,7 +117,8 @@ FREEWAY_SCENARIO(ShowsWhatItUses) {
   }
   const size_t peak = proc_value("status", "VmPeak:") * kKiB, accessible = accessible_bytes();
   dprintf(1, "VmPeak %zu MiB, accessible %zu MiB\n", peak / kMiB, accessible / kMiB);
-  require(accessible > 600 * kMiB && peak <= accessible + accessible / 2, "VmPeak is more than 1.5 of what is accessible");
+  require(accessible > 600 * kMiB && peak <= accessible + accessible / 2,
+          "VmPeak is more than 1.5 of what is accessible");
   free_all(chain);
 }
 TEST(AddressSpace, WhatToolsShowIsWhatIsAccessible) {
@@ -144,7 +145,7 @@ TEST(AddressSpace, MlockallOfWhatIsThereWorksUnderAFiniteLimit) {
   EXPECT_TRUE(outcome.succeeded()) << outcome.out << outcome.err;
 }
 
-// --- Mappings of others. -----------------------------------------------------------------------------------------------
+// --- Mappings of others. ---------------------------------------------------------------------------------------------
 
 struct Foreign {
   char* at;
@@ -217,12 +218,11 @@ TEST(AddressSpace, MappingsOfOthersWhereTheHeapWouldGrowAreGoneAround) {
   EXPECT_TRUE(outcome.succeeded()) << outcome.exit_status << " " << outcome.signal << " " << outcome.out << outcome.err;
 }
 
-// --- munmap is refused. ------------------------------------------------------------------------------------------------
+// --- munmap is refused. ----------------------------------------------------------------------------------------------
 
 // From now on munmap fails with ENOMEM, as at the mapping limit.
 void refuse_munmap() {
-  sock_filter program[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
-                           BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_munmap, 0, 1),
+  sock_filter program[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_munmap, 0, 1),
                            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOMEM),
                            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
   const sock_fprog filter = {sizeof program / sizeof *program, program};
@@ -250,7 +250,8 @@ TEST(AddressSpace, BlocksWithAMappingOfTheirOwnCanBeHadWhileNoMappingCanBeEnded)
   for (const long since : {0, 1}) {
     const Outcome outcome = run_scenario("MappingsThatCannotBeEnded", since);
     if (outcome.exit_status == 77) GTEST_SKIP() << "no seccomp filters here";
-    EXPECT_TRUE(outcome.succeeded()) << outcome.exit_status << " " << outcome.signal << " " << outcome.out << outcome.err;
+    EXPECT_TRUE(outcome.succeeded()) << outcome.exit_status << " " << outcome.signal << " " << outcome.out
+                                     << outcome.err;
   }
 }
 

@@ -12,9 +12,9 @@
 #include <string>
 
 #include "abi_test.h"
-#include "tests/whole/differential/random.h"
-#include "tests/support/proof.h"
 #include "scenario.h"
+#include "tests/support/proof.h"
+#include "tests/whole/differential/random.h"
 
 namespace freeway::test {
 namespace {
@@ -32,24 +32,12 @@ std::string verb(long call) {
 void misuse(long call, void* pointer) {
   announce(pointer);
   switch (call) {
-    case kFree:
-      free(hide(pointer));
-      break;
-    case kRealloc:
-      hide(realloc(hide(pointer), 50));
-      break;
-    case kUsableSize:
-      hide(malloc_usable_size(hide(pointer)));
-      break;
-    case kFreeSized:
-      free_sized(hide(pointer), 50);
-      break;
-    case kDelete:
-      ::operator delete(hide(pointer));
-      break;
-    case kReallocarray:
-      hide(reallocarray(hide(pointer), 10, 5));
-      break;
+    case kFree: free(hide(pointer)); break;
+    case kRealloc: hide(realloc(hide(pointer), 50)); break;
+    case kUsableSize: hide(malloc_usable_size(hide(pointer))); break;
+    case kFreeSized: free_sized(hide(pointer), 50); break;
+    case kDelete: ::operator delete(hide(pointer)); break;
+    case kReallocarray: hide(reallocarray(hide(pointer), 10, 5)); break;
   }
   dprintf(1, "survived\n");
 }
@@ -65,44 +53,26 @@ void* foreign_pointer(long place) {
   };
   const auto live = reinterpret_cast<uintptr_t>(hide(malloc(100)));
   switch (place) {
-    case 0:
-      return static_memory;
-    case 1:
-      return static_memory + 64;
+    case 0: return static_memory;
+    case 1: return static_memory + 64;
     case 2:
       return reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(__builtin_frame_address(0)) & ~uintptr_t{15}) - 256);
-    case 3:
-      return mapped(PROT_READ | PROT_WRITE);
-    case 4:
-      return mapped(PROT_NONE);
-    case 5:
-      return address(0x10);  // the null page
-    case 6:
-      return address(0xff0);
-    case 7:
-      return address(0x10000);
-    case 8:
-      return address(0x7ffffffff000);  // the end of user space
-    case 9:
-      return address(0x800000000000);  // not canonical
-    case 10:
-      return address(0xffff800000000000);  // the kernel's half
-    case 11:
-      return address(~uintptr_t{15});
-    case 12:
-      return address(live | uintptr_t{1} << 56);  // a live block under a tag
-    case 13:
-      return address(live | uintptr_t{0xff} << 56);
-    case 14:
-      return address(live | uintptr_t{1} << 48);
-    case 15:
-      return address(live ^ uintptr_t{1} << 63);
-    case 16:
-      return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(&foreign_pointer) & ~uintptr_t{15});  // code
-    case 17:
-      return address(0x7fffffff0000000);
-    default:
-      return nullptr;
+    case 3: return mapped(PROT_READ | PROT_WRITE);
+    case 4: return mapped(PROT_NONE);
+    case 5: return address(0x10);  // the null page
+    case 6: return address(0xff0);
+    case 7: return address(0x10000);
+    case 8: return address(0x7ffffffff000);       // the end of user space
+    case 9: return address(0x800000000000);       // not canonical
+    case 10: return address(0xffff800000000000);  // the kernel's half
+    case 11: return address(~uintptr_t{15});
+    case 12: return address(live | uintptr_t{1} << 56);  // a live block under a tag
+    case 13: return address(live | uintptr_t{0xff} << 56);
+    case 14: return address(live | uintptr_t{1} << 48);
+    case 15: return address(live ^ uintptr_t{1} << 63);
+    case 16: return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(&foreign_pointer) & ~uintptr_t{15});  // code
+    case 17: return address(0x7fffffff0000000);
+    default: return nullptr;
   }
 }
 constexpr long kPlaces = 18;
@@ -416,20 +386,11 @@ FREEWAY_SCENARIO(RandomPointers) {
   for (int i = 0; i < 3000; ++i) {
     const auto near = reinterpret_cast<uintptr_t>(blocks[random.below(300)]);
     switch (random.below(5)) {
-      case 0:
-        try_if_bad(near + 1 + random.below(100));
-        break;
-      case 1:
-        try_if_bad(near + random.below(64 * kMiB) / 16 * 16);
-        break;
-      case 2:
-        try_if_bad(near - random.below(64 * kMiB));
-        break;
-      case 3:
-        try_if_bad(near ^ uintptr_t{1} << random.below(64));
-        break;
-      default:
-        try_if_bad(random.next() >> random.below(64));
+      case 0: try_if_bad(near + 1 + random.below(100)); break;
+      case 1: try_if_bad(near + random.below(64 * kMiB) / 16 * 16); break;
+      case 2: try_if_bad(near - random.below(64 * kMiB)); break;
+      case 3: try_if_bad(near ^ uintptr_t{1} << random.below(64)); break;
+      default: try_if_bad(random.next() >> random.below(64));
     }
   }
   for (int i = 0; i < 300; ++i) {

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
 //
 // double_free_test.cc: the second free of a block. Of a large block it is seen at once; of a small one exactly at the
-// second free under FREEWAY_HARDEN=1, and where nothing of its size was freed on this CPU in between; else at latest when
-// the block's batch goes back to its superblock.
+// second free under FREEWAY_HARDEN=1, and where nothing of its size was freed on this CPU in between; else at latest
+// when the block's batch goes back to its superblock.
 #include <gtest/gtest.h>
 
 #include <set>
 #include <string>
 
 #include "abi_test.h"
-#include "tests/support/cpu_affinity.h"
 #include "scenario.h"
+#include "tests/support/cpu_affinity.h"
 
 namespace freeway::test {
 namespace {
@@ -73,7 +73,8 @@ TEST(DoubleFree, OfASmallBlockIsSeenExactlyAtTheSecondFreeWhenHardened) {
 // `argument`: bytes. On one CPU, so that both frees find the same magazine.
 FREEWAY_SCENARIO(SmallTwiceInARow) {
   require(freeway_test::stay_on(freeway_test::usable_cpus().front()), "one CPU");
-  free(hide(malloc(static_cast<size_t>(argument))));  // of another CPU's superblock perhaps: the first such goes home at once
+  free(hide(
+      malloc(static_cast<size_t>(argument))));  // of another CPU's superblock perhaps: the first such goes home at once
   void* block = hide(malloc(static_cast<size_t>(argument)));
   announce(block);
   free(block);
@@ -130,27 +131,15 @@ FREEWAY_SCENARIO(EveryCallAfterFree) {
   free(block);
   dprintf(1, "first\n");
   switch (argument) {
-    case 0:
-      free_sized(hide(block), 200);
-      break;
-    case 1:
-      free_aligned_sized(hide(block), 16, 200);
-      break;
-    case 2:
-      ::operator delete(hide(block));
-      break;
-    case 3:
-      ::operator delete[](hide(block), size_t{200});
-      break;
-    case 4:
-      hide(realloc(hide(block), 5000));
-      break;
+    case 0: free_sized(hide(block), 200); break;
+    case 1: free_aligned_sized(hide(block), 16, 200); break;
+    case 2: ::operator delete(hide(block)); break;
+    case 3: ::operator delete[](hide(block), size_t{200}); break;
+    case 4: hide(realloc(hide(block), 5000)); break;
     case 5:
       hide(realloc(hide(block), 190));  // it would stay where it is
       break;
-    case 6:
-      hide(malloc_usable_size(hide(block)));
-      break;
+    case 6: hide(malloc_usable_size(hide(block))); break;
   }
   dprintf(1, "survived\n");
 }
@@ -160,7 +149,9 @@ TEST(DoubleFree, ThroughEveryCallThatFreesIsSeenWhenHardened) {
     const Outcome outcome = run_scenario("EveryCallAfterFree", call, {"FREEWAY_HARDEN=1"});
     EXPECT_TRUE(outcome.aborted()) << call << "\n" << outcome.err;
     EXPECT_EQ(outcome.out.find("survived"), std::string::npos);
-    const char* kind = call < 4 ? "double free" : call == 6 ? "malloc_usable_size of a freed pointer" : "realloc of a freed pointer";
+    const char* kind = call < 4    ? "double free"
+                       : call == 6 ? "malloc_usable_size of a freed pointer"
+                                   : "realloc of a freed pointer";
     expect_report(outcome, {kind});
   }
 }

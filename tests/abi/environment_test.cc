@@ -11,8 +11,8 @@
 
 #include "abi_test.h"
 #include "papers/front/options.h"
-#include "tests/support/proof.h"
 #include "scenario.h"
+#include "tests/support/proof.h"
 
 namespace freeway::test {
 namespace {
@@ -39,9 +39,9 @@ struct Option {
 std::vector<Option> options() {
   std::vector<Option> all;
   if (on_flagship())
-    all = {{"ON_ERROR", "abort|report"}, {"HARDEN", "0|1[,quarantine=BYTES][,fill]"}, {"GUARD", "N[,large]"},
-           {"STATS", "0|1|json:PATH|text:PATH"}, {"DEEPBIND", "0|1"},
-           {"RSEQ", "1|0|libc|force"}};
+    all = {{"ON_ERROR", "abort|report"}, {"HARDEN", "0|1[,quarantine=BYTES][,fill]"},
+           {"GUARD", "N[,large]"},       {"STATS", "0|1|json:PATH|text:PATH"},
+           {"DEEPBIND", "0|1"},          {"RSEQ", "1|0|libc|force"}};
   for (const EngineOption& option : kEngineOptions)
     if (strcmp(option.engine, engine_name()) == 0) all.push_back({option.name, option.values});
   return all;

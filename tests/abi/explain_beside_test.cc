@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// explain_beside_test.cc: freeway_explain and freeway_explain_to where others are in the middle of something: in handlers
-// that interrupted malloc, in children of a fork, beside threads that never come back, and without memory.
+// explain_beside_test.cc: freeway_explain and freeway_explain_to where others are in the middle of something: in
+// handlers that interrupted malloc, in children of a fork, beside threads that never come back, and without memory.
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <sys/resource.h>
@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "abi_test.h"
-#include "tests/whole/differential/random.h"
 #include "freeway/freeway.h"
 #include "scenario.h"
+#include "tests/whole/differential/random.h"
 
 namespace freeway::test {
 namespace {
@@ -38,7 +38,8 @@ bool explains_kept() {
     freeway_explanation_t found;
     const size_t offset = static_cast<size_t>(i) % 16;
     const bool small = i % 4 != 3;
-    if (freeway_explain(kept[i] + offset, &found, sizeof found) != (small ? FREEWAY_SMALL_BLOCK : FREEWAY_LARGE_BLOCK) ||
+    if (freeway_explain(kept[i] + offset, &found, sizeof found) !=
+            (small ? FREEWAY_SMALL_BLOCK : FREEWAY_LARGE_BLOCK) ||
         found.state != FREEWAY_LIVE || found.begin != kept[i] || found.offset != static_cast<ptrdiff_t>(offset))
       return false;
   }

@@ -43,7 +43,8 @@ TEST(Explain, EachByteOfALiveBlockIsTheBlocks) {
     const size_t usable = malloc_usable_size(block);
     for (const size_t offset : {size_t{0}, size / 2, size - 1, usable - 1}) {
       const freeway_explanation_t found = explain(block + offset);
-      ASSERT_EQ(found.kind, size <= kLargestSmall ? FREEWAY_SMALL_BLOCK : FREEWAY_LARGE_BLOCK) << size << " + " << offset;
+      ASSERT_EQ(found.kind, size <= kLargestSmall ? FREEWAY_SMALL_BLOCK : FREEWAY_LARGE_BLOCK)
+          << size << " + " << offset;
       EXPECT_EQ(found.state, FREEWAY_LIVE) << size;
       EXPECT_EQ(found.begin, block);
       EXPECT_EQ(found.size, usable);

@@ -207,9 +207,7 @@ TEST(Stats, WriteNoFurtherThanTheCallersStructure) {
     memset(&space, 0xcd, sizeof space);
     freeway_stats(&space.stats, size);
     for (size_t i = size; i < sizeof space; ++i) ASSERT_EQ(space.bytes[i], 0xcd) << "size " << size << " byte " << i;
-    if (size >= 8) {
-      EXPECT_NE(space.stats.live, 0xcdcdcdcdcdcdcdcd);
-    }
+    if (size >= 8) { EXPECT_NE(space.stats.live, 0xcdcdcdcdcdcdcdcd); }
   }
   // A caller compiled with a newer, longer one: what is unknown here is zero or left alone, what is known is right.
   struct {
@@ -233,9 +231,7 @@ TEST(Trim, SaysHowMuchWasGivenBack) {
   self.trim_elsewhere([&given] { given += freeway_trim(0); });
   const size_t after = anonymous_rss();
   EXPECT_LE(after, before + 4 * kMiB);
-  if (freed > after + 4 * kMiB) {
-    EXPECT_GE(given + kMiB, freed - after);
-  }
+  if (freed > after + 4 * kMiB) { EXPECT_GE(given + kMiB, freed - after); }
   EXPECT_EQ(stats_now().purged, purged_before + given);
   EXPECT_EQ(freeway_trim(0), 0u) << "nothing is left to give back";
   self.go_home();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// first_limit.cc: a limit on address space that is the process's first act, before anything small was allocated: blocks of
-// every size can be had, not more than the limit, and more once it is raised; and the limit is spent on them: counted as
-// asked for, not as may be used, since what nobody asked for is address space that is gone. A program of its own, without
-// GoogleTest, which would have allocated before; each limit, and each size under one, in a child of it.
+// first_limit.cc: a limit on address space that is the process's first act, before anything small was allocated: blocks
+// of every size can be had, not more than the limit, and more once it is raised; and the limit is spent on them:
+// counted as asked for, not as may be used, since what nobody asked for is address space that is gone. A program of its
+// own, without GoogleTest, which would have allocated before; each limit, and each size under one, in a child of it.
 #include <malloc.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -25,13 +25,15 @@ constexpr size_t kFilled = 1000;  // small for each engine
 constexpr size_t kLimitOfEach = 400 * kMiB;
 constexpr size_t kEach[] = {16, 100, 2100, 3000, 5000, 12'000, 30'000, 100'000, 1'000'000};
 
-// Bytes that a block of `size` may take of the limit: twice its own, and a header; whole frames where it is no small one.
+// Bytes that a block of `size` may take of the limit: twice its own, and a header; whole frames where it is no small
+// one.
 size_t most_for(size_t size) {
   constexpr size_t kFrame = 65536, kPrefix = 16;
   const size_t largest_small = freeway::test::on_engine("michael") ? 8168 : 32'752;
   return size <= largest_small ? 2 * size + 64 : (size + kPrefix + kFrame - 1) / kFrame * kFrame;
 }
-// The program's own mappings take 3 %, more on some systems. NBBS keeps the trees of its regions, 7 % of what they manage.
+// The program's own mappings take 3 %, more on some systems. NBBS keeps the trees of its regions, 7 % of what they
+// manage.
 const size_t kLeastPercent = freeway::test::on_engine("nbbs") ? 80 : 85;
 
 [[noreturn]] void fail(const char* what) {

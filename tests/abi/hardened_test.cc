@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// hardened_test.cc: what FREEWAY_HARDEN=1 and what may stand behind it promise: freed blocks rest, blocks come in an order
-// that nobody knows, each process in its own, and a write to a resting block is named.
+// hardened_test.cc: what FREEWAY_HARDEN=1 and what may stand behind it promise: freed blocks rest, blocks come in an
+// order that nobody knows, each process in its own, and a write to a resting block is named.
 #include <freeway/freeway.h>
 #include <gtest/gtest.h>
 #include <sys/personality.h>
@@ -12,8 +12,8 @@
 #include <string>
 
 #include "abi_test.h"
-#include "tests/support/engine_under_test.h"
 #include "scenario.h"
+#include "tests/support/engine_under_test.h"
 
 namespace freeway::test {
 namespace {
@@ -45,8 +45,7 @@ TEST(Hardened, AFreedBlockRests) {
 
 TEST(Hardened, ALongerRestIsLonger) {
   if (!on_flagship()) GTEST_SKIP() << "FREEWAY_HARDEN is the flagship's";
-  const Outcome outcome =
-      run_scenario("PrintsHowLongABlockRests", 1024, {"FREEWAY_HARDEN=1,quarantine=1048576"});
+  const Outcome outcome = run_scenario("PrintsHowLongABlockRests", 1024, {"FREEWAY_HARDEN=1,quarantine=1048576"});
   EXPECT_GE(atoi(outcome.out.c_str()), 400);
 }
 
@@ -82,7 +81,9 @@ FREEWAY_SCENARIO(PrintsItsMetadata) {
 }
 TEST(Hardened, BedsAreCountedAsMetadata) {
   if (!on_flagship()) GTEST_SKIP() << "FREEWAY_HARDEN is the flagship's";
-  const auto metadata = [](const char* option) { return atol(run_scenario("PrintsItsMetadata", 0, {option}).out.c_str()); };
+  const auto metadata = [](const char* option) {
+    return atol(run_scenario("PrintsItsMetadata", 0, {option}).out.c_str());
+  };
   const long plain = metadata("FREEWAY_HARDEN=0"), with_beds = metadata("FREEWAY_HARDEN=1");
   EXPECT_GE(plain, 256 * 1024);
   EXPECT_GE(with_beds, plain + 512 * 1024);
@@ -132,11 +133,11 @@ TEST(Hardened, AWriteToARestingBlockIsNamed) {
     const Outcome outcome = run_scenario("WritesToAFreedBlock", at, {"FREEWAY_HARDEN=1,fill"});
     EXPECT_TRUE(outcome.aborted()) << at;
     ASSERT_EQ(outcome.reports().size(), 1u) << outcome.err;
-    EXPECT_NE(outcome.err.find("written to after it was freed, at byte " + std::to_string(at / 8 * 8)), std::string::npos)
+    EXPECT_NE(outcome.err.find("written to after it was freed, at byte " + std::to_string(at / 8 * 8)),
+              std::string::npos)
         << outcome.err;
   }
-  const Outcome going_on =
-      run_scenario("WritesToAFreedBlock", 1, {"FREEWAY_HARDEN=1,fill", "FREEWAY_ON_ERROR=report"});
+  const Outcome going_on = run_scenario("WritesToAFreedBlock", 1, {"FREEWAY_HARDEN=1,fill", "FREEWAY_ON_ERROR=report"});
   EXPECT_EQ(going_on.reports().size(), 1u) << going_on.err;
   EXPECT_EQ(going_on.out, "end");
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// heap_test.cc: freeway/heap.h: heaps of the program: their blocks, limits, figures and end; what handlers, threads and children of
-// forks do with them; that they leave nothing behind; and what is said of blocks and handles of heaps that are gone.
+// heap_test.cc: freeway/heap.h: heaps of the program: their blocks, limits, figures and end; what handlers, threads and
+// children of forks do with them; that they leave nothing behind; and what is said of blocks and handles of heaps that
+// are gone.
 #include <freeway/heap.h>
 #include <freeway/pmr.h>
 #include <gtest/gtest.h>
@@ -21,9 +22,9 @@
 #include <vector>
 
 #include "abi_test.h"
-#include "tests/whole/differential/random.h"
 #include "program_heap.h"
 #include "scenario.h"
+#include "tests/whole/differential/random.h"
 #include "tests/whole/signal/support/heap_account.h"
 
 namespace freeway::test {
@@ -68,8 +69,7 @@ class Blocks {
   }
   // Bytes that they have, with what was not asked for.
   size_t live() const { return live_; }
-  template <class F>
-  void each(F&& f) {
+  template <class F> void each(F&& f) {
     for (const Block& one : all_) f(static_cast<void*>(one.at));
     all_.clear();
     live_ = 0;
@@ -108,8 +108,8 @@ TEST(Heap, BlocksOfEverySizeAreWholeAndFreedOneByOne) {
   audit_now();
 }
 
-// A heap of 100 KiB, and one of 1 MiB: blocks come from strips at first, from what is freed there and from superblocks later.
-// Without slabs each of 26 sizes soon has a superblock, since no magazine leads freed blocks back.
+// A heap of 100 KiB, and one of 1 MiB: blocks come from strips at first, from what is freed there and from superblocks
+// later. Without slabs each of 26 sizes soon has a superblock, since no magazine leads freed blocks back.
 TEST(Heap, BlocksOfOneSizeComeInThePlaceOfOthers) {
   Random random(test_seed());
   for (const size_t count : {400, 4000}) {
@@ -193,7 +193,8 @@ TEST(Heap, ReallocKeepsContentsAndHeap) {
     auto* block = static_cast<char*>(freeway_heap_realloc(heap, nullptr, 10));
     memcpy(block, "contents!", 10);
     for (const size_t size : {size_t{100}, size_t{5000}, size_t{100000}, size_t{300}, size_t{12}}) {
-      block = static_cast<char*>(by_its_own_name ? freeway_heap_realloc(heap, hide(block), size) : realloc(hide(block), size));
+      block = static_cast<char*>(by_its_own_name ? freeway_heap_realloc(heap, hide(block), size)
+                                                 : realloc(hide(block), size));
       ASSERT_NE(block, nullptr);
       EXPECT_STREQ(block, "contents!");
       EXPECT_EQ(stats_of(heap).live_blocks, 1u);
@@ -409,7 +410,7 @@ TEST(Heap, HeapsLeaveNothingBehind) {
   const auto live_and_die = [](long i) {
     const freeway_heap_t heap = freeway_heap_new(nullptr, 0);
     ASSERT_NE(heap, nullptr);
-    for (size_t size = 16; size < 3000; size *= 3) 
+    for (size_t size = 16; size < 3000; size *= 3)
       ASSERT_NE(freeway_heap_malloc(heap, size + static_cast<size_t>(i % 7)), nullptr);
     ASSERT_EQ(freeway_heap_destroy(heap), 0);
   };
@@ -533,7 +534,7 @@ TEST(Heap, AfterAllFreesATrimLeavesNothing) {
 freeway_heap_t handlers_heap;
 std::atomic<int> handler_runs{0}, handler_faults{0};
 
-// --- Trims of everything. ----------------------------------------------------------------------------------------------
+// --- Trims of everything. --------------------------------------------------------------------------------------------
 
 TEST(Heap, ATrimOfEverythingLooksIntoHeaps) {
   const freeway_heap_t heaps[] = {make_heap(32 * kFrame), make_heap(32 * kFrame)};
@@ -601,10 +602,8 @@ TEST(Heap, HeapsAreMadeAndDestroyedBesideTrims) {
   for (int t = 0; t < 2; ++t)
     threads.emplace_back([&, t] {
       while (running > 0)
-        if (t == 0)
-          freeway_trim(0);
-        else
-          freeway_trim_step(1 << 20);
+        if (t == 0) freeway_trim(0);
+        else freeway_trim_step(1 << 20);
     });
   for (std::thread& each : threads) each.join();
   EXPECT_EQ(wrong.load(), 0);
@@ -615,7 +614,8 @@ TEST(Heap, HeapsAreMadeAndDestroyedBesideTrims) {
 
 std::atomic<int> heaps_destroyed{0};
 
-// Whatever of a trim the handler interrupts; what it destroys, and makes in its place, is the trim's to end or to leave alone.
+// Whatever of a trim the handler interrupts; what it destroys, and makes in its place, is the trim's to end or to leave
+// alone.
 TEST(Heap, HandlersDestroyHeapsInTheMiddleOfATrim) {
   const freeway_audit_t before = audit_now();
   const auto renew = [] {
@@ -809,7 +809,8 @@ TEST(Heap, ContainersLieInIt) {
   heap_resource resource(heap), same(heap), other(freeway::test::make_heap());
   {
     std::pmr::vector<std::pmr::string> words(&resource);
-    for (int i = 0; i < 1000; ++i) words.emplace_back("a word that is too long for the string itself " + std::to_string(i));
+    for (int i = 0; i < 1000; ++i)
+      words.emplace_back("a word that is too long for the string itself " + std::to_string(i));
     EXPECT_GT(stats_of(heap).live_blocks, 1000u);
     EXPECT_EQ(words[999], "a word that is too long for the string itself 999");
   }
@@ -825,7 +826,7 @@ TEST(Heap, ContainersLieInIt) {
   freeway_heap_destroy(other.heap());
 }
 
-// --- What is said of errors. -------------------------------------------------------------------------------------------
+// --- What is said of errors. -----------------------------------------------------------------------------------------
 
 FREEWAY_SCENARIO(FreedAfterTheEnd) {
   const freeway_heap_t heap = freeway_heap_new(nullptr, 0);

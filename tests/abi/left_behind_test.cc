@@ -31,9 +31,9 @@ FREEWAY_SCENARIO(TwoArraysDouble) {
   for (char* array : arrays) free(array);
 }
 
-// 16 MiB are the arrays. Of the two of 4 MiB the last 2 MiB each stay, as carry gives nothing back behind its last piece; the
-// rest is of shorter ones, which are only copied: 23.4 MiB in all. If those of 4 MiB stayed whole it would be 4 MiB more, 27.4.
-// The bound lies between. A tick of the purge policy can only make it less.
+// 16 MiB are the arrays. Of the two of 4 MiB the last 2 MiB each stay, as carry gives nothing back behind its last
+// piece; the rest is of shorter ones, which are only copied: 23.4 MiB in all. If those of 4 MiB stayed whole it would
+// be 4 MiB more, 27.4. The bound lies between. A tick of the purge policy can only make it less.
 TEST(LeftBehind, TwoArraysThatDoubleKeepLittleOfWhatTheyWere) {
   const Outcome outcome = run_scenario("TwoArraysDouble");
   ASSERT_TRUE(outcome.succeeded()) << outcome.err;

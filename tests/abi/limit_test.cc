@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// limit_test.cc: freeway_set_limit and FREEWAY_LIMIT: what the hard limit refuses each function says in its own way, it is
-// never passed, whoever asks, and what is freed can be had again; above the soft limit nothing is kept.
+// limit_test.cc: freeway_set_limit and FREEWAY_LIMIT: what the hard limit refuses each function says in its own way, it
+// is never passed, whoever asks, and what is freed can be had again; above the soft limit nothing is kept.
 #include <freeway/freeway.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "abi_test.h"
-#include "tests/whole/differential/random.h"
 #include "fill_up.h"
 #include "scenario.h"
+#include "tests/whole/differential/random.h"
 
 namespace freeway::test {
 namespace {
@@ -60,7 +60,8 @@ FREEWAY_SCENARIO(EachFunctionAtTheLimit) {
   exhaust(chain);
   require(stats().held <= kLimit && stats().held > kLimit - kLimit / 8, "held");
   require(anonymous_rss() < before + kLimit + 4 * kMiB, "more memory than the limit");
-  for (const size_t size : {size_t{32}, size_t{512}, size_t{3000}, size_t{32768}, size_t{100000}, 10 * kMiB, 2 * kLargestLarge}) {
+  for (const size_t size :
+       {size_t{32}, size_t{512}, size_t{3000}, size_t{32768}, size_t{100000}, 10 * kMiB, 2 * kLargestLarge}) {
     const uint64_t refusals = stats().limit_refusals;
     errno = 0;
     require(hide(malloc(size)) == nullptr && errno == ENOMEM, "malloc");
@@ -82,9 +83,7 @@ FREEWAY_SCENARIO(EachFunctionAtTheLimit) {
     bool thrown = false;
     try {
       hide(::operator new(size));
-    } catch (const std::bad_alloc&) {
-      thrown = true;
-    }
+    } catch (const std::bad_alloc&) { thrown = true; }
     require(thrown, "new");
   }
   Link* kept = chain;
@@ -103,7 +102,9 @@ FREEWAY_SCENARIO(EachFunctionAtTheLimit) {
   require_sound_heap();
 }
 
-TEST(Limit, EachFunctionSaysSoInItsOwnWayAndNothingIsLost) { expect_succeeds("EachFunctionAtTheLimit", {"FREEWAY_LIMIT=,64m"}); }
+TEST(Limit, EachFunctionSaysSoInItsOwnWayAndNothingIsLost) {
+  expect_succeeds("EachFunctionAtTheLimit", {"FREEWAY_LIMIT=,64m"});
+}
 
 FREEWAY_SCENARIO(FreedMemoryServesAll) {
   Link* chain = nullptr;
@@ -299,7 +300,9 @@ FREEWAY_SCENARIO(AboveTheSoftOne) {
   require_exact_charge();
 }
 
-TEST(Limit, AboveTheSoftOneNothingIsKeptAndNothingRefused) { expect_succeeds("AboveTheSoftOne", {"FREEWAY_LIMIT=64m"}); }
+TEST(Limit, AboveTheSoftOneNothingIsKeptAndNothingRefused) {
+  expect_succeeds("AboveTheSoftOne", {"FREEWAY_LIMIT=64m"});
+}
 
 TEST(Limit, ValuesThatMeanNothingAreRefused) {
   const freeway_stats_t before = stats();
@@ -326,7 +329,8 @@ TEST(Limit, TheEnvironmentSetsIt) {
   EXPECT_EQ(run_scenario("TellsItsLimits", 0, {"FREEWAY_LIMIT=1073741824"}).out, "1024 0\n");
   EXPECT_EQ(run_scenario("TellsItsLimits", 0, {"FREEWAY_LIMIT=1g,900m"}).out, "0 0\n") << "not understood";
   size_t soft = 0, hard = 0;
-  ASSERT_EQ(sscanf(run_scenario("TellsItsLimits", 0, {"FREEWAY_LIMIT=45%,90%"}).out.c_str(), "%zu %zu", &soft, &hard), 2);
+  ASSERT_EQ(sscanf(run_scenario("TellsItsLimits", 0, {"FREEWAY_LIMIT=45%,90%"}).out.c_str(), "%zu %zu", &soft, &hard),
+            2);
   EXPECT_GT(soft, 0u);
   EXPECT_NEAR(double(hard), 2 * double(soft), 2);
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
 // memory_refused_test.cc: when the kernel refuses memory, each function says so in its own way, nothing is lost, and
-// all works again once memory is back. Each scenario is a process that limits itself: RLIMIT_AS before it starts anew, or
-// RLIMIT_DATA while it runs, which bounds what may be made writable. (RLIMIT_AS while it runs: address_space_test.cc.)
+// all works again once memory is back. Each scenario is a process that limits itself: RLIMIT_AS before it starts anew,
+// or RLIMIT_DATA while it runs, which bounds what may be made writable. (RLIMIT_AS while it runs:
+// address_space_test.cc.)
 #include <freeway/freeway.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "abi_test.h"
-#include "tests/whole/differential/random.h"
 #include "freeway/freeway.h"
+#include "tests/whole/differential/random.h"
 
 namespace freeway::test {
 namespace {

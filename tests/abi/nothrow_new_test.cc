@@ -15,8 +15,7 @@
 namespace {
 int lookups = 0;
 
-template <class T>
-T hidden(T value) {
+template <class T> T hidden(T value) {
   asm volatile("" : "+r"(value) : : "memory");
   return value;
 }

@@ -121,15 +121,9 @@ TEST(OperatorDelete, BlocksComeBackForReuse) {
     void* block = hide(::operator new(3000));
     memset(block, 1, 3000);
     switch (round % 4) {
-      case 0:
-        ::operator delete(block);
-        break;
-      case 1:
-        ::operator delete(block, size_t{3000});
-        break;
-      case 2:
-        ::operator delete(block, std::nothrow);
-        break;
+      case 0: ::operator delete(block); break;
+      case 1: ::operator delete(block, size_t{3000}); break;
+      case 2: ::operator delete(block, std::nothrow); break;
       default:
         ::operator delete(block);
         block = hide(::operator new(3000, std::align_val_t{128}));
@@ -164,9 +158,7 @@ TEST(NewExpression, ConstructorThatThrowsGivesItsMemoryBack) {
   for (int i = 0; i < 20000; ++i) {
     try {
       hide(new Throws);
-    } catch (int) {
-      ++caught;
-    }
+    } catch (int) { ++caught; }
   }
   EXPECT_EQ(caught, 20000);
   EXPECT_LE(anonymous_rss(), before + 32 * kMiB);

@@ -36,12 +36,28 @@ TEST(Options, NothingIsPrintedByDefault) {
 }
 
 TEST(Options, RightValuesGetNoWord) {
-  for (const char* option :
-       {"FREEWAY_RSEQ=0", "FREEWAY_RSEQ=1", "FREEWAY_ON_ERROR=abort", "FREEWAY_ON_ERROR=report", "FREEWAY_HARDEN=0",
-        "FREEWAY_HARDEN=1", "FREEWAY_HARDEN=1,quarantine=0", "FREEWAY_HARDEN=1,quarantine=1m,fill", "FREEWAY_HARDEN=1,fill",
-        "FREEWAY_GUARD=0", "FREEWAY_GUARD=1000", "FREEWAY_GUARD=0,large", "FREEWAY_GUARD=1000,large",
-        "FREEWAY_LIMIT=1g", "FREEWAY_LIMIT=,90%", "FREEWAY_PREFAULT=1m", "FREEWAY_PURGE=never", "FREEWAY_HUGE=never", "FREEWAY_HUGE=always",
-        "FREEWAY_STATS=0", "FREEWAY_DEEPBIND=0", "FREEWAY_DEEPBIND=1"}) {
+  for (const char* option : {"FREEWAY_RSEQ=0",
+                             "FREEWAY_RSEQ=1",
+                             "FREEWAY_ON_ERROR=abort",
+                             "FREEWAY_ON_ERROR=report",
+                             "FREEWAY_HARDEN=0",
+                             "FREEWAY_HARDEN=1",
+                             "FREEWAY_HARDEN=1,quarantine=0",
+                             "FREEWAY_HARDEN=1,quarantine=1m,fill",
+                             "FREEWAY_HARDEN=1,fill",
+                             "FREEWAY_GUARD=0",
+                             "FREEWAY_GUARD=1000",
+                             "FREEWAY_GUARD=0,large",
+                             "FREEWAY_GUARD=1000,large",
+                             "FREEWAY_LIMIT=1g",
+                             "FREEWAY_LIMIT=,90%",
+                             "FREEWAY_PREFAULT=1m",
+                             "FREEWAY_PURGE=never",
+                             "FREEWAY_HUGE=never",
+                             "FREEWAY_HUGE=always",
+                             "FREEWAY_STATS=0",
+                             "FREEWAY_DEEPBIND=0",
+                             "FREEWAY_DEEPBIND=1"}) {
     const Outcome outcome = run_scenario("UsesTheHeap", 0, {option});
     EXPECT_TRUE(outcome.succeeded()) << option;
     EXPECT_EQ(outcome.err, "") << option;
@@ -49,12 +65,11 @@ TEST(Options, RightValuesGetNoWord) {
 }
 
 TEST(Options, AWrongValueGetsOneLineThatNamesItAndTheDefaultIsUsed) {
-  for (const char* option : {"FREEWAY_RSEQ=maybe", "FREEWAY_ON_ERROR=explode", "FREEWAY_HARDEN=3",
-                             "FREEWAY_HARDEN=1,quarantine=1048577", "FREEWAY_HARDEN=1,quarantine=", "FREEWAY_HARDEN=0,fill",
-                             "FREEWAY_HARDEN=yes please", "FREEWAY_STATS=xml",
-                             "FREEWAY_GUARD=often", "FREEWAY_GUARD=-1", "FREEWAY_GUARD=,large",
-                             "FREEWAY_LIMIT=2g,1g", "FREEWAY_LIMIT=1000", "FREEWAY_PREFAULT=some",
-                             "FREEWAY_PREFAULT=1m1", "FREEWAY_PURGE=always", "FREEWAY_HUGE=1"}) {
+  for (const char* option :
+       {"FREEWAY_RSEQ=maybe", "FREEWAY_ON_ERROR=explode", "FREEWAY_HARDEN=3", "FREEWAY_HARDEN=1,quarantine=1048577",
+        "FREEWAY_HARDEN=1,quarantine=", "FREEWAY_HARDEN=0,fill", "FREEWAY_HARDEN=yes please", "FREEWAY_STATS=xml",
+        "FREEWAY_GUARD=often", "FREEWAY_GUARD=-1", "FREEWAY_GUARD=,large", "FREEWAY_LIMIT=2g,1g", "FREEWAY_LIMIT=1000",
+        "FREEWAY_PREFAULT=some", "FREEWAY_PREFAULT=1m1", "FREEWAY_PURGE=always", "FREEWAY_HUGE=1"}) {
     const std::string text = option;
     const std::string name = text.substr(0, text.find('=')), value = text.substr(text.find('=') + 1);
     const Outcome outcome = run_scenario("UsesTheHeap", 0, {option});

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "abi_test.h"
-#include "tests/support/proof.h"
 #include "scenario.h"
+#include "tests/support/proof.h"
 
 namespace freeway::test {
 namespace {

@@ -153,9 +153,7 @@ TEST(MallocTrim, GivesFreedMemoryBack) {
     const int result = malloc_trim(0);
     const size_t after = anonymous_rss();
     EXPECT_LE(after, before + 4 * kMiB) << size;
-    if (freed > before + 8 * kMiB) {
-      EXPECT_EQ(result, 1) << size << ": memory was released";
-    }
+    if (freed > before + 8 * kMiB) { EXPECT_EQ(result, 1) << size << ": memory was released"; }
   }
 }
 

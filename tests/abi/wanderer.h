@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// wanderer.h: a thread that allocates and frees on one CPU and trims on another, as the scheduler may have it at any time.
+// wanderer.h: a thread that allocates and frees on one CPU and trims on another, as the scheduler may have it at any
+// time.
 #ifndef FREEWAY_TESTS_ABI_WANDERER_H
 #define FREEWAY_TESTS_ABI_WANDERER_H
 
@@ -21,10 +22,9 @@ class Wanderer {
   Wanderer& operator=(const Wanderer&) = delete;
 
   void go_home() { freeway_test::stay_on(cpus_.front()); }
-  // Calls trim() away from home, as often as it takes to reach all: once, but for LFMalloc, whose trim takes what its own
-  // CPU has on line (GUARANTEES.md).
-  template <class F>
-  void trim_elsewhere(F&& trim) {
+  // Calls trim() away from home, as often as it takes to reach all: once, but for LFMalloc, whose trim takes what its
+  // own CPU has on line (GUARANTEES.md).
+  template <class F> void trim_elsewhere(F&& trim) {
     if (freeway::test::on_engine("lfmalloc"))
       for (const int cpu : cpus_)
         if (cpu != cpus_.back() && freeway_test::stay_on(cpu)) trim();

@@ -11,8 +11,7 @@
 namespace freeway::test {
 namespace {
 
-template <class T>
-class AtomicTest : public testing::Test {};
+template <class T> class AtomicTest : public testing::Test {};
 using Words = testing::Types<u8, u16, u32, u64, i64, std::size_t>;
 TYPED_TEST_SUITE(AtomicTest, Words);
 
@@ -77,8 +76,7 @@ TYPED_TEST(AtomicTest, BetweenThreadsNoChangeIsLost) {
       for (int i = 0; i < kRounds; ++i) {
         sum.fetch_add_relaxed(T{1});
         T seen = swapped.load_relaxed();
-        while (!swapped.cas_acq_rel(seen, static_cast<T>(seen + 1))) {
-        }
+        while (!swapped.cas_acq_rel(seen, static_cast<T>(seen + 1))) {}
       }
     });
   for (auto& thread : threads) thread.join();

@@ -41,9 +41,7 @@ TEST(Beats, AProgramThatStopsIsCleanedUpAfterItOnceAndThenLeftAlone) {
   EXPECT_EQ(Life().beats("ttt          "), ".....ID...---");
 }
 
-TEST(Beats, EachTickBeginsItAgain) {
-  EXPECT_EQ(Life().beats("t  t  t   t     t"), ".........I...ID..");
-}
+TEST(Beats, EachTickBeginsItAgain) { EXPECT_EQ(Life().beats("t  t  t   t     t"), ".........I...ID.."); }
 
 TEST(Beats, AHelperThatWakesWithoutATickGoesBackToSleep) {
   Life life;

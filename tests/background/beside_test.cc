@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// beside_test.cc: a program's blocks beside a helper that works all the time: it trims, again and again, is held where it
-// stands by a debugger, or ends there.
+// beside_test.cc: a program's blocks beside a helper that works all the time: it trims, again and again, is held where
+// it stands by a debugger, or ends there.
 #include <elf.h>
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
@@ -57,7 +57,8 @@ class Blocks {
 
 uint64_t seed() {
   const char* given = getenv("FREEWAY_TEST_SEED");
-  const uint64_t chosen = given != nullptr ? strtoull(given, nullptr, 0) : static_cast<uint64_t>(time(nullptr)) * 31 + getpid();
+  const uint64_t chosen =
+      given != nullptr ? strtoull(given, nullptr, 0) : static_cast<uint64_t>(time(nullptr)) * 31 + getpid();
   dprintf(1, "FREEWAY_TEST_SEED=%llu\n", static_cast<unsigned long long>(chosen));
   return chosen;
 }
@@ -186,7 +187,8 @@ pid_t stop_helper(pid_t process, std::minstd_rand& random) {
   if (ptrace(PTRACE_SEIZE, helper, nullptr, nullptr) != 0) return 0;
   for (unsigned i = random() % 200'000; i > 0; --i) hide(i);
   int status = 0;
-  if (ptrace(PTRACE_INTERRUPT, helper, nullptr, nullptr) == 0 && waitpid(helper, &status, __WALL) == helper && WIFSTOPPED(status))
+  if (ptrace(PTRACE_INTERRUPT, helper, nullptr, nullptr) == 0 && waitpid(helper, &status, __WALL) == helper &&
+      WIFSTOPPED(status))
     return helper;
   return 0;
 }
@@ -249,13 +251,20 @@ FREEWAY_SCENARIO(HelperEndsAnywhere) {
 void expect_success(const char* scenario, long argument) {
   const Outcome outcome = run_scenario(scenario, argument, {"FREEWAY_BACKGROUND=1"});
   if (outcome.exit_status == 77) GTEST_SKIP() << "no ptrace here";
-  EXPECT_TRUE(outcome.succeeded()) << outcome.exit_status << " " << outcome.signal << "\n" << outcome.out << outcome.err;
+  EXPECT_TRUE(outcome.succeeded()) << outcome.exit_status << " " << outcome.signal << "\n"
+                                   << outcome.out << outcome.err;
 }
 
-TEST(Beside, ATrimmingHelperTakesNothingFromAProgramOfOneThread) { expect_success("OneThread", static_cast<long>(seed())); }
-TEST(Beside, ATrimmingHelperTakesNothingFromSeveralThreads) { expect_success("FourThreads", static_cast<long>(seed())); }
+TEST(Beside, ATrimmingHelperTakesNothingFromAProgramOfOneThread) {
+  expect_success("OneThread", static_cast<long>(seed()));
+}
+TEST(Beside, ATrimmingHelperTakesNothingFromSeveralThreads) {
+  expect_success("FourThreads", static_cast<long>(seed()));
+}
 TEST(Beside, NobodyWaitsForAHelperThatIsHeld) { expect_success("HeldHelper", static_cast<long>(seed())); }
-TEST(Beside, AHelperMayEndAnywhereAndAnotherOneIsMade) { expect_success("HelperEndsAnywhere", static_cast<long>(seed())); }
+TEST(Beside, AHelperMayEndAnywhereAndAnotherOneIsMade) {
+  expect_success("HelperEndsAnywhere", static_cast<long>(seed()));
+}
 
 }  // namespace
 }  // namespace freeway::test

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// helper_process.h: finding a process's helper thread, and speaking to it as `freeway trim` does; and programs that have
-// something to give back. For scenarios (abi/scenario.h).
+// helper_process.h: finding a process's helper thread, and speaking to it as `freeway trim` does; and programs that
+// have something to give back. For scenarios (abi/scenario.h).
 #ifndef FREEWAY_TESTS_BACKGROUND_HELPER_PROCESS_H
 #define FREEWAY_TESTS_BACKGROUND_HELPER_PROCESS_H
 
@@ -18,9 +18,9 @@
 #include <string>
 #include <vector>
 
+#include "freeway/freeway.h"
 #include "tests/abi/abi_test.h"
 #include "tests/abi/scenario.h"
-#include "freeway/freeway.h"
 
 namespace freeway::test {
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // helper_word_model.cc: src/background/helper_word.h: whether there is a helper thread, and whether it must be woken.
 //
-// Promises  at most one thread is made at a time, and nobody makes one while there is one; whoever ticks after the helper lay
-//           down sees to it that it is woken, once; a thread that stops for ever keeps nobody waiting. A forked child has a
-//           helper of its own
+// Promises  at most one thread is made at a time, and nobody makes one while there is one; whoever ticks after the
+//           helper lay down sees to it that it is woken, once; a thread that stops for ever keeps nobody waiting. A
+//           forked child has a helper of its own
 // Bounds    2 threads of up to 3 actions beside the helper, which lies down twice; weak memory, source-DPOR, exhausted.
 //           Stops: each thread for ever at each operation. Forks: sleep sets, exhausted
 #include <gtest/gtest.h>
@@ -22,8 +22,8 @@ namespace {
 using background::Due;
 using Word = background::HelperWord<ModelEnv>;
 
-// Scripts: t tick, and do what is due, as src/background/helper.cc does; f the same, but the kernel refuses to wake it; x the
-// helper ends; l lie down, and wait until woken; F fork.
+// Scripts: t tick, and do what is due, as src/background/helper.cc does; f the same, but the kernel refuses to wake it;
+// x the helper ends; l lie down, and wait until woken; F fork.
 class HelperProgram {
  public:
   static constexpr int kThreads = 3;
@@ -102,12 +102,13 @@ Scenario scenario(bool has_helper, const char* first, const char* second, const 
 }
 
 std::vector<Scenario> makers() {
-  return {scenario(false, "t", "t"), scenario(false, "tt", "t"), scenario(false, "t", "t", "t"), scenario(true, "x", "tt"),
-          scenario(true, "x", "t", "t")};
+  return {scenario(false, "t", "t"), scenario(false, "tt", "t"), scenario(false, "t", "t", "t"),
+          scenario(true, "x", "tt"), scenario(true, "x", "t", "t")};
 }
 std::vector<Scenario> sleepers() {
-  return {scenario(true, "l", "t"), scenario(true, "l", "tt"), scenario(true, "l", "t", "t"), scenario(true, "l", "tt", "tt"),
-          scenario(true, "l", "ft"), scenario(true, "l", "ft", "t"), scenario(true, "l", "fft", "ft")};
+  return {scenario(true, "l", "t"),        scenario(true, "l", "tt"), scenario(true, "l", "t", "t"),
+          scenario(true, "l", "tt", "tt"), scenario(true, "l", "ft"), scenario(true, "l", "ft", "t"),
+          scenario(true, "l", "fft", "ft")};
 }
 std::vector<Scenario> forks() {
   std::vector<Scenario> all = {scenario(false, "t", "Ft"), scenario(false, "t", "tFt"), scenario(true, "t", "Ftt")};

@@ -13,8 +13,7 @@ namespace {
 using test::Random;
 
 // Numbers at which arithmetic goes wrong: small ones, and those around each power of two.
-template <class F>
-void each_interesting(F&& f) {
+template <class F> void each_interesting(F&& f) {
   for (u64 x = 0; x < 5000; ++x) f(x);
   for (unsigned bit = 12; bit < 64; ++bit)
     for (u64 x = (u64{1} << bit) - 3; x != (u64{1} << bit) + 4; ++x) f(x);

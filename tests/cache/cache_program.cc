@@ -81,8 +81,7 @@ class SectionAccess {
   }
 
  private:
-  template <class T, class F>
-  T with(T none, F&& f) const {
+  template <class T, class F> T with(T none, F&& f) const {
     return model_section([&]() -> T {
       Slab* slab = program_.entries_[cpu_].load_acquire();
       return slab == kNone ? none : f(PlainSlab(program_.use(slab)));
@@ -218,9 +217,7 @@ struct CacheProgram::Revoker {
     model_interrupt_sections();
     return true;
   }
-  bool is_inside(u64 name) const {
-    return program.own_[Claimant::thread(name) - 1].inside.load_relaxed() == name;
-  }
+  bool is_inside(u64 name) const { return program.own_[Claimant::thread(name) - 1].inside.load_relaxed() == name; }
 };
 
 CacheProgram::Spare::Taken CacheProgram::take_spare() {
@@ -232,8 +229,7 @@ CacheProgram::Spare::Taken CacheProgram::take_spare() {
   return taken;
 }
 
-template <class F>
-bool CacheProgram::with_spare(F&& f) {
+template <class F> bool CacheProgram::with_spare(F&& f) {
   const Spare::Taken taken = take_spare();
   if (taken.slab == nullptr) return false;
   if (ModelEnv::mutant("released before it is used")) Spare::give(own_[id()], taken);
@@ -272,9 +268,7 @@ void CacheProgram::release(Hands& mine, void* block) {
     Slab* home = own_slab(mine.cpu);
     if (home != nullptr) done = magazines_.stash(access, use(home), kCacheClass, block);
   } else {
-    with_spare([&](const PlainSlab& access, Slab& home) {
-      done = magazines_.stash(access, home, kCacheClass, block);
-    });
+    with_spare([&](const PlainSlab& access, Slab& home) { done = magazines_.stash(access, home, kCacheClass, block); });
   }
   if (!done) magazines_.flush(kCacheClass, &block, 1);
 }
@@ -383,10 +377,8 @@ CacheProgram::CacheProgram(CacheScript s) : script_(s) {
   }
   who();  // the process's first thread has been here
   for (const char* move = script_.setup; *move != 0; ++move) {
-    if (*move >= '0' && *move <= '2')
-      take(hands_[*move - '0'], give(main_));
-    else
-      act(*move, main_);
+    if (*move >= '0' && *move <= '2') take(hands_[*move - '0'], give(main_));
+    else act(*move, main_);
   }
 }
 
@@ -394,34 +386,20 @@ void CacheProgram::thread(int id) {
   if (*script_.thread[id] == 0) return;
   hands_[id].cpu = script_.cpu[id];
   if (script_.mode == CacheMode::kSections) model_cpu(script_.cpu[id]);
-  for (const char* move = script_.thread[id]; *move != 0; ++move) {
-    act(*move, hands_[id]);
-  }
+  for (const char* move = script_.thread[id]; *move != 0; ++move) { act(*move, hands_[id]); }
 }
 
 void CacheProgram::act(char move, Hands& mine) {
   switch (move) {
-    case 'm':
-      take(mine, allocate(mine));
-      break;
+    case 'm': take(mine, allocate(mine)); break;
     case 'f':
       if (mine.from < mine.to) release(mine, give(mine));
       break;
-    case 'h':
-      send_home(mine);
-      break;
-    case 'w':
-      clear_way(mine);
-      break;
-    case 'd':
-      drain();
-      break;
-    case '>':
-      model_cpu(mine.cpu = 1 - mine.cpu);
-      break;
-    case 'c':
-      mine.taken = take_spare();
-      break;
+    case 'h': send_home(mine); break;
+    case 'w': clear_way(mine); break;
+    case 'd': drain(); break;
+    case '>': model_cpu(mine.cpu = 1 - mine.cpu); break;
+    case 'c': mine.taken = take_spare(); break;
     case 'u':
       if (Slab* slab = mine.taken.slab) take(mine, magazines_.refill(PlainSlab(*slab), *slab, kCacheClass));
       break;
@@ -431,26 +409,13 @@ void CacheProgram::act(char move, Hands& mine) {
         if (!magazines_.stash(PlainSlab(*slab), *slab, kCacheClass, block)) magazines_.flush(kCacheClass, &block, 1);
       }
       break;
-    case 'r':
-      Spare::give(own_[id()], std::exchange(mine.taken, {}));
-      break;
-    case 'K':
-      refused_[id()] = true;
-      break;
-    case 'D':
-      drain_own(mine);
-      break;
-    case 'a':
-      look_at_a_slab();
-      break;
-    case 'F':
-      fork();
-      break;
-    case 'T':
-      model_make_threads();
-      break;
-    default:
-      model_check(move == ' ', "a letter that means something");
+    case 'r': Spare::give(own_[id()], std::exchange(mine.taken, {})); break;
+    case 'K': refused_[id()] = true; break;
+    case 'D': drain_own(mine); break;
+    case 'a': look_at_a_slab(); break;
+    case 'F': fork(); break;
+    case 'T': model_make_threads(); break;
+    default: model_check(move == ' ', "a letter that means something");
   }
 }
 

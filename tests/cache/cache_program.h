@@ -3,15 +3,16 @@
 //
 // World     one size class, that of the largest blocks, whose magazines have four slots and are filled by two; two
 //           spans, three descriptors, two slabs. A block's owner writes to it, so that a block in two hands is a race
-// Modes     kClaimed: spare slabs (spare_slabs.h) for single calls, as many as the script says.   kKept: threads keep them
-//           between calls, and one that keeps none looks for one at each call; one more is for single calls, of threads that
+// Modes     kClaimed: spare slabs (spare_slabs.h) for single calls, as many as the script says.   kKept: threads keep
+//           them between calls, and one that keeps none looks for one at each call; one more is for single calls, of
+//           threads that
 //           find none, and of handlers.   kSections: one slab a CPU (cpu_slabs.h), entered by restartable
-//           sections (explorer.h), which do what PlainSlab does, as tests/cache/rseq shows of the ones in assembly; the load of a CPU's entry is an acquire here, where the machine orders it by the
-//           address that it yields
+//           sections (explorer.h), which do what PlainSlab does, as tests/cache/rseq shows of the ones in assembly; the
+//           load of a CPU's entry is an acquire here, where the machine orders it by the address that it yields
 // Scripts   one letter an action:
 //             m malloc    f free the oldest block    > go to the other CPU
-//             w clear the way: free blocks of the first span, which is worth leaving, go from the magazine's top (way.h)
-//             h send home: the second block of each superblock is foreign to all
+//             w clear the way: free blocks of the first span, which is worth leaving, go from the magazine's top
+//             (way.h) h send home: the second block of each superblock is foreign to all
 //             d drain: empty a slab that another may be using, the first that there is; D where membarrier is refused
 //             c claim a slab, or enter the kept one, and stay in it         u malloc, v free in it         r release it
 //             a look at a slab, as accounts do
@@ -32,10 +33,10 @@
 #include "cache/magazines.h"
 #include "cache/spare_slabs.h"
 #include "cache/way.h"
-#include "tests/explorer/explorer.h"
-#include "tests/explorer/model_env.h"
 #include "superblock/superblocks.h"
 #include "sync/lives.h"
+#include "tests/explorer/explorer.h"
+#include "tests/explorer/model_env.h"
 
 namespace freeway::model {
 
@@ -102,7 +103,9 @@ class CacheProgram {
   static bool is_away(const Slab&, unsigned, const void*) { return false; }
   static void settle_home(const Slab&, unsigned, u32) {}
   // And a way.
-  static bool is_left(unsigned, const void* block) { return CacheBacking::span_index(reinterpret_cast<uptr>(block)) == 0; }
+  static bool is_left(unsigned, const void* block) {
+    return CacheBacking::span_index(reinterpret_cast<uptr>(block)) == 0;
+  }
   u32 free_in(u32 d);
 
  private:
@@ -128,8 +131,7 @@ class CacheProgram {
   void* allocate(Hands& mine);
   void release(Hands& mine, void* block);
   void* direct();
-  template <class F>
-  bool with_spare(F&& f);
+  template <class F> bool with_spare(F&& f);
   Spare::Taken take_spare();
   Slab* own_slab(int cpu);
   Slab* make_slab(unsigned cpu);

@@ -39,15 +39,24 @@ Scenario scenario(const Cpus& cpus, int restarts, const char* setup, u32 blocks,
 
 std::vector<Scenario> by_hand() {
   return {
-      scenario(kOne, 1, "m", 3, "m", "m"),         scenario(kOne, 1, "mm0", 3, "f", "m"),
-      scenario(kOne, 1, "mm01", 3, "f", "f"),      scenario(kTwo, 1, "m", 3, "m", "d"),
-      scenario(kTwo, 1, "mm0", 3, "f", "d"),       scenario(kTwo, 1, "mm0", 3, "f", "m"),
-      scenario(kTwo, 0, "mm", 2, "m", "d"),        scenario(kOne, 0, ">mm01", 2, "f", "f"),
-      scenario(kTwo, 0, ">mm0", 2, "f", "d"),      scenario(kTwo, 0, "", 3, "m", "a"),
-      scenario(kTwo, 1, "mm", 3, "d", "d"),        scenario(kTwo, 0, "mmm0", 3, "f>m", "d"),
-      scenario(kOne, 0, "mm01", 3, "f", "f", "a"), scenario(kTwo, 0, "mm0", 3, "f", "D"),
-      scenario(kTwo, 1, "m", 3, "m", "D"),         scenario(kTwo, 0, "mmm00", 3, "ffh", "d"),
-      scenario(kOne, 0, "mmm00", 3, "ffh", "m"),   scenario(kOne, 0, "mmm001", 3, "ffh", "f"),
+      scenario(kOne, 1, "m", 3, "m", "m"),
+      scenario(kOne, 1, "mm0", 3, "f", "m"),
+      scenario(kOne, 1, "mm01", 3, "f", "f"),
+      scenario(kTwo, 1, "m", 3, "m", "d"),
+      scenario(kTwo, 1, "mm0", 3, "f", "d"),
+      scenario(kTwo, 1, "mm0", 3, "f", "m"),
+      scenario(kTwo, 0, "mm", 2, "m", "d"),
+      scenario(kOne, 0, ">mm01", 2, "f", "f"),
+      scenario(kTwo, 0, ">mm0", 2, "f", "d"),
+      scenario(kTwo, 0, "", 3, "m", "a"),
+      scenario(kTwo, 1, "mm", 3, "d", "d"),
+      scenario(kTwo, 0, "mmm0", 3, "f>m", "d"),
+      scenario(kOne, 0, "mm01", 3, "f", "f", "a"),
+      scenario(kTwo, 0, "mm0", 3, "f", "D"),
+      scenario(kTwo, 1, "m", 3, "m", "D"),
+      scenario(kTwo, 0, "mmm00", 3, "ffh", "d"),
+      scenario(kOne, 0, "mmm00", 3, "ffh", "m"),
+      scenario(kOne, 0, "mmm001", 3, "ffh", "f"),
       scenario(kOne, 0, "mmmmmmffff11", 3, "h", "ff"),
   };
 }
@@ -103,11 +112,10 @@ TEST(CpuSlabsModel, DISABLED_RandomWalksThroughLongScripts) {
 }
 
 TEST(CpuSlabsMutants, AreCaught) {
-  for (const char* mutant :
-       {"sections are not interrupted", "held ones are claimed", "held beside the current one",
-        "the current superblock is looked at, not taken", "put over the current superblock",
-        "refused is taken for done", "what does not fit is forgotten", "closed before it is empty",
-        "sent home and kept", "kept blocks that do not fit are forgotten"})
+  for (const char* mutant : {"sections are not interrupted", "held ones are claimed", "held beside the current one",
+                             "the current superblock is looked at, not taken", "put over the current superblock",
+                             "refused is taken for done", "what does not fit is forgotten", "closed before it is empty",
+                             "sent home and kept", "kept blocks that do not fit are forgotten"})
     expect_mutant_caught(by_hand(), mutant);
   expect_mutant_caught(forks(), "always a new slab");
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Tests of cache/homes.h and what magazines do with it: which blocks go home, and when; and of cache/slots.h in magazines:
-// far blocks are marked in slots and nowhere else.
+// Tests of cache/homes.h and what magazines do with it: which blocks go home, and when; and of cache/slots.h in
+// magazines: far blocks are marked in slots and nowhere else.
 #include "cache/homes.h"
 
 #include <gtest/gtest.h>
@@ -41,8 +41,7 @@ class HomesTest : public testing::Test {
 
   void* allocate(unsigned c) { return heap().allocate(access(), slab(), c); }
   void release(unsigned c, void* block) { heap().release(access(), slab(), c, block); }
-  template <class Access>
-  void send_home(const Access& access, unsigned c) {
+  template <class Access> void send_home(const Access& access, unsigned c) {
     heap().magazines().send_home(access, slab(), c);
   }
 
@@ -54,8 +53,7 @@ class HomesTest : public testing::Test {
       own_.push_back(allocate(k16));
       foreign_.push_back(heap().allocate(PlainSlab(other.slab()), other.slab(), k16));
     }
-    while (access().pop(k16) != 0) {
-    }
+    while (access().pop(k16) != 0) {}
     for (unsigned i = 0; i < pairs; ++i) {
       release(k16, own_[i]);
       release(k16, foreign_[i]);
@@ -201,7 +199,7 @@ TEST(Homes, SlabsDifferWhereBlocksShareLinesAndNowhereElse) {
   }
 }
 
-// --- Far. --------------------------------------------------------------------------------------------------------------
+// --- Far. ------------------------------------------------------------------------------------------------------------
 
 class FarTest : public HomesTest {
  protected:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// A thread ends for ever before each store, in turn, of allocations and frees through a slab of its own. Another then goes
-// on with the same slab, as a forked child does: no block may be in two places, what is lost is what the thread had in
-// hand, and everything else works and can be freed.
+// A thread ends for ever before each store, in turn, of allocations and frees through a slab of its own. Another then
+// goes on with the same slab, as a forked child does: no block may be in two places, what is lost is what the thread
+// had in hand, and everything else works and can be freed.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -11,8 +11,8 @@
 #include <set>
 #include <vector>
 
-#include "tests/support/proof.h"
 #include "tests/cache/test_heap.h"
+#include "tests/support/proof.h"
 
 namespace freeway::test {
 namespace {

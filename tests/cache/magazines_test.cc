@@ -16,7 +16,7 @@
 namespace freeway::test {
 namespace {
 
-constexpr unsigned k16 = 1, k1024 = 20;  // classes of 16 and of 1024 bytes
+constexpr unsigned k16 = 1, k1024 = 20;                // classes of 16 and of 1024 bytes
 constexpr u64 kOverflowing = kMagazines[k16].big * 2;  // blocks that no magazine holds at once
 
 class MagazinesTest : public testing::Test {
@@ -96,8 +96,7 @@ TEST_F(MagazinesTest, ARefillThatComesLateTakesWhatIsThere) {
 
 TEST_F(MagazinesTest, AFullMagazineIsHalfFlushedAndTheNextFreesFit) {
   const auto blocks = allocate(k16, 300);
-  while (access().pop(k16) != 0) {
-  }
+  while (access().pop(k16) != 0) {}
   for (u64 i = 0; i < 128; ++i) release(k16, blocks[i]);
   EXPECT_EQ(memory().contents(k16).size(), 128u);
   EXPECT_EQ(slab().counters[k16].flushes, 0u);
@@ -128,8 +127,7 @@ TEST_F(MagazinesTest, OfARunThatDoesNotFitTheRestGoesBack) {
   void* const first = allocate(k16);  // 64 of a run; 63 of them are in the magazine
   const auto loaded = memory().contents(k16);
   ASSERT_EQ(loaded.size(), 63u);
-  while (access().pop(k16) != 0) {
-  }
+  while (access().pop(k16) != 0) {}
   // A magazine with room for ten, which a refill finds empty: its upper sentinel stands lower.
   const u64 top = slab().top[k16].load_relaxed();
   slab_words::slot(top + 10 * 8)->store_relaxed(0);

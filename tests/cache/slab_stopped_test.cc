@@ -7,8 +7,8 @@
 #include <functional>
 #include <vector>
 
-#include "tests/support/proof.h"
 #include "tests/cache/test_slab.h"
+#include "tests/support/proof.h"
 
 namespace freeway::test {
 namespace {
@@ -105,10 +105,8 @@ class SlabStoppedTest : public testing::Test {
     ASSERT_EQ(PlainSlab(slab()).pop(kClass), 0u);
     if (memory_.room(kClass) > kMagazines[kClass].small) {  // grown: it may grow on, by whatever it has grown to
       u64 capacity = slab().capacity[kClass].load_relaxed();
-      if (memory_.grow(kClass, capacity, kStep) == 2)
-        slab().capacity[kClass].store_relaxed(capacity += kStep);
-      else
-        capacity += kStep;
+      if (memory_.grow(kClass, capacity, kStep) == 2) slab().capacity[kClass].store_relaxed(capacity += kStep);
+      else capacity += kStep;
       ASSERT_EQ(memory_.room(kClass), capacity);
     }
   }

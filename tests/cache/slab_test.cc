@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "cache/slots.h"
-#include "tests/whole/differential/random.h"
 #include "tests/cache/test_slab.h"
+#include "tests/whole/differential/random.h"
 
 namespace freeway::test {
 namespace {
@@ -133,8 +133,7 @@ TEST_F(SlabTest, WhatLiesOnTopIsNotPushedOnceMore) {
     ASSERT_EQ(PlainSlab(slab_).push_once(c, block(c, 1)), 1u);
     EXPECT_EQ(PlainSlab(slab_).push_once(c, block(c, 0)), 1u) << "what lies deeper is not looked for";
     EXPECT_EQ(memory_.contents(c), (std::vector<u64>{block(c, 0), block(c, 1), block(c, 0)}));
-    while (PlainSlab(slab_).push_once(c, block(c, 2 + memory_.contents(c).size())) == 1) {
-    }
+    while (PlainSlab(slab_).push_once(c, block(c, 2 + memory_.contents(c).size())) == 1) {}
     EXPECT_EQ(memory_.contents(c).size(), kMagazines[c].small) << "full";
   }
 }
@@ -212,8 +211,7 @@ TEST_F(SlabTest, AGrowingMagazineKeepsItsBlocks) {
       capacity += step;
       slab_.capacity[c].store_relaxed(capacity);
       ASSERT_EQ(memory_.grow(c, capacity - step, step), 0u) << "an old capacity";
-      while (PlainSlab(slab_).push(c, block(c, memory_.contents(c).size())) == 1) {
-      }
+      while (PlainSlab(slab_).push(c, block(c, memory_.contents(c).size())) == 1) {}
       EXPECT_EQ(memory_.contents(c).size(), capacity);
     }
   }

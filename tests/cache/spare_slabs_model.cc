@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-// spare_slabs_model.cc: src/cache/spare_slabs.h, with the slabs, magazines and superblocks behind it: slabs that are claimed
-// for one call, and slabs that stay their thread's between its calls, entered by plain stores and loads and revoked through
-// membarrier; and who takes over what in the child of a fork (src/sync/lives.h).
+// spare_slabs_model.cc: src/cache/spare_slabs.h, with the slabs, magazines and superblocks behind it: slabs that are
+// claimed for one call, and slabs that stay their thread's between its calls, entered by plain stores and loads and
+// revoked through membarrier; and who takes over what in the child of a fork (src/sync/lives.h).
 //
-// Bounds    2 or 3 threads of 1 to 4 actions (cache_program.h), superblocks of 1 to 3 blocks. Weak memory. Stops: each thread
-//           for ever at each operation.
-//           For calls: 1 or 2 slabs; source-DPOR, exhausted; forks: sleep sets, exhausted. Every three scripts (long): at most
-//           2000 executions each, which is printed
-//           Kept: 1 or 2 slabs to keep and one for calls. membarrier is a moment at which everybody sees what everybody did
-//           before; until then a thread that enters may read an old claim, and a revoker an old inside. Sleep sets; exhausted
-//           in the long form
+// Bounds    2 or 3 threads of 1 to 4 actions (cache_program.h), superblocks of 1 to 3 blocks. Weak memory. Stops: each
+//           thread for ever at each operation.
+//           For calls: 1 or 2 slabs; source-DPOR, exhausted; forks: sleep sets, exhausted. Every three scripts (long):
+//           at most 2000 executions each, which is printed
+//           Kept: 1 or 2 slabs to keep and one for calls. membarrier is a moment at which everybody sees what everybody
+//           did before; until then a thread that enters may read an old claim, and a revoker an old inside. Sleep sets;
+//           exhausted in the long form
 #include <gtest/gtest.h>
 
 #include <string>
@@ -30,7 +30,8 @@ Scenario scenario(CacheMode mode, const char* setup, u32 slabs, u32 blocks, cons
   if (mode == CacheMode::kKept) each.options.reduction = Reduction::kSleep;
   return each;
 }
-Scenario calls(const char* setup, u32 slabs, u32 blocks, const char* first, const char* second, const char* third = "") {
+Scenario calls(const char* setup, u32 slabs, u32 blocks, const char* first, const char* second,
+               const char* third = "") {
   return scenario(CacheMode::kClaimed, setup, slabs, blocks, first, second, third);
 }
 Scenario keepers(const char* setup, u32 slabs, const char* first, const char* second, const char* third = "") {
@@ -49,31 +50,27 @@ Scenario fork_scenario(CacheMode mode, const char* setup, u32 slabs, const char*
 
 std::vector<Scenario> of_calls() {
   return {
-      calls("", 1, 3, "m", "m"),           calls("", 2, 3, "m", "m"),
-      calls("m", 1, 3, "m", "m"),          calls("mmm0", 1, 3, "f", "m"),
-      calls("mmm0", 2, 3, "mf", "mf"),     calls("mmm01", 1, 3, "f", "f"),
-      calls("mmm0", 1, 3, "m", "d"),       calls("mmm0", 2, 3, "mf", "d"),
-      calls("mmm0", 1, 3, "f", "d"),       calls("mmm0", 1, 3, "df", "dm"),
-      calls("mm", 1, 2, "m", "d"),         calls("mm01", 1, 2, "f", "fd"),
-      calls("mm01", 2, 1, "f", "fd"),      calls("m0", 2, 1, "fm", "dm"),
-      calls("mmm0", 1, 3, "m", "f", "d"),  calls("m", 1, 3, "m", "m", "m"),
-      calls("mm01", 2, 2, "f", "f", "d"),  calls("mmmm0000", 1, 3, "ffff", "d"),
-      calls("mmmm00", 2, 3, "cuvvr", "d"), calls("mmm0", 2, 3, "cum", "fd"),
-      calls("", 1, 3, "m", "a"),           calls("mmm01", 1, 3, "fh", "fh"),
-      calls("mmm0", 1, 3, "fh", "m"),      calls("mmm0", 2, 3, "fh", "d"),
+      calls("", 1, 3, "m", "m"),           calls("", 2, 3, "m", "m"),          calls("m", 1, 3, "m", "m"),
+      calls("mmm0", 1, 3, "f", "m"),       calls("mmm0", 2, 3, "mf", "mf"),    calls("mmm01", 1, 3, "f", "f"),
+      calls("mmm0", 1, 3, "m", "d"),       calls("mmm0", 2, 3, "mf", "d"),     calls("mmm0", 1, 3, "f", "d"),
+      calls("mmm0", 1, 3, "df", "dm"),     calls("mm", 1, 2, "m", "d"),        calls("mm01", 1, 2, "f", "fd"),
+      calls("mm01", 2, 1, "f", "fd"),      calls("m0", 2, 1, "fm", "dm"),      calls("mmm0", 1, 3, "m", "f", "d"),
+      calls("m", 1, 3, "m", "m", "m"),     calls("mm01", 2, 2, "f", "f", "d"), calls("mmmm0000", 1, 3, "ffff", "d"),
+      calls("mmmm00", 2, 3, "cuvvr", "d"), calls("mmm0", 2, 3, "cum", "fd"),   calls("", 1, 3, "m", "a"),
+      calls("mmm01", 1, 3, "fh", "fh"),    calls("mmm0", 1, 3, "fh", "m"),     calls("mmm0", 2, 3, "fh", "d"),
       calls("mmm0", 1, 3, "ffh", "h"),     calls("mmmm00", 1, 3, "ffh", "mf"),
   };
 }
 // The setup's slab is the first thread's.
 std::vector<Scenario> of_keepers() {
   return {
-      keepers("", 1, "m", "m"),      keepers("", 2, "m", "m"),      keepers("m", 1, "m", "m"),
-      keepers("mmm1", 1, "m", "f"),  keepers("mmm0", 1, "f", "m"),  keepers("mmm01", 1, "f", "f"),
-      keepers("mm0", 1, "f", "d"),   keepers("m", 1, "m", "d"),     keepers("m0", 1, "df", ""),
-      keepers("m", 1, "", "mm"),     keepers("m", 1, "m", "Km"),    keepers("", 1, "m", "a"),
-      keepers("m", 2, "d", "m"),     keepers("m", 1, "cu", "m"),    keepers("m", 1, "cumr", ""),
-      keepers("m", 1, "", "d", "m"), keepers("mmm0", 1, "fh", "m"), keepers("mmm00", 1, "ffh", "d"),
-      keepers("mmm01", 2, "fh", "fh"), keepers("m", 1, "cdur", "m"), keepers("m", 1, "d", "d"),
+      keepers("", 1, "m", "m"),        keepers("", 2, "m", "m"),      keepers("m", 1, "m", "m"),
+      keepers("mmm1", 1, "m", "f"),    keepers("mmm0", 1, "f", "m"),  keepers("mmm01", 1, "f", "f"),
+      keepers("mm0", 1, "f", "d"),     keepers("m", 1, "m", "d"),     keepers("m0", 1, "df", ""),
+      keepers("m", 1, "", "mm"),       keepers("m", 1, "m", "Km"),    keepers("", 1, "m", "a"),
+      keepers("m", 2, "d", "m"),       keepers("m", 1, "cu", "m"),    keepers("m", 1, "cumr", ""),
+      keepers("m", 1, "", "d", "m"),   keepers("mmm0", 1, "fh", "m"), keepers("mmm00", 1, "ffh", "d"),
+      keepers("mmm01", 2, "fh", "fh"), keepers("m", 1, "cdur", "m"),  keepers("m", 1, "d", "d"),
   };
 }
 
@@ -83,17 +80,10 @@ std::vector<Scenario> forks_of_calls() {
     return fork_scenario(CacheMode::kClaimed, setup, slabs, first, second, third);
   };
   return {
-      each("m0", 1, "f", "Fm"),
-      each("m0", 1, "f", "Fmf"),
-      each("m0", 2, "f", "Fm"),
-      each("mmm0", 1, "m", "Fm"),
-      each("mmm0", 1, "m", "Fd"),
-      each("mm1", 1, "d", "Fm"),
-      each("mm1", 1, "d", "Ff"),
-      each("mmm1", 1, "", "cFmTvr", "m"),
-      each("mmm1", 2, "", "cFTvr", "m"),
-      each("mmm1", 1, "", "cFTur", "m"),
-      each("mmm1", 1, "m", "cFmTvr", "m"),
+      each("m0", 1, "f", "Fm"),          each("m0", 1, "f", "Fmf"),           each("m0", 2, "f", "Fm"),
+      each("mmm0", 1, "m", "Fm"),        each("mmm0", 1, "m", "Fd"),          each("mm1", 1, "d", "Fm"),
+      each("mm1", 1, "d", "Ff"),         each("mmm1", 1, "", "cFmTvr", "m"),  each("mmm1", 2, "", "cFTvr", "m"),
+      each("mmm1", 1, "", "cFTur", "m"), each("mmm1", 1, "m", "cFmTvr", "m"),
   };
 }
 std::vector<Scenario> forks_of_keepers() {
@@ -101,12 +91,8 @@ std::vector<Scenario> forks_of_keepers() {
     return fork_scenario(CacheMode::kKept, setup, slabs, first, second, third);
   };
   return {
-      each("m0", 1, "f", "Fm"),
-      each("m1", 1, "m", "Ff"),
-      each("m1", 1, "d", "Fd"),
-      each("m1", 2, "m", "mFf"),
-      each("mm0", 1, "cFTvr", "", "m"),
-      each("m0", 1, "cFTvr", "m", "m"),
+      each("m0", 1, "f", "Fm"),  each("m1", 1, "m", "Ff"),         each("m1", 1, "d", "Fd"),
+      each("m1", 2, "m", "mFf"), each("mm0", 1, "cFTvr", "", "m"), each("m0", 1, "cFTvr", "m", "m"),
   };
 }
 
@@ -141,7 +127,9 @@ TEST(SpareSlabsModel, KeepersHoldForEveryPairOfScripts) { expect_all_hold(limite
 TEST(SpareSlabsModel, AChildOfAForkGoesOnWithWhatKeepersLeftBehind) { expect_hold(limited(forks_of_keepers(), 1500)); }
 TEST(SpareSlabsModel, DISABLED_KeepersHoldInScenariosChosenByHand) { expect_hold(of_keepers()); }
 TEST(SpareSlabsModel, DISABLED_AChildOfAForkGoesOnWithWhatKeepersLeftBehind) { expect_hold(forks_of_keepers()); }
-TEST(SpareSlabsModel, DISABLED_KeepersHoldForEveryPairOfScripts) { expect_all_hold(limited(pairs_of_keepers(), 20000)); }
+TEST(SpareSlabsModel, DISABLED_KeepersHoldForEveryPairOfScripts) {
+  expect_all_hold(limited(pairs_of_keepers(), 20000));
+}
 
 TEST(SpareSlabsModel, DISABLED_CallsHoldForEveryThreeScripts) {
   constexpr const char* kScripts[] = {"m", "f", "d", "mf", "fm"};
@@ -184,9 +172,9 @@ TEST(SpareSlabsMutants, OfCallsAreCaught) {
     expect_mutant_caught(of_calls(), mutant);
 }
 TEST(SpareSlabsMutants, OfKeepersAreCaught) {
-  for (const char* mutant : {"held ones are claimed", "no barrier", "inside is read before the mark",
-                             "the keeper does not look", "inside is said too late", "revoked from inside",
-                             "sent home and kept"})
+  for (const char* mutant :
+       {"held ones are claimed", "no barrier", "inside is read before the mark", "the keeper does not look",
+        "inside is said too late", "revoked from inside", "sent home and kept"})
     expect_mutant_caught(of_keepers(), mutant);
   expect_mutant_caught({keepers("m", 1, "cdur", "m")}, "what a handler interrupted is drained");
 }
@@ -199,9 +187,9 @@ TEST(SpareSlabsMutants, TakingAChildsThreadForTheSurvivor) {
   expect_mutant_caught(forks_of_calls(), "whoever comes first survived");
 }
 TEST(SpareSlabsMutants, EachMemoryOrderIsNeeded) {
-  expect_orders_needed({calls("", 1, 3, "m", "a"), keepers("", 1, "m", "m"), keepers("", 1, "m", "a"), keepers("m", 1, "m", "m"),
-                        keepers("mmm1", 1, "m", "f"), keepers("mm0", 1, "f", "d"), keepers("m", 1, "d", "m"),
-                        keepers("m", 1, "d", "d"), keepers("", 1, "m", "d")},
+  expect_orders_needed({calls("", 1, 3, "m", "a"), keepers("", 1, "m", "m"), keepers("", 1, "m", "a"),
+                        keepers("m", 1, "m", "m"), keepers("mmm1", 1, "m", "f"), keepers("mm0", 1, "f", "d"),
+                        keepers("m", 1, "d", "m"), keepers("m", 1, "d", "d"), keepers("", 1, "m", "d")},
                        "cache/spare_slabs.h");
 }
 

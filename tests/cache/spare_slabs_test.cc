@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Tests of cache/spare_slabs.h. For calls: a slab has one user at a time, a handler takes another than its thread has, and
-// what a fork left behind is taken over. Kept: a slab stays its thread's between calls, is lost to a thread that asks while
-// its own is out, and never while it is in.
+// Tests of cache/spare_slabs.h. For calls: a slab has one user at a time, a handler takes another than its thread has,
+// and what a fork left behind is taken over. Kept: a slab stays its thread's between calls, is lost to a thread that
+// asks while its own is out, and never while it is in.
 #include "cache/spare_slabs.h"
 
 #include <gtest/gtest.h>
@@ -14,9 +14,9 @@
 #include <thread>
 #include <vector>
 
-#include "tests/whole/differential/random.h"
-#include "tests/support/test_env.h"
 #include "tests/cache/test_slab.h"
+#include "tests/support/test_env.h"
+#include "tests/whole/differential/random.h"
 
 namespace freeway::test {
 namespace {
@@ -66,9 +66,7 @@ TEST(SpareSlabsForCalls, ThereAreAsManyAsSaidWithinTheBounds) {
     Calls slabs(count);
     std::set<unsigned> claimed;
     for (u64 hash = 0; hash < 200; ++hash)
-      if (const unsigned n = slabs.claim(hash, who(1)); n != kNone) {
-        EXPECT_TRUE(claimed.insert(n).second);
-      }
+      if (const unsigned n = slabs.claim(hash, who(1)); n != kNone) { EXPECT_TRUE(claimed.insert(n).second); }
     EXPECT_EQ(claimed.size(), clamp(count, 1, Slabs::kMostForCalls));
     EXPECT_LT(*claimed.rbegin(), clamp(count, 1, Slabs::kMostForCalls));
   }
@@ -185,7 +183,7 @@ TEST(SpareSlabsForCalls, BetweenThreadsASlabHasOneUser) {
   for (auto& thread : threads) thread.join();
 }
 
-// --- Kept --------------------------------------------------------------------------------------------------------------
+// --- Kept ------------------------------------------------------------------------------------------------------------
 
 constexpr u64 kThreads = 8;
 
@@ -220,12 +218,11 @@ struct World {
   // Whether somebody is in the n-th slab that there is.
   bool taken(unsigned n) const {
     std::vector<bool> all;
-    slabs.each(who(1), [this](u64 name) { return is_inside(name); },
-               [&](Slab&, auto is_taken) { all.push_back(is_taken()); });
+    slabs.each(
+        who(1), [this](u64 name) { return is_inside(name); }, [&](Slab&, auto is_taken) { all.push_back(is_taken()); });
     return all.at(n);
   }
-  template <class F>
-  void drain(u64 thread, F&& f) {
+  template <class F> void drain(u64 thread, F&& f) {
     slabs.drain(own[thread], who(thread), *this, [](Slab&) { return true; }, f);
   }
 };

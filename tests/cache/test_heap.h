@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "cache/magazines.h"
-#include "tests/whole/differential/random.h"
 #include "os/machine.h"
 #include "os/random.h"
-#include "tests/superblock/test_backing.h"
 #include "tests/cache/test_slab.h"
+#include "tests/superblock/test_backing.h"
+#include "tests/whole/differential/random.h"
 
 namespace freeway::test {
 
@@ -63,21 +63,19 @@ class TestHeap {
   void settle_home(const Slab& home, unsigned c, u32 d) { homes[d] = home.home[c].load_relaxed(); }
 
   // What the public functions do with a slab that a thread has.
-  template <class Access>
-  void* allocate(const Access& access, Slab& home, unsigned c) {
+  template <class Access> void* allocate(const Access& access, Slab& home, unsigned c) {
     if (const u64 slot = access.pop(c)) return slots::block_of(slot);
     return magazines_.refill(access, home, c);
   }
-  template <class Access>
-  void release(const Access& access, Slab& home, unsigned c, void* block) {
+  template <class Access> void release(const Access& access, Slab& home, unsigned c, void* block) {
     const u64 slot = slots::of(block, is_far(reinterpret_cast<uptr>(block)));
     if (access.push(c, slot) || magazines_.stash(access, home, c, block)) return;
     magazines_.flush(c, &block, 1);
   }
 
-  uptr far_from = 0;          // blocks from here on are far; 0: none are
-  uptr far_bit = 0;           // so are those in whose addresses this bit is set
-  std::map<u32, u8> homes;    // of superblocks, by descriptor
+  uptr far_from = 0;        // blocks from here on are far; 0: none are
+  uptr far_bit = 0;         // so are those in whose addresses this bit is set
+  std::map<u32, u8> homes;  // of superblocks, by descriptor
   unsigned not_blocks = 0, twice_freed = 0, groups_freed = 0;
 
  private:
@@ -117,8 +115,12 @@ class Wanderer {
  public:
   Wanderer(std::vector<Slab*> slabs, Random& random) : slabs_(std::move(slabs)), random_(random) {}
 
-  u64 pop(unsigned c) const { return with(u64{0}, [&](auto a) { return a.pop(c); }); }
-  bool push(unsigned c, u64 b) const { return with(false, [&](auto a) { return a.push(c, b); }); }
+  u64 pop(unsigned c) const {
+    return with(u64{0}, [&](auto a) { return a.pop(c); });
+  }
+  bool push(unsigned c, u64 b) const {
+    return with(false, [&](auto a) { return a.push(c, b); });
+  }
   unsigned pop_batch(unsigned c, void** out, unsigned n) const {
     return with(0u, [&](auto a) { return a.pop_batch(c, out, n); });
   }
@@ -128,8 +130,12 @@ class Wanderer {
   unsigned push_run(unsigned c, u64 lowest, u64 size, unsigned n) const {
     return with(0u, [&](auto a) { return a.push_run(c, lowest, size, n); });
   }
-  u32 take_current(unsigned c) const { return with(0u, [&](auto a) { return a.take_current(c); }); }
-  bool put_current(unsigned c, u32 d) const { return with(false, [&](auto a) { return a.put_current(c, d); }); }
+  u32 take_current(unsigned c) const {
+    return with(0u, [&](auto a) { return a.take_current(c); });
+  }
+  bool put_current(unsigned c, u32 d) const {
+    return with(false, [&](auto a) { return a.put_current(c, d); });
+  }
   bool open(unsigned c, u64 area, u64 bytes, u64 closed) const {
     return with(false, [&](auto a) { return a.open(c, area, bytes, closed); });
   }
@@ -144,8 +150,7 @@ class Wanderer {
   }
 
  private:
-  template <class T, class F>
-  T with(T none, F&& f) const {
+  template <class T, class F> T with(T none, F&& f) const {
     const std::size_t which = random_.below(slabs_.size() + 1);
     return which == slabs_.size() ? none : f(PlainSlab(*slabs_[which]));
   }

@@ -37,7 +37,7 @@ class TestSlab {
   }
   u64 move(unsigned c, u64 capacity) const {
     return PlainSlab(*slab_).move(c, offset_of_small(c), u64{kMagazines[c].small} * 8,
-                          offset_of_big(c) - offset_of_small(c), capacity * 8);
+                                  offset_of_big(c) - offset_of_small(c), capacity * 8);
   }
   u64 grow(unsigned c, u64 capacity, u64 step) const {
     return PlainSlab(*slab_).grow(offset_of_capacity(c), capacity, offset_of_big(c) + capacity * 8, step * 8);

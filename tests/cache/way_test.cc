@@ -53,10 +53,8 @@ class WayTest : public testing::Test {
     std::vector<void*> all, kept;
     for (unsigned i = 0; i < count * 64; ++i) all.push_back(allocate());
     for (unsigned i = 0; i < all.size(); ++i) {
-      if (i % keep == 0)
-        kept.push_back(all[i]);
-      else
-        heap.magazines().flush(k1024, &all[i], 1);
+      if (i % keep == 0) kept.push_back(all[i]);
+      else heap.magazines().flush(k1024, &all[i], 1);
     }
     return kept;
   }

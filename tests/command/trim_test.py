@@ -137,7 +137,7 @@ class Pressure(Started):
 
     def test_so_are_its_descendants(self) -> None:
         os.mkfifo(self.path)
-        process = self.watched("sh", "-c", f"sh -c '{ORDER_TAKER} 1; exit 5'; exit 6")
+        process = self.watched("sh", "-c", f"sh -c '\"{ORDER_TAKER}\" 1; exit 5'; exit 6")
         self.path.write_text("x")
         self.assertEqual(self.line_of(process), "order 1 1\n")
         self.assertEqual(process.wait(), 6)

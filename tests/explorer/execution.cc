@@ -40,10 +40,8 @@ void Execution::thread_entry(int thread) {
 
 void Execution::main_entry(int stage) {
   Execution* self = active_execution;
-  if (stage == 0)
-    self->program_.construct(self->object_);
-  else
-    self->program_.finish(self->object_);
+  if (stage == 0) self->program_.construct(self->object_);
+  else self->program_.finish(self->object_);
   self->fibers_[kMainThread].leave();
 }
 
@@ -96,10 +94,8 @@ void Execution::outcomes(int thread, std::vector<Timestamp>& choices) const {
     for (Timestamp i = 0; i < alternatives; ++i) choices.push_back(i);
     return;
   }
-  if (options_.memory == MemoryModel::kSequential)
-    choices.push_back(usual_outcome(thread));
-  else
-    memory_.outcomes(thread, op, to_learn(thread, op.location), choices);
+  if (options_.memory == MemoryModel::kSequential) choices.push_back(usual_outcome(thread));
+  else memory_.outcomes(thread, op, to_learn(thread, op.location), choices);
 }
 
 Timestamp Execution::usual_outcome(int thread) const {

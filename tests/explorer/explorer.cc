@@ -42,8 +42,7 @@ std::string to_text(const std::vector<Choice>& choices) {
 }
 
 // Runs one execution whose choices `next` makes: it fills in a Choice, or takes none and returns false to stop.
-template <class Next>
-std::vector<Choice> run_one(Execution& execution, Result& result, Next&& next) {
+template <class Next> std::vector<Choice> run_one(Execution& execution, Result& result, Next&& next) {
   std::vector<Choice> made;
   execution.begin();
   while (!execution.failed() && execution.runnable() != 0) {

@@ -116,8 +116,7 @@ Result explore_program(const ProgramType& program, const Options& options);
 // Without a stall, then once for each thread and each number of operations after which it can stop for ever.
 Result explore_program_stalls(const ProgramType& program, const Options& options);
 
-template <class Program, class... Args>
-ProgramType program_type(Args... args) {
+template <class Program, class... Args> ProgramType program_type(Args... args) {
   unsigned made_later = 0;
   if constexpr (requires { Program::kMadeLater; }) made_later = Program::kMadeLater;
   return {Program::kThreads,
@@ -128,13 +127,11 @@ ProgramType program_type(Args... args) {
           [](void* program) { static_cast<Program*>(program)->finish(); }};
 }
 
-template <class Program, class... Args>
-Result explore(const Options& options = {}, Args... args) {
+template <class Program, class... Args> Result explore(const Options& options = {}, Args... args) {
   return explore_program(program_type<Program>(args...), options);
 }
 
-template <class Program, class... Args>
-Result explore_stalls(const Options& options = {}, Args... args) {
+template <class Program, class... Args> Result explore_stalls(const Options& options = {}, Args... args) {
   return explore_program_stalls(program_type<Program>(args...), options);
 }
 
@@ -165,8 +162,7 @@ void model_cpu(int cpu);
 // f's first and last operation, f begins again (Options::restarts times at most; from then on the other threads of the
 // CPU wait for its end). f's last operation is its committing one. f sees what was done in the CPU's earlier sections:
 // a switch of threads is a full barrier.
-template <class F>
-auto model_section(F&& f);
+template <class F> auto model_section(F&& f);
 // membarrier(2): afterwards no thread is inside a section that began before, and everybody has seen what was done
 // before.
 void model_interrupt_sections();
@@ -179,8 +175,7 @@ void model_make_threads();
 
 // Gives the shared words within [, object + bytes) a name in traces.
 void model_name(const void* object, std::size_t bytes, const char* name, int index = -1);
-template <class T>
-void model_name(const T& object, const char* name, int index = -1) {
+template <class T> void model_name(const T& object, const char* name, int index = -1) {
   model_name(&object, sizeof(T), name, index);
 }
 
@@ -188,8 +183,7 @@ struct Restart {};  // thrown by an operation of a section that was interrupted
 void model_section_begin();
 void model_section_end();
 
-template <class F>
-auto model_section(F&& f) {
+template <class F> auto model_section(F&& f) {
   for (;;) {
     model_section_begin();
     try {
@@ -201,8 +195,7 @@ auto model_section(F&& f) {
         model_section_end();
         return result;
       }
-    } catch (const Restart&) {
-    }
+    } catch (const Restart&) {}
   }
 }
 

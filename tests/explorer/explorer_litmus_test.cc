@@ -25,8 +25,7 @@ Outcomes observed(std::initializer_list<std::uint64_t> values) {
   return outcomes;
 }
 
-template <class Program, class... Args>
-Outcomes outcomes_of(MemoryModel memory, Args... args) {
+template <class Program, class... Args> Outcomes outcomes_of(MemoryModel memory, Args... args) {
   Outcomes first;
   for (Reduction reduction : {Reduction::kFull, Reduction::kSleep, Reduction::kDpor}) {
     Result result = explore<Program>({.reduction = reduction, .memory = memory}, args...);
@@ -38,8 +37,7 @@ Outcomes outcomes_of(MemoryModel memory, Args... args) {
   return first;
 }
 
-template <class Program, class... Args>
-Outcomes weak(Args... args) {
+template <class Program, class... Args> Outcomes weak(Args... args) {
   return outcomes_of<Program>(MemoryModel::kWeak, args...);
 }
 

@@ -33,8 +33,7 @@ struct TestAndSet {
   static constexpr int kThreads = 2;
   ModelEnv::Atomic<u32> lock;
   void thread(int) {
-    while (lock.exchange_acquire(1) != 0) {
-    }
+    while (lock.exchange_acquire(1) != 0) {}
     lock.store_release(0);
   }
   void finish() {}
@@ -46,8 +45,7 @@ struct Tickets {
   ModelEnv::Atomic<u32> next, now;
   void thread(int) {
     const u32 mine = next.fetch_add_relaxed(1);
-    while (now.load_acquire() != mine) {
-    }
+    while (now.load_acquire() != mine) {}
     now.store_release(mine + 1);
   }
   void finish() {}
@@ -60,8 +58,7 @@ struct OnceWithAStateInBetween {
   void thread(int) {
     u32 seen = 0;
     if (state.cas_acquire(seen, 1)) state.store_release(2);
-    while (state.load_acquire() != 2) {
-    }
+    while (state.load_acquire() != 2) {}
   }
   void finish() {}
 };
@@ -118,8 +115,7 @@ struct Counter {
   ModelEnv::Atomic<u32> count;
   void thread(int) {
     u32 seen = count.load_relaxed();
-    while (!count.cas_relaxed(seen, seen + 1)) {
-    }
+    while (!count.cas_relaxed(seen, seen + 1)) {}
   }
   void finish() {
     const u32 stopped = model_stalled() >= 0;

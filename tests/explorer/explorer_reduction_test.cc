@@ -141,13 +141,14 @@ TEST_P(Reductions, SeeEveryOutcomeOfRandomPrograms) {
       ASSERT_EQ(reduced.outcomes, full.outcomes) << "FREEWAY_TEST_SEED=" << seed + number << ", " << reduced.summary();
     }
   }
-  std::printf(
-      "seed %llu: %llu programs (%llu too large for the full search), %llu racy, %llu outcomes; executions: full %llu, "
-      "sleep sets %llu, source-DPOR %llu\n",
-      static_cast<unsigned long long>(seed), static_cast<unsigned long long>(programs),
-      static_cast<unsigned long long>(left_out), static_cast<unsigned long long>(racy),
-      static_cast<unsigned long long>(outcomes), static_cast<unsigned long long>(total[0]),
-      static_cast<unsigned long long>(total[1]), static_cast<unsigned long long>(total[2]));
+  std::
+      printf(
+          "seed %llu: %llu programs (%llu too large for the full search), %llu racy, %llu outcomes; executions: full "
+          "%llu, " "sleep sets %llu, source-DPOR %llu\n",
+          static_cast<unsigned long long>(seed), static_cast<unsigned long long>(programs),
+          static_cast<unsigned long long>(left_out), static_cast<unsigned long long>(racy),
+          static_cast<unsigned long long>(outcomes), static_cast<unsigned long long>(total[0]),
+          static_cast<unsigned long long>(total[1]), static_cast<unsigned long long>(total[2]));
   EXPECT_LT(left_out * 5, programs) << "the check must cover most programs";
   EXPECT_GT(racy, 0U);
 }

@@ -48,8 +48,7 @@ struct PerCpuCounter {
         ++restarts;
         add(word);
       });
-    else
-      add(word);
+    else add(word);
     if (in_section) --restarts;
   }
   void finish() {

@@ -16,16 +16,11 @@ std::uint64_t truncate(std::uint64_t value, int bytes) {
 
 std::uint64_t value_after(const Operation& op, std::uint64_t before) {
   switch (op.kind) {
-    case Kind::kAdd:
-      return truncate(before + op.operand, op.bytes);
-    case Kind::kSub:
-      return truncate(before - op.operand, op.bytes);
-    case Kind::kOr:
-      return before | op.operand;
-    case Kind::kAnd:
-      return before & op.operand;
-    default:
-      return op.operand;
+    case Kind::kAdd: return truncate(before + op.operand, op.bytes);
+    case Kind::kSub: return truncate(before - op.operand, op.bytes);
+    case Kind::kOr: return before | op.operand;
+    case Kind::kAnd: return before & op.operand;
+    default: return op.operand;
   }
 }
 

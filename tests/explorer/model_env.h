@@ -25,8 +25,7 @@ void mark_step(const char* name);
 bool mutant_active(const char* name);
 
 struct ModelEnv {
-  template <class T>
-  class Atomic {
+  template <class T> class Atomic {
     static_assert(sizeof(T) <= 8 && std::is_trivially_copyable_v<T>);
 
    public:
@@ -92,10 +91,8 @@ struct ModelEnv {
     bool compare(Order success, Order failure, T& expected, T desired, Site site) {
       if (current_epoch() == 0) {
         bool equal = value_ == expected;
-        if (equal)
-          value_ = desired;
-        else
-          expected = value_;
+        if (equal) value_ = desired;
+        else expected = value_;
         return equal;
       }
       Operation op{Kind::kCas,      success,          failure, sizeof(T), location(),
@@ -124,8 +121,7 @@ struct ModelEnv {
     mutable int id_ = 0;
   };
 
-  template <class T>
-  class Plain {
+  template <class T> class Plain {
    public:
     constexpr Plain() = default;
     constexpr explicit Plain(T value) : value_(value) {}

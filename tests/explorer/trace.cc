@@ -69,10 +69,8 @@ void Execution::trace_operation(int thread, const Operation& op, Timestamp choic
     text += "-> " + number(op.operand);
   } else {
     text += number(op.result);
-    if (op.wrote)
-      text += " -> " + number(word.messages[chosen + 1].value);
-    else if (op.kind == Kind::kCas)
-      text += " is not " + number(op.expected) + ": fails";
+    if (op.wrote) text += " -> " + number(word.messages[chosen + 1].value);
+    else if (op.kind == Kind::kCas) text += " is not " + number(op.expected) + ": fails";
   }
   if (later != 0)
     text += (op.wrote ? " (before " : " (stale by ") + std::to_string(later) + (op.wrote ? " newer)" : ")");

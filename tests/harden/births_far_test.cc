@@ -9,16 +9,16 @@
 #include <memory>
 #include <set>
 
-#include "tests/whole/differential/random.h"
 #include "harden/births.h"
 #include "tests/harden/births_on_place.h"
+#include "tests/whole/differential/random.h"
 
 namespace freeway {
 namespace {
 
 using Kind = BirthsOf::Kind;
 
-// --- Far. --------------------------------------------------------------------------------------------------------------
+// --- Far. ------------------------------------------------------------------------------------------------------------
 
 TEST_P(BirthsTest, ALeafIsMadeOnceForAllBlocksOfItsGigabyte) {
   constexpr uptr kElsewhere = kArena + 64 * kGiB;
@@ -87,7 +87,7 @@ TEST(BirthsWithoutAPlace, AllBlocksAreFar) {
   kernel().reset();
 }
 
-// --- Purging. ----------------------------------------------------------------------------------------------------------
+// --- Purging. --------------------------------------------------------------------------------------------------------
 
 // Frames go between two neighbours whose blocks all live, of every granule size: nothing of theirs may go.
 TEST_P(BirthsTest, PurgingChangesNoNeighboursByte) {

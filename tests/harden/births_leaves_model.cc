@@ -4,9 +4,10 @@
 //
 // World     a span for each thread, all in one gigabyte; three leaves, which hold garbage until the mapping thread has
 //           zeroed them; mail
-// Scripts   p provide for the own span, of which one block is born     f free it     s send it     r receive it and free it
-// Promises  what is provided is zero to whoever provided it; a byte that was written is there for whoever got the block; one
-//           leaf is published, and none is lost but that of a thread which is stopped for ever
+// Scripts   p provide for the own span, of which one block is born     f free it     s send it     r receive it and
+//           free it
+// Promises  what is provided is zero to whoever provided it; a byte that was written is there for whoever got the
+//           block; one leaf is published, and none is lost but that of a thread which is stopped for ever
 // Bounds    2 or 3 threads of 1 or 2 actions. Weak memory, source-DPOR, exhausted
 #include "harden/births.h"
 
@@ -17,8 +18,8 @@
 #include <string>
 #include <vector>
 
-#include "tests/pages/pages_world.h"
 #include "tests/explorer/scenarios.h"
+#include "tests/pages/pages_world.h"
 
 namespace freeway::model {
 namespace {

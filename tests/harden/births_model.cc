@@ -2,16 +2,17 @@
 // births_model.cc: the moves of src/harden/births.h in all executions of small programs: a byte for each block says
 // whether it is live, written by plain stores of whoever has the block in hand. Leaves: births_leaves_model.cc.
 //
-// World     two blocks, in a heap's word (taken by CAS, given by OR: a bitmap) or in the words of two CPUs that are changed
-//           in restartable sections (magazines); threads that have blocks; mail
+// World     two blocks, in a heap's word (taken by CAS, given by OR: a bitmap) or in the words of two CPUs that are
+//           changed in restartable sections (magazines); threads that have blocks; mail
 // Scripts   m malloc    f free the oldest block in hand
 //           s send it    S the same by a relaxed store     r receive     R the same by a relaxed load
 //           n tell which block was freed last     w hear it     x free it again, though it is free
-// Promises  a correct free is never refused, also after a relaxed hand-over; a second free by a thread that knows of the
-//           first is always refused while nobody has the block; at the end the bytes of blocks in hand and in the mail are
-//           their tags, those in the heap 0. With a thread stopped for ever: its own block is lost, or has another byte
-// Not       a second free behind a relaxed hand-over of a block that had lived before: the byte of its earlier life may be
-//           what the receiver saw and ended, in the order of that byte's values before the second life's tag (see
+// Promises  a correct free is never refused, also after a relaxed hand-over; a second free by a thread that knows of
+//           the first is always refused while nobody has the block; at the end the bytes of blocks in hand and in the
+//           mail are their tags, those in the heap 0. With a thread stopped for ever: its own block is lost, or has
+//           another byte
+// Not       a second free behind a relaxed hand-over of a block that had lived before: the byte of its earlier life may
+//           be what the receiver saw and ended, in the order of that byte's values before the second life's tag (see
 //           ASecondFreeBehindARelaxedHandOverMayBeMissed)
 // Bounds    2 or 3 threads of 1 to 4 actions; a section is begun again once. Weak memory, sleep sets, exhausted
 #include "harden/births.h"
@@ -21,8 +22,8 @@
 #include <string>
 #include <vector>
 
-#include "tests/pages/pages_world.h"
 #include "tests/explorer/scenarios.h"
+#include "tests/pages/pages_world.h"
 
 namespace freeway::model {
 namespace {
@@ -87,9 +88,7 @@ class BirthsProgram {
   void act(char move, int id) {
     auto& mine = hands_[id];
     switch (move) {
-      case 'm':
-        allocate(id);
-        break;
+      case 'm': allocate(id); break;
       case 'f':
         if (mine.any()) release(id);
         break;
@@ -99,9 +98,7 @@ class BirthsProgram {
       case 'S':
         if (mine.any()) letter_.store_relaxed(mine.remove() + 1);
         break;
-      case 'r':
-        receive(id, letter_.load_acquire());
-        break;
+      case 'r': receive(id, letter_.load_acquire()); break;
       case 'R':
         if (mutant("the barrier comes before the block")) model_interrupt_sections();
         receive(id, letter_.load_relaxed());
@@ -115,11 +112,8 @@ class BirthsProgram {
       case 'w':
         if (notice_.load_acquire() != 0) freed_[id] = told_;
         break;
-      case 'x':
-        free_again(freed_[id]);
-        break;
-      default:
-        model_check(false, "a letter that means something");
+      case 'x': free_again(freed_[id]); break;
+      default: model_check(false, "a letter that means something");
     }
   }
 
@@ -139,7 +133,8 @@ class BirthsProgram {
     if (got < 0) return;
     const auto block = static_cast<u32>(got);
     ++lives_[block];
-    if (!relaxed_) model_check(bytes_[block].load_relaxed() == 0, "who finds a block in the heap sees that it is not live");
+    if (!relaxed_)
+      model_check(bytes_[block].load_relaxed() == 0, "who finds a block in the heap sees that it is not live");
     birth::begin(bytes_[block], address_of(block));
     hands_[id].add(block);
     use(block);
@@ -181,10 +176,8 @@ class BirthsProgram {
     hands_[id].remove();
     freed_[id] = {block + 1, lives_[block]};
     const u32 bit = u32{1} << block;
-    if (script_.sections)
-      model_section([&] { heap(id).store_relaxed(heap(id).load_relaxed() | bit); });
-    else
-      heap_[0].fetch_or_release(bit);
+    if (script_.sections) model_section([&] { heap(id).store_relaxed(heap(id).load_relaxed() | bit); });
+    else heap_[0].fetch_or_release(bit);
     if (late) birth::end(bytes_[block]);
   }
 
@@ -265,9 +258,9 @@ TEST(BirthsModel, ASecondFreeBehindARelaxedHandOverMayBeMissed) {
 }
 
 TEST(BirthsMutants, AreCaught) {
-  for (const char* mutant :
-       {"the tag is set before the commit", "cleared after it was given away", "not cleared", "no barrier when 0 is seen",
-        "the barrier comes before the block", "the barrier is made and nobody looks again"})
+  for (const char* mutant : {"the tag is set before the commit", "cleared after it was given away", "not cleared",
+                             "no barrier when 0 is seen", "the barrier comes before the block",
+                             "the barrier is made and nobody looks again"})
     expect_mutant_caught(scenarios(), mutant);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// births_on_place.h: births with a place of their own, reserved or merely chosen, and spans whose blocks are born there.
+// births_on_place.h: births with a place of their own, reserved or merely chosen, and spans whose blocks are born
+// there.
 #ifndef FREEWAY_TESTS_UNIT_BIRTHS_ON_PLACE_H
 #define FREEWAY_TESTS_UNIT_BIRTHS_ON_PLACE_H
 
@@ -20,7 +21,7 @@ using test::TestEnv;
 using BirthsOf = Births<TestEnv>;
 
 constexpr std::size_t kArenaBytes = kGiB, kPage = 4 * kKiB, kShortest = kFrameSize << birth::kMostShift;
-constexpr uptr kArena = uptr{1} << 44;  // nothing is there, and nothing is looked for
+constexpr uptr kArena = uptr{1} << 44;                     // nothing is there, and nothing is looked for
 inline constexpr u32 kSizes[] = {16, 48, 112, 160, 1024};  // one of each granule size
 
 inline uptr address_of(const BirthsOf::Byte& byte) { return reinterpret_cast<uptr>(&byte); }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Tests of harden/births.h: a block's byte is its own and its tag no other address's, what is used is accessible and nothing
-// else, and what is refused or in the way is said so and found elsewhere. Leaves and purging: births_far_test.cc.
+// Tests of harden/births.h: a block's byte is its own and its tag no other address's, what is used is accessible and
+// nothing else, and what is refused or in the way is said so and found elsewhere. Leaves and purging:
+// births_far_test.cc.
 #include "harden/births.h"
 
 #include <gtest/gtest.h>
@@ -73,7 +74,8 @@ TEST_P(BirthsTest, AByteIsWhereTheFastPathLooksForIt) {
     const unsigned shift = birth::shift_of(size);
     EXPECT_LE(u32{1} << shift, size) << "no two blocks begin in one granule";
     for (const uptr block : {kArena, kArena + 5 * size, kArena + kArenaBytes - size})
-      EXPECT_EQ((block * birth::scale_of(shift) >> birth::kMostShift) + births().base(shift), address_of(near(block, size)));
+      EXPECT_EQ((block * birth::scale_of(shift) >> birth::kMostShift) + births().base(shift),
+                address_of(near(block, size)));
   }
 }
 
@@ -128,7 +130,7 @@ TEST_P(BirthsTest, AnArenaThatIsTooShortForArraysHasFarBlocksOnly) {
   }
 }
 
-// --- Refused, or in the way. -------------------------------------------------------------------------------------------
+// --- Refused, or in the way. -----------------------------------------------------------------------------------------
 
 TEST_P(BirthsTest, WhatIsRefusedChangesNothingAndIsHadLater) {
   const SizeClass& k = kSizeClasses[3];
@@ -174,14 +176,12 @@ TEST_P(ChosenBirthsTest, WhereSomethingIsInTheWayBlocksAreFarAndNearBehindIt) {
   bear(k, kArena + 64 * kMiB);
 }
 
-// --- Moves. ------------------------------------------------------------------------------------------------------------
+// --- Moves. ----------------------------------------------------------------------------------------------------------
 
 TEST(BirthMoves, ABlockIsLiveFromItsBeginToItsEnd) {
   TestEnv::Atomic<u8> byte;
   unsigned barriers = 0;
-  const auto born = [&](uptr block) {
-    return birth::is_born(byte, block, [&] { return ++barriers, true; });
-  };
+  const auto born = [&](uptr block) { return birth::is_born(byte, block, [&] { return ++barriers, true; }); };
   EXPECT_FALSE(born(kArena));
   birth::begin(byte, kArena);
   barriers = 0;
@@ -190,7 +190,8 @@ TEST(BirthMoves, ABlockIsLiveFromItsBeginToItsEnd) {
   EXPECT_FALSE(born(kArena + 16));
   birth::end(byte);
   EXPECT_FALSE(born(kArena));
-  EXPECT_TRUE(birth::is_born(byte, kArena, [&] { return birth::begin(byte, kArena), true; })) << "the second look counts";
+  EXPECT_TRUE(birth::is_born(byte, kArena, [&] { return birth::begin(byte, kArena), true; }))
+      << "the second look counts";
   birth::end(byte);
   EXPECT_FALSE(birth::is_born(byte, kArena, [&] { return birth::begin(byte, kArena), false; })) << "no second look";
 }

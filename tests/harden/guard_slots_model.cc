@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 // guard_slots_model.cc: src/harden/guard_slots.h, all executions of small programs, and the faults they must show.
 //
-// Promises  a slot is one thread's at a time, who takes it sees what the last one did to its page; of two frees of a block one
-//           wins, and sees the block's facts; facts that are read while nobody moved the slot belong together; the slot that
-//           has rested longest is used first, and never the last kResting ones; a heap that ends retires all its blocks, and
-//           nobody else's; a thread that stops for ever keeps at most the slot in its hands
-// Bounds    2 and 3 threads of up to 4 moves, 2 slots of which 0 or 1 rest; weak memory, source-DPOR, exhausted. Stops: each
-//           thread for ever at each operation
+// Promises  a slot is one thread's at a time, who takes it sees what the last one did to its page; of two frees of a
+//           block one wins, and sees the block's facts; facts that are read while nobody moved the slot belong
+//           together; the slot that has rested longest is used first, and never the last kResting ones; a heap that
+//           ends retires all its blocks, and nobody else's; a thread that stops for ever keeps at most the slot in its
+//           hands
+// Bounds    2 and 3 threads of up to 4 moves, 2 slots of which 0 or 1 rest; weak memory, source-DPOR, exhausted. Stops:
+//           each thread for ever at each operation
 #include <gtest/gtest.h>
 
 #include <string>
@@ -24,10 +25,9 @@ using guard::slot_word::is_idle;
 using guard::slot_word::is_live;
 
 // Scripts: + takes a slot and publishes a block there; a takes one and abandons it; - frees the thread's oldest block;
-// x frees the block in slot 0, whoever made it; l looks at slot 0. h is + for a heap; d ends that heap, D does once its blocks
-// were handed over by p.
-template <unsigned kResting>
-struct SlotsProgram {
+// x frees the block in slot 0, whoever made it; l looks at slot 0. h is + for a heap; d ends that heap, D does once its
+// blocks were handed over by p.
+template <unsigned kResting> struct SlotsProgram {
   static constexpr int kThreads = 3;
   static constexpr unsigned kSlots = 2;
   using Slots = guard::Slots<ModelEnv, kSlots, kResting>;
@@ -57,7 +57,8 @@ struct SlotsProgram {
     if (i == Slots::kNone) return;
     if (is_alone())
       for (unsigned k = 0; k < kSlots; ++k)
-        model_check(k == i || !is_idle(slots.look(k).word) || ended[i] <= ended[k], "the one that has rested longest is used");
+        model_check(k == i || !is_idle(slots.look(k).word) || ended[i] <= ended[k],
+                    "the one that has rested longest is used");
     page[i].set(page[i].get() + 1);
     if (!publish) return slots.abandon(i);
     const u32 n = blocks.fetch_add_relaxed(1) + 1;
@@ -125,16 +126,15 @@ struct SlotsProgram {
   }
 };
 
-template <unsigned kResting = 0>
-Scenario slots(const char* first, const char* second, const char* third = "") {
+template <unsigned kResting = 0> Scenario slots(const char* first, const char* second, const char* third = "") {
   return {std::string(first) + " | " + second + " | " + third + (kResting != 0 ? ", one rests" : ""),
           program_type<SlotsProgram<kResting>>(first, second, third)};
 }
 std::vector<Scenario> scenarios() {
-  return {slots("+", "+"),     slots("+-", "+-"),  slots("+-", "l"),    slots("+-+-", ""),  slots("+-+-+-+-", ""),
-          slots("+-", "x"),    slots("a", "+"),    slots("+x", "x"),    slots("+-+", "l"),  slots<1>("+", "+"),
-          slots<1>("++-+", ""), slots<1>("+-", "+-"), slots("+-+-+", "l"), slots("a+", "l"), slots("+", "x", "l"),
-          slots("hd", "+-"),   slots("h-d", "++"),  slots("hhd", "l"),   slots("+hd", "x"),   slots("hp", "D", "+"),
+  return {slots("+", "+"),      slots("+-", "+-"),    slots("+-", "l"),    slots("+-+-", ""), slots("+-+-+-+-", ""),
+          slots("+-", "x"),     slots("a", "+"),      slots("+x", "x"),    slots("+-+", "l"), slots<1>("+", "+"),
+          slots<1>("++-+", ""), slots<1>("+-", "+-"), slots("+-+-+", "l"), slots("a+", "l"),  slots("+", "x", "l"),
+          slots("hd", "+-"),    slots("h-d", "++"),   slots("hhd", "l"),   slots("+hd", "x"), slots("hp", "D", "+"),
           slots("h-+", "l")};
 }
 
@@ -146,9 +146,8 @@ TEST(GuardSlotsModel, OthersFinishWhenAThreadStopsForEver) {
 }
 
 TEST(GuardSlotsMutants, AreCaught) {
-  for (const char* mutant :
-       {"taken in two steps", "retired in two steps", "youngest first", "stamps stay", "facts read once",
-        "owner without its block"})
+  for (const char* mutant : {"taken in two steps", "retired in two steps", "youngest first", "stamps stay",
+                             "facts read once", "owner without its block"})
     expect_mutant_caught(scenarios(), mutant);
 }
 TEST(GuardSlotsMutants, EachMemoryOrderIsNeeded) { expect_orders_needed(scenarios(), "harden/guard_slots.h"); }

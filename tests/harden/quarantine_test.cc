@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Tests of harden/quarantine.h and harden/scattered.h: how long freed blocks rest, how many places the next block may come
-// from, and that no block is lost or doubled, also while the CPU changes and without memory.
+// Tests of harden/quarantine.h and harden/scattered.h: how long freed blocks rest, how many places the next block may
+// come from, and that no block is lost or doubled, also while the CPU changes and without memory.
 #include "harden/quarantine.h"
 
 #include <gtest/gtest.h>
@@ -54,13 +54,11 @@ class QuarantineTest : public testing::Test {
 
   Slab& slab(int i = 0) { return slabs_[static_cast<std::size_t>(i)]->slab(); }
   PlainSlab access() { return PlainSlab(slab()); }
-  template <class Access>
-  void* allocate(const Access& access, unsigned c) {
+  template <class Access> void* allocate(const Access& access, unsigned c) {
     void* block = scattered_.refill(access, slab(), c);
     return block != nullptr ? block : scattered_.direct(c);
   }
-  template <class Access>
-  void release(const Access& access, unsigned c, void* block) {
+  template <class Access> void release(const Access& access, unsigned c, void* block) {
     if (!quarantine_.lay_down(access, slab(), c, block)) heap_->magazines().flush(c, &block, 1);
   }
   void* allocate(unsigned c) { return allocate(access(), c); }
@@ -154,8 +152,8 @@ TEST_F(QuarantineTest, FarBlocksStayFar) {
     ASSERT_GE(slot, slots::kFar) << "the fast path takes it for near";
 }
 
-// Of so many tries no place comes up more often than one in 10^12 times would, were all of `places` as likely; and nearly
-// all come up.
+// Of so many tries no place comes up more often than one in 10^12 times would, were all of `places` as likely; and
+// nearly all come up.
 void expect_even(const std::map<u64, unsigned>& counts, u64 places, u64 tries) {
   const double mean = static_cast<double>(tries) / static_cast<double>(places);
   unsigned most = 0;
@@ -178,8 +176,8 @@ TEST_F(QuarantineTest, InAFreshHeapTheNextBlockIsAnyOfASuperblock) {
   expect_even(counts, places, kTries);
 }
 
-// After a history that is always the same, but for what chance has done in it, at a refill: the places that the next block
-// may have, weighed by how likely they are (collision entropy), are 2^8 at least.
+// After a history that is always the same, but for what chance has done in it, at a refill: the places that the next
+// block may have, weighed by how likely they are (collision entropy), are 2^8 at least.
 TEST_F(QuarantineTest, InAUsedHeapTheNextBlockIsOneOfHundreds) {
   constexpr u64 kTries = 4096;
   std::map<u64, unsigned> counts;
@@ -203,7 +201,6 @@ TEST_F(QuarantineTest, InAUsedHeapTheNextBlockIsOneOfHundreds) {
   printf("collision entropy of the next block: %.2f bits\n", entropy);
   EXPECT_GE(entropy, 8.0);
 }
-
 
 }  // namespace
 }  // namespace freeway::test

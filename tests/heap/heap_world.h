@@ -21,11 +21,11 @@ struct HeapWorld {
   heap::Record<ModelEnv> heap;
   Strip strips[kStrips];
   u32 made = 0, taken = 0;
-  u32 given = 0;                                      // frames that went back
-  unsigned in_frame = 4;                              // how many lie in each
+  u32 given = 0;          // frames that went back
+  unsigned in_frame = 4;  // how many lie in each
   static constexpr unsigned kBlocks = 16;
-  ModelEnv::Plain<u32> content[kBlocks];              // of the blocks
-  unsigned kept[kThreads][8] = {};                    // blocks
+  ModelEnv::Plain<u32> content[kBlocks];                 // of the blocks
+  unsigned kept[kThreads][8] = {};                       // blocks
   int kept_from[kThreads] = {}, kept_to[kThreads] = {};  // which of them a thread still has
 
   HeapWorld() { memset(static_cast<void*>(strips), 0, sizeof(strips)); }
@@ -33,7 +33,9 @@ struct HeapWorld {
   void* at(u32 index) { return &strips[index - 1]; }
   u32 make(u32) { return made == kStrips ? 0 : ++made; }
   static uptr frame(u32 number) { return (number + 1) * kFrameSize; }
-  uptr take_frames(std::size_t, std::size_t, u32 index, bool&) { return ++taken, frame(index - 1); }  // each has its own
+  uptr take_frames(std::size_t, std::size_t, u32 index, bool&) {
+    return ++taken, frame(index - 1);
+  }  // each has its own
   void give_frames(uptr address, std::size_t frames) {
     given += static_cast<u32>(frames);
     const uptr first = (address - frame(0)) / kFrameSize * in_frame;

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
-// heap_registry_model.cc: src/heap/registry.h, and give_all of src/heap/strips.h: heaps that threads make, use, destroy and
-// walk, and the records that one heap's end leaves to the next.
+// heap_registry_model.cc: src/heap/registry.h, and give_all of src/heap/strips.h: heaps that threads make, use, destroy
+// and walk, and the records that one heap's end leaves to the next.
 //
-// Promises  of threads that destroy a heap one does; each life of a record has a handle of its own, and a handle whose heap is
-//           gone finds none; a record, a run and a frame are in one heap, or spare, or in one pair of hands; a walk sees what the
-//           maker wrote. A thread that stops for ever takes with it: the heap's record, if it makes or destroys one; of a heap that
-//           it destroys what it has not given back; the run that it has in hand, until its heap is destroyed, and that run's frame
-// Bounds    2 or 3 threads of up to 4 moves; weak memory, source-DPOR, exhausted. Stops: each thread for ever at each operation
+// Promises  of threads that destroy a heap one does; each life of a record has a handle of its own, and a handle whose
+//           heap is gone finds none; a record, a run and a frame are in one heap, or spare, or in one pair of hands; a
+//           walk sees what the maker wrote. A thread that stops for ever takes with it: the heap's record, if it makes
+//           or destroys one; of a heap that it destroys what it has not given back; the run that it has in hand, until
+//           its heap is destroyed, and that run's frame
+// Bounds    2 or 3 threads of up to 4 moves; weak memory, source-DPOR, exhausted. Stops: each thread for ever at each
+//           operation
 #include <gtest/gtest.h>
 
 #include <string>
@@ -22,16 +24,16 @@
 namespace freeway::model {
 namespace {
 
-// Scripts: c makes a heap; u adds a large block to the heap that the thread made last, or else to the common one; f frees that;
-// d destroys the heap that it made last; D the common one, which the setup has made; s asks for a heap whose handle is old; w walks all heaps;
-// r walks all blocks of the common one.
+// Scripts: c makes a heap; u adds a large block to the heap that the thread made last, or else to the common one; f
+// frees that; d destroys the heap that it made last; D the common one, which the setup has made; s asks for a heap
+// whose handle is old; w walks all heaps; r walks all blocks of the common one.
 struct RegistryProgram {
   static constexpr int kThreads = 3;
   static constexpr u32 kMost = 4, kRuns = 4;
   static constexpr unsigned kHandles = 16;
 
   struct Heap : heap::Record<ModelEnv> {
-    ModelEnv::Plain<u32> hands;    // written by the thread that makes it, and by the one that destroys it
+    ModelEnv::Plain<u32> hands;     // written by the thread that makes it, and by the one that destroys it
     ModelEnv::Atomic<u64> written;  // which life its maker has begun
   };
   // What a heap is made of.
@@ -75,7 +77,8 @@ struct RegistryProgram {
   heap::Run<ModelEnv>* block[kThreads] = {};
   char doing[kThreads] = {};  // the move that the thread is in
 
-  RegistryProgram(const char* setup, const char* first, const char* second, const char* third) : script{first, second, third} {
+  RegistryProgram(const char* setup, const char* first, const char* second, const char* third)
+      : script{first, second, third} {
     strips.init(&frames);
     old = create();
     destroy(old);
@@ -142,7 +145,8 @@ struct RegistryProgram {
     if (move == 'w') walk();
     if (move == 'r')
       strips.each_run(*registry.find(common), [&](auto& run) {
-        model_check(run.heap.load_relaxed() == reinterpret_cast<u64>(registry.find(common)), "what a walk finds is its heap's");
+        model_check(run.heap.load_relaxed() == reinterpret_cast<u64>(registry.find(common)),
+                    "what a walk finds is its heap's");
       });
     doing[id] = 0;
   }
@@ -174,14 +178,16 @@ struct RegistryProgram {
     model_observe(live);
     model_observe(spare);
     model_check(live + spare <= all, "a record is in one place");
-    model_check(live + spare + (is_making ? 1 : 0) >= all, "no record is lost but that of a thread that makes or destroys its heap");
+    model_check(live + spare + (is_making ? 1 : 0) >= all,
+                "no record is lost but that of a thread that makes or destroys its heap");
     for (unsigned i = 0; i < issued; ++i) destroy(handles[i]);
     check_runs(missing, last);
   }
 
   // All known heaps are gone: their runs are spare, once each, and their frames are nobody's.
   void check_runs(int missing, char last) {
-    const u32 runs = frames.made.load_relaxed(), taken = frames.taken.load_relaxed(), given = frames.given.load_relaxed();
+    const u32 runs = frames.made.load_relaxed(), taken = frames.taken.load_relaxed(),
+              given = frames.given.load_relaxed();
     model_check(given <= taken, "a frame goes back once");
     if (missing < 0) model_check(given == taken, "what a heap had goes back");
     if (last == 'u' || last == 'f') model_check(given + 1 >= taken, "a thread has one frame in hand");
@@ -201,7 +207,8 @@ struct RegistryProgram {
       ++spare;
       if (spare == kRuns) break;
     }
-    if (last != 'd' && last != 'D') model_check(spare + (last == 'u' || last == 'f' ? 1 : 0) >= runs, "no run is lost but the one in hand");
+    if (last != 'd' && last != 'D')
+      model_check(spare + (last == 'u' || last == 'f' ? 1 : 0) >= runs, "no run is lost but the one in hand");
   }
 };
 
@@ -210,20 +217,23 @@ Scenario registry(const char* setup, const char* first, const char* second, cons
           program_type<RegistryProgram>(setup, first, second, third)};
 }
 std::vector<Scenario> two_threads() {
-  return {registry("", "c", "c"),     registry("", "D", "D"),   registry("", "cd", "cd"),  registry("", "D", "c"),
-          registry("", "D", "cs"),    registry("", "c", "w"),   registry("", "cd", "w"),   registry("", "D", "cw"),
-          registry("u", "D", "cu"),   registry("", "u", "u"),   registry("", "u", "r"),   registry("u", "D", "D"),   registry("uu", "D", "cud"),
-          registry("", "cud", "cud"), registry("u", "Dc", "w"), registry("u", "Dcu", "s"), registry("", "cdc", "s"), registry("uf", "Dcuu", "s"), registry("uf", "D", "cuu")};
+  return {registry("", "c", "c"),     registry("", "D", "D"),      registry("", "cd", "cd"),  registry("", "D", "c"),
+          registry("", "D", "cs"),    registry("", "c", "w"),      registry("", "cd", "w"),   registry("", "D", "cw"),
+          registry("u", "D", "cu"),   registry("", "u", "u"),      registry("", "u", "r"),    registry("u", "D", "D"),
+          registry("uu", "D", "cud"), registry("", "cud", "cud"),  registry("u", "Dc", "w"),  registry("u", "Dcu", "s"),
+          registry("", "cdc", "s"),   registry("uf", "Dcuu", "s"), registry("uf", "D", "cuu")};
 }
 std::vector<Scenario> three_threads() {
-  return {registry("u", "D", "D", "cu"), registry("", "D", "c", "w"), registry("u", "D", "cu", "s"), registry("", "cd", "c", "c")};
+  return {registry("u", "D", "D", "cu"), registry("", "D", "c", "w"), registry("u", "D", "cu", "s"),
+          registry("", "cd", "c", "c")};
 }
 
 TEST(HeapRegistryModel, PromisesHoldWithTwoThreads) { expect_hold(two_threads()); }
 TEST(HeapRegistryModel, PromisesHoldWithThreeThreads) { expect_hold(limited(three_threads(), 20000)); }
 TEST(HeapRegistryModel, WhatAThreadThatStopsForEverTakesWithIt) {
-  std::vector<Scenario> all = {registry("", "c", "c"), registry("u", "D", "cu"), registry("uu", "D", "D"), registry("", "u", "u"),
-                               registry("", "cd", "w"), registry("", "uf", "u"), registry("u", "Dcu", "s")};
+  std::vector<Scenario> all = {registry("", "c", "c"),   registry("u", "D", "cu"), registry("uu", "D", "D"),
+                               registry("", "u", "u"),   registry("", "cd", "w"),  registry("", "uf", "u"),
+                               registry("u", "Dcu", "s")};
   for (Scenario& each : all) each.stalls = true;
   expect_hold(all);
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-// heap_slab_place_model.cc: src/heap/slab_place.h: slabs of one CPU, made by whoever needs one first, filled by restartable
-// sections that find them in their place, and seized and emptied by others.
+// heap_slab_place_model.cc: src/heap/slab_place.h: slabs of one CPU, made by whoever needs one first, filled by
+// restartable sections that find them in their place, and seized and emptied by others.
 //
-// Promises  what sections put into a slab is taken out of it once; who has seized one has it to himself, once sections are
-//           interrupted; a slab that nobody has seized and that is in no place is not the only one; what a thread that a fork left
-//           behind had seized is put back
-// Bounds    2 or 3 threads of up to 3 moves, on one CPU and another; a section is interrupted at most once by a thread of its CPU,
-//           and by each membarrier. Weak memory, sleep sets, exhausted. Stops: each thread for ever at each operation
+// Promises  what sections put into a slab is taken out of it once; who has seized one has it to himself, once sections
+//           are interrupted; a slab that nobody has seized and that is in no place is not the only one; what a thread
+//           that a fork left behind had seized is put back
+// Bounds    2 or 3 threads of up to 3 moves, on one CPU and another; a section is interrupted at most once by a thread
+//           of its CPU, and by each membarrier. Weak memory, sleep sets, exhausted. Stops: each thread for ever at each
+//           operation
 #include <gtest/gtest.h>
 
 #include <string>
@@ -42,7 +43,8 @@ struct PlaceProgram {
   u32 added[kThreads] = {}, taken[kThreads] = {};
   int forked = -1;
 
-  PlaceProgram(int second_cpu, int third_cpu, const char* setup, const char* first, const char* second, const char* third)
+  PlaceProgram(int second_cpu, int third_cpu, const char* setup, const char* first, const char* second,
+               const char* third)
       : script{first, second, third}, cpu{0, second_cpu, third_cpu} {
     for (; *setup != 0; ++setup) act(0, *setup);
     model_name(place, "place");
@@ -54,13 +56,14 @@ struct PlaceProgram {
     const u64 epoch = forked < 0 ? 1 : 2, first = forked < 0 ? 0 : static_cast<u64>(forked);
     return {Claimant::name(static_cast<u64>(id) + 1, epoch), Claimant::name(first + 1, epoch)};
   }
-  template <class F>
-  void each(F&& f) {
+  template <class F> void each(F&& f) {
     for (u32 index = list.load_acquire(); index != 0; index = slabs[index].next.load_relaxed()) f(slabs[index]);
   }
 
   void make(int id) {
-    if (const u64 there = Place::there(place); there != kNone && Place::is_settled(*reinterpret_cast<SlabOfCpu*>(there))) return;
+    if (const u64 there = Place::there(place);
+        there != kNone && Place::is_settled(*reinterpret_cast<SlabOfCpu*>(there)))
+      return;
     bool is_made = false;
     each([&](SlabOfCpu& slab) {
       is_made = true;
@@ -140,9 +143,10 @@ struct PlaceProgram {
   }
 };
 
-Scenario scenario(bool one_cpu, int restarts, const char* setup, const char* first, const char* second, const char* third = "") {
-  Scenario each{std::string(one_cpu ? "one CPU" : "two CPUs") + (restarts != 0 ? ", sections begin again, " : ", ") + setup + ": " +
-                    first + " | " + second + " | " + third,
+Scenario scenario(bool one_cpu, int restarts, const char* setup, const char* first, const char* second,
+                  const char* third = "") {
+  Scenario each{std::string(one_cpu ? "one CPU" : "two CPUs") + (restarts != 0 ? ", sections begin again, " : ", ") +
+                    setup + ": " + first + " | " + second + " | " + third,
                 program_type<PlaceProgram>(one_cpu ? 0 : 1, 1, setup, first, second, third)};
   each.options.reduction = Reduction::kSleep;
   each.options.restarts = restarts;
@@ -150,19 +154,23 @@ Scenario scenario(bool one_cpu, int restarts, const char* setup, const char* fir
 }
 
 std::vector<Scenario> by_hand() {
-  return {scenario(false, 1, "mg", "g", "d"),    scenario(false, 1, "mg", "d", "d"),     scenario(true, 1, "mg", "g", "d"),
-          scenario(true, 1, "m", "g", "g"),      scenario(false, 1, "mg", "g", "D"),     scenario(true, 0, "", "mg", "mg"),
-          scenario(false, 0, "", "mg", "d"),     scenario(false, 0, "mg", "mg", "d"),    scenario(true, 0, "", "m", "mg", "d"),
-          scenario(false, 0, "mg", "g", "d", "d"), scenario(true, 0, "mg", "g", "m", "d"), scenario(false, 0, "mg", "g", "d", "m")};
+  return {scenario(false, 1, "mg", "g", "d"),     scenario(false, 1, "mg", "d", "d"),
+          scenario(true, 1, "mg", "g", "d"),      scenario(true, 1, "m", "g", "g"),
+          scenario(false, 1, "mg", "g", "D"),     scenario(true, 0, "", "mg", "mg"),
+          scenario(false, 0, "", "mg", "d"),      scenario(false, 0, "mg", "mg", "d"),
+          scenario(true, 0, "", "m", "mg", "d"),  scenario(false, 0, "mg", "g", "d", "d"),
+          scenario(true, 0, "mg", "g", "m", "d"), scenario(false, 0, "mg", "g", "d", "m")};
 }
 std::vector<Scenario> forks() {
-  return {scenario(false, 0, "mg", "d", "Fmd"), scenario(false, 0, "", "mg", "Fm"), scenario(false, 0, "mg", "D", "Fmd")};
+  return {scenario(false, 0, "mg", "d", "Fmd"), scenario(false, 0, "", "mg", "Fm"),
+          scenario(false, 0, "mg", "D", "Fmd")};
 }
 
 TEST(HeapSlabPlaceModel, PromisesHold) { expect_hold(by_hand()); }
 TEST(HeapSlabPlaceModel, AChildOfAForkPutsBackWhatWasSeized) { expect_hold(forks()); }
 TEST(HeapSlabPlaceModel, OthersFinishWhenAThreadStopsForEver) {
-  std::vector<Scenario> all = {scenario(false, 0, "mg", "g", "d"), scenario(true, 0, "", "mg", "m"), scenario(false, 0, "mg", "mg", "d")};
+  std::vector<Scenario> all = {scenario(false, 0, "mg", "g", "d"), scenario(true, 0, "", "mg", "m"),
+                               scenario(false, 0, "mg", "mg", "d")};
   for (Scenario& each : all) each.stalls = true;
   expect_hold(all);
 }

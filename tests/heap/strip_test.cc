@@ -5,8 +5,8 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/whole/differential/random.h"
 #include "heap/heap_slab.h"
+#include "tests/whole/differential/random.h"
 
 namespace freeway {
 namespace {

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
-// heap_visit_model.cc: src/heap/visit.h: a heap that is made, used, destroyed and made again in one record, while others visit it.
+// heap_visit_model.cc: src/heap/visit.h: a heap that is made, used, destroyed and made again in one record, while
+// others visit it.
 //
-// Promises  a visitor has the heap that it found as long as it visits it; a heap is ended once, when nobody visits it, and the thread
-//           that ends it, or makes the next one, sees all that was done to it; none that was destroyed is left, unless a thread
-//           stopped; in the child of a fork others' visits are over, and what they had been left with is ended by the next visitor
-// Bounds    2 and 3 threads of up to 3 moves; weak memory, sleep sets, exhausted. Stops: each thread for ever at each operation
+// Promises  a visitor has the heap that it found as long as it visits it; a heap is ended once, when nobody visits it,
+//           and the thread that ends it, or makes the next one, sees all that was done to it; none that was destroyed
+//           is left, unless a thread stopped; in the child of a fork others' visits are over, and what they had been
+//           left with is ended by the next visitor
+// Bounds    2 and 3 threads of up to 3 moves; weak memory, sleep sets, exhausted. Stops: each thread for ever at each
+//           operation
 #include <gtest/gtest.h>
 
 #include <string>
@@ -18,8 +21,8 @@
 namespace freeway::model {
 namespace {
 
-// Scripts: c makes the heap, if its record is free; d destroys it; v visits it; h visits it, and a handler that interrupts the visit
-// destroys it; F the thread forks: the others stay behind.
+// Scripts: c makes the heap, if its record is free; d destroys it; v visits it; h visits it, and a handler that
+// interrupts the visit destroys it; F the thread forks: the others stay behind.
 struct VisitProgram {
   static constexpr int kThreads = 3;
   using Heap = heap::Visit<ModelEnv>;
@@ -34,7 +37,8 @@ struct VisitProgram {
   int forked = -1;
   u32 left_to_child = 0, ended_before = 0;  // heaps whose visitor stayed behind and was to end them
 
-  VisitProgram(const char* setup, const char* first, const char* second, const char* third) : script{first, second, third} {
+  VisitProgram(const char* setup, const char* first, const char* second, const char* third)
+      : script{first, second, third} {
     model_name(visitor, "visitor");
     model_name(handle, "handle");
     is_free.store_relaxed(1);
@@ -125,14 +129,15 @@ Scenario scenario(const char* setup, const char* first, const char* second, cons
 }
 
 std::vector<Scenario> by_hand() {
-  return {scenario("c", "d", "v"),       scenario("c", "v", "v"),       scenario("c", "dc", "v"),  scenario("c", "dcd", "vv"),
-          scenario("", "cd", "v"),       scenario("c", "h", "v"),       scenario("c", "hc", "vv"), scenario("c", "h", "d"),
-          scenario("c", "d", "v", "v"),  scenario("c", "dc", "v", "v"), scenario("c", "d", "v", "c"),
-          scenario("c", "dc", "h", "v"), scenario("c", "d", "d", "v")};
+  return {scenario("c", "d", "v"),       scenario("c", "v", "v"),      scenario("c", "dc", "v"),
+          scenario("c", "dcd", "vv"),    scenario("", "cd", "v"),      scenario("c", "h", "v"),
+          scenario("c", "hc", "vv"),     scenario("c", "h", "d"),      scenario("c", "d", "v", "v"),
+          scenario("c", "dc", "v", "v"), scenario("c", "d", "v", "c"), scenario("c", "dc", "h", "v"),
+          scenario("c", "d", "d", "v")};
 }
 std::vector<Scenario> forks() {
-  return {scenario("c", "v", "Fvd"), scenario("c", "v", "dF"), scenario("c", "v", "dFvc"), scenario("c", "v", "d", "Fv"),
-          scenario("c", "h", "Fv"),  scenario("c", "d", "Fv")};
+  return {scenario("c", "v", "Fvd"),     scenario("c", "v", "dF"), scenario("c", "v", "dFvc"),
+          scenario("c", "v", "d", "Fv"), scenario("c", "h", "Fv"), scenario("c", "d", "Fv")};
 }
 
 TEST(HeapVisitModel, PromisesHold) { expect_hold(by_hand()); }

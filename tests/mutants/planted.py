@@ -724,8 +724,10 @@ MUTANTS = (
     Mutant(
         "guarded blocks: malloc's has the owner of the one before it in its slot",
         "harden/guard_slots.h",
-        "    slot.owner.store_release(birth.owner);       // [R3] pairs with [A3]",
-        "    if (birth.owner != 0) slot.owner.store_release(birth.owner);",
+        """    slot.owner.store_release(birth.owner);                                    // [R3] pairs with [A3]
+""",
+        """    if (birth.owner != 0) slot.owner.store_release(birth.owner);
+""",
         GUARDED_HEAPS,
     ),
 )

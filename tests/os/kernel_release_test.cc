@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Tests of os/kernel_release.h: the names that kernels give themselves, and which of them are known to restart sections.
+// Tests of os/kernel_release.h: the names that kernels give themselves, and which of them are known to restart
+// sections.
 #include "os/kernel_release.h"
 
 #include <gtest/gtest.h>

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 //
-// Tests of os/memory_size.h: amounts as they are written, and what a tree of cgroup files, made in a folder that stands in
-// for the root directory, leaves to a process.
+// Tests of os/memory_size.h: amounts as they are written, and what a tree of cgroup files, made in a folder that stands
+// in for the root directory, leaves to a process.
 #include "os/memory_size.h"
 
 #include <gtest/gtest.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#include <stdlib.h>
 
 #include <filesystem>
 #include <fstream>

@@ -34,8 +34,8 @@ struct Reading {
   }
   bool is_default() const {
     return options.use_rseq && !options.libc_rseq_only && !options.force_rseq && !options.report_only &&
-           !options.harden && !options.keep_deepbind && !options.background &&
-           !options.stats && options.stats_path == nullptr;
+           !options.harden && !options.keep_deepbind && !options.background && !options.stats &&
+           options.stats_path == nullptr;
   }
   std::ptrdiff_t lines() const { return std::count(said.begin(), said.end(), '\n'); }
   std::vector<std::string> entries;
@@ -75,18 +75,21 @@ TEST(Options, EachOptionHasItsTwoValues) {
 }
 
 TEST(Options, HardenAndGuardTakeMoreBehindTheirNumber) {
-  const Options plain = Reading({"FREEWAY_HARDEN=1"}).options, all = Reading({"FREEWAY_HARDEN=1,quarantine=1m,fill"}).options;
+  const Options plain = Reading({"FREEWAY_HARDEN=1"}).options,
+                all = Reading({"FREEWAY_HARDEN=1,quarantine=1m,fill"}).options;
   EXPECT_EQ(plain.quarantine, 65536u);
   EXPECT_FALSE(plain.fill);
   EXPECT_EQ(all.quarantine, 1048576u);
   EXPECT_TRUE(all.fill && all.harden);
   EXPECT_EQ(Reading({"FREEWAY_HARDEN=1,fill,quarantine=0"}).options.quarantine, 0u);
-  const Options both = Reading({"FREEWAY_GUARD=1000,large"}).options, large = Reading({"FREEWAY_GUARD=0,large"}).options;
+  const Options both = Reading({"FREEWAY_GUARD=1000,large"}).options,
+                large = Reading({"FREEWAY_GUARD=0,large"}).options;
   EXPECT_TRUE(both.guard_large && large.guard_large && !Reading({"FREEWAY_GUARD=1000"}).options.guard_large);
   EXPECT_TRUE(both.guard == 1000 && large.guard == 0);
-  for (const char* wrong : {"HARDEN=0,fill", "HARDEN=1,", "HARDEN=1,fil", "HARDEN=1,fill2", "HARDEN=1fill", "HARDEN=fill",
-                            "HARDEN=1,quarantine=", "HARDEN=1,quarantine=1048577", "HARDEN=1,quarantine=-1", "HARDEN=10",
-                            "GUARD=large", "GUARD=,large", "GUARD=1,larger", "GUARD=1,", "GUARD=1000000001,large"}) {
+  for (const char* wrong :
+       {"HARDEN=0,fill", "HARDEN=1,", "HARDEN=1,fil", "HARDEN=1,fill2", "HARDEN=1fill", "HARDEN=fill",
+        "HARDEN=1,quarantine=", "HARDEN=1,quarantine=1048577", "HARDEN=1,quarantine=-1", "HARDEN=10", "GUARD=large",
+        "GUARD=,large", "GUARD=1,larger", "GUARD=1,", "GUARD=1000000001,large"}) {
     const Reading reading({std::string("FREEWAY_") + wrong});
     EXPECT_TRUE(reading.is_default() && reading.options.guard == 0 && !reading.options.guard_large) << wrong;
     EXPECT_FALSE(reading.options.fill) << wrong;
@@ -123,10 +126,9 @@ TEST(Options, AllOfThemTogetherAreRead) {
 }
 
 TEST(Options, AValueThatMeansNothingIsNamedInOneLineAndTheDefaultUsed) {
-  const std::pair<const char*, const char*> wrong[] = {{"RSEQ", "yes"},    {"RSEQ", "01"},    {"ON_ERROR", "Abort"},
-                                                      {"HARDEN", "2"},    {"STATS", "jsonx"},
-                                                      {"GUARD", "x"}, {"GUARD", "-1"}, {"PURGE", "2"},
-                                                      {"STATS", "11"},    {"ON_ERROR", "report "}};
+  const std::pair<const char*, const char*> wrong[] = {
+      {"RSEQ", "yes"}, {"RSEQ", "01"},  {"ON_ERROR", "Abort"}, {"HARDEN", "2"}, {"STATS", "jsonx"},
+      {"GUARD", "x"},  {"GUARD", "-1"}, {"PURGE", "2"},        {"STATS", "11"}, {"ON_ERROR", "report "}};
   for (const auto& [name, value] : wrong) {
     const std::string entry = std::string("FREEWAY_") + name + "=" + value;
     const Reading reading({entry});

@@ -67,9 +67,7 @@ unsigned read_area(unsigned offset) {
 TEST(Process, NodesAreThoseOfTheKernel) {
   std::ifstream online("/sys/devices/system/node/online");
   std::string text;
-  if (online >> text) {
-    EXPECT_EQ(process::nodes() > 1, text.find_first_of("-,") != std::string::npos) << text;
-  }
+  if (online >> text) { EXPECT_EQ(process::nodes() > 1, text.find_first_of("-,") != std::string::npos) << text; }
   cpu_set_t before, one;
   ASSERT_EQ(sched_getaffinity(0, sizeof(before), &before), 0);
   const auto rseq = process::rseq();
@@ -81,9 +79,7 @@ TEST(Process, NodesAreThoseOfTheKernel) {
     unsigned node = ~0u;
     ASSERT_EQ(syscall(SYS_getcpu, nullptr, &node, nullptr), 0);
     EXPECT_EQ(process::node(0), node) << cpu;
-    if (rseq.registered && rseq.has_mm_cid) {
-      EXPECT_EQ(process::node(static_cast<u64>(rseq.offset)), node) << cpu;
-    }
+    if (rseq.registered && rseq.has_mm_cid) { EXPECT_EQ(process::node(static_cast<u64>(rseq.offset)), node) << cpu; }
   }
   sched_setaffinity(0, sizeof(before), &before);
 }
@@ -124,31 +120,29 @@ TEST(Process, NoCpuOrConcurrencyIdReachesTheBound) {
     EXPECT_EQ(process::cpus().id_bound, bound) << "it does not depend on where the process may run";
     if (process::rseq().registered) {
       EXPECT_LT(read_area(RSEQ_CPU_ID), bound);
-      if (process::rseq().has_mm_cid) {
-        EXPECT_LT(read_area(RSEQ_MM_CID), bound);
-      }
+      if (process::rseq().has_mm_cid) { EXPECT_LT(read_area(RSEQ_MM_CID), bound); }
     }
   }
   ASSERT_EQ(sched_setaffinity(0, sizeof(before), &before), 0);
   // "0-3,8-11": the last number is the highest CPU that this machine can ever have.
   std::string possible;
   std::ifstream("/sys/devices/system/cpu/possible") >> possible;
-  if (!possible.empty()) {
-    EXPECT_LT(std::stoul(possible.substr(possible.find_last_of(",-") + 1)), bound);
-  }
+  if (!possible.empty()) { EXPECT_LT(std::stoul(possible.substr(possible.find_last_of(",-") + 1)), bound); }
 }
 
 TEST(Process, UsableCpusAreThoseOfTheAffinity) {
   cpu_set_t set;
   ASSERT_EQ(sched_getaffinity(0, sizeof(set), &set), 0);
   EXPECT_EQ(process::cpus().usable, static_cast<unsigned>(CPU_COUNT(&set)));
-  EXPECT_EQ(in_child(libc_fork, [] {
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(sched_getcpu(), &one);
-    sched_setaffinity(0, sizeof(one), &one);
-    return u64{process::cpus().usable};
-  }), 1u);
+  EXPECT_EQ(in_child(libc_fork,
+                     [] {
+                       cpu_set_t one;
+                       CPU_ZERO(&one);
+                       CPU_SET(sched_getcpu(), &one);
+                       sched_setaffinity(0, sizeof(one), &one);
+                       return u64{process::cpus().usable};
+                     }),
+            1u);
 }
 
 // --- Who holds what, after a fork -----------------------------------------------------------------------------------
@@ -171,8 +165,8 @@ TEST(Claimant, OnlyWhatNobodyInThisProcessCanHoldMayBeReplaced) {
   for (u64 thread = 1; thread < 6; ++thread)
     for (u64 epoch = 1; epoch < 6; ++epoch) {
       const u64 seen = Claimant::name(thread, epoch);
-      // A thread of epoch 3, in a process that began with thread 2. What bears a later epoch was claimed by a thread that a
-      // handler started in this process, after it had forked, while `who` was held.
+      // A thread of epoch 3, in a process that began with thread 2. What bears a later epoch was claimed by a thread
+      // that a handler started in this process, after it had forked, while `who` was held.
       const Claimant who = {Claimant::name(4, 3), Claimant::name(2, 3)};
       const bool left_behind = epoch < 3 && thread != 2;
       ASSERT_EQ(who.may_replace(seen), left_behind) << thread << " " << epoch;
@@ -205,11 +199,14 @@ TEST(Claimant, InAChildWhatItsThreadHeldIsHeldAndWhatOthersHeldIsNot) {
   u64 others = 0;
   std::thread([&] { others = claimant().self; }).join();  // a thread that the child does not have
   for (auto make : {libc_fork, raw_fork}) {
-    EXPECT_EQ(in_child(make, [&] {
-      const Claimant child = claimant();
-      return u64{child.self == child.survivor && child.self != mine && Claimant::thread(child.self) == own_thread() &&
-                 !child.may_replace(mine) && child.may_replace(others)};
-    }), 1u);
+    EXPECT_EQ(in_child(make,
+                       [&] {
+                         const Claimant child = claimant();
+                         return u64{child.self == child.survivor && child.self != mine &&
+                                    Claimant::thread(child.self) == own_thread() && !child.may_replace(mine) &&
+                                    child.may_replace(others)};
+                       }),
+              1u);
     EXPECT_EQ(claimant().self, mine) << "the parent's does not change";
   }
 }
@@ -221,10 +218,12 @@ TEST(Claimant, InTheChildOfAThreadWhatTheMainThreadHeldIsNotHeld) {
     const u64 mine = claimant().self;
     for (auto make : {libc_fork, raw_fork})
       for (int i = 0; i < 20; ++i)
-        ASSERT_EQ(in_child(make, [&] {
-          const Claimant child = claimant();
-          return u64{child.may_replace(of_main) && !child.may_replace(mine)};
-        }), 1u);
+        ASSERT_EQ(in_child(make,
+                           [&] {
+                             const Claimant child = claimant();
+                             return u64{child.may_replace(of_main) && !child.may_replace(mine)};
+                           }),
+                  1u);
   }).join();
 }
 
@@ -232,15 +231,17 @@ TEST(Claimant, EachDescendantHasAnotherEpochThanAllItsAncestors) {
   if (FREEWAY_EMULATED) GTEST_SKIP() << "no page is wiped here";
   auto epoch = [] { return Claimant::epoch(claimant().self); };
   const u64 here = epoch();
-  EXPECT_EQ(in_child(libc_fork, [&] {
-    const u64 child = epoch();
-    return in_child(raw_fork, [&] {
-      const u64 grandchild = epoch();
-      const u64 last = in_child(libc_fork, epoch);
-      return u64{child != here && grandchild != child && grandchild != here && last != grandchild && last != child &&
-                 last != here && here * child * grandchild * last != 0};
-    });
-  }), 1u);
+  EXPECT_EQ(in_child(libc_fork,
+                     [&] {
+                       const u64 child = epoch();
+                       return in_child(raw_fork, [&] {
+                         const u64 grandchild = epoch();
+                         const u64 last = in_child(libc_fork, epoch);
+                         return u64{child != here && grandchild != child && grandchild != here && last != grandchild &&
+                                    last != child && last != here && here * child * grandchild * last != 0};
+                       });
+                     }),
+            1u);
 }
 
 // A handler that forked may start threads in the child before it returns into the call that it interrupted.
@@ -248,20 +249,24 @@ TEST(Claimant, AThreadThatAsksBeforeTheOneThatForkedTakesNothingFromIt) {
   if (FREEWAY_EMULATED) GTEST_SKIP() << "no page is wiped here";
   const u64 mine = claimant().self;  // held, as by the interrupted call
   for (auto make : {libc_fork, raw_fork}) {
-    EXPECT_EQ(in_child(make, [&] {
-      Claimant made;
-      std::thread([&] { made = claimant(); }).join();
-      const Claimant child = claimant();
-      return u64{!made.may_replace(mine) && !child.may_replace(mine) && !made.may_replace(child.self) &&
-                 !child.may_replace(made.self) && Claimant::epoch(made.self) == Claimant::epoch(child.self) &&
-                 Claimant::epoch(made.self) != Claimant::epoch(mine)};
-    }), 1u);
+    EXPECT_EQ(in_child(make,
+                       [&] {
+                         Claimant made;
+                         std::thread([&] { made = claimant(); }).join();
+                         const Claimant child = claimant();
+                         return u64{!made.may_replace(mine) && !child.may_replace(mine) &&
+                                    !made.may_replace(child.self) && !child.may_replace(made.self) &&
+                                    Claimant::epoch(made.self) == Claimant::epoch(child.self) &&
+                                    Claimant::epoch(made.self) != Claimant::epoch(mine)};
+                       }),
+              1u);
   }
 }
 
 TEST(MayRead, ReadsWhatIsThereAndSurvivesWhatIsNot) {
   const long page = sysconf(_SC_PAGESIZE);
-  void* memory = mmap(nullptr, static_cast<std::size_t>(page), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* memory =
+      mmap(nullptr, static_cast<std::size_t>(page), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(memory, MAP_FAILED);
   auto* word = static_cast<u32*>(memory);
   const auto address = reinterpret_cast<uptr>(memory);
@@ -304,19 +309,21 @@ TEST(Claimant, APageThatIsRefusedIsAskedForAgain) {
 
 TEST(Claimant, ThreadsThatAskAtOnceAreInOneEpoch) {
   for (int round = 0; round < 50; ++round)
-    ASSERT_EQ(in_child(libc_fork, [] {  // where nobody has asked yet
-      u64 survivors[4] = {};
-      std::thread threads[4];
-      std::barrier together(4);
-      for (int t = 0; t < 4; ++t)
-        threads[t] = std::thread([&, t] {
-          together.arrive_and_wait();
-          survivors[t] = claimant().survivor;
-        });
-      for (auto& thread : threads) thread.join();
-      return u64{survivors[0] != 0 && survivors[0] == survivors[1] && survivors[1] == survivors[2] &&
-                 survivors[2] == survivors[3]};
-    }), 1u);
+    ASSERT_EQ(in_child(libc_fork,
+                       [] {  // where nobody has asked yet
+                         u64 survivors[4] = {};
+                         std::thread threads[4];
+                         std::barrier together(4);
+                         for (int t = 0; t < 4; ++t)
+                           threads[t] = std::thread([&, t] {
+                             together.arrive_and_wait();
+                             survivors[t] = claimant().survivor;
+                           });
+                         for (auto& thread : threads) thread.join();
+                         return u64{survivors[0] != 0 && survivors[0] == survivors[1] && survivors[1] == survivors[2] &&
+                                    survivors[2] == survivors[3]};
+                       }),
+              1u);
 }
 
 // --------------------------------------------------------------------------------------------------------------------
@@ -353,9 +360,7 @@ TEST(Process, LibcsFlagSaysWhetherThereIsOneThread) {
   EXPECT_EQ(with_thread, 0u);
 }
 
-TEST(Process, ThisOneHasNoMoreRightsThanItsCaller) {
-  EXPECT_EQ(process::is_privileged(), getauxval(AT_SECURE) != 0);
-}
+TEST(Process, ThisOneHasNoMoreRightsThanItsCaller) { EXPECT_EQ(process::is_privileged(), getauxval(AT_SECURE) != 0); }
 
 }  // namespace
 }  // namespace freeway::test

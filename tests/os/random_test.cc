@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Tests of os/random.h: the hash is SipHash-1-3, numbers differ from each other and in each life of a process, and what is
-// made of them is even.
+// Tests of os/random.h: the hash is SipHash-1-3, numbers differ from each other and in each life of a process, and what
+// is made of them is even.
 #include "os/random.h"
 
 #include <gtest/gtest.h>

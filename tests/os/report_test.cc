@@ -15,8 +15,8 @@
 #include <thread>
 
 #include "base/check.h"
-#include "tests/whole/differential/random.h"
 #include "tests/support/captured.h"
+#include "tests/whole/differential/random.h"
 
 namespace freeway::test {
 namespace {
@@ -25,16 +25,14 @@ constexpr std::size_t kMost = 239;  // characters of a line, before its newline
 
 std::string text(const Line& line) { return {line.data(), line.size()}; }
 
-template <class... Args>
-std::string print(const char* format, Args... args) {
+template <class... Args> std::string print(const char* format, Args... args) {
   char buffer[400];
   snprintf(buffer, sizeof(buffer), format, args...);
   return buffer;
 }
 
 // Each length of number, and its neighbours.
-template <class F>
-void each_number(F&& f) {
+template <class F> void each_number(F&& f) {
   for (u64 x = 0; x < 300; ++x) f(x);
   for (u64 power = 1000; power != 0 && power < ~u64{0} / 10; power *= 10)
     for (u64 x : {power - 1, power, power + 1}) f(x);
@@ -108,12 +106,14 @@ TEST(Line, PaddingAtTheEndOfTheLineStaysInIt) {
 
 TEST(Line, WritingEmptiesTheLine) {
   Line line;
-  EXPECT_EQ(captured(2, [&] {
-    line.text("one").write();
-    EXPECT_EQ(line.size(), 0u);
-    line.text("two").write();
-    line.write();
-  }), "one\ntwo\n\n");
+  EXPECT_EQ(captured(2,
+                     [&] {
+                       line.text("one").write();
+                       EXPECT_EQ(line.size(), 0u);
+                       line.text("two").write();
+                       line.write();
+                     }),
+            "one\ntwo\n\n");
 }
 
 TEST(Line, ErrnoIsKeptAlsoWhereNothingCanBeWritten) {

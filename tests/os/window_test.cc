@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT
 //
-// Tests of os/window.h: the window lies where the kernel puts nothing by itself, for every size of the address space, and
-// its parts side by side in it; regions give each place once, go around what is there, and come back to what is free again.
+// Tests of os/window.h: the window lies where the kernel puts nothing by itself, for every size of the address space,
+// and its parts side by side in it; regions give each place once, go around what is there, and come back to what is
+// free again.
 #include "os/window.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 
-#include "tests/whole/differential/random.h"
 #include "tests/support/test_env.h"
+#include "tests/whole/differential/random.h"
 
 namespace freeway {
 namespace {
@@ -20,8 +21,8 @@ using window::Part;
 using Region = window::Region<TestEnv>;
 
 TEST(Window, TheBitsOfAddressesAreThoseOfTheStack) {
-  EXPECT_EQ(window::address_bits(0x7ffc'1234'5678), 47u);   // x86-64
-  EXPECT_EQ(window::address_bits(0xffff'c123'4560), 48u);   // aarch64, 48 bits
+  EXPECT_EQ(window::address_bits(0x7ffc'1234'5678), 47u);  // x86-64
+  EXPECT_EQ(window::address_bits(0xffff'c123'4560), 48u);  // aarch64, 48 bits
   EXPECT_EQ(window::address_bits(0x3ff'f123'4560), 42u);
   EXPECT_EQ(window::address_bits(0x7f'c123'4560), 39u);
   EXPECT_EQ(window::address_bits(0xf'c123'4560), 36u);
@@ -40,9 +41,7 @@ TEST(Window, ItLiesClearOfAllThatTheKernelAndToolsChoose) {
       ASSERT_EQ(base % window::kGranule, 0u);
       ASSERT_GT(base, all / 8) << "shadows of sanitizers end there";
       ASSERT_LE(end, all / 4) << "aarch64 maps from there upwards where it is told to; x86-64 from a third";
-      if (bits == 47) {
-        ASSERT_GE(base, uptr{20} << 40) << "Java's coloured pointers";
-      }
+      if (bits == 47) { ASSERT_GE(base, uptr{20} << 40) << "Java's coloured pointers"; }
     }
   }
 }

@@ -17,9 +17,9 @@
 #include <string>
 #include <vector>
 
-#include "tests/pages/pages_world.h"
-#include "tests/explorer/scenarios.h"
 #include "pages/arena.h"
+#include "tests/explorer/scenarios.h"
+#include "tests/pages/pages_world.h"
 
 namespace freeway::model {
 namespace {
@@ -92,12 +92,8 @@ struct ArenaProgram {
 
   void act(Move move, Belongings<FrameRun>& mine, u32& hand) {
     switch (move.letter) {
-      case 't':
-        hand = move.number, received(arena.take(move.number, 1), move.number, mine);
-        break;
-      case 'a':
-        hand = move.number, received(arena.take(move.number, move.number), move.number, mine);
-        break;
+      case 't': hand = move.number, received(arena.take(move.number, 1), move.number, mine); break;
+      case 'a': hand = move.number, received(arena.take(move.number, move.number), move.number, mine); break;
       case 'g':
         if (mine.any()) {
           hand = mine.oldest().frames;
@@ -138,8 +134,7 @@ struct ArenaProgram {
                       model_check(frames >= 1 && frames <= kChunkFrames, "a purge counts the frames of one run");
                     });
         break;
-      default:
-        model_check(false, "a letter that means something");
+      default: model_check(false, "a letter that means something");
     }
     hand = 0;
   }

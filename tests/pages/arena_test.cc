@@ -9,8 +9,8 @@
 #include <memory>
 #include <vector>
 
-#include "tests/whole/differential/random.h"
 #include "tests/support/test_env.h"
+#include "tests/whole/differential/random.h"
 
 namespace freeway {
 namespace {
@@ -339,7 +339,7 @@ TEST_F(ArenaTest, AThreadThatStopsLosesTheRunInItsHandsAndNoMore) {
   }
 }
 
-// --- Holes: what lies in the way in an arena whose space is merely chosen. -----------------------------------------------
+// --- Holes: what lies in the way in an arena whose space is merely chosen. -------------------------------------------
 
 class ChosenArenaTest : public ArenaTest {
  protected:

@@ -7,8 +7,8 @@
 //           m<n> another's mapping of two frames appears at the n-th, if nothing is there       u it goes away again
 // Promises  what ensure() granted is accessible for whoever asked, though another thread made it so; the watermark is
 //           never below it, and nothing of it is in a hole; a thread that is stopped between mapping a piece and the
-//           watermark, or while it skips, stops nobody. At the end all below the watermark is mapped or in a hole, nothing
-//           in a hole or above is mapped but what is another's, or in the hands of a stopped thread
+//           watermark, or while it skips, stops nobody. At the end all below the watermark is mapped or in a hole,
+//           nothing in a hole or above is mapped but what is another's, or in the hands of a stopped thread
 // Bounds    2 or 3 threads, 1 to 4 calls each, a kernel that refuses long steps or everything; weak memory, no other
 // bound
 #include <gtest/gtest.h>
@@ -16,9 +16,9 @@
 #include <string>
 #include <vector>
 
-#include "tests/pages/pages_world.h"
-#include "tests/explorer/scenarios.h"
 #include "pages/committed_range.h"
+#include "tests/explorer/scenarios.h"
+#include "tests/pages/pages_world.h"
 
 namespace freeway::model {
 namespace {
@@ -59,14 +59,11 @@ struct RangeProgram {
     each_move(script.thread[id], [&](Move move) {
       const u32 last = move.number - 1;
       switch (move.letter) {
-        case 'e':
-          use(id, 0, last);
-          break;
-        case 'f':
-          use(id, last, last);
-          break;
+        case 'e': use(id, 0, last); break;
+        case 'f': use(id, last, last); break;
         case 'h':
-          range.each_hole([](std::size_t from, std::size_t to) { model_check(from < to, "a hole that is told of is noted"); });
+          range.each_hole(
+              [](std::size_t from, std::size_t to) { model_check(from < to, "a hole that is told of is noted"); });
           break;
         case 'm':
           if (kernel.extend(address(last), 2 * kFrameSize) != Extended::kDone) break;
@@ -80,8 +77,7 @@ struct RangeProgram {
           kernel.unmap_piece(address(mapped - 1), 2 * kFrameSize);
           mapped = 0;
           break;
-        default:
-          model_check(false, "a letter that means something");
+        default: model_check(false, "a letter that means something");
       }
     });
   }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
 //
 // Tests of pages/committed_range.h: what is below the watermark is accessible, the watermark only grows, the kernel's
-// refusals lose nothing, and a thread that stops leaves nothing that stops others; in reserved space and in space that is
-// merely chosen. Then what only the latter has: things in the way, and holes.
+// refusals lose nothing, and a thread that stops leaves nothing that stops others; in reserved space and in space that
+// is merely chosen. Then what only the latter has: things in the way, and holes.
 #include "pages/committed_range.h"
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
-#include "tests/whole/differential/random.h"
 #include "tests/support/test_env.h"
+#include "tests/whole/differential/random.h"
 
 namespace freeway {
 namespace {
@@ -203,7 +203,7 @@ TEST_P(CommittedRangeTest, RandomDemandsAndRefusalsKeepThePromise) {
   }
 }
 
-// --- Things in the way. ------------------------------------------------------------------------------------------------
+// --- Things in the way. ----------------------------------------------------------------------------------------------
 
 TEST_P(ChosenRangeTest, NothingIsMappedBeforeItIsNeeded) {
   make(64 * kGiB);
@@ -233,9 +233,7 @@ TEST_P(ChosenRangeTest, ALongMappingInTheWayIsPassedInFewHoles) {
     CommittedRange<TestEnv> range;
     const Space space = kernel().space(64 * kGiB, kPage);
     range.init(space, 64 * kGiB);
-    if (before != 0) {
-      ASSERT_EQ(range.ensure(0, before), Access::kYes);
-    }
+    if (before != 0) { ASSERT_EQ(range.ensure(0, before), Access::kYes); }
     const std::size_t there = range.committed(), length = 20 * kGiB;
     kernel().occupy(space.base + there, length);
     EXPECT_EQ(range.ensure(there, there + kPage), Access::kHole);

@@ -19,9 +19,9 @@
 #include <string>
 #include <vector>
 
-#include "tests/pages/pages_world.h"
-#include "tests/explorer/scenarios.h"
 #include "pages/frames.h"
+#include "tests/explorer/scenarios.h"
+#include "tests/pages/pages_world.h"
 
 namespace freeway::model {
 namespace {
@@ -148,17 +148,10 @@ struct FramesProgram {
       case 'r':
         if (u32 there = 2; mail.cas_acquire(there, 0)) mine.add(letter);
         break;
-      case 'A':
-        runs[0].add(mine.remove_newest());
-        break;
-      case 'B':
-        runs[1].add(mine.remove_newest());
-        break;
-      case 'n':
-        give(mine.remove_newest());
-        break;
-      default:
-        model_check(false, "a letter that means something");
+      case 'A': runs[0].add(mine.remove_newest()); break;
+      case 'B': runs[1].add(mine.remove_newest()); break;
+      case 'n': give(mine.remove_newest()); break;
+      default: model_check(false, "a letter that means something");
     }
     hand = 0;
   }

@@ -97,7 +97,7 @@ TEST_F(HugePagesBeyondTest, APieceThatSomebodyMayHaveUsedIsLeftAlone) {
   take(kStart + 2 * kPiece, 5 * kPiece);  // a long run is the program's to touch
   take(kStart + 3 * kPiece);
   take(kStart + 8 * kPiece, kFrame, true, kStart + 8 * kPiece + kFrame);  // the rest is not accessible yet
-  take(kStart + 9 * kPiece - kFrame, 2 * kFrame);                        // begins in the piece before
+  take(kStart + 9 * kPiece - kFrame, 2 * kFrame);                         // begins in the piece before
   take(kStart + 9 * kPiece);
   EXPECT_TRUE(asked.empty());
   take(kStart + 10 * kPiece);

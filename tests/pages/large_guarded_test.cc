@@ -8,8 +8,8 @@
 #include <memory>
 #include <vector>
 
-#include "tests/whole/differential/random.h"
 #include "tests/pages/large_world.h"
+#include "tests/whole/differential/random.h"
 
 namespace freeway {
 namespace {
@@ -70,8 +70,8 @@ class LargeGuardedTest : public testing::Test {
 };
 
 TEST_F(LargeGuardedTest, ABlockEndsWithAPageThatNobodyCanTouch) {
-  for (const std::size_t bytes : {std::size_t{1}, kFrameSize - page(), kFrameSize - page() + 1, kFrameSize,
-                                  100 * kKiB, 3 * kMiB, kHuge - page(), kHuge}) {
+  for (const std::size_t bytes : {std::size_t{1}, kFrameSize - page(), kFrameSize - page() + 1, kFrameSize, 100 * kKiB,
+                                  3 * kMiB, kHuge - page(), kHuge}) {
     const auto block = large().take(bytes, 1);
     ASSERT_NE(block.address, 0u);
     expect_guarded(block.address, bytes);
@@ -239,18 +239,19 @@ TEST_F(LargeGuardedTest, AThreadThatEndsAnywhereLeavesNoClosedPageToOthers) {
         make();
         const std::size_t bytes = drill == 5 ? kHuge : drill == 3 ? kLift : 3 * kFrameSize;
         const uptr block = drill == 0 ? 0 : large().take(bytes, 1).address;
-        ended += ended_at(step, [&] {
-          if (drill == 0) large().take(100 * kKiB, 1);
-          if (drill == 1) resize(block, 9 * kFrameSize);
-          if (drill == 2) resize(block, kFrameSize);
-          if (drill == 3 || drill == 5) move(block, 2 * bytes);
-          if (drill == 4) give(block);
-        }, skips);
+        ended += ended_at(
+            step,
+            [&] {
+              if (drill == 0) large().take(100 * kKiB, 1);
+              if (drill == 1) resize(block, 9 * kFrameSize);
+              if (drill == 2) resize(block, kFrameSize);
+              if (drill == 3 || drill == 5) move(block, 2 * bytes);
+              if (drill == 4) give(block);
+            },
+            skips);
         SCOPED_TRACE(std::string(step) + ", drill " + std::to_string(drill));
         expect_free_frames_open();
-        if (block != 0 && info(block).bits != 0) {
-          EXPECT_TRUE(kernel().is_accessible(block, usable(block)));
-        }
+        if (block != 0 && info(block).bits != 0) { EXPECT_TRUE(kernel().is_accessible(block, usable(block))); }
       }
     EXPECT_GT(ended, 0u) << step;
   }
@@ -273,9 +274,7 @@ TEST_F(LargeGuardedTest, RandomBlocksKeepContentsAndGuardsWhateverIsRefused) {
     const std::size_t bytes = random.chance(5) ? kLift + random.below(4 * kMiB) : 1 + random.below(kMiB);
     if (blocks.empty() || (blocks.size() < 12 && random.chance(40))) {
       if (const auto block = large().take(bytes, 1); block.address != 0) {
-        if (block.zero) {
-          ASSERT_TRUE(test::is_zero(block.address, usable(block.address)));
-        }
+        if (block.zero) { ASSERT_TRUE(test::is_zero(block.address, usable(block.address))); }
         blocks.push_back({block.address, usable(block.address), static_cast<unsigned char>(i)});
         write(blocks.back());
       }

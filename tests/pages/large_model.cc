@@ -10,8 +10,9 @@
 //           in the setup also: A B give the newest block to that thread     S let all know it
 // Promises  a block has one owner, is zero where it is said to be, and is described by its own entry and no other; a
 //           block is freed once; its guard is closed, and no other frame that somebody has, or may take, is; at the end
-//           nothing is described that nobody owns, no frame and no mapping is lost, and counts are exact. With a thread stopped for ever: its block is lost, moving also the new place, and
-//           mappings in hand that the kernel would not end
+//           nothing is described that nobody owns, no frame and no mapping is lost, and counts are exact. With a thread
+//           stopped for ever: its block is lost, moving also the new place, and mappings in hand that the kernel would
+//           not end
 // Bounds    2 or 3 threads, 1 to 3 calls each; weak memory but where a scenario says otherwise, no other bound
 #include <gtest/gtest.h>
 
@@ -19,9 +20,9 @@
 #include <string>
 #include <vector>
 
-#include "tests/pages/pages_world.h"
-#include "tests/explorer/scenarios.h"
 #include "pages/large.h"
+#include "tests/explorer/scenarios.h"
+#include "tests/pages/pages_world.h"
 
 namespace freeway::model {
 namespace {
@@ -173,17 +174,10 @@ struct LargeProgram {
             mine.add({target, move.number});
           }
         break;
-      case 'A':
-        blocks[0].add(mine.remove_newest());
-        break;
-      case 'B':
-        blocks[1].add(mine.remove_newest());
-        break;
-      case 'S':
-        shared = mine.remove_newest();
-        break;
-      default:
-        model_check(false, "a letter that means something");
+      case 'A': blocks[0].add(mine.remove_newest()); break;
+      case 'B': blocks[1].add(mine.remove_newest()); break;
+      case 'S': shared = mine.remove_newest(); break;
+      default: model_check(false, "a letter that means something");
     }
   }
 

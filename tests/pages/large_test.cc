@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "tests/whole/differential/random.h"
 #include "tests/pages/large_world.h"
+#include "tests/whole/differential/random.h"
 
 namespace freeway {
 namespace {
@@ -103,9 +103,7 @@ TEST_F(LargeTest, OnlyMemoryThatIsZeroIsSaidToBe) {
       const std::size_t bytes = 1 + random.below(2 * kMiB);
       const auto block = large().take(bytes, 1);
       if (block.address == 0) continue;
-      if (block.zero) {
-        ASSERT_TRUE(test::is_zero(block.address, size(block.address)));
-      }
+      if (block.zero) { ASSERT_TRUE(test::is_zero(block.address, size(block.address))); }
       memset(reinterpret_cast<void*>(block.address), 0xff, size(block.address));
       blocks.push_back(block.address);
     } else if (!blocks.empty()) {
@@ -372,13 +370,12 @@ TEST_F(LargeTest, ALiftThatIsRefusedAtAnyCallLosesNothing) {
       EXPECT_EQ(frames().policy().live(), moved != 0 ? 1u : kLift / kFrameSize + 1) << "call " << nth;
       EXPECT_EQ(large().huge_bytes(), moved != 0 ? 2 * kLift : 0) << "call " << nth;
       if (moved != 0) ++moves;
-      if (moved == 0) {
-        EXPECT_EQ(info(block).bits, was.bits) << "call " << nth;
-      }
+      if (moved == 0) { EXPECT_EQ(info(block).bits, was.bits) << "call " << nth; }
       EXPECT_TRUE(give(moved != 0 ? moved : block));
       EXPECT_TRUE(give(neighbour));
       large().release_kept();
-      EXPECT_LE(mapped_without_leaves(), before + 2 * kLift) << "call " << nth << ": address space, at the mapping limit";
+      EXPECT_LE(mapped_without_leaves(), before + 2 * kLift)
+          << "call " << nth << ": address space, at the mapping limit";
     }
   EXPECT_GE(refusals, 8);
   EXPECT_GE(moves, 1) << "that which cannot grow where it is moves once more";
@@ -435,7 +432,8 @@ TEST_F(LargeTest, ABlockIsNewUntilItsFramesHaveBeenFreedOnce) {
 
 TEST_F(LargeTest, AHugeBlockThatCannotBeUnmappedGivesItsMemoryBackAndGoesLater) {
   const std::size_t before = kernel().mapped_bytes();
-  const uptr blocks[] = {large().take(kHuge, 1).address, large().take(kHuge, 1).address, large().take(kHuge, 1).address};
+  const uptr blocks[] = {large().take(kHuge, 1).address, large().take(kHuge, 1).address,
+                         large().take(kHuge, 1).address};
   const std::size_t leaves = map().leaf_bytes();
   for (const uptr block : blocks) write(block, kHuge);
   kernel().refuse_from_now_on(Call::kRelease);
@@ -479,9 +477,7 @@ TEST_F(LargeTest, AnyRefusedCallOfTakingLosesNothing) {
       if (block.address == 0) {
         EXPECT_EQ(frames().policy().live(), 0u) << bytes << " call " << nth;
         EXPECT_EQ(large().huge_bytes(), 0u);
-        if (bytes >= kHuge) {
-          EXPECT_EQ(mapped_without_leaves(), before);
-        }
+        if (bytes >= kHuge) { EXPECT_EQ(mapped_without_leaves(), before); }
       }
       const auto again = large().take(bytes, 1);
       ASSERT_NE(again.address, 0u);

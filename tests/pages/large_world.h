@@ -18,8 +18,7 @@ constexpr std::size_t kLift = Large::kLiftFrames * kFrameSize;
 constexpr u64 kNow = 1'000'000'000;
 
 struct LargeWorld {
-  explicit LargeWorld(std::size_t count)
-      : chunks(count), classes(count * kChunkFrames), infos(count * kChunkFrames) {
+  explicit LargeWorld(std::size_t count) : chunks(count), classes(count * kChunkFrames), infos(count * kChunkFrames) {
     const uptr base = kernel().reserve(count * kChunkSize, kChunkSize);
     frames.init({base, true}, count * kChunkSize, chunks.data());
     map.init(base, count * kChunkFrames, classes.data(), infos.data());

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: MIT
-// pages_limits_model.cc: src/pages/limits.h in every interleaving of small programs: what is backed by memory is never more
-// than a hard limit allows, whoever charges, gives back and sets limits at the same time.
+// pages_limits_model.cc: src/pages/limits.h in every interleaving of small programs: what is backed by memory is never
+// more than a hard limit allows, whoever charges, gives back and sets limits at the same time.
 //
-// Scripts   c<n> charge n frames, and touch them if that was granted     g give the oldest back: the memory goes, then its
-//           charge     h<n> set the hard limit     m move the oldest: it changes its kind and keeps its charge
-// Promises  what is backed is never more than what is held. Held, at any moment after a limit was set, is within it, or was
-//           more already and does not grow. Nobody is refused what fits beside what others hold, or have in hand. At the
-//           end all that is held is backed; with a thread stopped for ever, but for what it had in hand
+// Scripts   c<n> charge n frames, and touch them if that was granted     g give the oldest back: the memory goes, then
+//           its charge     h<n> set the hard limit     m move the oldest: it changes its kind and keeps its charge
+// Promises  what is backed is never more than what is held. Held, at any moment after a limit was set, is within it, or
+//           was more already and does not grow. Nobody is refused what fits beside what others hold, or have in hand.
+//           At the end all that is held is backed; with a thread stopped for ever, but for what it had in hand
 // Bounds    2 or 3 threads, 1 to 3 calls each; weak memory, no other bound
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "tests/pages/pages_world.h"
-#include "tests/explorer/scenarios.h"
 #include "pages/limits.h"
+#include "tests/explorer/scenarios.h"
+#include "tests/pages/pages_world.h"
 
 namespace freeway::model {
 namespace {
@@ -99,8 +99,7 @@ struct LimitsProgram {
           allowed[id] = allow(move.number);
           allowed[kThreads] = 0;
           break;
-        default:
-          model_check(false, "a letter that means something");
+        default: model_check(false, "a letter that means something");
       }
       in_hand[id] = 0;
     });

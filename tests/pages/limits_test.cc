@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Tests of pages/limits.h, and of frames.h and large.h under a limit: what is charged is what the arenas, the mappings and
-// the tables have, at any limit; what is refused is as it was.
+// Tests of pages/limits.h, and of frames.h and large.h under a limit: what is charged is what the arenas, the mappings
+// and the tables have, at any limit; what is refused is as it was.
 #include "pages/limits.h"
 
 #include <gtest/gtest.h>
@@ -9,9 +9,9 @@
 #include <memory>
 #include <vector>
 
-#include "tests/whole/differential/random.h"
 #include "pages/large.h"
 #include "tests/support/test_env.h"
+#include "tests/whole/differential/random.h"
 
 namespace freeway {
 namespace {
@@ -106,8 +106,7 @@ class LimitedFrames : public testing::Test {
   std::size_t backed() {
     std::size_t all = large_.huge_bytes() / kFrameSize + map_->leaf_bytes() / kFrameSize;
     frames().each_arena([&](Arena<TestEnv>& arena) {
-      for (std::size_t c = 0; c < arena.chunk_count(); ++c)
-        all += popcount(arena.used_word(c) | arena.dirty_word(c));
+      for (std::size_t c = 0; c < arena.chunk_count(); ++c) all += popcount(arena.used_word(c) | arena.dirty_word(c));
       return true;
     });
     return all;
@@ -186,9 +185,7 @@ TEST_F(LimitedFrames, CachesAreTakenApartBeforeMoreIsCharged) {
       if (calls++ == 0) test->frames().give(run.address, 10, kNow);
     }
   } cache{this, frames().take(10, 1)};
-  frames().on_pressure(&cache, [](void* context) {
-    static_cast<Cache*>(context)->empty();
-  });
+  frames().on_pressure(&cache, [](void* context) { static_cast<Cache*>(context)->empty(); });
   const Run other = frames().take(5, 1);
   limits().set(18, 0);
   const Run run = frames().take(8, 1);

@@ -15,10 +15,10 @@
 #include <string>
 #include <vector>
 
-#include "tests/pages/pages_world.h"
-#include "tests/explorer/scenarios.h"
 #include "pages/metadata.h"
 #include "sync/tagged_stack.h"
+#include "tests/explorer/scenarios.h"
+#include "tests/pages/pages_world.h"
 
 namespace freeway::model {
 namespace {
@@ -85,9 +85,7 @@ struct MetadataProgram {
     const u32 units = move.number * 1000;
     hand = move.letter == 'w' ? 0 : units;
     switch (move.letter) {
-      case 't':
-        take(units, mine);
-        break;
+      case 't': take(units, mine); break;
       case 'm':
         if (const u32 index = list.pop(links())) {
           use(index);
@@ -104,11 +102,8 @@ struct MetadataProgram {
           list.push(piece.index, links());
         }
         break;
-      case 'w':
-        walk();
-        break;
-      default:
-        model_check(false, "a letter that means something");
+      case 'w': walk(); break;
+      default: model_check(false, "a letter that means something");
     }
     hand = 0;
   }

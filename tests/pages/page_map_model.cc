@@ -17,11 +17,11 @@
 #include <string>
 #include <vector>
 
-#include "tests/pages/pages_world.h"
-#include "tests/explorer/scenarios.h"
 #include "pages/arena.h"
 #include "pages/page_map.h"
 #include "sync/tagged_stack.h"
+#include "tests/explorer/scenarios.h"
+#include "tests/pages/pages_world.h"
 
 namespace freeway::model {
 namespace {
@@ -126,9 +126,7 @@ struct MapProgram {
 
   void act(Move move, Belongings<Span>& mine) {
     switch (move.letter) {
-      case 's':
-        take(move.number, mine);
-        break;
+      case 's': take(move.number, mine); break;
       case 'c':
       case 'C':
         if (mine.any()) give(mine.remove(), move.letter == 'C');
@@ -155,8 +153,7 @@ struct MapProgram {
                       "a stranger finds a descriptor that has been made");
         }
         break;
-      default:
-        model_check(false, "a letter that means something");
+      default: model_check(false, "a letter that means something");
     }
   }
 

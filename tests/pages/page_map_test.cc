@@ -10,8 +10,8 @@
 #include <memory>
 #include <vector>
 
-#include "tests/whole/differential/random.h"
 #include "tests/support/test_env.h"
+#include "tests/whole/differential/random.h"
 
 namespace freeway {
 namespace {
@@ -72,9 +72,18 @@ class PageMapTest : public testing::Test {
 };
 
 TEST_F(PageMapTest, AnUnknownAddressIsNothingWhereverItIs) {
-  const uptr addresses[] = {0, 1, kPrimary, kPrimary + kFrames * kFrameSize - 1, kPrimary - 1,
-                            kPrimary + kFrames * kFrameSize, uptr{1} << 47, (uptr{1} << 48) - 1, uptr{1} << 48,
-                            ~uptr{0}, 0xffff'8000'0000'0000, 0x00ff'0000'1234'5678};
+  const uptr addresses[] = {0,
+                            1,
+                            kPrimary,
+                            kPrimary + kFrames * kFrameSize - 1,
+                            kPrimary - 1,
+                            kPrimary + kFrames * kFrameSize,
+                            uptr{1} << 47,
+                            (uptr{1} << 48) - 1,
+                            uptr{1} << 48,
+                            ~uptr{0},
+                            0xffff'8000'0000'0000,
+                            0x00ff'0000'1234'5678};
   for (uptr address : addresses) {
     EXPECT_EQ(map().get(address).kind(), FrameInfo::kNothing) << std::hex << address;
     EXPECT_FALSE(map().claim(address, FrameInfo::large(3)));

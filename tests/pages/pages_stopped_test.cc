@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/proof.h"
 #include "tests/pages/large_world.h"
+#include "tests/support/proof.h"
 
 namespace freeway::test {
 namespace {
@@ -45,9 +45,7 @@ class Scene {
       return;
     }
     ASSERT_EQ(block.address % (alignment * kFrameSize), 0u);
-    if (block.zero) {
-      ASSERT_TRUE(is_zero(block.address, frames * kFrameSize)) << "it was said to be zero";
-    }
+    if (block.zero) { ASSERT_TRUE(is_zero(block.address, frames * kFrameSize)) << "it was said to be zero"; }
     mark(block.address, 0, frames);
     blocks_.push_back({block.address, frames});
   }
@@ -166,8 +164,7 @@ const Operation kSecond[] = {{"take 5", 5, [](Scene& s) { s.take(5); }},
                              {"a lot", 0, [](Scene& s) { s.go_on(); }}};
 
 // Calls f(scene, whether there was an interruption) after each operation with another one before each of its stores.
-template <class F>
-void each_interruption(F&& f) {
+template <class F> void each_interruption(F&& f) {
   u64 interruptions = 0;
   for (const Operation& first : kFirst)
     for (const Operation& second : kSecond) {

@@ -5,10 +5,10 @@
 // Memory    an arena of kChunks chunks at kArena, and kSlots places of 4 MiB for whatever is reserved or mapped.
 //           Addresses lead nowhere; each frame has one plain word of contents, so two owners of a frame at once are a
 //           race
-// Kernel    reserve, map, release, move, move_out, resize and commit are one step each, ordered like the kernel's own by its
-//           lock. What is accessible is a relaxed word: who touches memory because another thread committed it needs an
-//           order from that thread. Memory that the templates follow (leaves, headers of arenas) comes from a pool of
-//           the program's and holds garbage until the mapping thread has zeroed it
+// Kernel    reserve, map, release, move, move_out, resize and commit are one step each, ordered like the kernel's own
+//           by its lock. What is accessible is a relaxed word: who touches memory because another thread committed it
+//           needs an order from that thread. Memory that the templates follow (leaves, headers of arenas) comes from a
+//           pool of the program's and holds garbage until the mapping thread has zeroed it
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,10 +20,10 @@
 #include <vector>
 
 #include "base/space.h"
+#include "size/size_classes.h"
 #include "tests/explorer/explorer.h"
 #include "tests/explorer/model_env.h"
 #include "tests/explorer/scenarios.h"
-#include "size/size_classes.h"
 
 namespace freeway::model {
 
@@ -41,7 +41,7 @@ class PagesKernel {
   std::size_t most_committed = ~uptr{0};   // bytes in one call of commit
   std::size_t frames_in_place = 64;        // how far a mapping can be resized where it is
   bool purges = true;
-  bool closes_pages = false;  // blocks have guards (pages/guarded_ends.h)
+  bool closes_pages = false;                                   // blocks have guards (pages/guarded_ends.h)
   bool may_refuse_releases = false, may_refuse_moves = false;  // each call is tried both ways
   // Mappings of exactly so many bytes come from `pool` (as many as there are pointers); fresh(memory) zeroes one.
   std::size_t pool_bytes = 0;
@@ -170,8 +170,7 @@ class PagesKernel {
     if (new_bytes > frames_in_place * kFrameSize) return false;
     if (new_bytes > old_bytes)
       each_frame(address + old_bytes, new_bytes - old_bytes, [](auto& content) { content.set(0); });
-    else
-      each_frame(address + new_bytes, old_bytes - new_bytes, [](auto& content) { content.set(0); });
+    else each_frame(address + new_bytes, old_bytes - new_bytes, [](auto& content) { content.set(0); });
     return true;
   }
 
@@ -187,8 +186,7 @@ class PagesKernel {
     const unsigned r = region(address);
     return content_[r][(address - start_of(r)) / kFrameSize];
   }
-  template <class F>
-  void each_frame(uptr address, std::size_t bytes, F&& f) {
+  template <class F> void each_frame(uptr address, std::size_t bytes, F&& f) {
     for (uptr at = address; at < address + bytes; at += kFrameSize) f(content(at));
   }
   // A run that has just been taken, of which `dirty` frames may hold something: writes to all of it.
@@ -303,8 +301,7 @@ struct Move {
 };
 
 // Calls f(move) for each move of `script`, in order.
-template <class F>
-void each_move(const char* script, F&& f) {
+template <class F> void each_move(const char* script, F&& f) {
   while (*script != 0) {
     Move move{*script++, 0};
     while (*script >= '0' && *script <= '9') move.number = move.number * 10 + static_cast<u32>(*script++ - '0');
@@ -314,8 +311,7 @@ void each_move(const char* script, F&& f) {
 }
 
 // What a thread owns, the oldest first.
-template <class T>
-class Belongings {
+template <class T> class Belongings {
  public:
   void add(const T& thing) {
     model_check(to_ < kMost, "the script fits");
@@ -326,8 +322,7 @@ class Belongings {
   T& newest() { return things_[to_ - 1]; }
   T remove() { return things_[from_++]; }
   T remove_newest() { return things_[--to_]; }
-  template <class F>
-  void each(F&& f) const {
+  template <class F> void each(F&& f) const {
     for (int i = from_; i < to_; ++i) f(things_[i]);
   }
 

@@ -42,9 +42,7 @@ TEST(PurgePolicy, ThePeakIsForgottenByAQuarterOfItsDistanceATick) {
       ASSERT_EQ(decayed(peak, live, 0), peak > live ? peak : live);
       const std::size_t once = decayed(peak, live, 1);
       ASSERT_GE(once, live);
-      if (peak > live) {
-        ASSERT_EQ(once - live, (peak - live) * 3 / 4) << peak << " " << live;
-      }
+      if (peak > live) { ASSERT_EQ(once - live, (peak - live) * 3 / 4) << peak << " " << live; }
       ASSERT_EQ(decayed(peak, live, 2), decayed(once, live, 1));
       ASSERT_EQ(decayed(peak, live, 7), decayed(decayed(peak, live, 3), live, 4));
       ASSERT_EQ(decayed(peak, live, purge_policy::kMostTicks), live) << "after 8 s nothing of such a peak is left";
@@ -166,7 +164,7 @@ TEST(PurgePolicy, GapsBetweenLargeBlocksStayWhileTheyAreUsedNowAndThen) {
   Policy policy;
   purge(policy, kNow);
   policy.on_take(8000, 0);
-  policy.on_give(3000);  // 5000 live: 4000 may stay for long, 7000 for a tick
+  policy.on_give(3000);     // 5000 live: 4000 may stay for long, 7000 for a tick
   policy.on_take(1500, 0);  // they did not fit into the gaps
   policy.on_give(1500);
   for (int tick = 1; tick < 50; ++tick) {
@@ -205,8 +203,7 @@ TEST(PurgePolicy, ANewPeakCountsAtOnce) {
   Policy policy;
   purge(policy, kNow);
   phase(policy, 1000);
-  while (purge(policy, kNow + 1000 * kTickNs) != 0) {
-  }
+  while (purge(policy, kNow + 1000 * kTickNs) != 0) {}
   phase(policy, 2000);
   EXPECT_EQ(purge(policy, kNow + 1000 * kTickNs), 0u);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// beside_test.cc: a profile waits for nobody and is in nobody's way: in handlers, beside threads that stop in the middle of a
-// sample or a dump, in children of forks, begun and ended while threads run; and a dump that cannot be written says why.
+// beside_test.cc: a profile waits for nobody and is in nobody's way: in handlers, beside threads that stop in the
+// middle of a sample or a dump, in children of forks, begun and ended while threads run; and a dump that cannot be
+// written says why.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -14,8 +15,8 @@
 #include <vector>
 
 #include "tests/abi/abi_test.h"
-#include "tests/whole/differential/random.h"
 #include "tests/profile/dump_reader.h"
+#include "tests/whole/differential/random.h"
 
 namespace freeway::test {
 namespace {
@@ -170,9 +171,7 @@ TEST(Profile, InHandlersThatInterruptAnything) {
     Random random(test_seed());
     while (handled < 500) {
       void* block = malloc(random.next() % 2000);
-      if (random.next() % 64 == 0) {
-        EXPECT_EQ(freeway_profile_dump(null_fd()), 0);
-      }
+      if (random.next() % 64 == 0) { EXPECT_EQ(freeway_profile_dump(null_fd()), 0); }
       free(block);
     }
   }

@@ -56,7 +56,7 @@ struct Dump {
   Facts facts;  // of the line that begins with # pid=
   std::vector<Facts> classes;
   std::map<uint64_t, std::vector<uint64_t>> pins;  // of a site: what its blocks pin, bytes
-  std::map<uint64_t, uint64_t> pin_sizes;  // and how long blocks of their class are
+  std::map<uint64_t, uint64_t> pin_sizes;          // and how long blocks of their class are
   std::string mappings;
 
   // Of all size classes.
@@ -131,7 +131,8 @@ inline Dump parse_dump(const std::string& text) {
     } else if (line.starts_with("#class ")) {
       dump.classes.push_back(parse_facts(line));
     } else if (uint64_t site = 0, bytes = 0, size = 0; line.starts_with("#pin ")) {
-      EXPECT_EQ(std::sscanf(line.c_str(), "#pin %" SCNu64 " %" SCNu64 " size=%" SCNu64, &site, &bytes, &size), 3) << line;
+      EXPECT_EQ(std::sscanf(line.c_str(), "#pin %" SCNu64 " %" SCNu64 " size=%" SCNu64, &site, &bytes, &size), 3)
+          << line;
       dump.pin_sizes[site] = size;
       dump.pins[site].push_back(bytes);
     } else if (line.starts_with("#@")) {

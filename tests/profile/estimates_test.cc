@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 //
-// estimates_test.cc: what a sampled profile says of each workload is, but for chance, the truth: blocks and bytes, live and
-// allocated, of blocks that never leave a magazine, that stay, that are large, and of many threads.
+// estimates_test.cc: what a sampled profile says of each workload is, but for chance, the truth: blocks and bytes, live
+// and allocated, of blocks that never leave a magazine, that stay, that are large, and of many threads.
 //
-// Chance     an estimate is a sum of independent samples: a block of s bytes is sampled with p = 1 - exp(-s / interval) and then counts
-//            for 1/p blocks. Small blocks that are seldom sampled count for thousands then, so that the sum is not normal: Chernoff's
-//            bound of it is. A workload beyond 1 of 400 is done again, five times in a row are not chance; nor is 1 of a billion.
+// Chance     an estimate is a sum of independent samples: a block of s bytes is sampled with p = 1 - exp(-s / interval)
+//            and then counts for 1/p blocks. Small blocks that are seldom sampled count for thousands then, so that the
+//            sum is not normal: Chernoff's bound of it is. A workload beyond 1 of 400 is done again, five times in a
+//            row are not chance; nor is 1 of a billion.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,8 +16,8 @@
 #include <vector>
 
 #include "tests/abi/abi_test.h"
-#include "tests/whole/differential/random.h"
 #include "tests/profile/dump_reader.h"
+#include "tests/whole/differential/random.h"
 
 namespace freeway::test {
 namespace {
@@ -26,12 +27,19 @@ constexpr uint64_t kInterval = 8192;
 // The blocks of a workload, and how likely an estimate of them is.
 class Truth {
  public:
-  void add(size_t size, double count = 1) { count_of_[size] += count; }  // allocates nothing: it may be called under a tag
+  void add(size_t size, double count = 1) {
+    count_of_[size] += count;
+  }  // allocates nothing: it may be called under a tag
 
-  [[nodiscard]] double blocks() const { return sum([](double) { return 1.0; }); }
-  [[nodiscard]] double bytes() const { return sum([](double size) { return size; }); }
+  [[nodiscard]] double blocks() const {
+    return sum([](double) { return 1.0; });
+  }
+  [[nodiscard]] double bytes() const {
+    return sum([](double size) { return size; });
+  }
 
-  // At least the chance of an estimate as far from the truth as this one, on its side: the least of E(exp(t (X - estimate))) over t.
+  // At least the chance of an estimate as far from the truth as this one, on its side: the least of E(exp(t (X -
+  // estimate))) over t.
   [[nodiscard]] double chance_of_blocks(double estimate) const {
     return chance(estimate, blocks(), [](double) { return 1.0; });
   }
@@ -42,24 +50,23 @@ class Truth {
  private:
   static double sampled(double size) { return 1 - std::exp(-size / kInterval); }
 
-  template <class F>
-  void each(F&& f) const {
+  template <class F> void each(F&& f) const {
     for (size_t size = 0; size < count_of_.size(); ++size)
       if (count_of_[size] != 0) f(static_cast<double>(size), count_of_[size]);
   }
 
-  template <class F>
-  [[nodiscard]] double sum(F&& value) const {
+  template <class F> [[nodiscard]] double sum(F&& value) const {
     double total = 0;
     each([&](double size, double count) { total += count * value(size); });
     return total;
   }
 
-  template <class F>
-  [[nodiscard]] double chance(double estimate, double truth, F&& value) const {
+  template <class F> [[nodiscard]] double chance(double estimate, double truth, F&& value) const {
     if (truth == 0) return estimate == 0 ? 1 : 0;
-    // The sizes of one site are taken for their mean, which is off by less than a hundredth of an eighth: not a matter of chance.
-    const double mended = std::fabs(estimate - truth) < 0.002 * truth ? truth : estimate + (estimate < truth ? 0.002 : -0.002) * truth;
+    // The sizes of one site are taken for their mean, which is off by less than a hundredth of an eighth: not a matter
+    // of chance.
+    const double mended =
+        std::fabs(estimate - truth) < 0.002 * truth ? truth : estimate + (estimate < truth ? 0.002 : -0.002) * truth;
     if (mended == truth) return 1;
     double most = 0, least = INFINITY;  // of what a sample counts for
     each([&](double size, double) {
@@ -68,7 +75,9 @@ class Truth {
     });
     const auto log_of_mean = [&](double t) {
       double log = -t * mended;
-      each([&](double size, double count) { log += count * std::log1p(sampled(size) * std::expm1(t * value(size) / sampled(size))); });
+      each([&](double size, double count) {
+        log += count * std::log1p(sampled(size) * std::expm1(t * value(size) / sampled(size)));
+      });
       return log;
     };
     // Convex in t, and 0 at 0: the least lies on the estimate's side.
@@ -90,8 +99,7 @@ class Estimates : public testing::Test {
   ~Estimates() override { freeway_profile_stop(); }
 
   // Does a workload, which looks at estimates under a tag of its own, until each of them is likelier than 1 of 400.
-  template <class F>
-  void estimate(const char* what, F&& workload) {
+  template <class F> void estimate(const char* what, F&& workload) {
     for (int tries = 0; tries < 5; ++tries) {
       beyond_.clear();
       workload(++tag_);
@@ -107,13 +115,15 @@ class Estimates : public testing::Test {
     compare("live bytes", of_live.bytes, live.bytes(), live.chance_of_bytes(of_live.bytes));
     compare("allocated bytes", of_allocated.bytes, allocated.bytes(), allocated.chance_of_bytes(of_allocated.bytes));
     compare("live blocks", of_live.blocks, live.blocks(), live.chance_of_blocks(of_live.blocks));
-    compare("allocated blocks", of_allocated.blocks, allocated.blocks(), allocated.chance_of_blocks(of_allocated.blocks));
+    compare("allocated blocks", of_allocated.blocks, allocated.blocks(),
+            allocated.chance_of_blocks(of_allocated.blocks));
   }
 
  private:
   void compare(const char* what, double estimate, double truth, double chance) {
     EXPECT_GE(chance, 1e-9) << what << ": " << estimate << " for " << truth;
-    if (chance < 1.0 / 400) beyond_ += std::string(what) + ": " + std::to_string(estimate) + " for " + std::to_string(truth) + "; ";
+    if (chance < 1.0 / 400)
+      beyond_ += std::string(what) + ": " + std::to_string(estimate) + " for " + std::to_string(truth) + "; ";
   }
 
   static inline uint64_t tag_ = 100;  // sites stay, also those of tests before

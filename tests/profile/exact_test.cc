@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// exact_test.cc: with an interval of 1 each block is sampled, so a profile is an exact account: of every function that gives and
-// takes blocks, whatever the size, and of who asked.
+// exact_test.cc: with an interval of 1 each block is sampled, so a profile is an exact account: of every function that
+// gives and takes blocks, whatever the size, and of who asked.
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <gtest/gtest.h>
@@ -25,9 +25,7 @@ class Exact : public testing::Test {
   ~Exact() override { freeway_profile_stop(); }
 
   // Live blocks and bytes beyond those of the first look.
-  Sample live() const {
-    return take_dump().of_tag(kTag) - before_;
-  }
+  Sample live() const { return take_dump().of_tag(kTag) - before_; }
 
  private:
   Sample before_ = take_dump().of_tag(kTag);
@@ -227,7 +225,7 @@ TEST_F(Exact, AForkedChildHasItsOwn) {
   free(block);
 }
 
-// --- Stacks ------------------------------------------------------------------------------------------------------------
+// --- Stacks ----------------------------------------------------------------------------------------------------------
 
 void* backtrace_frames[64];
 int backtrace_depth;
@@ -240,7 +238,8 @@ __attribute__((noinline)) void* innermost(size_t size) {
 __attribute__((noinline)) void* middle(size_t size) { return hide(innermost(size)); }
 __attribute__((noinline)) void* outermost(size_t size) { return hide(middle(size)); }
 
-// What frame pointers say is what the unwinder says, up to the first function without one (in the C library, or GoogleTest).
+// What frame pointers say is what the unwinder says, up to the first function without one (in the C library, or
+// GoogleTest).
 TEST_F(Exact, AStackIsThatOfTheUnwinder) {
   backtrace(backtrace_frames, 64);  // loads what it needs
   for (const size_t size : {size_t{100}, 100 * kKiB}) {
@@ -269,7 +268,8 @@ TEST_F(Exact, AStackIsThatOfTheUnwinder) {
   }
 }
 
-// Our own functions are nobody's business: the innermost frame is the caller's, also of functions that call malloc for him.
+// Our own functions are nobody's business: the innermost frame is the caller's, also of functions that call malloc for
+// him.
 TEST_F(Exact, TheInnermostFrameIsTheCallers) {
   Dl_info mine = {};
   ASSERT_NE(dladdr(reinterpret_cast<void*>(&innermost), &mine), 0);

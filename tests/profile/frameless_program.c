@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// frameless_program.c: without frame pointers: who called malloc lies on the stack, but nothing says where. What comes between
-// the functions' frames is different each time.
+// frameless_program.c: without frame pointers: who called malloc lies on the stack, but nothing says where. What comes
+// between the functions' frames is different each time.
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// full_test.cc: tables that are full, by FREEWAY_PROFILE=1,stacks=4096,blocks=1024: what has no room is counted as lost, what is
-// there stays exact, and nothing else is the worse for it.
+// full_test.cc: tables that are full, by FREEWAY_PROFILE=1,stacks=4096,blocks=1024: what has no room is counted as
+// lost, what is there stays exact, and nothing else is the worse for it.
 #include <gtest/gtest.h>
 
 #include <vector>

@@ -2,14 +2,15 @@
 // profile_gap_model.cc: src/profile/gap_word.h: the word in a CPU's slab that counts down to the next sampled byte. A
 // section does what the assembly does (malloc/*/fast_path.S, *counted*), as tests/cache/rseq shows of that.
 //
-// Scripts   m malloc of kBlock bytes    L of kLarge bytes    M the same; the thread goes to the other CPU if it is not counted
-//           b a profile begins, another one than before
-// Promises  what is stored is what is left of a gap: it does not wrap, and no count is lost; a gap that was begun ends once, with
-//           one block, which reaches its end; after a profile has begun no gap of an earlier one ends. But for what gap_word.h
-//           states: crossings, by who has left the CPU, and by a begin; late draws. Each is one gap. They do happen
-// Bounds    3 threads of up to 4 moves on 2 CPUs, one slab; sections begin again once. One word and what hangs on it: loads read
-//           the newest value, since an older one is that of an earlier load. Sleep sets, exhausted. Stops: each thread for
-//           ever at each operation
+// Scripts   m malloc of kBlock bytes    L of kLarge bytes    M the same; the thread goes to the other CPU if it is not
+//           counted b a profile begins, another one than before
+// Promises  what is stored is what is left of a gap: it does not wrap, and no count is lost; a gap that was begun ends
+//           once, with one block, which reaches its end; after a profile has begun no gap of an earlier one ends. But
+//           for what gap_word.h states: crossings, by who has left the CPU, and by a begin; late draws. Each is one
+//           gap. They do happen
+// Bounds    3 threads of up to 4 moves on 2 CPUs, one slab; sections begin again once. One word and what hangs on it:
+//           loads read the newest value, since an older one is that of an earlier load. Sleep sets, exhausted. Stops:
+//           each thread for ever at each operation
 #include "profile/gap_word.h"
 
 #include <gtest/gtest.h>
@@ -62,10 +63,8 @@ class Gaps {
   }
   // A section's store: the gap that it has seen goes on.
   void count(const Seen& seen, u64 bytes) {
-    if (ModelEnv::mutant("subtracted where it lies"))
-      word_.fetch_sub_relaxed(bytes);
-    else
-      word_.store_relaxed(seen.left - bytes);
+    if (ModelEnv::mutant("subtracted where it lies")) word_.fetch_sub_relaxed(bytes);
+    else word_.store_relaxed(seen.left - bytes);
     if (now_ != seen.gap) ++crossings_[seen.gap];
     now_ = seen.gap;
     left_[now_] -= bytes;
@@ -129,10 +128,8 @@ class GapProgram {
   void thread(int id) {
     const char* script = script_[id];
     for (const char* move = script; *move != 0; ++move) {
-      if (*move == 'b')
-        begin_profile();
-      else
-        allocate(*move == 'm' ? kBlock : kLarge, *move == 'M');
+      if (*move == 'b') begin_profile();
+      else allocate(*move == 'm' ? kBlock : kLarge, *move == 'M');
     }
   }
 
@@ -205,9 +202,9 @@ Scenario gaps(const char* first, const char* second, const char* third = "", Cro
   return each;
 }
 std::vector<Scenario> scenarios() {
-  return {gaps("mm", "mm"), gaps("mm", "L"),  gaps("L", "L"),     gaps("LL", "L"),     gaps("mmm", "M"),  gaps("mm", "MM"),
-          gaps("LMm", "m"), gaps("mmL", "b"), gaps("mLmL", "bb"), gaps("mML", "bb"),   gaps("m", "L", "b"), gaps("L", "L", "b"),
-          gaps("L", "L", "L"), gaps("mm", "M", "b")};
+  return {gaps("mm", "mm"),    gaps("mm", "L"),     gaps("L", "L"),      gaps("LL", "L"),     gaps("mmm", "M"),
+          gaps("mm", "MM"),    gaps("LMm", "m"),    gaps("mmL", "b"),    gaps("mLmL", "bb"),  gaps("mML", "bb"),
+          gaps("m", "L", "b"), gaps("L", "L", "b"), gaps("L", "L", "L"), gaps("mm", "M", "b")};
 }
 
 TEST(ProfileGapModel, PromisesHold) { expect_hold(scenarios()); }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// profile_gap_test.cc: gaps between sampled bytes are exponential, so that a block of n bytes is sampled with the probability
-// 1 - e^(-n / interval).
+// profile_gap_test.cc: gaps between sampled bytes are exponential, so that a block of n bytes is sampled with the
+// probability 1 - e^(-n / interval).
 #include "profile/gap.h"
 
 #include <gtest/gtest.h>
@@ -49,7 +49,8 @@ TEST(Gap, ABlockIsSampledWithItsProbability) {
   }
 }
 
-// What is left of a gap that blocks have eaten from is as good as a new one: counting down gives the same share as drawing.
+// What is left of a gap that blocks have eaten from is as good as a new one: counting down gives the same share as
+// drawing.
 TEST(Gap, CountingDownSamplesAsOftenAsDrawing) {
   Random random(test::test_seed() + 1);
   constexpr u64 kInterval = 4096;

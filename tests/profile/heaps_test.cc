@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// heaps_test.cc: blocks of heaps that the program makes (freeway/heap.h) are samples as malloc's are: of every size and function,
-// until they are freed or their heap is destroyed, whoever ends it; and the estimates from them are right.
+// heaps_test.cc: blocks of heaps that the program makes (freeway/heap.h) are samples as malloc's are: of every size and
+// function, until they are freed or their heap is destroyed, whoever ends it; and the estimates from them are right.
 #include <freeway/heap.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -13,8 +13,8 @@
 
 #include "tests/abi/abi_test.h"
 #include "tests/abi/program_heap.h"
-#include "tests/whole/differential/random.h"
 #include "tests/profile/dump_reader.h"
+#include "tests/whole/differential/random.h"
 
 namespace freeway::test {
 namespace {
@@ -27,9 +27,7 @@ class ProfiledHeap : public testing::Test {
   explicit ProfiledHeap(size_t interval = 1) { EXPECT_EQ(freeway_profile_start(interval), 0); }
   ~ProfiledHeap() override { freeway_profile_stop(); }
 
-  Sample live() const {
-    return take_dump().of_tag(kTag) - before_;
-  }
+  Sample live() const { return take_dump().of_tag(kTag) - before_; }
 
  private:
   Sample before_ = take_dump().of_tag(kTag);

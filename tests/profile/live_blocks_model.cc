@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: MIT
 // profile_live_model.cc: src/profile/live_blocks.h: the sampled blocks that are live.
 //
-// Promises  a block that was put is there until it is taken, once; what others see of an entry belongs to one block; none is
-//           refused while there is room near it; a thread that stops for ever keeps at most the entry in its hands
-// Bounds    3 threads of up to 4 moves, 1 or 2 entries; weak memory, source-DPOR, exhausted. Stops: each thread for ever at each
-//           operation
+// Promises  a block that was put is there until it is taken, once; what others see of an entry belongs to one block;
+//           none is refused while there is room near it; a thread that stops for ever keeps at most the entry in its
+//           hands
+// Bounds    3 threads of up to 4 moves, 1 or 2 entries; weak memory, source-DPOR, exhausted. Stops: each thread for
+//           ever at each operation
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
+#include "profile/live_blocks.h"
 #include "tests/explorer/explorer.h"
 #include "tests/explorer/model_env.h"
 #include "tests/explorer/scenarios.h"
-#include "profile/live_blocks.h"
 
 namespace freeway::model {
 namespace {
 
-// Scripts: + puts a block of the thread's own, - takes it again; x takes the block of thread 0 (a second free); l looks.
-template <u32 kEntries>
-struct LiveProgram {
+// Scripts: + puts a block of the thread's own, - takes it again; x takes the block of thread 0 (a second free); l
+// looks.
+template <u32 kEntries> struct LiveProgram {
   static constexpr int kThreads = 3;
   using Blocks = profile::LiveBlocks<ModelEnv, kEntries>;
 
@@ -64,7 +65,8 @@ struct LiveProgram {
         // Another may have freed it as well, which the program may not.
         model_check(got || *script[1] == 'x', "what was put is there");
         if (got)
-          model_check(block.site == mine && block.bytes == mine && block.born == mine && block.place == mine, "with its facts");
+          model_check(block.site == mine && block.bytes == mine && block.born == mine && block.place == mine,
+                      "with its facts");
         there = false;
       } else if (*move == 'x') {
         taken[0] += blocks.take(address_of(0), block);
@@ -86,15 +88,14 @@ struct LiveProgram {
   }
 };
 
-template <u32 kEntries = 2>
-Scenario live(const char* first, const char* second, const char* third = "", int puts = 2) {
+template <u32 kEntries = 2> Scenario live(const char* first, const char* second, const char* third = "", int puts = 2) {
   return {std::string(first) + " | " + second + " | " + third + (kEntries == 1 ? ", one entry" : ""),
           program_type<LiveProgram<kEntries>>(first, second, third, puts)};
 }
 std::vector<Scenario> scenarios() {
-  return {live("+", "+"),     live("+-", "+-"),      live("+-+", "l"),        live("+-+-", "+"),  live("+-", "x"),
-          live("+", "+", "l"), live("+", "+", "+", 3), live("+-", "+-", "+", 3), live("+-", "xx"),
-          live<1>("+-", "+-", "l"), live<1>("+-", "+-"), live<1>("+-", "+", "l")};
+  return {live("+", "+"),   live("+-", "+-"),         live("+-+", "l"),       live("+-+-", "+"),
+          live("+-", "x"),  live("+", "+", "l"),      live("+", "+", "+", 3), live("+-", "+-", "+", 3),
+          live("+-", "xx"), live<1>("+-", "+-", "l"), live<1>("+-", "+-"),    live<1>("+-", "+", "l")};
 }
 
 TEST(ProfileLiveModel, PromisesHold) { expect_hold(scenarios()); }

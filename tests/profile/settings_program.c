@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// settings_program.c: what dumps_test.py profiles: allocates as many bytes as it is told, raises the signals that it is told.
+// settings_program.c: what dumps_test.py profiles: allocates as many bytes as it is told, raises the signals that it is
+// told.
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

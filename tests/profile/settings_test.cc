@@ -26,8 +26,7 @@ TEST(ProfileSettings, AnIntervalAloneDumpsAtExit) {
   EXPECT_EQ(read("1").interval, 1u);
 }
 TEST(ProfileSettings, AllOfThem) {
-  const Settings settings =
-      read("1m,prefix=/tmp/a.b,dump=signal:USR2,dump=every:2g,stacks=1000,blocks=1m");
+  const Settings settings = read("1m,prefix=/tmp/a.b,dump=signal:USR2,dump=every:2g,stacks=1000,blocks=1m");
   EXPECT_EQ(std::string(settings.prefix, settings.prefix_length), "/tmp/a.b");
   EXPECT_EQ(settings.signal, SIGUSR2);
   EXPECT_EQ(settings.every, u64{2} << 30);
@@ -53,9 +52,27 @@ TEST(ProfileSettings, CopiesOfStacks) {
   EXPECT_EQ(read("512k,copy=1000").copy, 1024u) << "whole lines";
 }
 TEST(ProfileSettings, WhatIsNotUnderstoodIsRefusedWhole) {
-  for (const char* text : {"", "0", "x", "5%", "512k,", "512k,prefix", "512k,prefix=", "512k,dump=", "512k,dump=now", "512k,dump=hold:",
-                           "512k,dump=signal:", "512k,dump=signal:KILL", "512k,dump=signal:USR1x", "512k,dump=every:0",
-                           "512k,stacks=0", "512k,copy=2m", "512k,copy=", "512k,blocks=1t", "512k,what=1", "prefix=/tmp,512k", "512kk"}) {
+  for (const char* text : {"",
+                           "0",
+                           "x",
+                           "5%",
+                           "512k,",
+                           "512k,prefix",
+                           "512k,prefix=",
+                           "512k,dump=",
+                           "512k,dump=now",
+                           "512k,dump=hold:",
+                           "512k,dump=signal:",
+                           "512k,dump=signal:KILL",
+                           "512k,dump=signal:USR1x",
+                           "512k,dump=every:0",
+                           "512k,stacks=0",
+                           "512k,copy=2m",
+                           "512k,copy=",
+                           "512k,blocks=1t",
+                           "512k,what=1",
+                           "prefix=/tmp,512k",
+                           "512kk"}) {
     Settings settings;
     EXPECT_FALSE(parse_settings(text, &settings)) << text;
     EXPECT_EQ(settings.interval, 0u) << text;

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: MIT
 // profile_sites_model.cc: src/profile/sites.h: the table of what was sampled where.
 //
-// Promises  samples of one stack are counted at one site, and no others there; what a reader sees of a site is its stack, and
-//           not more freed than allocated; none is refused while there is room; who stops for ever loses what it had in
-//           hand, and its site is known as soon as somebody else samples there
-// Bounds    3 threads of up to 3 moves, 2 sites; weak memory, source-DPOR, exhausted. Stops: each thread for ever at each
-//           operation
+// Promises  samples of one stack are counted at one site, and no others there; what a reader sees of a site is its
+//           stack, and not more freed than allocated; none is refused while there is room; who stops for ever loses
+//           what it had in hand, and its site is known as soon as somebody else samples there
+// Bounds    3 threads of up to 3 moves, 2 sites; weak memory, source-DPOR, exhausted. Stops: each thread for ever at
+//           each operation
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
+#include "profile/sites.h"
 #include "tests/explorer/explorer.h"
 #include "tests/explorer/model_env.h"
 #include "tests/explorer/scenarios.h"
-#include "profile/sites.h"
 
 namespace freeway::model {
 namespace {
 
-// Scripts: a to c sample the stack of that name; - frees what the thread sampled last; k keeps a copy of that stack, if there is
-// none yet; l looks at all sites.
+// Scripts: a to c sample the stack of that name; - frees what the thread sampled last; k keeps a copy of that stack, if
+// there is none yet; l looks at all sites.
 struct SitesProgram {
   static constexpr int kThreads = 3;
   static constexpr u32 kSites = 2;
@@ -32,7 +32,7 @@ struct SitesProgram {
   alignas(64) unsigned char memory[Sites::bytes(kSites)] = {};
   Sites sites;
   ModelEnv::Plain<u32> copies[kThreads];  // a copy for each thread: of which stack
-  u32 sampled[3] = {}, freed[3] = {};  // by stack, by threads that did not stop meanwhile
+  u32 sampled[3] = {}, freed[3] = {};     // by stack, by threads that did not stop meanwhile
 
   SitesProgram(const char* first, const char* second, const char* third, int different)
       : script{first, second, third}, stacks(different) {
@@ -99,7 +99,8 @@ struct SitesProgram {
       const u64 number = view.stack.frames[0] - 100;
       all += view.counts.allocated;
       if (model_stalled() >= 0) continue;
-      model_check(view.counts.allocated == sampled[number] && view.counts.freed == freed[number], "each sample counts once");
+      model_check(view.counts.allocated == sampled[number] && view.counts.freed == freed[number],
+                  "each sample counts once");
       model_check(view.counts.allocated_bytes == 10 * view.counts.allocated, "with its bytes");
     }
     model_observe(all);
@@ -111,9 +112,8 @@ Scenario sites(const char* first, const char* second, const char* third = "", in
           program_type<SitesProgram>(first, second, third, different)};
 }
 std::vector<Scenario> scenarios() {
-  return {sites("a", "a"),     sites("a", "b"),      sites("a-", "l"),          sites("a", "a", "l"),
-          sites("a-", "a-"),   sites("ab", "ba"),    sites("a", "b", "c", 3),   sites("ab", "c", "", 3),
-          sites("a", "b", "a"), sites("ak", "l")};
+  return {sites("a", "a"),   sites("a", "b"),         sites("a-", "l"),        sites("a", "a", "l"), sites("a-", "a-"),
+          sites("ab", "ba"), sites("a", "b", "c", 3), sites("ab", "c", "", 3), sites("a", "b", "a"), sites("ak", "l")};
 }
 
 TEST(ProfileSitesModel, PromisesHold) { expect_hold(scenarios()); }

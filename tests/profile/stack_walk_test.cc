@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// profile_stack_walk_test.cc: following frame pointers reads nothing that is not there, whatever lies in them, and ends.
+// profile_stack_walk_test.cc: following frame pointers reads nothing that is not there, whatever lies in them, and
+// ends.
 #include "profile/stack_walk.h"
 
 #include <gtest/gtest.h>

@@ -8,12 +8,12 @@
 #include <string_view>
 #include <vector>
 
-#include "tests/whole/differential/random.h"
 #include "profile/code_ranges.h"
 #include "profile/live_blocks.h"
 #include "profile/sites.h"
 #include "profile/stack_copies.h"
 #include "tests/support/test_env.h"
+#include "tests/whole/differential/random.h"
 
 namespace freeway::profile {
 namespace {
@@ -23,8 +23,7 @@ using test::TestEnv;
 using Table = Sites<TestEnv>;
 using Blocks = LiveBlocks<TestEnv>;
 
-template <class T>
-struct Room {
+template <class T> struct Room {
   explicit Room(u32 count) : memory(T::bytes(count) / 64 + 2) {
     table.init(align_up(reinterpret_cast<uptr>(memory.data()), 64), count);
   }
@@ -83,7 +82,8 @@ TEST(Sites, SizesThatDifferByLessThanAnEighthAreOneStep) {
   EXPECT_NE(size_step(1024), size_step(1152));
 }
 
-// Until the table is full each site is found again; from then on strangers are refused, and those that are there still count.
+// Until the table is full each site is found again; from then on strangers are refused, and those that are there still
+// count.
 TEST(Sites, AFullTableRefusesOnlyStrangers) {
   Room<Table> room(64);
   std::map<u64, u32> known;
@@ -102,7 +102,8 @@ TEST(Sites, AFullTableRefusesOnlyStrangers) {
 TEST(Sites, WithoutRoomForFactsThereIsNone) {
   Room<Table> room(64);
   int got = 0;
-  for (u64 number = 0; number < 64; ++number) got += room.table.at(stack_of(number, kMostFrames), 0, 100, 512) != Table::kNone;
+  for (u64 number = 0; number < 64; ++number)
+    got += room.table.at(stack_of(number, kMostFrames), 0, 100, 512) != Table::kNone;
   EXPECT_GT(got, 0);
   EXPECT_LT(got, 64);
   Table::View view;
@@ -170,7 +171,7 @@ TEST(LiveBlocks, AgreesWithAMap) {
   EXPECT_EQ(seen, model);
 }
 
-// --- Copies of stacks, and where code lies. ----------------------------------------------------------------------------
+// --- Copies of stacks, and where code lies. --------------------------------------------------------------------------
 
 TEST(StackCopies, KeepWhatThereIsUpToAPiece) {
   std::vector<Room<Table>::Line> memory(StackCopies<TestEnv>::bytes(2, 128) / 64 + 2);
@@ -192,8 +193,14 @@ TEST(StackCopies, KeepWhatThereIsUpToAPiece) {
 }
 
 TEST(CodeRanges, AreThoseOfTheMappingsWithCode) {
-  const char* const lines[] = {"1000-3000 r--p 00000000", "3000-5000 r-xp 00002000", "5000-6000 r-xp 00000000",
-                                    "8000-9000 rw-p 00000000", "a000-b000 --xp 00000000", "nonsense", "c000-", ""};
+  const char* const lines[] = {"1000-3000 r--p 00000000",
+                               "3000-5000 r-xp 00002000",
+                               "5000-6000 r-xp 00000000",
+                               "8000-9000 rw-p 00000000",
+                               "a000-b000 --xp 00000000",
+                               "nonsense",
+                               "c000-",
+                               ""};
   CodeRanges<TestEnv> code{};
   const auto read = [&](auto&& add) {
     for (const char* line : lines) {
@@ -205,7 +212,8 @@ TEST(CodeRanges, AreThoseOfTheMappingsWithCode) {
   code.read(read);
   EXPECT_EQ(code.count(), 2u) << "neighbours are one";
   for (const u64 inside : {0x3000, 0x5fff, 0xa000, 0xafff}) EXPECT_TRUE(code.contains(inside)) << inside;
-  for (const u64 outside : {0x0, 0x2fff, 0x6000, 0x8000, 0xb000, 0xffffff}) EXPECT_FALSE(code.contains(outside)) << outside;
+  for (const u64 outside : {0x0, 0x2fff, 0x6000, 0x8000, 0xb000, 0xffffff})
+    EXPECT_FALSE(code.contains(outside)) << outside;
 }
 
 }  // namespace

@@ -2,24 +2,25 @@
 // profile_wanted_model.cc: src/profile/wanted.h, who wants a profile, with src/malloc/malloc_form.h, what malloc does
 // for it.
 //
-// Scripts   1 2 the program starts a profile with that interval    0 it stops    + - a tracer comes, goes, and somebody looks
-//           l look whether one listens    t tick, as slow mallocs do    s sample, if a profile is made
-// Promises  when the last call has returned, malloc's form is what the word says; in the word are the program's last call and the
-//           tracer that is there; the interval of a profile stays while the program wants it, and is known when it has
-//           ended; who samples sees the tables. With a thread stopped for ever the next tick mends malloc's form; until then
-//           small blocks are not sampled, or calls are slower, and no thread waits
+// Scripts   1 2 the program starts a profile with that interval    0 it stops    + - a tracer comes, goes, and somebody
+//           looks l look whether one listens    t tick, as slow mallocs do    s sample, if a profile is made
+// Promises  when the last call has returned, malloc's form is what the word says; in the word are the program's last
+//           call and the tracer that is there; the interval of a profile stays while the program wants it, and is known
+//           when it has ended; who samples sees the tables. With a thread stopped for ever the next tick mends malloc's
+//           form; until then small blocks are not sampled, or calls are slower, and no thread waits
 // Handlers  of a thread in the middle of a call are threads that run while it stands: among these executions
-// Bounds    3 threads of up to 3 moves; weak memory, source-DPOR, exhausted. Stops: each thread for ever at each operation
+// Bounds    3 threads of up to 3 moves; weak memory, source-DPOR, exhausted. Stops: each thread for ever at each
+//           operation
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
 #include "malloc/malloc_form.h"
+#include "profile/wanted.h"
 #include "tests/explorer/explorer.h"
 #include "tests/explorer/model_env.h"
 #include "tests/explorer/scenarios.h"
-#include "profile/wanted.h"
 
 namespace freeway::model {
 namespace {
@@ -68,25 +69,16 @@ class WantedProgram {
   void run(const char* script) {
     for (const char* move = script; *move != 0; ++move) {
       switch (*move) {
-        case '0':
-          stop();
-          break;
+        case '0': stop(); break;
         case '+':
         case '-':
           listens_.store_relaxed(*move == '+');
           look();
           break;
-        case 'l':
-          look();
-          break;
-        case 't':
-          tick();
-          break;
-        case 's':
-          sample();
-          break;
-        default:
-          start(static_cast<u64>(*move - '0'));
+        case 'l': look(); break;
+        case 't': tick(); break;
+        case 's': sample(); break;
+        default: start(static_cast<u64>(*move - '0'));
       }
     }
   }
@@ -160,10 +152,11 @@ Scenario wants(const char* setup, const char* first, const char* second, const c
           program_type<WantedProgram>(setup, first, second, third)};
 }
 std::vector<Scenario> scenarios() {
-  return {wants("", "1", "0"),   wants("", "1", "1"),   wants("", "1", "2"),    wants("", "1", "+"),   wants("", "1", "s"),
-          wants("", "10", "s"),  wants("", "102", "s"), wants("", "+", "-"),    wants("", "+s", "1"),  wants("1", "0", "+"),
-          wants("1", "0", "0"),  wants("1", "02", "s"), wants("1", "0", "1"),   wants("1+", "0", "-"), wants("1+", "0", "s"),
-          wants("+", "1", "-"),  wants("+", "1", "t"),  wants("1", "0", "t"),   wants("1", "2", "0"),  wants("10", "2", "+"),
+  return {wants("", "1", "0"),     wants("", "1", "1"),   wants("", "1", "2"),   wants("", "1", "+"),
+          wants("", "1", "s"),     wants("", "10", "s"),  wants("", "102", "s"), wants("", "+", "-"),
+          wants("", "+s", "1"),    wants("1", "0", "+"),  wants("1", "0", "0"),  wants("1", "02", "s"),
+          wants("1", "0", "1"),    wants("1+", "0", "-"), wants("1+", "0", "s"), wants("+", "1", "-"),
+          wants("+", "1", "t"),    wants("1", "0", "t"),  wants("1", "2", "0"),  wants("10", "2", "+"),
           wants("", "1", "0", "s")};
 }
 
@@ -192,8 +185,7 @@ TEST(ProfileWantedModel, OthersFinishWhenAThreadStopsForEver) {
   expect_hold(all);
 }
 TEST(ProfileWantedMutants, AreCaught) {
-  for (const char* mutant :
-       {"a stop ends everybody's", "stopped in two steps", "followed once", "confirmed by a load"})
+  for (const char* mutant : {"a stop ends everybody's", "stopped in two steps", "followed once", "confirmed by a load"})
     expect_mutant_caught(scenarios(), mutant);
 }
 TEST(ProfileWantedMutants, EachMemoryOrderIsNeeded) { expect_orders_needed(scenarios(), "profile/wanted.h"); }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// waste_test.cc: a dump says what superblocks waste, and which blocks pin it: size classes are those of the statistics, a block's
-// share is what freeway_block_info says of its superblock, and of samples it is the truth but for chance.
+// waste_test.cc: a dump says what superblocks waste, and which blocks pin it: size classes are those of the statistics,
+// a block's share is what freeway_block_info says of its superblock, and of samples it is the truth but for chance.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "tests/abi/abi_test.h"
-#include "tests/whole/differential/random.h"
 #include "tests/profile/dump_reader.h"
+#include "tests/whole/differential/random.h"
 
 namespace freeway::test {
 namespace {
@@ -79,9 +79,7 @@ void expect_shares_of_superblocks(size_t alignment) {
   std::sort(pins.begin(), pins.end());
   EXPECT_EQ(pins, std::vector<uint64_t>(shares.begin(), shares.end()));
   for (const Sample& each : dump.samples) {
-    if (each.tag == kLong && each.live != 0) {
-      EXPECT_EQ(dump.pin_sizes.at(each.site), size);
-    }
+    if (each.tag == kLong && each.live != 0) { EXPECT_EQ(dump.pin_sizes.at(each.site), size); }
   }
   for (void* block : blocks) free(block);
   freeway_profile_stop();
@@ -101,7 +99,8 @@ TEST(Waste, AChildsAreItsOwn) {
     const Dump before = take_dump();
     free(block);
     const Dump after = take_dump();
-    _exit(before.sum_of("live") != 0 && before.pins_of_tag(kLong).size() == 1 && after.pins_of_tag(kLong).empty() ? 0 : 1);
+    _exit(before.sum_of("live") != 0 && before.pins_of_tag(kLong).size() == 1 && after.pins_of_tag(kLong).empty() ? 0
+                                                                                                                  : 1);
   }
   int status = -1;
   ASSERT_EQ(waitpid(child, &status, 0), child);
@@ -110,8 +109,8 @@ TEST(Waste, AChildsAreItsOwn) {
   freeway_profile_stop();
 }
 
-// A cache that lies close together, then a burst of blocks that go, with some between them that stay, then few that come and go.
-// There are most of the cache's blocks, and it pins nothing.
+// A cache that lies close together, then a burst of blocks that go, with some between them that stay, then few that
+// come and go. There are most of the cache's blocks, and it pins nothing.
 TEST(Waste, OfSamplesIsTheTruthButForChance) {
   constexpr size_t kCached = 20000, kBurst = 100000, kKept = 1000, kInFlight = 1000, kRounds = 200000;
   ASSERT_EQ(freeway_profile_start(4096), 0);

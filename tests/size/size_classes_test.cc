@@ -37,10 +37,8 @@ TEST(SizeClasses, LessThanAQuarterIsLostInABlockAndATenthOnAverage) {
   double lost = 0;
   for (std::size_t bytes = 1; bytes <= kMaxSmall; ++bytes) {
     const std::size_t waste = kSizeClasses[class_of_size(bytes)].size - bytes;
-    if (bytes <= 128)
-      ASSERT_LT(waste, 16u) << bytes;
-    else
-      ASSERT_LT(4 * waste, bytes) << bytes;
+    if (bytes <= 128) ASSERT_LT(waste, 16u) << bytes;
+    else ASSERT_LT(4 * waste, bytes) << bytes;
     lost += static_cast<double>(waste) / static_cast<double>(bytes + waste);
   }
   EXPECT_LT(lost / kMaxSmall, 0.1);

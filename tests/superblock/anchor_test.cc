@@ -32,8 +32,7 @@ struct State {
 };
 
 // Every state of every width, with counts from a little below 0 (pluses that are still to come) to a little above W.
-template <class F>
-void each_state(F&& f) {
+template <class F> void each_state(F&& f) {
   for (unsigned words = 1; words <= 64; ++words)
     for (long nz = -3; nz <= static_cast<long>(words) + 2; ++nz)
       for (long full = -3; full <= static_cast<long>(words) + 2; ++full)
@@ -143,7 +142,8 @@ TEST(Anchor, WhoPopsAnEntryAdoptsRecyclesOrDropsIt) {
 
 TEST(Anchor, WhatNobodyHoldsAndHasFreeBlocksMayBeTakenWithoutItsEntry) {
   each_state([](unsigned words, const State& s) {
-    ASSERT_EQ(anchor::may_take(s.word(), s.size_class, words), !s.unlisted && !s.held && s.nz > 0 && !s.is_empty(words));
+    ASSERT_EQ(anchor::may_take(s.word(), s.size_class, words),
+              !s.unlisted && !s.held && s.nz > 0 && !s.is_empty(words));
     ASSERT_FALSE(anchor::may_take(s.word() | anchor::kHeld | anchor::kEntry, s.size_class, words));
   });
   EXPECT_FALSE(anchor::may_take(0, 1, 1)) << "a descriptor that was never used";
@@ -177,12 +177,8 @@ TEST(Anchor, FreeingAndTakingChangeTheCountsOfWideWordsToo) {
     if (random.chance(30)) old = random.chance(50) ? 0 : all;
     if (random.chance(30)) mask = random.chance(50) ? all & ~old : old;
     const u64 freed = mask & ~old, taken = mask & old;
-    if (freed != 0) {
-      ASSERT_EQ(anchor::plus(old, freed, all), counted(old, old | freed, all));
-    }
-    if (taken != 0) {
-      ASSERT_EQ(u64{0} - anchor::minus(old, taken, all), counted(old, old & ~taken, all));
-    }
+    if (freed != 0) { ASSERT_EQ(anchor::plus(old, freed, all), counted(old, old | freed, all)); }
+    if (taken != 0) { ASSERT_EQ(u64{0} - anchor::minus(old, taken, all), counted(old, old & ~taken, all)); }
   }
 }
 
@@ -268,9 +264,7 @@ class Explorer {
     life.anchor = next.word;
     life.owed = 0;
     life.held = false;
-    if (life.listed) {
-      ASSERT_TRUE(next.duty == Duty::kNone || next.duty == Duty::kTombstone);
-    }
+    if (life.listed) { ASSERT_TRUE(next.duty == Duty::kNone || next.duty == Duty::kTombstone); }
     life.listed |= next.duty == Duty::kList;
     if (next.duty == Duty::kEmpty || next.duty == Duty::kTombstone) return die(life);
     reach(life);

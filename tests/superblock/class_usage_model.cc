@@ -4,11 +4,11 @@
 // World     one class; superblocks with 3 taken blocks, and the last of them with 5
 // Scripts   a ask: the walk goes on by a step, the first one to its end    r read what the last whole walk has found
 //           0 all superblocks go
-// Promises  what is read is never wild: so many superblocks as walks may have added up, and an average of them; a walk that
-//           nobody overtakes counts each place once. Whatever happened, also with a thread stopped for ever, two more walks know
-//           what is there
-// Bounds    3 threads of up to 6 moves, 1 to 3 places, the first walk as well as later ones; weak memory, source-DPOR, exhausted.
-//           Stops: each thread for ever at each operation
+// Promises  what is read is never wild: so many superblocks as walks may have added up, and an average of them; a walk
+//           that nobody overtakes counts each place once. Whatever happened, also with a thread stopped for ever, two
+//           more walks know what is there
+// Bounds    3 threads of up to 6 moves, 1 to 3 places, the first walk as well as later ones; weak memory, source-DPOR,
+//           exhausted. Stops: each thread for ever at each operation
 #include "superblock/class_usage.h"
 
 #include <gtest/gtest.h>
@@ -59,20 +59,16 @@ class UsageProgram {
     bool is_end(u64 place) { return place == places && (has_ended = true); }
     static u64 behind(u64 place) { return place + 1; }
     u32 taken_at(u64 place) const { return place + 1 == places ? kHigh : kLow; }
-    template <class F>
-    void count(u64 place, F&& f) const {
+    template <class F> void count(u64 place, F&& f) const {
       if (!is_empty) f(kClass, taken_at(place));
     }
   };
 
   void run(const char* script) {
     for (const char* move = script; *move != 0; ++move) {
-      if (*move == 'a')
-        usage_.advance(heap_);
-      else if (*move == 'r')
-        read();
-      else
-        heap_.is_empty = true;
+      if (*move == 'a') usage_.advance(heap_);
+      else if (*move == 'r') read();
+      else heap_.is_empty = true;
     }
     if (script == setup_) heap_.has_ended = false;
   }
@@ -105,10 +101,11 @@ Scenario usage(u64 places, const char* setup, const char* first, const char* sec
           program_type<UsageProgram>(places, setup, first, second, third)};
 }
 std::vector<Scenario> scenarios() {
-  return {usage(1, "", "a", "a"),      usage(1, "", "a", "r"),       usage(1, "", "a", "ar"),         usage(2, "", "a", "r"),
-          usage(2, "a", "a", "a"),     usage(3, "a", "a", "a", "a"), usage(2, "a", "aa", "ar"),       usage(1, "aa", "a", "ar"),
-          usage(1, "aa", "aa", "ar"),  usage(1, "aa", "a", "aar"),   usage(1, "aa", "a", "aa0aar"),
-          usage(2, "aaa", "aa", "ar"), usage(1, "aa", "a", "a", "ar"), usage(2, "aaa", "a", "aaaar")};
+  return {usage(1, "", "a", "a"),         usage(1, "", "a", "r"),        usage(1, "", "a", "ar"),
+          usage(2, "", "a", "r"),         usage(2, "a", "a", "a"),       usage(3, "a", "a", "a", "a"),
+          usage(2, "a", "aa", "ar"),      usage(1, "aa", "a", "ar"),     usage(1, "aa", "aa", "ar"),
+          usage(1, "aa", "a", "aar"),     usage(1, "aa", "a", "aa0aar"), usage(2, "aaa", "aa", "ar"),
+          usage(1, "aa", "a", "a", "ar"), usage(2, "aaa", "a", "aaaar")};
 }
 
 TEST(ClassUsageModel, PromisesHold) { expect_hold(scenarios()); }

@@ -77,10 +77,7 @@ struct Places {
   static u32 taken_at(u64 place) { return static_cast<u32>(place * 7 % 50); }
   bool is_end(u64 place) const { return place >= end; }
   static u64 behind(u64 place) { return place + 1; }
-  template <class F>
-  static void count(u64 place, F&& f) {
-    f(class_at(place), taken_at(place));
-  }
+  template <class F> static void count(u64 place, F&& f) { f(class_at(place), taken_at(place)); }
 };
 
 void expect_exact(const ClassUsage<TestEnv>& usage, const Places& places) {

@@ -8,8 +8,8 @@
 
 #include <vector>
 
-#include "tests/superblock/superblock_scenarios.h"
 #include "sync/tagged_stack.h"
+#include "tests/superblock/superblock_scenarios.h"
 
 namespace freeway::model {
 namespace {
@@ -30,7 +30,9 @@ TEST(SuperblockMutants, RecyclingADescriptorThatAListKnowsIsCaught) {
 }
 TEST(SuperblockMutants, ForgettingTheEntryIsCaught) { expect_mutant_caught(all_scenarios(), "entry forgotten"); }
 TEST(SuperblockMutants, KeepingADroppedEntryIsCaught) { expect_mutant_caught(all_scenarios(), "entry kept"); }
-TEST(SuperblockMutants, ForgettingOtherNodesIsCaught) { expect_mutant_caught(all_scenarios(), "other nodes forgotten"); }
+TEST(SuperblockMutants, ForgettingOtherNodesIsCaught) {
+  expect_mutant_caught(all_scenarios(), "other nodes forgotten");
+}
 TEST(SuperblockMutants, ReadingTheDescriptorAfterTheEmptyStepIsCaught) {
   expect_mutant_caught(all_scenarios(), "late span");
 }

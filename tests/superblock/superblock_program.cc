@@ -34,12 +34,9 @@ SuperblockProgram::SuperblockProgram(SuperblockScript s) : script(s) {
   });
   unsigned c = 1;
   for (const char* move = script.setup; *move != 0; ++move) {
-    if (*move >= '0' && *move <= '2')
-      hands[*move - '0'].add(main.remove());
-    else if (*move >= 'A' && *move <= 'C')
-      hands[*move - 'A'].held = std::exchange(main.held, 0);
-    else
-      act(*move, main, c);
+    if (*move >= '0' && *move <= '2') hands[*move - '0'].add(main.remove());
+    else if (*move >= 'A' && *move <= 'C') hands[*move - 'A'].held = std::exchange(main.held, 0);
+    else act(*move, main, c);
   }
 }
 
@@ -73,10 +70,8 @@ void SuperblockProgram::act(char move, Hands& mine, unsigned& c) {
     case 'g':
     case 'G':
       if (mine.held == 0) break;
-      if (u32 d = std::exchange(mine.held, 0); move == 'g')
-        heap.let_go(d);
-      else
-        let_go_after_one_scan(d, mine);
+      if (u32 d = std::exchange(mine.held, 0); move == 'g') heap.let_go(d);
+      else let_go_after_one_scan(d, mine);
       break;
     case 't':
     case 'T':

@@ -26,9 +26,9 @@
 #include <new>
 
 #include "heap/direct.h"
+#include "superblock/superblocks.h"
 #include "tests/explorer/explorer.h"
 #include "tests/explorer/model_env.h"
-#include "superblock/superblocks.h"
 
 namespace freeway::model {
 
@@ -57,7 +57,7 @@ struct ModelBacking {
   alignas(64) std::byte descriptors[kDescriptors + 1][256];
   unsigned class_of_span[kSpans] = {};
   unsigned nodes[4] = {};  // that threads are on, the constructor's and finish()'s first
-  u32 latest = 0;  // descriptor asked for last, by the running thread: for the mutant "late span"
+  u32 latest = 0;          // descriptor asked for last, by the running thread: for the mutant "late span"
 
   const SizeClass& size_class(unsigned c) const { return classes[c]; }
   Descriptor<ModelEnv>& descriptor(u32 index) {
@@ -140,8 +140,7 @@ class Hands {  // what a thread owns
     model_check(any(), "the script gives what there is");
     return groups_[from_++];
   }
-  template <class F>
-  void each(F&& f) const {
+  template <class F> void each(F&& f) const {
     for (int i = from_; i < to_; ++i) f(groups_[i]);
   }
   u32 held = 0;

@@ -44,10 +44,10 @@ constexpr Situation kSituations[] = {
     {"65 of 66, held", 2, "chtA1"},
 };
 
-constexpr const char* kPairScripts[] = {"f",    "ff", "tg", "tgf", "yg",  "htg",  "htgf",   "atg", "atgf",
-                                        "pg",   "m",  "mf", "htf", "ftg", "hTg",  "fhtg",   "fm",  "htsg",
-                                        "hTgr", "rf", "cf", "cg",  "cTg", "chtg", "cTTgff", "cpg", "ntg",
-                                        "ng", "nTg", "ntgf", "fntg", "hntgf"};
+constexpr const char* kPairScripts[] = {"f",      "ff",   "tg",   "tgf", "yg",  "htg",  "htgf", "atg",
+                                        "atgf",   "pg",   "m",    "mf",  "htf", "ftg",  "hTg",  "fhtg",
+                                        "fm",     "htsg", "hTgr", "rf",  "cf",  "cg",   "cTg",  "chtg",
+                                        "cTTgff", "cpg",  "ntg",  "ng",  "nTg", "ntgf", "fntg", "hntgf"};
 // With a second node.
 constexpr Situation kNodeSituations[] = {
     {"0 of 2, nobody's", 2, "hTxg01"},
@@ -57,7 +57,8 @@ constexpr Situation kNodeSituations[] = {
     {"held and held, on two nodes", 2, "htAohtB10"},
     {"tombstone listed", 2, "htgf"},
 };
-constexpr const char* kNodeScripts[] = {"f", "of", "htg", "ohtg", "ohtog", "ohtgf", "fohtg", "m", "om", "ontg", "oatgf"};
+constexpr const char* kNodeScripts[] = {"f",     "of", "htg", "ohtg", "ohtog", "ohtgf",
+                                        "fohtg", "m",  "om",  "ontg", "oatgf"};
 
 constexpr const char* kTripleScripts[] = {"f", "ff", "tg", "htg", "htgf", "atg", "pg", "m", "htf", "ntg", "nTg"};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Tests of src/superblock/partial_lists.h and of superblocks.h on machines with several NUMA nodes: a superblock stays its
-// node's, whoever lists it; others take it last, but before memory grows without bound or is refused.
+// Tests of src/superblock/partial_lists.h and of superblocks.h on machines with several NUMA nodes: a superblock stays
+// its node's, whoever lists it; others take it last, but before memory grows without bound or is refused.
 #include <gtest/gtest.h>
 
 #include <set>

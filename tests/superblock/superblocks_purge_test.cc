@@ -5,8 +5,8 @@
 
 #include <vector>
 
-#include "tests/whole/differential/random.h"
 #include "tests/superblock/superblocks_fixture.h"
+#include "tests/whole/differential/random.h"
 
 namespace freeway::test {
 namespace {

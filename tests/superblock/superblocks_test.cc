@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // Tests of superblock/superblocks.h, one thread at a time: what each operation hands out and gives back, in every state
-// that a superblock can be in. What threads do to each other is in superblocks_threads_test.cc and in superblock_model.cc.
+// that a superblock can be in. What threads do to each other is in superblocks_threads_test.cc and in
+// superblock_model.cc.
 #include "superblock/superblocks.h"
 
 #include <gtest/gtest.h>
@@ -10,9 +11,9 @@
 #include <set>
 #include <vector>
 
-#include "tests/whole/differential/random.h"
 #include "os/random.h"
 #include "tests/superblock/superblocks_fixture.h"
+#include "tests/whole/differential/random.h"
 
 namespace freeway::test {
 namespace {

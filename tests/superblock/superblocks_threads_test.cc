@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
-#include "tests/whole/differential/random.h"
 #include "tests/superblock/superblocks_fixture.h"
+#include "tests/whole/differential/random.h"
 
 namespace freeway::test {
 namespace {
@@ -88,9 +88,9 @@ TEST_F(SuperblocksThreadsTest, APopperFindsThatItsSuperblockEnded) {
 
 // One thread's life, with all that it may be doing when it ends.
 TEST_F(SuperblocksThreadsTest, AThreadThatEndsAtAnyStepStopsNobodyAndCostsWhatItHeld) {
-  const char* steps[] = {"superblock.descriptor", "superblock.let_go", "superblock.emptied", "superblock.listing",
-                         "superblock.freed",      "superblock.claiming", "superblock.popped", "superblock.purging",
-                         "stack.push",            "stack.pop"};
+  const char* steps[] = {
+      "superblock.descriptor", "superblock.let_go", "superblock.emptied", "superblock.listing", "superblock.freed",
+      "superblock.claiming",   "superblock.popped", "superblock.purging", "stack.push",         "stack.pop"};
   for (const char* step : steps)
     for (unsigned skips = 0;; ++skips) {
       make();
@@ -104,28 +104,31 @@ TEST_F(SuperblocksThreadsTest, AThreadThatEndsAtAnyStepStopsNobodyAndCostsWhatIt
       mine.insert(mine.end(), more.begin(), more.end());
 
       Blocks his;  // blocks that he had when he ended
-      const bool ended = ended_at(step, [&] {
-        for (int i = 0; i < 3; ++i) {
-          const u32 two[] = {superblocks().hold(c), superblocks().hold(c)};
-          for (u32 d : two) {
-            // Behind the last block there is memory to give back.
-            *reinterpret_cast<char*>(backing().descriptor(d).span.load_relaxed() + 3 * 4096) = 1;
-            superblocks().purge(d, 4096);
-            const Blocks got = take(d, 40);
-            his.insert(his.end(), got.begin(), got.end());
-          }
-          for (u32 d : two) superblocks().let_go(d);
-          while (his.size() > 30) {
-            const Blocks some(his.end() - 10, his.end());
-            his.resize(his.size() - 10);
-            free(c, some);
-          }
-        }
-        const Blocks first(mine.begin(), mine.begin() + 65);  // the full superblock becomes listed, then ends
-        mine.erase(mine.begin(), mine.begin() + 65);
-        free(c, {first[0]});
-        free(c, {first.begin() + 1, first.end()});
-      }, skips);
+      const bool ended = ended_at(
+          step,
+          [&] {
+            for (int i = 0; i < 3; ++i) {
+              const u32 two[] = {superblocks().hold(c), superblocks().hold(c)};
+              for (u32 d : two) {
+                // Behind the last block there is memory to give back.
+                *reinterpret_cast<char*>(backing().descriptor(d).span.load_relaxed() + 3 * 4096) = 1;
+                superblocks().purge(d, 4096);
+                const Blocks got = take(d, 40);
+                his.insert(his.end(), got.begin(), got.end());
+              }
+              for (u32 d : two) superblocks().let_go(d);
+              while (his.size() > 30) {
+                const Blocks some(his.end() - 10, his.end());
+                his.resize(his.size() - 10);
+                free(c, some);
+              }
+            }
+            const Blocks first(mine.begin(), mine.begin() + 65);  // the full superblock becomes listed, then ends
+            mine.erase(mine.begin(), mine.begin() + 65);
+            free(c, {first[0]});
+            free(c, {first.begin() + 1, first.end()});
+          },
+          skips);
       if (!ended) {
         EXPECT_GT(skips, 0u) << step << " was never reached";
         break;

@@ -38,8 +38,7 @@ inline constexpr std::array<SizeClass, 7> kTestClasses = {SizeClass{},
                                                           make_test_class(1360, 190),
                                                           make_test_class(12288, 21)};
 
-template <class Env, const auto& kTable>
-class TestBacking {
+template <class Env, const auto& kTable> class TestBacking {
  public:
   static constexpr unsigned kClasses = kTable.size();
 

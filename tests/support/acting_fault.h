@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// acting_fault.h: which of the faults that are planted in headers acts in this process, if any (tests/mutants/matrix.py).
+// acting_fault.h: which of the faults that are planted in headers acts in this process, if any
+// (tests/mutants/matrix.py).
 #pragma once
 
 #include <cstdlib>

@@ -12,8 +12,7 @@
 namespace freeway::test {
 
 // Everything that `f` writes to `fd`, through any copy of it.
-template <class F>
-std::string captured(int fd, F&& f) {
+template <class F> std::string captured(int fd, F&& f) {
   const int file = memfd_create("captured", 0), saved = dup(fd);
   dup2(file, fd);
   f();

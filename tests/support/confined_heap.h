@@ -13,8 +13,8 @@
 
 namespace freeway_test {
 
-// Leaves the first arena `arena` bytes and the first segment of metadata `segment` (multiples of 64 KiB). False where the
-// heap is no window of places (src/os/window.h), and nothing can be in its way.
+// Leaves the first arena `arena` bytes and the first segment of metadata `segment` (multiples of 64 KiB). False where
+// the heap is no window of places (src/os/window.h), and nothing can be in its way.
 inline bool confine_heap(size_t arena, size_t segment) {
   constexpr uintptr_t kChunk = uintptr_t{4} << 20, kArena = uintptr_t{64} << 30;
   void* const block = std::malloc(100'000);

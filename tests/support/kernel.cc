@@ -304,8 +304,7 @@ bool Kernel::ends_mapping(uptr address, std::size_t bytes) const {
   if (!in_one_mapping(address, bytes)) return false;
   const auto end = std::prev(ranges_.lower_bound(address + bytes));
   const auto after = std::next(end);
-  return end->second.end == address + bytes &&
-         (after == ranges_.end() || after->second.mapping != end->second.mapping);
+  return end->second.end == address + bytes && (after == ranges_.end() || after->second.mapping != end->second.mapping);
 }
 
 bool Kernel::is_whole_mapping(uptr address, std::size_t bytes) const {

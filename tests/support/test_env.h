@@ -24,10 +24,8 @@
 namespace freeway::test {
 
 struct TestEnv {
-  template <class T>
-  using Atomic = freeway::Atomic<T>;
-  template <class T>
-  using Plain = freeway::Plain<T>;
+  template <class T> using Atomic = freeway::Atomic<T>;
+  template <class T> using Plain = freeway::Plain<T>;
 
   static void fence_acquire() { freeway::fence_acquire(); }
   static void fence_signal() { freeway::fence_signal(); }
@@ -90,14 +88,11 @@ struct TestEnv {
 inline Kernel& kernel() { return TestEnv::kernel(); }
 
 // Runs `f` as a thread that ends at `step`; true if it got there.
-template <class F>
-bool ended_at(const char* step, F&& f, unsigned skips = 0) {
+template <class F> bool ended_at(const char* step, F&& f, unsigned skips = 0) {
   TestEnv::stop_at(step, skips);
   try {
     f();
-  } catch (const Stopped&) {
-    return true;
-  }
+  } catch (const Stopped&) { return true; }
   TestEnv::step_left();
   return false;
 }

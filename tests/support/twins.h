@@ -15,8 +15,8 @@
 #include <thread>
 #include <vector>
 
-#include "tests/whole/differential/heaps.h"  // has functions of these names
 #include "freeway/freeway.h"
+#include "tests/whole/differential/heaps.h"  // has functions of these names
 
 #define malloc freeway_malloc
 #define free freeway_free

@@ -2,9 +2,9 @@
 // claim_model.cc: src/sync/claim.h: who has something for itself, by names and by numbers, and who takes it over in the
 // child of a fork.
 //
-// Promises  between take and release nobody else has it, and the next holder sees what the one before did; a claim that was
-//           released can be had; one whose holder stopped for ever cannot, and nobody waits; in the child of a fork what
-//           stayed behind can be had, and what the child's own thread has cannot
+// Promises  between take and release nobody else has it, and the next holder sees what the one before did; a claim that
+//           was released can be had; one whose holder stopped for ever cannot, and nobody waits; in the child of a fork
+//           what stayed behind can be had, and what the child's own thread has cannot
 // Bounds    2 and 3 threads of up to 3 claims; weak memory, exhausted. Stops: each thread for ever at each operation.
 //           Forks: sleep sets, exhausted
 #include <gtest/gtest.h>
@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
+#include "sync/claim.h"
 #include "tests/explorer/explorer.h"
 #include "tests/explorer/model_env.h"
 #include "tests/explorer/scenarios.h"
-#include "sync/claim.h"
 
 namespace freeway::model {
 namespace {
@@ -65,7 +65,9 @@ class ClaimProgram {
  private:
   static constexpr u64 kNumber = 1;
 
-  Claimant claimant(int id) const { return {Claimant::name(thread_of(id), epoch_), Claimant::name(thread_of(first_), epoch_)}; }
+  Claimant claimant(int id) const {
+    return {Claimant::name(thread_of(id), epoch_), Claimant::name(thread_of(first_), epoch_)};
+  }
   static u64 thread_of(int id) { return static_cast<u64>(id) + 1; }
   static u64 kept(int id) { return Claimant::name(thread_of(id), 1) | Claimant::kSpareBit; }
   bool is_kept() const { return (claim_.holder() & Claimant::kSpareBit) != 0; }
@@ -97,8 +99,8 @@ Scenario scenario(const char* first, const char* second, const char* third = "")
           program_type<ClaimProgram>(first, second, third)};
 }
 std::vector<Scenario> scenarios() {
-  return {scenario("c", "c"),   scenario("ccc", "ccc"), scenario("n", "n"),    scenario("nn", "cn"),
-          scenario("K", "k"),   scenario("Kk", "kc"),   scenario("hr", "cc"),  scenario("c", "c", "c"),
+  return {scenario("c", "c"),      scenario("ccc", "ccc"),  scenario("n", "n"),      scenario("nn", "cn"),
+          scenario("K", "k"),      scenario("Kk", "kc"),    scenario("hr", "cc"),    scenario("c", "c", "c"),
           scenario("n", "c", "n"), scenario("K", "k", "k"), scenario("Kc", "k", "c")};
 }
 // The first thread stays behind, wherever it is.

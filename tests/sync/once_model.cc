@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// once_model.cc: src/sync/once.h (the arena's reservation, the mode, the page that tells forks) and src/sync/lives.h: what
-// is published once, whoever does it.
+// once_model.cc: src/sync/once.h (the arena's reservation, the mode, the page that tells forks) and src/sync/lives.h:
+// what is published once, whoever does it.
 //
 // Promises  all who ask get one value and see what its maker did; what was made too late is dropped once, never what
 //           was published; a thread that stops for ever keeps nobody waiting, and what it made is all that is lost.
@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
+#include "sync/lives.h"
 #include "tests/explorer/explorer.h"
 #include "tests/explorer/model_env.h"
 #include "tests/explorer/scenarios.h"
-#include "sync/lives.h"
 
 namespace freeway::model {
 namespace {

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "sync/tagged_stack.h"
 #include "tests/explorer/explorer.h"
 #include "tests/explorer/model_env.h"
 #include "tests/explorer/scenarios.h"
-#include "sync/tagged_stack.h"
 
 namespace freeway::model {
 namespace {
@@ -92,10 +92,9 @@ Scenario scenario(const char* first, const char* second, const char* third = "",
 }
 
 std::vector<Scenario> two_threads() {
-  return {scenario("-", "-"),     scenario("-+", "-+"),     scenario("-", "--+"),
-          scenario("-+", "--+"),  scenario("-+", "--++"),   scenario("-+-", "--+"),
-          scenario("--+", "--+"), scenario("-+-+", "-+-+"), scenario("-", "---+"),
-          scenario("*", "-+"),    scenario("*+", "-+"),     scenario("*+", "*+")};
+  return {scenario("-", "-"),     scenario("-+", "-+"),   scenario("-", "--+"),   scenario("-+", "--+"),
+          scenario("-+", "--++"), scenario("-+-", "--+"), scenario("--+", "--+"), scenario("-+-+", "-+-+"),
+          scenario("-", "---+"),  scenario("*", "-+"),    scenario("*+", "-+"),   scenario("*+", "*+")};
 }
 
 TEST(TaggedStackModel, HoldsWithTwoThreads) { expect_hold(two_threads()); }

@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
-#include "tests/whole/differential/random.h"
 #include "tests/support/test_env.h"
+#include "tests/whole/differential/random.h"
 
 namespace freeway {
 namespace {
@@ -22,8 +22,7 @@ constexpr u64 kTags = u64{1} << 38;
 
 TEST(StackHead, EveryIndexIsReadBack) {
   for (u64 index = 0; index < u64{1} << 26; index += index < 100000 ? 1 : 997)
-    for (u64 tag : {u64{0}, u64{1}, kTags / 2, kTags - 1})
-      ASSERT_EQ(StackHead::index((tag << 26) | index), index);
+    for (u64 tag : {u64{0}, u64{1}, kTags / 2, kTags - 1}) ASSERT_EQ(StackHead::index((tag << 26) | index), index);
   EXPECT_EQ(StackHead::index(~u64{0}), (u32{1} << 26) - 1);
 }
 

@@ -10,6 +10,4 @@ __attribute__((noinline)) void loop(void) {
     last = malloc(32);
   }
 }
-int main(void) {
-  loop();
-}
+int main(void) { loop(); }

@@ -10,6 +10,7 @@ from pathlib import Path
 from tools.lint import (
     claims,
     figures,
+    formatting,
     hygiene,
     last_touch,
     layers,
@@ -33,6 +34,7 @@ LINTS = {
     "manual": manual.check,
     "figures": figures.check,
     "measured": measured.check,
+    "formatting": formatting.check,
 }
 
 

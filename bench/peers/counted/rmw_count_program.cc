@@ -157,7 +157,7 @@ double replacement(long blocks, long generations) {
         }
         const Counted counted;
         replace(mine, random, steps);
-        }).join();
+      }).join();
     for (std::size_t i = 0; i < kSlots; ++i) std::free(mine[i]);
   };
   std::thread one(lane, 0), two(lane, 1);
@@ -198,6 +198,9 @@ int main(int argc, char** argv) {
   ended.notify_all();
   second.join();
   bench::report("rmw_count", static_cast<double>(blocks) * 5, watch, checksum,
-                {{"local_pair", pair}, {"remote_free", remote}, {"random_replace", random}, {"larson", handed},
+                {{"local_pair", pair},
+                 {"remote_free", remote},
+                 {"random_replace", random},
+                 {"larson", handed},
                  {"kib_pair", sized}});
 }

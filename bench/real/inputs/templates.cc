@@ -18,68 +18,53 @@
 
 // --- Lists of types: made, sorted, filtered by the compiler ----------------------------------------------------------
 
-template <int N>
-struct Number {
+template <int N> struct Number {
   static constexpr int value = N;
   std::array<char, N % 61 + 1> bytes;
 };
 
-template <class... T>
-struct List {
+template <class... T> struct List {
   static constexpr std::size_t size = sizeof...(T);
 };
 
-template <class A, class B>
-struct Join;
-template <class... A, class... B>
-struct Join<List<A...>, List<B...>> {
+template <class A, class B> struct Join;
+template <class... A, class... B> struct Join<List<A...>, List<B...>> {
   using Type = List<A..., B...>;
 };
 
-template <class L, template <class> class Keep>
-struct Filter;
-template <template <class> class Keep>
-struct Filter<List<>, Keep> {
+template <class L, template <class> class Keep> struct Filter;
+template <template <class> class Keep> struct Filter<List<>, Keep> {
   using Type = List<>;
 };
-template <class Head, class... Tail, template <class> class Keep>
-struct Filter<List<Head, Tail...>, Keep> {
+template <class Head, class... Tail, template <class> class Keep> struct Filter<List<Head, Tail...>, Keep> {
   using Rest = typename Filter<List<Tail...>, Keep>::Type;
   using Type = std::conditional_t<Keep<Head>::value, typename Join<List<Head>, Rest>::Type, Rest>;
 };
 
-template <class L>
-struct Sort;
-template <>
-struct Sort<List<>> {
+template <class L> struct Sort;
+template <> struct Sort<List<>> {
   using Type = List<>;
 };
-template <class Pivot, class... Tail>
-struct Sort<List<Pivot, Tail...>> {
-  template <class T>
-  using Below = std::bool_constant<(T::value < Pivot::value)>;
-  template <class T>
-  using NotBelow = std::bool_constant<(T::value >= Pivot::value)>;
+template <class Pivot, class... Tail> struct Sort<List<Pivot, Tail...>> {
+  template <class T> using Below = std::bool_constant<(T::value < Pivot::value)>;
+  template <class T> using NotBelow = std::bool_constant<(T::value >= Pivot::value)>;
   using Low = typename Sort<typename Filter<List<Tail...>, Below>::Type>::Type;
   using High = typename Sort<typename Filter<List<Tail...>, NotBelow>::Type>::Type;
   using Type = typename Join<typename Join<Low, List<Pivot>>::Type, High>::Type;
 };
 
-template <std::size_t... I>
-List<Number<static_cast<int>(I * 7919 % 1009)>...> shuffled(std::index_sequence<I...>);
+template <std::size_t... I> List<Number<static_cast<int>(I * 7919 % 1009)>...> shuffled(std::index_sequence<I...>);
 using Sorted = Sort<decltype(shuffled(std::make_index_sequence<70>()))>::Type;
 static_assert(Sorted::size == 70);
 
 // --- Containers of many types ----------------------------------------------------------------------------------------
 
-template <class T>
-struct Shelf {
+template <class T> struct Shelf {
   std::vector<std::unique_ptr<T>> items;
   std::map<int, std::vector<T>> by_number;
   std::unordered_map<std::string, std::optional<T>> by_name;
 
-  template <class F>
-  auto collect(F&& f) const {
+  template <class F> auto collect(F&& f) const {
     std::vector<std::invoke_result_t<F, const T&>> out;
     for (const auto& [number, some] : by_number) std::transform(some.begin(), some.end(), std::back_inserter(out), f);
     std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return b < a; });
@@ -87,8 +72,7 @@ struct Shelf {
   }
 };
 
-template <int I>
-int use_shelf(int seed) {
+template <int I> int use_shelf(int seed) {
   Shelf<Number<I>> shelf;
   for (int i = 0; i < seed; ++i) {
     shelf.items.push_back(std::make_unique<Number<I>>());
@@ -100,8 +84,7 @@ int use_shelf(int seed) {
   return static_cast<int>(sizes.size() + shelf.by_name.size());
 }
 
-template <int... I>
-int use_all(int seed, std::integer_sequence<int, I...>) {
+template <int... I> int use_all(int seed, std::integer_sequence<int, I...>) {
   return (0 + ... + use_shelf<I + 2>(seed));
 }
 
@@ -116,19 +99,16 @@ struct Node {
   std::function<int(int, int)> apply;
 };
 
-template <class... F>
-struct Overloaded : F... {
+template <class... F> struct Overloaded : F... {
   using F::operator()...;
 };
-template <class... F>
-Overloaded(F...) -> Overloaded<F...>;
+template <class... F> Overloaded(F...) -> Overloaded<F...>;
 
 int evaluate(const Tree& tree);
 int value(const Node& node) { return node.apply(evaluate(node.left), evaluate(node.right)); }
 
 int evaluate(const Tree& tree) {
-  return std::visit(Overloaded{[](int n) { return n; },
-                               [](const std::string& s) { return static_cast<int>(s.size()); },
+  return std::visit(Overloaded{[](int n) { return n; }, [](const std::string& s) { return static_cast<int>(s.size()); },
                                [](const std::shared_ptr<Node>& n) { return value(*n); },
                                [](const std::vector<std::shared_ptr<Node>>& all) {
                                  return std::accumulate(all.begin(), all.end(), 0,
@@ -153,8 +133,7 @@ static_assert(primes.back() == 4409);
 
 // --- Tuples of many elements -----------------------------------------------------------------------------------------
 
-template <std::size_t... I>
-auto rows(std::index_sequence<I...>) {
+template <std::size_t... I> auto rows(std::index_sequence<I...>) {
   return std::tuple(std::pair(primes[I], std::array<std::string, I % 5 + 1>{})...);
 }
 

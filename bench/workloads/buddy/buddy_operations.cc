@@ -8,12 +8,15 @@
 //   --levels 28|20|16   configuration of Table 4.1 (28): smallest block 8, 2048, 128 bytes; --min overrides (bytes)
 //   --over buddy|malloc (buddy)
 //   --tree 1|3|4        levels of the tree in one word (4)
-//   --form corrected|published|locked|up   corrected as the library does by default; published: as printed, which can hand
-//                       out a block twice (overlaps are counted, not fatal); locked: a spin lock around each operation, the
-//                       paper's twin for one level; up: climbs that may end early (ours)
+//   --form corrected|published|locked|up   corrected as the library does by default; published: as printed, which can
+//                                          hand
+//                       out a block twice (overlaps are counted, not fatal); locked: a spin lock around each operation,
+//                       the paper's twin for one level; up: climbs that may end early (ours)
 //   --threads (1), or --processes (none): workers
-//   --stamps first|all  what of a block is written and checked: its first word, or (tests) that of each smallest block in it
-//   --library           where the buddy is; default: among what is loaded, so preload it. None: "missing", exit status 77
+//   --stamps first|all  what of a block is written and checked: its first word, or (tests) that of each smallest block
+//                       in it
+//   --library           where the buddy is; default: among what is loaded, so preload it. None: "missing", exit status
+//                       77
 //   --shrink
 // Extras: allocations, refused (of those: nothing was free), overlaps; when the first worker ended as a share of when
 // the last did (first_over_last) and the coefficient of variation of all those times (finish_cv): the paper's fairness;
@@ -83,10 +86,8 @@ class Worker {
     for (long number = first; number < last; ++number) {
       const std::uint64_t bits = bits_of(number);
       outcome_.checksum += bits;
-      if (((bits & 1) != 0 || count_ == 0) && count_ < plan_.live_limit)
-        allocate(bits);
-      else
-        release(((bits >> 32) * count_) >> 32);
+      if (((bits & 1) != 0 || count_ == 0) && count_ < plan_.live_limit) allocate(bits);
+      else release(((bits >> 32) * count_) >> 32);
     }
     outcome_.finished = bench::clock_seconds(CLOCK_MONOTONIC);
     outcome_.cpu = bench::clock_seconds(CLOCK_THREAD_CPUTIME_ID);
@@ -102,9 +103,8 @@ class Worker {
 
  private:
   long share(std::size_t index) const {
-    return static_cast<long>(static_cast<double>(plan_.operations) / static_cast<double>(plan_.workers) *
-                             static_cast<double>(index) +
-                             0.5);
+    return static_cast<long>(
+        static_cast<double>(plan_.operations) / static_cast<double>(plan_.workers) * static_cast<double>(index) + 0.5);
   }
 
   void allocate(std::uint64_t bits) {

@@ -14,14 +14,12 @@ namespace {
 
 // Not populated: of gigabytes of metadata and memory only what is used is to be resident.
 void* map_shared(std::size_t bytes) {
-  void* memory =
-      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) die("mmap");
   return memory;
 }
 
-template <class Function>
-bool look_up(void* handle, const char* name, Function& function) {
+template <class Function> bool look_up(void* handle, const char* name, Function& function) {
   function = reinterpret_cast<Function>(dlsym(handle, name));
   return function != nullptr;
 }

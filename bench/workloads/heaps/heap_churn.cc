@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 //
-// heap_churn: a pair of free and malloc where --live blocks (60000) of 16 to --largest bytes (64: all of 64) live, in a heap of the
-// preloaded allocator's (Freeway's) and by malloc, in turns: the ratio is what a heap costs.
+// heap_churn: a pair of free and malloc where --live blocks (60000) of 16 to --largest bytes (64: all of 64) live, in a
+// heap of the preloaded allocator's (Freeway's) and by malloc, in turns: the ratio is what a heap costs.
 //
 // --way random   one block after the other, which random numbers choose, is freed and replaced
 //       halves   half of the blocks are freed, in random order, and then replaced
-// --rounds (15), of each of both; --pairs (300000) a round. Figures: the least CPU time a pair of either, the median of the
-// rounds' ratios, and the KiB by which each half of the program grew as its blocks were made.
+// --rounds (15), of each of both; --pairs (300000) a round. Figures: the least CPU time a pair of either, the median of
+// the rounds' ratios, and the KiB by which each half of the program grew as its blocks were made.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -18,16 +18,14 @@
 
 namespace {
 
-template <class F>
-F* find(const char* name) {
+template <class F> F* find(const char* name) {
   auto* const found = reinterpret_cast<F*>(dlsym(RTLD_DEFAULT, name));
   if (found == nullptr) bench::die(name);
   return found;
 }
 
 // One kind of blocks: all that live, and what their pairs took.
-template <class Allocate>
-class Side {
+template <class Allocate> class Side {
  public:
   Side(std::size_t live, std::size_t largest, bool in_halves, Allocate allocate)
       : allocate_(allocate), in_halves_(in_halves), blocks_(live), sizes_(live), order_(live) {
@@ -86,7 +84,8 @@ class Side {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const auto live = static_cast<std::size_t>(bench::scaled(argc, argv, bench::number_argument(argc, argv, "live", 60000)));
+  const auto live =
+      static_cast<std::size_t>(bench::scaled(argc, argv, bench::number_argument(argc, argv, "live", 60000)));
   const auto largest = static_cast<std::size_t>(bench::number_argument(argc, argv, "largest", 64));
   const long rounds = bench::number_argument(argc, argv, "rounds", 15);
   const long pairs = bench::scaled(argc, argv, bench::number_argument(argc, argv, "pairs", 300000));
@@ -105,7 +104,11 @@ int main(int argc, char** argv) {
   }
   all.stop();
   std::sort(ratios.begin(), ratios.end());
-  bench::report("heap_churn", static_cast<double>(rounds) * static_cast<double>(pairs), all, by_malloc.checksum() + in_heap.checksum(),
-                {{"malloc_ns", by_malloc.least()}, {"heap_ns", in_heap.least()}, {"ratio", ratios[ratios.size() / 2]},
-                 {"malloc_kib", by_malloc.grown()}, {"heap_kib", in_heap.grown()}});
+  bench::report("heap_churn", static_cast<double>(rounds) * static_cast<double>(pairs), all,
+                by_malloc.checksum() + in_heap.checksum(),
+                {{"malloc_ns", by_malloc.least()},
+                 {"heap_ns", in_heap.least()},
+                 {"ratio", ratios[ratios.size() / 2]},
+                 {"malloc_kib", by_malloc.grown()},
+                 {"heap_kib", in_heap.grown()}});
 }

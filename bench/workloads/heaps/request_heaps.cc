@@ -3,8 +3,8 @@
 // request_heaps: requests that each make --blocks blocks (1000) of 16 to --largest bytes (500) and then end.
 //
 // --from malloc     malloc, and free one by one
-//        heap       a heap of the preloaded allocator, made and destroyed for each request: Freeway's, mimalloc's (mi_heap_t), or
-//                   jemalloc's (an arena that is reset, since one costs too much to make)
+//        heap       a heap of the preloaded allocator, made and destroyed for each request: Freeway's, mimalloc's
+//                   (mi_heap_t), or jemalloc's (an arena that is reset, since one costs too much to make)
 //        monotonic  std::pmr::monotonic_buffer_resource over malloc
 //        pairs      one block at a time, freed at once, in one heap for all requests
 // One operation is one block. --requests (2000).
@@ -19,30 +19,21 @@
 
 namespace {
 
-template <class F>
-F* find(const char* name) {
-  return reinterpret_cast<F*>(dlsym(RTLD_DEFAULT, name));
-}
+template <class F> F* find(const char* name) { return reinterpret_cast<F*>(dlsym(RTLD_DEFAULT, name)); }
 
 // The heaps of whichever allocator is there.
 class Heap {
  public:
   Heap() {
-    if (freeway_new != nullptr)
-      heap_ = freeway_new(nullptr, 0);
-    else if (mi_new != nullptr)
-      heap_ = mi_new();
-    else if (mallctl != nullptr)
-      heap_ = arena();
+    if (freeway_new != nullptr) heap_ = freeway_new(nullptr, 0);
+    else if (mi_new != nullptr) heap_ = mi_new();
+    else if (mallctl != nullptr) heap_ = arena();
     if (heap_ == nullptr) bench::die("the allocator has no heaps");
   }
   ~Heap() {
-    if (freeway_new != nullptr)
-      freeway_destroy(heap_);
-    else if (mi_new != nullptr)
-      mi_destroy(heap_);
-    else
-      reset_arena();
+    if (freeway_new != nullptr) freeway_destroy(heap_);
+    else if (mi_new != nullptr) mi_destroy(heap_);
+    else reset_arena();
   }
   Heap(const Heap&) = delete;
   Heap& operator=(const Heap&) = delete;

@@ -12,8 +12,7 @@
 
 namespace {
 
-template <class F>
-void in_threads(std::size_t threads, F&& f) {
+template <class F> void in_threads(std::size_t threads, F&& f) {
   std::vector<std::thread> all;
   for (std::size_t t = 1; t < threads; ++t) all.emplace_back(f, t);
   f(0);
@@ -22,8 +21,7 @@ void in_threads(std::size_t threads, F&& f) {
 
 void sleep_ms(long ms) {
   timespec rest{ms / 1000, ms % 1000 * 1'000'000};
-  while (nanosleep(&rest, &rest) != 0) {
-  }
+  while (nanosleep(&rest, &rest) != 0) {}
 }
 
 }  // namespace

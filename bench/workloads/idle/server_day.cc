@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT
 //
-// server_day: a server's memory over a day, in seconds: busy, quiet, busy again, quiet. When it is busy its threads replace
-// blocks of 16 bytes to 16 KiB, most of them young, some old; at the end of each busy time nine of ten blocks are
-// freed, those that stay lie anywhere. When it is quiet nobody calls. Who runs it watches its memory (over_time.py).
+// server_day: a server's memory over a day, in seconds: busy, quiet, busy again, quiet. When it is busy its threads
+// replace blocks of 16 bytes to 16 KiB, most of them young, some old; at the end of each busy time nine of ten blocks
+// are freed, those that stay lie anywhere. When it is quiet nobody calls. Who runs it watches its memory
+// (over_time.py).
 //
 //   start_s                monotonic time at which it began
 //   live_pages_kib         pages that the blocks lie on which stay, at the end
 //   end_kib                anonymous memory then, over that at the start
-// One operation is one malloc and one free. --threads (4), --slots (of each, 200000), --busy (seconds, 10), --quiet (10).
+// One operation is one malloc and one free. --threads (4), --slots (of each, 200000), --busy (seconds, 10), --quiet
+// (10).
 #include <algorithm>
 #include <chrono>
 #include <deque>
@@ -39,7 +41,8 @@ class Worker {
   void each_page(std::vector<std::uintptr_t>& pages) {
     for (const Block& block : blocks_) {
       const auto begin = reinterpret_cast<std::uintptr_t>(block.at);
-      for (auto page = begin / kPage; begin != 0 && page <= (begin + block.size - 1) / kPage; ++page) pages.push_back(page);
+      for (auto page = begin / kPage; begin != 0 && page <= (begin + block.size - 1) / kPage; ++page)
+        pages.push_back(page);
     }
   }
   std::uint64_t done() const { return done_; }

@@ -27,8 +27,7 @@ constexpr bench::Parameter<Plan> kParameters[] = {{"threads", &Plan::threads},
                                                   {"writes", &Plan::writes},
                                                   {"idle-thread", &Plan::idle_thread, 0}};
 
-template <class Blocks>
-void measure(const Plan& plan, double seconds) {
+template <class Blocks> void measure(const Plan& plan, double seconds) {
   if (plan.idle_thread != 0) bench::start_and_end_idle_thread();
   const auto size = static_cast<std::size_t>(plan.size);
   bench::ThreadTeam team(static_cast<std::size_t>(plan.threads), seconds);

@@ -60,8 +60,7 @@ void produce(const bench::ThreadTeam& team, const Plan& plan, bench::MappedArray
   for (Consumer& consumer : consumers) consumer.handover.finish();
 }
 
-template <class Blocks>
-void consume(const Plan& plan, Consumer& own) {
+template <class Blocks> void consume(const Plan& plan, Consumer& own) {
   std::uint64_t checksum = 0;
   long freed = 0;
   const auto one = [&](long place) {
@@ -72,24 +71,20 @@ void consume(const Plan& plan, Consumer& own) {
     }
     freed += plan.blocks;
   };
-  while (own.handover.take(one)) {
-  }
+  while (own.handover.take(one)) {}
   Blocks::free(own.blocks);
   own.freed = freed;
   own.checksum = checksum;
 }
 
-template <class Blocks>
-void measure(const Plan& plan, double seconds) {
+template <class Blocks> void measure(const Plan& plan, double seconds) {
   bench::MappedArray<Consumer> consumers(static_cast<std::size_t>(plan.threads));
   for (Consumer& consumer : consumers) new (&consumer) Consumer(plan.ahead);
   bench::ThreadTeam team(consumers.size() + 1, seconds);
   bench::Stopwatch watch;
   team.run(watch, [&](std::size_t t) {
-    if (t == consumers.size())
-      produce<Blocks>(team, plan, consumers);
-    else
-      consume<Blocks>(plan, consumers[t]);
+    if (t == consumers.size()) produce<Blocks>(team, plan, consumers);
+    else consume<Blocks>(plan, consumers[t]);
   });
   long ops = 0;
   std::uint64_t checksum = 0;

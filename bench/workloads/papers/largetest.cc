@@ -25,10 +25,10 @@ constexpr bench::Preset<Plan> kPresets[] = {
     {"hmalloc-table1",
      {.threads = 16, .blocks = 100, .groups = 1000, .size = 64, .large = 65'536, .iterations = 5000, .share_out = 1}},
 };
-constexpr bench::Parameter<Plan> kParameters[] = {
-    {"threads", &Plan::threads}, {"blocks", &Plan::blocks}, {"groups", &Plan::groups},
-    {"size", &Plan::size},       {"large", &Plan::large},   {"iterations", &Plan::iterations},
-    {"share-out", &Plan::share_out, 0}};
+constexpr bench::Parameter<Plan> kParameters[] = {{"threads", &Plan::threads},       {"blocks", &Plan::blocks},
+                                                  {"groups", &Plan::groups},         {"size", &Plan::size},
+                                                  {"large", &Plan::large},           {"iterations", &Plan::iterations},
+                                                  {"share-out", &Plan::share_out, 0}};
 
 template <class Blocks>
 bench::Done work(const bench::ThreadTeam& team, const Plan& plan, void** blocks, long first, long end) {
@@ -48,8 +48,7 @@ bench::Done work(const bench::ThreadTeam& team, const Plan& plan, void** blocks,
   return {done * (end - first) * in_group, checksum};
 }
 
-template <class Blocks>
-void measure(const Plan& plan, double seconds) {
+template <class Blocks> void measure(const Plan& plan, double seconds) {
   bench::ThreadTeam team(static_cast<std::size_t>(plan.threads), seconds);
   const long groups = plan.groups * (plan.share_out != 0 ? 1 : plan.threads);
   bench::MappedArray<void*> blocks(static_cast<std::size_t>(groups * (plan.blocks + 1)));

@@ -107,8 +107,7 @@ struct alignas(128) Lane {
 // With --once the places are start, start + p, start + 2p … with this prime p: each of them once, start is random.
 constexpr std::uint64_t kStride = 1'000'003;
 
-template <class Blocks, class Word>
-class Server {
+template <class Blocks, class Word> class Server {
  public:
   Server(const Plan& plan, double seconds)
       : plan_(plan),
@@ -206,10 +205,8 @@ class Server {
   void live(Lane& lane, long generation) {
     run_generation(lane);
     const bool last = seconds_ > 0 ? stop_.load(std::memory_order_relaxed) : generation + 1 == plan_.generations;
-    if (last)
-      done_.count_down();
-    else
-      std::thread([this, &lane, generation] { live(lane, generation + 1); }).detach();
+    if (last) done_.count_down();
+    else std::thread([this, &lane, generation] { live(lane, generation + 1); }).detach();
   }
 
   const Plan& plan_;
@@ -221,8 +218,7 @@ class Server {
   std::atomic<bool> stop_{false};
 };
 
-template <class Blocks, class Word>
-void measure(const Plan& plan, double seconds) {
+template <class Blocks, class Word> void measure(const Plan& plan, double seconds) {
   if (plan.idle_thread != 0) bench::start_and_end_idle_thread();
   Server<Blocks, Word> server(plan, seconds);
   const bench::HeapGrowth heap;
@@ -244,11 +240,8 @@ int main(int argc, char** argv) {
   const double seconds = bench::seconds_argument(argc, argv);
   bench::with_routes(argc, argv, [&](auto blocks) {
     using Blocks = decltype(blocks);
-    if (plan.min >= 8)
-      measure<Blocks, std::uint64_t>(plan, seconds);
-    else if (plan.min >= 4)
-      measure<Blocks, std::uint32_t>(plan, seconds);
-    else
-      measure<Blocks, unsigned char>(plan, seconds);
+    if (plan.min >= 8) measure<Blocks, std::uint64_t>(plan, seconds);
+    else if (plan.min >= 4) measure<Blocks, std::uint32_t>(plan, seconds);
+    else measure<Blocks, unsigned char>(plan, seconds);
   });
 }

@@ -34,8 +34,7 @@ constexpr bench::Parameter<Plan> kParameters[] = {{"threads", &Plan::threads},
 // The stamp of a thread's i-th block.
 std::uint64_t mark(std::size_t thread, long i) { return (thread << 48) ^ static_cast<std::uint64_t>(i); }
 
-template <class Blocks>
-bench::Done pairs(const bench::ThreadTeam& team, const Plan& plan, std::size_t thread) {
+template <class Blocks> bench::Done pairs(const bench::ThreadTeam& team, const Plan& plan, std::size_t thread) {
   const auto size = static_cast<std::size_t>(plan.size);
   std::uint64_t checksum = 0;
   const long done = team.repeat(plan.blocks, [&](long i) {
@@ -62,8 +61,7 @@ bench::Done all_then_all(const bench::ThreadTeam& team, const Plan& plan, std::s
   return {rounds * plan.blocks, checksum};
 }
 
-template <class Blocks>
-void measure(const Plan& plan, double seconds) {
+template <class Blocks> void measure(const Plan& plan, double seconds) {
   if (plan.idle_thread != 0) bench::start_and_end_idle_thread();
   const auto threads = static_cast<std::size_t>(plan.threads);
   const std::size_t kept = plan.keep != 0 ? static_cast<std::size_t>(plan.blocks) : 0;

@@ -28,9 +28,9 @@ struct Plan {
 constexpr bench::Preset<Plan> kPresets[] = {
     {"michael", {.threads = 16, .items = 1'000'000, .work = 500, .queue = 1000, .tasks = 1'000'000, .idle_thread = 1}},
 };
-constexpr bench::Parameter<Plan> kParameters[] = {
-    {"threads", &Plan::threads}, {"items", &Plan::items}, {"work", &Plan::work},
-    {"queue", &Plan::queue},     {"tasks", &Plan::tasks}, {"idle-thread", &Plan::idle_thread, 0}};
+constexpr bench::Parameter<Plan> kParameters[] = {{"threads", &Plan::threads}, {"items", &Plan::items},
+                                                  {"work", &Plan::work},       {"queue", &Plan::queue},
+                                                  {"tasks", &Plan::tasks},     {"idle-thread", &Plan::idle_thread, 0}};
 
 constexpr std::uint64_t kLeastIndexes = 10, kMostIndexes = 20, kBuckets = 16;
 
@@ -42,8 +42,7 @@ struct Task {
 };
 static_assert(sizeof(Task) == 32);
 
-template <class Blocks>
-struct Shared {
+template <class Blocks> struct Shared {
   Shared(const Plan& of, bench::ThreadTeam& members)
       : plan(of),
         team(members),
@@ -77,8 +76,7 @@ void spend(long steps) {
   }
 }
 
-template <class Blocks>
-Task* make_task(Shared<Blocks>& shared, bench::Random& random, long number) {
+template <class Blocks> Task* make_task(Shared<Blocks>& shared, bench::Random& random, long number) {
   const std::uint64_t count = random.between(kLeastIndexes, kMostIndexes);
   auto* indexes = static_cast<std::uint32_t*>(Blocks::allocate(count * sizeof(std::uint32_t)));
   for (std::uint64_t i = 0; i < count; ++i) indexes[i] = static_cast<std::uint32_t>(random.below(shared.items.size()));
@@ -88,8 +86,7 @@ Task* make_task(Shared<Blocks>& shared, bench::Random& random, long number) {
 }
 
 // Takes one task and does it; false if there is none. The checksum is a sum over tasks: who does them does not matter.
-template <class Blocks>
-bool do_task(Shared<Blocks>& shared, std::size_t self) {
+template <class Blocks> bool do_task(Shared<Blocks>& shared, std::size_t self) {
   auto* task = static_cast<Task*>(shared.queue.dequeue(self));
   if (task == nullptr) return false;
   shared.waiting.fetch_sub(1, std::memory_order_relaxed);
@@ -108,8 +105,7 @@ bool do_task(Shared<Blocks>& shared, std::size_t self) {
   return true;
 }
 
-template <class Blocks>
-void produce(Shared<Blocks>& shared, std::size_t self) {
+template <class Blocks> void produce(Shared<Blocks>& shared, std::size_t self) {
   bench::Random random(5);
   shared.team.repeat(shared.plan.tasks, [&](long number) {
     Task* task = make_task(shared, random, number);
@@ -121,8 +117,7 @@ void produce(Shared<Blocks>& shared, std::size_t self) {
   shared.all_made.store(true);
 }
 
-template <class Blocks>
-void measure(const Plan& plan, double seconds) {
+template <class Blocks> void measure(const Plan& plan, double seconds) {
   if (plan.idle_thread != 0) bench::start_and_end_idle_thread();
   bench::ThreadTeam team(static_cast<std::size_t>(plan.threads), seconds);
   Shared<Blocks> shared(plan, team);

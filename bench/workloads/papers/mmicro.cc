@@ -58,8 +58,7 @@ double user_seconds(const rusage& usage) {
   return static_cast<double>(usage.ru_utime.tv_sec) + 1e-6 * static_cast<double>(usage.ru_utime.tv_usec);
 }
 
-template <class Blocks>
-void measure(const Plan& plan, double seconds) {
+template <class Blocks> void measure(const Plan& plan, double seconds) {
   bench::ThreadTeam team(static_cast<std::size_t>(plan.threads), seconds);
   const auto round = static_cast<std::size_t>(plan.blocks);
   bench::MappedArray<void*> blocks(team.size() * round);

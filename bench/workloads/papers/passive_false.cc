@@ -30,9 +30,9 @@ constexpr bench::Preset<Plan> kPresets[] = {
     {"michael", {.threads = 16, .size = 8, .rounds = 1, .pairs = 10'000, .writes = 1'000, .idle_thread = 1}},
     {"hmalloc", {.threads = 16, .size = 8, .rounds = 10'000'000, .pairs = 1, .writes = 1, .idle_thread = 0}},
 };
-constexpr bench::Parameter<Plan> kParameters[] = {
-    {"threads", &Plan::threads}, {"size", &Plan::size},     {"rounds", &Plan::rounds},
-    {"pairs", &Plan::pairs},     {"writes", &Plan::writes}, {"idle-thread", &Plan::idle_thread, 0}};
+constexpr bench::Parameter<Plan> kParameters[] = {{"threads", &Plan::threads}, {"size", &Plan::size},
+                                                  {"rounds", &Plan::rounds},   {"pairs", &Plan::pairs},
+                                                  {"writes", &Plan::writes},   {"idle-thread", &Plan::idle_thread, 0}};
 
 constexpr int kTogether = 64, kAhead = 4;
 
@@ -88,24 +88,20 @@ void receive(const bench::ThreadTeam& team, const Plan& plan, std::size_t thread
       freed += 1 + pair;
     }
   };
-  while (own.handover.take(rounds)) {
-  }
+  while (own.handover.take(rounds)) {}
   own.freed = freed;
   own.checksum = checksum;
 }
 
-template <class Blocks>
-void measure(const Plan& plan, double seconds) {
+template <class Blocks> void measure(const Plan& plan, double seconds) {
   if (plan.idle_thread != 0) bench::start_and_end_idle_thread();
   bench::MappedArray<Receiver> receivers(static_cast<std::size_t>(plan.threads));
   for (Receiver& receiver : receivers) new (&receiver) Receiver;
   bench::ThreadTeam team(receivers.size() + 1, seconds);
   bench::Stopwatch watch;
   team.run(watch, [&](std::size_t t) {
-    if (t == receivers.size())
-      produce<Blocks>(team, plan, receivers);
-    else
-      receive<Blocks>(team, plan, t, receivers[t]);
+    if (t == receivers.size()) produce<Blocks>(team, plan, receivers);
+    else receive<Blocks>(team, plan, t, receivers[t]);
   });
   long ops = 0;
   std::uint64_t checksum = 0;

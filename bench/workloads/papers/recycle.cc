@@ -22,8 +22,7 @@ constexpr bench::Preset<Plan> kPresets[] = {
 constexpr bench::Parameter<Plan> kParameters[] = {
     {"threads", &Plan::threads}, {"size", &Plan::size}, {"blocks", &Plan::blocks}, {"rate", &Plan::rate}};
 
-template <class Blocks>
-bench::Done work(const bench::ThreadTeam& team, const Plan& plan, std::size_t thread) {
+template <class Blocks> bench::Done work(const bench::ThreadTeam& team, const Plan& plan, std::size_t thread) {
   const auto size = static_cast<std::size_t>(plan.size);
   const auto rate = static_cast<std::size_t>(plan.rate);
   auto** blocks = static_cast<void**>(Blocks::allocate_local(rate * sizeof(void*)));
@@ -40,8 +39,7 @@ bench::Done work(const bench::ThreadTeam& team, const Plan& plan, std::size_t th
   return {rounds, checksum};
 }
 
-template <class Blocks>
-void measure(const Plan& plan, double seconds) {
+template <class Blocks> void measure(const Plan& plan, double seconds) {
   bench::ThreadTeam team(static_cast<std::size_t>(plan.threads), seconds);
   bench::MappedArray<bench::Padded<bench::Done>> results(team.size());
   bench::Stopwatch watch;

@@ -31,8 +31,7 @@ struct Routed {
 };
 
 // Calls run(Malloc{}), run(Counted{}) under --profile, or run(Routed{}) under --route explicit.
-template <class Run>
-void with_routes(int argc, char** argv, Run run) {
+template <class Run> void with_routes(int argc, char** argv, Run run) {
   const char* from_environment = std::getenv("LAB_ROUTE");
   const char* route = text_argument(argc, argv, "route", from_environment != nullptr ? from_environment : "malloc");
   if (std::strcmp(route, "malloc") == 0) return with_blocks(argc, argv, run);

@@ -50,8 +50,7 @@ bench::Done work(const bench::ThreadTeam& team, const Plan& plan, void** blocks,
   return {done, checksum};
 }
 
-template <class Blocks>
-void measure(const Plan& plan, double seconds) {
+template <class Blocks> void measure(const Plan& plan, double seconds) {
   bench::ThreadTeam team(static_cast<std::size_t>(plan.threads), seconds);
   const auto held = static_cast<std::size_t>(plan.blocks);
   bench::MappedArray<void*> blocks(team.size() * held);

@@ -26,9 +26,9 @@ constexpr bench::Preset<Plan> kPresets[] = {
     {"lfmalloc", {.threads = 16, .size = 56, .blocks = 65'536, .share_out = 1, .rounds = 1000, .idle_thread = 0}},
     {"hmalloc", {.threads = 16, .size = 64, .blocks = 100'000, .share_out = 1, .rounds = 5000, .idle_thread = 0}},
 };
-constexpr bench::Parameter<Plan> kParameters[] = {
-    {"threads", &Plan::threads},     {"size", &Plan::size},     {"blocks", &Plan::blocks},
-    {"share-out", &Plan::share_out, 0}, {"rounds", &Plan::rounds}, {"idle-thread", &Plan::idle_thread, 0}};
+constexpr bench::Parameter<Plan> kParameters[] = {{"threads", &Plan::threads}, {"size", &Plan::size},
+                                                  {"blocks", &Plan::blocks},   {"share-out", &Plan::share_out, 0},
+                                                  {"rounds", &Plan::rounds},   {"idle-thread", &Plan::idle_thread, 0}};
 
 struct Done {
   long rounds = 0;
@@ -52,8 +52,7 @@ Done work(const bench::ThreadTeam& team, const Plan& plan, void** blocks, std::s
   return {rounds, checksum};
 }
 
-template <class Blocks>
-void measure(const Plan& plan, double seconds) {
+template <class Blocks> void measure(const Plan& plan, double seconds) {
   if (plan.idle_thread != 0) bench::start_and_end_idle_thread();
   const auto threads = static_cast<std::size_t>(plan.threads);
   const auto all_blocks = static_cast<std::size_t>(plan.blocks * (plan.share_out != 0 ? 1 : plan.threads));

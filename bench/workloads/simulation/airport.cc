@@ -27,7 +27,6 @@ int main(int argc, char** argv) {
   parameters.mean_ground = 30 * kTicksPerUnit;
   parameters.mean_landing = 10 * kTicksPerUnit;
   parameters.mean_flight = kTicksPerUnit;
-  parameters.shortest_flight =
-      std::min(kTicksPerUnit, arguments.number("shortest-flight", 500) * kTicksPerUnit / 1000);
+  parameters.shortest_flight = std::min(kTicksPerUnit, arguments.number("shortest-flight", 500) * kTicksPerUnit / 1000);
   return run_program("airport", arguments, Airport(parameters), arguments.settings(900, 1000));
 }

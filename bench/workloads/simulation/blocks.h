@@ -56,8 +56,7 @@ class Blocks {
 
   explicit Blocks(AllocateLocally local = nullptr) : local_(local) {}
 
-  template <class T, class... Arguments>
-  T* make(Reach reach, Arguments&&... arguments) {
+  template <class T, class... Arguments> T* make(Reach reach, Arguments&&... arguments) {
     static_assert(std::is_trivially_destructible_v<T>);
     void* block =
         local_ != nullptr && reach == Reach::kThisThread ? must(local_(sizeof(T))) : bench::must_malloc(sizeof(T));
@@ -68,8 +67,7 @@ class Blocks {
     return new (block) T(std::forward<Arguments>(arguments)...);
   }
 
-  template <class T>
-  void drop(T* block, bool made_by_another_thread) {
+  template <class T> void drop(T* block, bool made_by_another_thread) {
     ++counts_.freed;
     counts_.freed_remotely += made_by_another_thread;
     std::free(block);

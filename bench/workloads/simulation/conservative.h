@@ -17,8 +17,7 @@
 namespace simulation {
 
 // One thread that has all processes: takes the earliest event until none is left before the end.
-template <class Model, class Order = TotalOrder>
-class SequentialExecutor : public Executor<Model, Order> {
+template <class Model, class Order = TotalOrder> class SequentialExecutor : public Executor<Model, Order> {
  public:
   explicit SequentialExecutor(World<Model>& world) : Executor<Model, Order>(world, 0) {}
 

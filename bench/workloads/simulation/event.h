@@ -47,8 +47,7 @@ struct Message {
 
 // One block from malloc. It belongs to the sender until it is sent, and then to the thread of its destination, which
 // frees it; `key` and `payload` never change after sending.
-template <class Payload>
-struct Event : Message {
+template <class Payload> struct Event : Message {
   // Whether the destination's thread has it before or behind it. Only that thread looks.
   enum class Place : std::uint8_t { kPending, kExecuted };
 
@@ -64,8 +63,7 @@ struct Event : Message {
 };
 
 // Takes back `target`, which the same thread sent before. Freed by the receiver, too.
-template <class Payload>
-struct AntiMessage : Message {
+template <class Payload> struct AntiMessage : Message {
   explicit AntiMessage(Event<Payload>* of) : Message{nullptr, Kind::kAntiMessage}, target(of), time(of->key.time) {}
   Event<Payload>* target;
   Time time;  // the target's: if GVT had passed it, the target would be gone

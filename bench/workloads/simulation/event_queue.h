@@ -18,8 +18,7 @@ namespace simulation {
 
 // Invariant: `child` is the first of an event's children, `sibling` the next of its parent's children, `previous` the
 // one before, or the parent for a first child; the root has neither sibling nor previous.
-template <class Event, class Order = TotalOrder>
-class EventQueue {
+template <class Event, class Order = TotalOrder> class EventQueue {
  public:
   void insert(Event* event) {
     event->child = event->sibling = event->previous = nullptr;
@@ -67,10 +66,8 @@ class EventQueue {
   }
 
   static void cut(Event* event) {
-    if (event->previous->child == event)
-      event->previous->child = event->sibling;
-    else
-      event->previous->sibling = event->sibling;
+    if (event->previous->child == event) event->previous->child = event->sibling;
+    else event->previous->sibling = event->sibling;
     if (event->sibling != nullptr) event->sibling->previous = event->previous;
   }
 

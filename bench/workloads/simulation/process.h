@@ -62,18 +62,15 @@ class RandomStream {
 };
 
 // All that an execution changes in its process, and so all that a saved state holds.
-template <class State>
-struct Image {
+template <class State> struct Image {
   State state;
   RandomStream random;
   std::uint32_t next_sequence = 0;
 };
 
-template <class Model>
-struct SavedState;
+template <class Model> struct SavedState;
 
-template <class Model>
-struct LogicalProcess {
+template <class Model> struct LogicalProcess {
   Image<typename Model::State> now{};
   // The executed events that may yet be rolled back, oldest to newest (Time Warp only).
   SavedState<Model>* oldest = nullptr;
@@ -99,8 +96,7 @@ struct LogicalProcess {
 };
 
 // One execution, as its model sees it.
-template <class Model>
-class Context {
+template <class Model> class Context {
  public:
   using Payload = typename Model::Payload;
 

@@ -25,16 +25,14 @@ struct Outcome {
   std::uint64_t anti_messages = 0;
 };
 
-template <class Model>
-void run_sequentially(World<Model>& world, Outcome& outcome) {
+template <class Model> void run_sequentially(World<Model>& world, Outcome& outcome) {
   SequentialExecutor<Model> executor(world);
   // On a thread as well: an allocator may treat the first thread differently.
   bench::ThreadTeam(1).run(outcome.watch, [&](std::size_t) { executor.run(); });
   outcome.blocks = executor.counts();
 }
 
-template <class Model>
-void run_conservatively(World<Model>& world, Outcome& outcome) {
+template <class Model> void run_conservatively(World<Model>& world, Outcome& outcome) {
   using Thread = ConservativeExecutor<Model>;
   const std::uint32_t threads = world.settings.threads;
   ReductionBarrier barrier(threads);
@@ -45,8 +43,7 @@ void run_conservatively(World<Model>& world, Outcome& outcome) {
   outcome.rounds = executors[0].windows();
 }
 
-template <class Model, class Faults>
-void run_optimistically(World<Model>& world, Outcome& outcome) {
+template <class Model, class Faults> void run_optimistically(World<Model>& world, Outcome& outcome) {
   using Thread = TimeWarpThread<Model, Faults>;
   const std::uint32_t threads = world.settings.threads;
   typename Thread::Meeting meeting(threads);

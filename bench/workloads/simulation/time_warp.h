@@ -17,8 +17,7 @@
 
 namespace simulation {
 
-template <class Model, class Faults = NoFaults>
-class alignas(128) TimeWarpThread {
+template <class Model, class Faults = NoFaults> class alignas(128) TimeWarpThread {
  public:
   using Executor = TimeWarpExecutor<Model, Faults>;
 
@@ -45,8 +44,7 @@ class alignas(128) TimeWarpThread {
       idle = received + now == 0 ? idle + 1 : 0;
       if (executed >= settings_.gvt_interval || idle >= kPatience)
         meeting_.wanted.store(true, std::memory_order_relaxed);
-      else if (idle > 0)
-        std::this_thread::yield();
+      else if (idle > 0) std::this_thread::yield();
       if (meeting_.wanted.load(std::memory_order_relaxed)) {
         gvt = agree();
         executor_.collect_before(std::min(gvt, settings_.end));

@@ -35,8 +35,7 @@ struct NoFaults {
 };
 
 // What an execution changed and sent. A block from malloc, freed by the thread that made it.
-template <class Model>
-struct SavedState {
+template <class Model> struct SavedState {
   using Event = simulation::Event<typename Model::Payload>;
 
   SavedState(Event* of, const Image<typename Model::State>& image) : event(of), before(image) {}
@@ -70,10 +69,8 @@ class TimeWarpExecutor : public Executor<Model, typename Faults::Order> {
     std::uint64_t received = 0;
     for (Message* message = this->world_.inboxes[this->self_].take_all(); message != nullptr; ++received) {
       Message* next = message->next;
-      if (message->kind == Message::Kind::kEvent)
-        insert(static_cast<Event*>(message));
-      else
-        annihilate(static_cast<AntiMessage<Payload>*>(message));
+      if (message->kind == Message::Kind::kEvent) insert(static_cast<Event*>(message));
+      else annihilate(static_cast<AntiMessage<Payload>*>(message));
       message = next;
     }
     return received;
@@ -130,10 +127,8 @@ class TimeWarpExecutor : public Executor<Model, typename Faults::Order> {
 
   void deliver(Event* event) {
     const std::uint32_t owner = this->owner_of(event->key.destination);
-    if (owner == this->self_)
-      insert(event);
-    else
-      this->world_.inboxes[owner].push(event);
+    if (owner == this->self_) insert(event);
+    else this->world_.inboxes[owner].push(event);
   }
 
   void insert(Event* event) {

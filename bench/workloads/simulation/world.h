@@ -32,8 +32,7 @@ struct Settings {
   AllocateLocally local = nullptr;    // for blocks that the allocating thread frees; null: malloc
 };
 
-template <class Model>
-struct World {
+template <class Model> struct World {
   using Process = LogicalProcess<Model>;
 
   World(const Model& the_model, const Settings& the_settings)
@@ -71,8 +70,7 @@ struct World {
   bench::MappedArray<Inbox> inboxes;         // one for each thread
 };
 
-template <class Model, class Order = TotalOrder>
-class Executor {
+template <class Model, class Order = TotalOrder> class Executor {
  public:
   using Payload = typename Model::Payload;
   using Process = LogicalProcess<Model>;
@@ -92,15 +90,13 @@ class Executor {
 
  protected:
   // Calls visit(p) for each of this thread's processes.
-  template <class Visit>
-  void each_process(Visit visit) {
+  template <class Visit> void each_process(Visit visit) {
     for (ProcessId p = 0; p < world_.processes.size(); ++p)
       if (world_.owners[p] == self_) visit(p);
   }
 
   // Lets the model make its first events and hands each to `deliver`.
-  template <class Deliver>
-  void start_processes(Deliver deliver) {
+  template <class Deliver> void start_processes(Deliver deliver) {
     each_process([&](ProcessId p) {
       auto& image = world_.processes[p].now;
       Context<Model> context(image, blocks_, world_.owners.begin(), p, 0, lookahead_);
@@ -110,8 +106,7 @@ class Executor {
   }
 
   // Executes `event`, which is not in the queue, and hands what it sends to `deliver`.
-  template <class Deliver>
-  void execute_event(const Event<Payload>& event, Deliver deliver) {
+  template <class Deliver> void execute_event(const Event<Payload>& event, Deliver deliver) {
     auto& image = process_of(event).now;
     Context<Model> context(image, blocks_, world_.owners.begin(), event.key.destination, event.key.time, lookahead_);
     world_.model.execute(context, image.state, event.payload);
@@ -129,8 +124,7 @@ class Executor {
   Blocks blocks_;
 
  private:
-  template <class Deliver>
-  static void each_sent(Context<Model>& context, Deliver deliver) {
+  template <class Deliver> static void each_sent(Context<Model>& context, Deliver deliver) {
     for (auto* event = context.take_sent(); event != nullptr;) {
       auto* next = static_cast<Event<Payload>*>(event->next);  // delivering reuses the link
       deliver(event);

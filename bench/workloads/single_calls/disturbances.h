@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// disturbances.h: what happens to an allocator in a process that lives: each a thread that goes on until it is told to end,
-// and counts how often it did its part.
+// disturbances.h: what happens to an allocator in a process that lives: each a thread that goes on until it is told to
+// end, and counts how often it did its part.
 #ifndef FREEWAY_BENCH_SINGLE_CALLS_DISTURBANCES_H
 #define FREEWAY_BENCH_SINGLE_CALLS_DISTURBANCES_H
 
@@ -47,8 +47,7 @@ class Disturbances {
       if ((at == names || at[-1] == ',') && (at[length] == ',' || at[length] == 0)) return true;
     return false;
   }
-  template <class F>
-  void until_ended(F f, std::atomic<long>& count) {
+  template <class F> void until_ended(F f, std::atomic<long>& count) {
     do {
       f();
       ++count;

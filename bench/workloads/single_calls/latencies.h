@@ -29,7 +29,9 @@ inline std::uint64_t ticks() {
 class TickLength {
  public:
   TickLength() : ticks_(ticks()), seconds_(clock_seconds(CLOCK_MONOTONIC)) {}
-  double us() const { return (clock_seconds(CLOCK_MONOTONIC) - seconds_) * 1e6 / static_cast<double>(ticks() - ticks_); }
+  double us() const {
+    return (clock_seconds(CLOCK_MONOTONIC) - seconds_) * 1e6 / static_cast<double>(ticks() - ticks_);
+  }
 
  private:
   std::uint64_t ticks_;

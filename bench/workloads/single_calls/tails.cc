@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: MIT
 //
-// tails: how long single calls take. Busy threads replace blocks at random, each call timed by the processor's counter, while
-// other threads trim, fork, are held in the middle of a call, come and go (disturbances.h).
+// tails: how long single calls take. Busy threads replace blocks at random, each call timed by the processor's counter,
+// while other threads trim, fork, are held in the middle of a call, come and go (disturbances.h).
 //
 //   malloc_max_us, free_max_us         the longest call of all
 //   malloc_p9999_us, free_p9999_us     one in ten thousand took longer; malloc_p50_us: one in two
-//   nothing_max_us, nothing_p9999_us   the same of intervals in which nothing is done: what of the others is the kernel's
+//   nothing_max_us, nothing_p9999_us   the same of intervals in which nothing is done: what of the others is the
+//                                      kernel's
 //   trims, forks, holds, deaths        how often others did their part
-// One operation is one malloc or one free. --threads (2), --calls (10^7, of each thread), --disturb (trim,fork,hold,die or
-// none), --trim-mib (16: what is freed before each trim), --fifo 1: SCHED_FIFO for the busy threads, where permitted and there
-// are CPUs left for the others (fifo says), --shrink. Sizes: 16 to 1024 bytes, one in a hundred up to 100 KiB.
+// One operation is one malloc or one free. --threads (2), --calls (10^7, of each thread), --disturb (trim,fork,hold,die
+// or none), --trim-mib (16: what is freed before each trim), --fifo 1: SCHED_FIFO for the busy threads, where permitted
+// and there are CPUs left for the others (fifo says), --shrink. Sizes: 16 to 1024 bytes, one in a hundred up to 100
+// KiB.
 #include <sched.h>
 
-#include "support/measure.h"
-#include "support/thread_team.h"
 #include "single_calls/disturbances.h"
 #include "single_calls/latencies.h"
+#include "support/measure.h"
+#include "support/thread_team.h"
 
 namespace {
 
@@ -70,8 +72,8 @@ int main(int argc, char** argv) {
   const long calls = bench::scaled(argc, argv, bench::number_argument(argc, argv, "calls", 10'000'000));
   const char* disturb = bench::text_argument(argc, argv, "disturb", "trim,fork,hold,die");
   const long trim_mib = bench::scaled(argc, argv, bench::number_argument(argc, argv, "trim-mib", 16));
-  const bool fifo = *bench::text_argument(argc, argv, "fifo", "0") == '1' &&
-                    std::thread::hardware_concurrency() > threads;
+  const bool fifo =
+      *bench::text_argument(argc, argv, "fifo", "0") == '1' && std::thread::hardware_concurrency() > threads;
   bench::MappedArray<bench::Padded<Busy>> busy(threads);
   bench::start_and_end_idle_thread();
   const bench::TickLength tick;

@@ -34,8 +34,7 @@ std::uint64_t checksum_of(const bodies::Body* all, std::size_t count) {
   return sum;
 }
 
-template <class Blocks>
-void measure(int argc, char** argv) {
+template <class Blocks> void measure(int argc, char** argv) {
   bodies::Parameters parameters = bodies::kStreamflow;
   const long bodies = bench::number_argument(argc, argv, "bodies", static_cast<long>(parameters.bodies));
   parameters.bodies = static_cast<std::size_t>(bench::scaled(argc, argv, bodies));

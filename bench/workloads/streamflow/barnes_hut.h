@@ -21,8 +21,8 @@ namespace bodies {
 struct Parameters {
   std::size_t bodies;
   unsigned steps;
-  double step;       // length of one, in units of Plummer's model
-  double theta;      // a cell is one mass if its side is below theta x its distance
+  double step;   // length of one, in units of Plummer's model
+  double theta;  // a cell is one mass if its side is below theta x its distance
   double softening;
 };
 
@@ -50,8 +50,7 @@ inline void sort_by_key(bench::MappedArray<Sorted>& items, bench::MappedArray<So
   }
 }
 
-template <class Blocks>
-class System {
+template <class Blocks> class System {
  public:
   System(const Parameters& parameters, std::uint64_t seed)
       : parameters_(parameters),
@@ -129,8 +128,7 @@ class System {
   std::size_t count() const { return parameters_.bodies; }
   std::size_t largest_zone() const { return std::max<std::size_t>(count() / kZones, 8); }
 
-  template <class F>
-  void on_shares(bench::Scheduler<Blocks>& scheduler, F f) {
+  template <class F> void on_shares(bench::Scheduler<Blocks>& scheduler, F f) {
     scheduler.on_each([&](bench::Worker& worker) {
       f(count() * worker.index() / scheduler.size(), count() * (worker.index() + 1) / scheduler.size());
     });
@@ -152,8 +150,7 @@ class System {
   }
 
   // Calls f(begin, end, octant) for each child that a cell of `level` with these sorted bodies has.
-  template <class F>
-  void for_each_octant(std::size_t begin, std::size_t end, unsigned level, F f) {
+  template <class F> void for_each_octant(std::size_t begin, std::size_t end, unsigned level, F f) {
     while (begin < end) {
       const unsigned octant = octant_of(order_[begin].key, level);
       std::size_t last = begin;

@@ -57,10 +57,7 @@ class SentenceSource {
 
   bool one_in(std::uint64_t n) { return random_.below(n) == 0; }
 
-  template <std::size_t N>
-  void say(const char* const (&choice)[N]) {
-    words_.push_back(choice[random_.below(N)]);
-  }
+  template <std::size_t N> void say(const char* const (&choice)[N]) { words_.push_back(choice[random_.below(N)]); }
 
   // `depth`: how many more clauses and prepositional phrases may lie inside each other.
   void sentence(unsigned depth) {
@@ -75,17 +72,12 @@ class SentenceSource {
       return kSingular;
     }
     const Number number = one_in(3) ? kPlural : kSingular;
-    if (one_in(2))
-      say({"the", "my", "some"});
-    else if (number == kSingular)
-      say({"a", "every", "this"});
-    else
-      say({"these", "many", "few"});
+    if (one_in(2)) say({"the", "my", "some"});
+    else if (number == kSingular) say({"a", "every", "this"});
+    else say({"these", "many", "few"});
     while (one_in(3)) say({"big", "black", "old", "little", "clever", "tired"});
-    if (number == kSingular)
-      say({"man", "dog", "cat", "park", "hill", "telescope", "snake", "house", "girl", "river"});
-    else
-      say({"men", "dogs", "cats", "parks", "hills", "telescopes", "snakes", "houses", "girls", "rivers"});
+    if (number == kSingular) say({"man", "dog", "cat", "park", "hill", "telescope", "snake", "house", "girl", "river"});
+    else say({"men", "dogs", "cats", "parks", "hills", "telescopes", "snakes", "houses", "girls", "rivers"});
     if (depth > 0 && !one_in(3)) prepositional_phrase(depth - 1);
     if (depth > 0 && one_in(3)) {
       words_.push_back("who");
@@ -109,12 +101,9 @@ class SentenceSource {
     if (one_in(4)) {
       say({"ran", "slept", "sang", "waited"});
     } else {
-      if (one_in(2))
-        say({"saw", "chased", "liked", "found"});
-      else if (number == kSingular)
-        say({"sees", "chases", "likes", "finds"});
-      else
-        say({"see", "chase", "like", "find"});
+      if (one_in(2)) say({"saw", "chased", "liked", "found"});
+      else if (number == kSingular) say({"sees", "chases", "likes", "finds"});
+      else say({"see", "chase", "like", "find"});
       noun_phrase(depth);
     }
     while (depth > 0 && !one_in(3)) prepositional_phrase(depth - 1);

@@ -39,8 +39,7 @@ knary::Shape shape_of(int argc, char** argv) {
   return shape;
 }
 
-template <class Blocks>
-void measure(int argc, char** argv) {
+template <class Blocks> void measure(int argc, char** argv) {
   const knary::Shape shape = shape_of(argc, argv);
   const auto threads = static_cast<std::size_t>(bench::number_argument(argc, argv, "threads", 2));
   bench::Stopwatch watch;

@@ -41,8 +41,7 @@ struct Result {
   std::uint64_t nodes = 0;
 };
 
-template <class Blocks>
-class Tree {
+template <class Blocks> class Tree {
  public:
   explicit Tree(const Shape& shape) : shape_(shape) {}
 

@@ -62,15 +62,10 @@ inline bool fit(const Connector* a, const Connector* b) {
 }
 
 // Makes and frees the pieces, each a block of its own.
-template <class Blocks>
-class Pieces {
+template <class Blocks> class Pieces {
  public:
-  template <class T>
-  static T* make(T value) {
-    return new (Blocks::allocate(sizeof(T))) T(value);
-  }
-  template <class T>
-  static void free_list(T* list) {
+  template <class T> static T* make(T value) { return new (Blocks::allocate(sizeof(T))) T(value); }
+  template <class T> static void free_list(T* list) {
     while (list != nullptr) {
       T* next = list->next;
       Blocks::free(list);
@@ -145,8 +140,7 @@ class Pieces {
 
   static Clause* clauses_of(const Expression* expression) {
     switch (expression->kind) {
-      case Expression::kConnector:
-        return make(Clause{nullptr, make(Term{nullptr, expression})});
+      case Expression::kConnector: return make(Clause{nullptr, make(Term{nullptr, expression})});
       case Expression::kOr: {
         Clause* all = nullptr;
         Clause** end = &all;
@@ -156,8 +150,7 @@ class Pieces {
         }
         return all;
       }
-      case Expression::kAnd:
-        break;
+      case Expression::kAnd: break;
     }
     Clause* all = make(Clause{nullptr, nullptr});
     for (const Operand* operand = expression->operands; operand != nullptr; operand = operand->next) {
@@ -180,8 +173,7 @@ class Pieces {
 };
 
 // Words with their expressions, read from lines "word word: expression;".
-template <class Blocks>
-class Dictionary {
+template <class Blocks> class Dictionary {
  public:
   explicit Dictionary(const char* text) : next_(text) {
     while (skip_blanks(), *next_ != '\0') entry();
@@ -213,19 +205,20 @@ class Dictionary {
     for (const std::string& word : words) words_[word] = expression;
   }
 
-  Expression* alternatives() { return joined(Expression::kOr, "or", [this] { return sequence(); }); }
-  Expression* sequence() { return joined(Expression::kAnd, "&", [this] { return factor(); }); }
+  Expression* alternatives() {
+    return joined(Expression::kOr, "or", [this] { return sequence(); });
+  }
+  Expression* sequence() {
+    return joined(Expression::kAnd, "&", [this] { return factor(); });
+  }
 
   // One or more operands with `sign` between them.
-  template <class Part>
-  Expression* joined(Expression::Kind kind, const char* sign, Part part) {
+  template <class Part> Expression* joined(Expression::Kind kind, const char* sign, Part part) {
     Expression* first = part();
     if (!accept(sign)) return first;
     Expression* all = node(kind, Pieces<Blocks>::make(Operand{nullptr, first}));
     Operand* last = all->operands;
-    do {
-      last = last->next = Pieces<Blocks>::make(Operand{nullptr, part()});
-    } while (accept(sign));
+    do { last = last->next = Pieces<Blocks>::make(Operand{nullptr, part()}); } while (accept(sign));
     return all;
   }
 

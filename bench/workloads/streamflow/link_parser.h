@@ -16,8 +16,7 @@ namespace links {
 
 inline constexpr std::size_t kLongestSentence = 120;  // words
 
-template <class Blocks>
-class Parser {
+template <class Blocks> class Parser {
  public:
   explicit Parser(const Dictionary<Blocks>& dictionary) : dictionary_(dictionary) {}
 
@@ -111,8 +110,7 @@ class Parser {
   // Drops disjuncts with a connector that no word on its side could meet, again and again, for each one that goes may
   // take others with it.
   void prune() {
-    while (sweep(true) + sweep(false) != 0) {
-    }
+    while (sweep(true) + sweep(false) != 0) {}
   }
   std::size_t sweep(bool rightwards) {
     bool seen[26] = {};
@@ -178,8 +176,8 @@ class Parser {
         return answer->count;
     std::uint64_t total = 0;
     for (unsigned word = from + 1; word < to; ++word) total += count_at(from, word, to, l, r);
-    list = Make::make(Answer{list, total, number(l), number(r), static_cast<std::uint8_t>(from),
-                             static_cast<std::uint8_t>(to)});
+    list = Make::make(
+        Answer{list, total, number(l), number(r), static_cast<std::uint8_t>(from), static_cast<std::uint8_t>(to)});
     return total;
   }
 

@@ -11,8 +11,7 @@
 
 namespace bench {
 
-template <class T>
-class MappedVector {
+template <class T> class MappedVector {
   static_assert(std::is_trivially_copyable_v<T>);
 
  public:

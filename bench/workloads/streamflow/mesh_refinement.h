@@ -44,8 +44,7 @@ struct Mail {
   Split* last = nullptr;
 };
 
-template <class Blocks>
-class Subdomain {
+template <class Blocks> class Subdomain {
  public:
   // `largest`: twice the area that a triangle may have.
   Subdomain(Place low, std::int64_t largest)
@@ -171,7 +170,7 @@ class Subdomain {
   }
 
   void tell_neighbour(Place at) {
-    const Border border = at.y == low_.y              ? kSouth
+    const Border border = at.y == low_.y             ? kSouth
                           : at.x == low_.x + kSquare ? kEast
                           : at.y == low_.y + kSquare ? kNorth
                                                      : kWest;
@@ -194,8 +193,7 @@ class Subdomain {
 
 // The whole region, g x g subdomains; they are blocks from mmap, and what they hold is left to the end of the process,
 // as a mesh generator does.
-template <class Blocks>
-class Region {
+template <class Blocks> class Region {
  public:
   // About `triangles` in all.
   Region(std::size_t side, std::size_t triangles, std::uint64_t seed)

@@ -27,16 +27,15 @@ namespace {
 // Does not depend on the order in which triangles are met, nor on which corner is the first.
 std::uint64_t hash_of(mesh::Place a, mesh::Place b, mesh::Place c) {
   const auto one = [](mesh::Place p) {
-    std::uint64_t bits = (static_cast<std::uint64_t>(static_cast<std::uint32_t>(p.x)) << 32) |
-                         static_cast<std::uint32_t>(p.y);
+    std::uint64_t bits =
+        (static_cast<std::uint64_t>(static_cast<std::uint32_t>(p.x)) << 32) | static_cast<std::uint32_t>(p.y);
     bits = (bits ^ (bits >> 31)) * 0x9E3779B97F4A7C15u;
     return bits ^ (bits >> 29);
   };
   return (one(a) + one(b) + one(c)) * 0x2545F4914F6CDD1Du ^ (one(a) ^ one(b) ^ one(c));
 }
 
-template <class Blocks>
-void measure(int argc, char** argv) {
+template <class Blocks> void measure(int argc, char** argv) {
   const auto threads = static_cast<std::size_t>(bench::number_argument(argc, argv, "threads", 2));
   const long each = bench::number_argument(argc, argv, "subdomain", 10'000);
   const long triangles = bench::number_argument(argc, argv, "triangles", mesh::kStreamflowTriangles);

@@ -61,8 +61,7 @@ static_assert(sizeof(Node) == 16 && sizeof(Cell) == 56);
 
 inline bool is_cell(const Node* node) { return node->body == kCell; }
 
-template <class Blocks>
-class Octree {
+template <class Blocks> class Octree {
  public:
   Octree(const Body* all, const Key* keys) : all_(all), keys_(keys) {}
 

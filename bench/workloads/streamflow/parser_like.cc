@@ -21,8 +21,7 @@
 
 namespace {
 
-template <class Blocks>
-void measure(int argc, char** argv) {
+template <class Blocks> void measure(int argc, char** argv) {
   const long sentences =
       bench::scaled(argc, argv, bench::number_argument(argc, argv, "sentences", links::kStreamflowSentences));
   links::SentenceSource source(static_cast<std::uint64_t>(bench::number_argument(argc, argv, "seed", 1)));

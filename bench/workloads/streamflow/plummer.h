@@ -59,9 +59,7 @@ class Plummer {
   // Of this length, in a direction that is uniform on the sphere.
   Vector direction(double length) {
     Vector v;
-    do {
-      v = {between(-1, 1), between(-1, 1), between(-1, 1)};
-    } while (v.squared() > 1 || v.squared() < 1e-6);
+    do { v = {between(-1, 1), between(-1, 1), between(-1, 1)}; } while (v.squared() > 1 || v.squared() < 1e-6);
     return (length / std::sqrt(v.squared())) * v;
   }
 

@@ -50,8 +50,7 @@ struct Scratch {
   bench::MappedVector<Triangle*> fan;   // the triangles that replaced them
 };
 
-template <class Blocks>
-class Triangulation {
+template <class Blocks> class Triangulation {
  public:
   // The square between two corners, as two triangles.
   Triangulation(Place low, Place high) {
@@ -155,8 +154,7 @@ class Triangulation {
   }
 
   // Calls f for each triangle once.
-  template <class F>
-  void for_each(F f) {
+  template <class F> void for_each(F f) {
     bench::MappedVector<Triangle*> seen;
     seen.push(recent_);
     recent_->in_hole = 1;

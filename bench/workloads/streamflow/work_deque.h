@@ -28,8 +28,7 @@
 namespace bench {
 
 // `Atomic` is std::atomic but in the model test.
-template <class Task, template <class> class Atomic = std::atomic>
-class WorkDeque {
+template <class Task, template <class> class Atomic = std::atomic> class WorkDeque {
  public:
   using Slot = Atomic<Task*>;
 
@@ -48,7 +47,7 @@ class WorkDeque {
   // The youngest task; null if there is none.
   Task* pop() {
     const std::int64_t bottom = bottom_.load(std::memory_order_relaxed) - 1;
-    bottom_.store(bottom, std::memory_order_seq_cst);        // [S1] pairs with [S2]
+    bottom_.store(bottom, std::memory_order_seq_cst);         // [S1] pairs with [S2]
     std::int64_t top = top_.load(std::memory_order_seq_cst);  // [S1]
     Task* task = nullptr;
     if (top <= bottom) {

@@ -93,13 +93,11 @@ class Worker {
 
 // The workers: worker 0 is the thread that made the scheduler, the others wait between phases. Each has two large
 // blocks from the allocator, a record and its deque (Table 1's 16 large objects of knary on 8 threads).
-template <class Blocks>
-class Scheduler {
+template <class Blocks> class Scheduler {
  public:
   explicit Scheduler(std::size_t threads) : records_(threads) {
     for (std::size_t i = 0; i < threads; ++i) crew_.workers.push_back(make_worker(i));
-    for (std::size_t i = 1; i < threads; ++i)
-      threads_.emplace_back([this, i] { attend(*crew_.workers[i]); });
+    for (std::size_t i = 1; i < threads; ++i) threads_.emplace_back([this, i] { attend(*crew_.workers[i]); });
   }
 
   ~Scheduler() {
@@ -125,8 +123,7 @@ class Scheduler {
   }
 
   // Runs body(worker) once on each worker.
-  template <class Body>
-  void on_each(Body body) {
+  template <class Body> void on_each(Body body) {
     everywhere([](void* context, Worker& worker) { (*static_cast<Body*>(context))(worker); }, &body);
   }
 
@@ -189,8 +186,7 @@ class Scheduler {
 
 // body(worker, begin, end) for ranges of at most `grain` that together are 0 … count - 1. A range is halved until it
 // is small enough; each half is a task, allocated by who halves and freed by who runs it.
-template <class Blocks, class Body>
-class RangeLoop {
+template <class Blocks, class Body> class RangeLoop {
  public:
   RangeLoop(Scheduler<Blocks>& scheduler, std::size_t count, std::size_t grain, Body body)
       : body_(body), grain_(grain), left_(count) {

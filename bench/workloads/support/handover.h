@@ -63,8 +63,7 @@ class Handover {
   void finish() { filled_.advance_to(2 * made_ + 1); }
 
   // Waits for the consumer's next turn and calls empty(place); false if there is none any more.
-  template <class Empty>
-  bool take(Empty empty) {
+  template <class Empty> bool take(Empty empty) {
     for (int seen = filled_.now(); seen / 2 <= taken_; seen = filled_.now()) {
       if (seen % 2 != 0) return false;
       filled_.await_change(seen);

@@ -21,8 +21,7 @@
 
 namespace bench {
 
-template <class Blocks>
-class LockFreeFifo {
+template <class Blocks> class LockFreeFifo {
  public:
   explicit LockFreeFifo(std::size_t threads)
       : threads_(threads), limit_(2 * kHazards * threads + 16), hazards_(threads), retired_(threads * limit_) {
@@ -32,8 +31,7 @@ class LockFreeFifo {
     tail_.store(dummy);
   }
   ~LockFreeFifo() {
-    while (dequeue(0) != nullptr) {
-    }
+    while (dequeue(0) != nullptr) {}
     Blocks::free(head_.load());
     for (std::size_t t = 0; t < threads_; ++t)
       for (std::size_t i = 0; i < hazards_[t].retired; ++i) Blocks::free(retired_[t * limit_ + i]);
@@ -115,10 +113,8 @@ class LockFreeFifo {
     if (own.retired < limit_) return;
     std::size_t kept = 0;
     for (std::size_t i = 0; i < own.retired; ++i)
-      if (named(list[i]))
-        list[kept++] = list[i];
-      else
-        Blocks::free(list[i]);
+      if (named(list[i])) list[kept++] = list[i];
+      else Blocks::free(list[i]);
     own.retired = kept;
   }
 

@@ -84,14 +84,10 @@ inline void stamp(void* block, std::uint64_t value) { *static_cast<volatile std:
 inline std::uint64_t stamp_of(void* block) { return *static_cast<volatile std::uint64_t*>(block); }
 
 // The same in the first sizeof(Word) bytes, for blocks that may be smaller than eight.
-template <class Word>
-void stamp_as(void* block, std::uint64_t value) {
+template <class Word> void stamp_as(void* block, std::uint64_t value) {
   *static_cast<volatile Word*>(block) = static_cast<Word>(value);
 }
-template <class Word>
-std::uint64_t stamp_of_as(void* block) {
-  return *static_cast<volatile Word*>(block);
-}
+template <class Word> std::uint64_t stamp_of_as(void* block) { return *static_cast<volatile Word*>(block); }
 
 // --- Random numbers --------------------------------------------------------------------------------------------------
 
@@ -116,8 +112,7 @@ class Random {
 // --- Memory that is not the allocator's ------------------------------------------------------------------------------
 
 // An array straight from mmap, every page touched, so that its faults lie outside the timed part.
-template <class T>
-class MappedArray {
+template <class T> class MappedArray {
  public:
   explicit MappedArray(std::size_t count, int sharing = MAP_PRIVATE) : count_(count) {
     void* memory = mmap(nullptr, bytes(), PROT_READ | PROT_WRITE, sharing | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);

@@ -18,16 +18,14 @@
 
 namespace bench {
 
-template <class Plan>
-struct Preset {
+template <class Plan> struct Preset {
   const char* name;
   Plan plan;
 };
 
-template <class Plan>
-struct Parameter {
+template <class Plan> struct Parameter {
   const char* name;
-  long Plan::*value;
+  long Plan::* value;
   long least = 1;  // 0 for switches and for what may be left out
 };
 

@@ -141,20 +141,18 @@ struct Counted {
 };
 
 // `extras` and, under --profile, the profile. Shares are in per cent: local ones of all objects, others of all frees.
-template <class Blocks>
-std::vector<Extra> profile_extras(std::vector<Extra> extras = {}) {
+template <class Blocks> std::vector<Extra> profile_extras(std::vector<Extra> extras = {}) {
   if constexpr (!Blocks::kCounts) return extras;
   const profile::Counts all = profile::total();
   const auto number = [](std::uint64_t count) { return static_cast<double>(count); };
   const auto part = [&](double one, std::uint64_t of) { return of == 0 ? 0.0 : one / number(of); };
-  const std::initializer_list<Extra> counted = {
-      {"objects_small", number(all.small)},
-      {"objects_large", number(all.large)},
-      {"mean_size", part(number(all.small_bytes), all.small)},
-      {"local_percent", part(100 * number(all.local), all.small + all.large)},
-      {"frees", number(all.frees)},
-      {"remote_percent", part(100 * number(all.remote), all.frees)},
-      {"after_end_percent", part(100 * number(all.after_end), all.frees)}};
+  const std::initializer_list<Extra> counted = {{"objects_small", number(all.small)},
+                                                {"objects_large", number(all.large)},
+                                                {"mean_size", part(number(all.small_bytes), all.small)},
+                                                {"local_percent", part(100 * number(all.local), all.small + all.large)},
+                                                {"frees", number(all.frees)},
+                                                {"remote_percent", part(100 * number(all.remote), all.frees)},
+                                                {"after_end_percent", part(100 * number(all.after_end), all.frees)}};
   extras.insert(extras.end(), counted);
   return extras;
 }
@@ -166,12 +164,9 @@ inline bool flag_argument(int argc, char** argv, const char* name) {
 }
 
 // Calls run(Malloc{}) or, under --profile, run(Counted{}).
-template <class Run>
-void with_blocks(int argc, char** argv, Run run) {
-  if (flag_argument(argc, argv, "profile"))
-    run(Counted{});
-  else
-    run(Malloc{});
+template <class Run> void with_blocks(int argc, char** argv, Run run) {
+  if (flag_argument(argc, argv, "profile")) run(Counted{});
+  else run(Malloc{});
 }
 
 }  // namespace bench

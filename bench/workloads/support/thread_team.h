@@ -39,13 +39,11 @@ inline double seconds_argument(int argc, char** argv) {
 inline void sleep_seconds(double seconds) {
   timespec rest{static_cast<time_t>(seconds), 0};
   rest.tv_nsec = static_cast<long>((seconds - static_cast<double>(rest.tv_sec)) * 1e9);
-  while (nanosleep(&rest, &rest) != 0) {
-  }
+  while (nanosleep(&rest, &rest) != 0) {}
 }
 
 // What one thread writes to, apart from the others': two lines, because processors fetch them in pairs.
-template <class T>
-struct alignas(128) Padded {
+template <class T> struct alignas(128) Padded {
   T value{};
 };
 
@@ -76,8 +74,7 @@ class ThreadTeam {
   bool running() const { return !stop_.load(std::memory_order_relaxed); }
 
   // turn(0), turn(1), …: `count` of them, or as many as fit into --seconds. Returns how many there were.
-  template <class Turn>
-  long repeat(long count, Turn turn) const {
+  template <class Turn> long repeat(long count, Turn turn) const {
     long done = 0;
     if (timed())
       for (; running(); ++done) turn(done);
@@ -88,8 +85,7 @@ class ThreadTeam {
 
   // Runs body(t), t = 0 … size() - 1, each in a thread of its own; returns when all have finished. `watch` runs from
   // the moment when all are let go to the moment when the last one is done.
-  template <class Body>
-  void run(Stopwatch& watch, Body body) {
+  template <class Body> void run(Stopwatch& watch, Body body) {
     std::latch ready(static_cast<std::ptrdiff_t>(threads_));
     std::latch done(static_cast<std::ptrdiff_t>(threads_));
     std::latch gate(1);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 //
 // aligned_mix: random replacement of aligned blocks: alignments from 16 bytes to a page, as vector code, caches, I/O
-// buffers and page-aligned tables ask for them, by posix_memalign, aligned_alloc and memalign in turns. One block in four
-// is an ordinary one.
+// buffers and page-aligned tables ask for them, by posix_memalign, aligned_alloc and memalign in turns. One block in
+// four is an ordinary one.
 //
-// One operation is one free and one allocation. --slots (5000), --steps (10^7), --most (largest alignment, bytes, 4096),
-// --shrink. Sizes: 16 to 2048 bytes. misaligned: blocks that were not aligned as asked. That is a fault of the allocator
-// (one that is measured here has it), but none of the work.
+// One operation is one free and one allocation. --slots (5000), --steps (10^7), --most (largest alignment, bytes,
+// 4096), --shrink. Sizes: 16 to 2048 bytes. misaligned: blocks that were not aligned as asked. That is a fault of the
+// allocator (one that is measured here has it), but none of the work.
 #include <bit>
 
 #include "support/measure.h"

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// burst_idle: a program that works in bursts and sleeps between them, as a desktop's or a phone's does. Each burst allocates
-// some 140 MiB of mixed sizes, writes to it, frees all but one block in twenty (which the next burst frees), and sleeps.
-// What stays resident while nothing happens, and what CPU time the allocator takes for that, is what is measured.
+// burst_idle: a program that works in bursts and sleeps between them, as a desktop's or a phone's does. Each burst
+// allocates some 140 MiB of mixed sizes, writes to it, frees all but one block in twenty (which the next burst frees),
+// and sleeps. What stays resident while nothing happens, and what CPU time the allocator takes for that, is what is
+// measured.
 //
 //   rss_over_live        at the ends of the idle times, over the bytes still live: median
 //   idle_rss_kib         anonymous memory at the ends of the idle times: median
@@ -46,16 +47,15 @@ double median(std::vector<double> values) {
 
 void sleep_ms(long ms) {
   timespec rest{ms / 1000, ms % 1000 * 1'000'000};
-  while (nanosleep(&rest, &rest) != 0) {
-  }
+  while (nanosleep(&rest, &rest) != 0) {}
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   const long bursts = bench::number_argument(argc, argv, "bursts", 8);
-  const auto blocks = static_cast<std::size_t>(
-      bench::scaled(argc, argv, bench::number_argument(argc, argv, "blocks", 60'000)));
+  const auto blocks =
+      static_cast<std::size_t>(bench::scaled(argc, argv, bench::number_argument(argc, argv, "blocks", 60'000)));
   const long idle_ms = bench::scaled(argc, argv, bench::number_argument(argc, argv, "idle", 150));
   bench::MappedArray<Held> held(blocks);
   bench::MappedArray<Held> kept(blocks / kKept + 1);

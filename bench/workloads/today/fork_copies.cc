@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // fork_copies: how many pages the kernel must copy when a forked child frees 90 % of 10^6 blocks of 128 bytes. An
-// allocator that links free blocks through themselves writes to every page; one that keeps its books elsewhere does not.
+// allocator that links free blocks through themselves writes to every page; one that keeps its books elsewhere does
+// not.
 //
 // pages_copied: growth of the child's private dirty memory over the frees. The time is the child's for the frees; one
 // operation is one free. --count (10^6), --size (bytes, 128), --shrink.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // fork_heavy: a parent with a heap of 200,000 blocks that forks again and again, as servers with worker processes and
-// snapshots do. Each child frees a random tenth of the heap, allocates as many blocks again, checks all that it was left,
-// and ends; the parent meanwhile replaces blocks, so that pages are copied on its side, too.
+// snapshots do. Each child frees a random tenth of the heap, allocates as many blocks again, checks all that it was
+// left, and ends; the parent meanwhile replaces blocks, so that pages are copied on its side, too.
 //
 //   child_us          wall time from fork's return in the child to its end: mean
 //   fork_us           of the fork itself, in the parent: mean
@@ -80,8 +80,8 @@ long minor_faults() {
 
 int main(int argc, char** argv) {
   const long children = bench::number_argument(argc, argv, "children", 20);
-  const auto blocks = static_cast<std::size_t>(
-      bench::scaled(argc, argv, bench::number_argument(argc, argv, "blocks", 200'000)));
+  const auto blocks =
+      static_cast<std::size_t>(bench::scaled(argc, argv, bench::number_argument(argc, argv, "blocks", 200'000)));
   bench::MappedArray<Held> heap(blocks);
   bench::MappedArray<std::uint32_t> chosen(blocks / 10 + 1);
   bench::MappedArray<Outcome> outcome(1, MAP_SHARED);

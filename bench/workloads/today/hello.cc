@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// hello: the smallest program that uses malloc (stdio's buffer). With --memory it also says how much anonymous memory it
-// has resident. Run by startup.
+// hello: the smallest program that uses malloc (stdio's buffer). With --memory it also says how much anonymous memory
+// it has resident. Run by startup.
 #include "support/memory_use.h"
 
 int main(int argc, char** argv) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 //
-// histogram_of: a library to preload that counts what a program asks of malloc, by size. It forwards to whichever malloc
-// comes next. At the end of each process it writes <prefix>.<program>.<pid>, a row for each bin that was used, in the form
-// in which measured_sizes.h has them.
+// histogram_of: a library to preload that counts what a program asks of malloc, by size. It forwards to whichever
+// malloc comes next. At the end of each process it writes <prefix>.<program>.<pid>, a row for each bin that was used,
+// in the form in which measured_sizes.h has them.
 //
 //   HISTOGRAM_OF=/tmp/sizes LD_PRELOAD=.../libhistogram_of.so g++ -O2 -c some.cc
 //
-// malloc, calloc and the aligned forms count once. A realloc counts as the allocation of its new size: that is what it is
-// unless the block can grow in place. Environment: HISTOGRAM_OF, the prefix; without it nothing is written.
+// malloc, calloc and the aligned forms count once. A realloc counts as the allocation of its new size: that is what it
+// is unless the block can grow in place. Environment: HISTOGRAM_OF, the prefix; without it nothing is written.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -26,8 +26,7 @@ std::atomic<unsigned long> counts[bench::kBins];
 void count(std::size_t size) { counts[bench::bin_of(size)].fetch_add(1, std::memory_order_relaxed); }
 
 // The next library's function; looked up once, by whoever comes first (twice does no harm).
-template <class Function>
-class Next {
+template <class Function> class Next {
  public:
   explicit constexpr Next(const char* name) : name_(name) {}
   Function get() {

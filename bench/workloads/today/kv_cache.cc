@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 //
 // kv_cache: a cache of keys and values with a limit of bytes, least recently used first out, as redis and memcached are
-// used. Keys follow Zipf's law. The sizes of the values change from epoch to epoch, while popular old items stay: what is
-// freed is not what is wanted next, and an allocator that cannot use its holes grows beyond the limit. Such changes of size
-// are what S. M. Rumble, A. Kejriwal and J. Ousterhout, "Log-structured memory for DRAM-based storage" (FAST 2014),
-// measured allocators with; the ranges are in kEpochs.
+// used. Keys follow Zipf's law. The sizes of the values change from epoch to epoch, while popular old items stay: what
+// is freed is not what is wanted next, and an allocator that cannot use its holes grows beyond the limit. Such changes
+// of size are what S. M. Rumble, A. Kejriwal and J. Ousterhout, "Log-structured memory for DRAM-based storage" (FAST
+// 2014), measured allocators with; the ranges are in kEpochs.
 //
 // One operation is one request: 85 % get (a miss sets the value, as a cache in front of a database does), 14 % set, 1 %
 // delete. The memory is the main figure:
@@ -14,7 +14,8 @@
 // (divides limit, keys and requests).
 //
 // The items are in 64 stores with a lock each. Which request does what depends on its number only, and the checksum on
-// the requests only, so it is the same for every number of threads; an item that is not what was written ends the program.
+// the requests only, so it is the same for every number of threads; an item that is not what was written ends the
+// program.
 #include <barrier>
 #include <mutex>
 #include <thread>
@@ -57,7 +58,8 @@ struct Plan {
 std::uint32_t value_size(std::size_t epoch, bench::Random& random) {
   const std::uint64_t bits = random.next();
   const Range range = kEpochs[epoch];
-  if ((bits & 0xff) >= 26) return range.least + static_cast<std::uint32_t>((bits >> 32) % (range.most - range.least + 1));
+  if ((bits & 0xff) >= 26)
+    return range.least + static_cast<std::uint32_t>((bits >> 32) % (range.most - range.least + 1));
   const std::uint32_t base = kLeastOther << (bits >> 8) % 10;
   return base + (static_cast<std::uint32_t>(bits >> 32) & (base - 1));
 }
@@ -84,10 +86,18 @@ class Cache {
     }
   }
 
-  std::size_t live() { return total([](bench::LruStore& store) { return store.used(); }); }
-  std::size_t items() { return total([](bench::LruStore& store) { return store.count(); }); }
-  std::size_t evicted() { return total([](bench::LruStore& store) { return store.evicted(); }); }
-  std::size_t broken() { return total([](bench::LruStore& store) { return store.broken(); }); }
+  std::size_t live() {
+    return total([](bench::LruStore& store) { return store.used(); });
+  }
+  std::size_t items() {
+    return total([](bench::LruStore& store) { return store.count(); });
+  }
+  std::size_t evicted() {
+    return total([](bench::LruStore& store) { return store.evicted(); });
+  }
+  std::size_t broken() {
+    return total([](bench::LruStore& store) { return store.broken(); });
+  }
   void clear() {
     for (Shard& one : shards_) one.store.clear();
   }
@@ -124,8 +134,7 @@ class Cache {
     }
   }
 
-  template <class Get>
-  std::size_t total(Get get) {
+  template <class Get> std::size_t total(Get get) {
     std::size_t sum = 0;
     for (Shard& one : shards_) sum += get(one.store);
     return sum;

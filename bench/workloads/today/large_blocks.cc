@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// large_blocks: blocks of 1 to 64 MiB over and over, a few alive at a time, each written once in every page. An allocator
-// that gives them back to the kernel at once pays a page fault for every page every time.
+// large_blocks: blocks of 1 to 64 MiB over and over, a few alive at a time, each written once in every page. An
+// allocator that gives them back to the kernel at once pays a page fault for every page every time.
 //
 // One operation is one malloc and one free. --slots (4), --steps (100), --min, --max (KiB, 1024 and 65536), --shrink.
 #include "support/measure.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// lru_store.h: keys and values under a limit of bytes; what was used least recently goes first. A part of kv_cache, built
-// as such caches are: for each item three blocks, the entry, the key and the value.
+// lru_store.h: keys and values under a limit of bytes; what was used least recently goes first. A part of kv_cache,
+// built as such caches are: for each item three blocks, the entry, the key and the value.
 //
 // Not for several threads at once: kv_cache has a lock for each of many stores.
 #ifndef FREEWAY_BENCH_TODAY_LRU_STORE_H
@@ -40,8 +40,8 @@ class LruStore {
     return nullptr;
   }
 
-  // Sets a value of `size` bytes (at least kLeastValue), which makes it the one used last. What must go for it goes before,
-  // so the limit always holds. False if it is larger than the limit: then there is no such item any more.
+  // Sets a value of `size` bytes (at least kLeastValue), which makes it the one used last. What must go for it goes
+  // before, so the limit always holds. False if it is larger than the limit: then there is no such item any more.
   bool set(std::uint64_t id, std::uint32_t size) {
     Item* item = find(id);
     if (item != nullptr && charge_of(item->key_size, size) <= limit_) {

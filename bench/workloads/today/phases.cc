@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// phases: T threads that each allocate thousands of small blocks and then free them all, phase after phase, as a compiler
-// does for each function or a server for each request. Magazines that hold a hundred blocks overflow all the time here.
+// phases: T threads that each allocate thousands of small blocks and then free them all, phase after phase, as a
+// compiler does for each function or a server for each request. Magazines that hold a hundred blocks overflow all the
+// time here.
 //
 // One operation is one malloc and one free. --threads (2), --blocks (a phase, 3000), --phases (of all threads, 20000),
 // --min, --max (bytes, 16 and 256), --order alternate|in|reversed|shuffled (of the frees; alternate: every other phase
@@ -74,7 +75,8 @@ int main(int argc, char** argv) {
   const Plan plan = {static_cast<std::size_t>(bench::number_argument(argc, argv, "blocks", 3000)),
                      bench::scaled(argc, argv, all_phases / threads),
                      static_cast<std::uint64_t>(bench::number_argument(argc, argv, "min", 16)),
-                     static_cast<std::uint64_t>(bench::number_argument(argc, argv, "max", 256)), read_order(argc, argv)};
+                     static_cast<std::uint64_t>(bench::number_argument(argc, argv, "max", 256)),
+                     read_order(argc, argv)};
   bench::MappedArray<Sum> sums(static_cast<std::size_t>(threads));
   bench::Stopwatch watch;
   watch.start();
@@ -87,5 +89,6 @@ int main(int argc, char** argv) {
   watch.stop();
   std::uint64_t checksum = 0;
   for (const Sum& sum : sums) checksum += sum.checksum;
-  bench::report("phases", static_cast<double>(plan.phases * threads) * static_cast<double>(plan.blocks), watch, checksum);
+  bench::report("phases", static_cast<double>(plan.phases * threads) * static_cast<double>(plan.blocks), watch,
+                checksum);
 }

@@ -4,8 +4,8 @@
 // CPUs, the CPU) that made it, so everything must find its way back.
 //
 // The blocks travel in a ring of batches for each pair; the waiting is by yield, so on one CPU it works too.
-// One operation is one malloc and one free. --pairs (1), --size (bytes, 64), --batch (blocks, 64), --ring (batches, 64),
-// --blocks (of all pairs, 12000000), --shrink.
+// One operation is one malloc and one free. --pairs (1), --size (bytes, 64), --batch (blocks, 64), --ring (batches,
+// 64), --blocks (of all pairs, 12000000), --shrink.
 #include <sched.h>
 
 #include <atomic>
@@ -79,10 +79,8 @@ int main(int argc, char** argv) {
   bench::Stopwatch watch;
   team.run(watch, [&](std::size_t thread) {
     Pair& pair = *pairs[thread / 2];
-    if (thread % 2 == 0)
-      pair.produce(thread << 40);
-    else
-      sums[thread / 2].value = pair.consume();
+    if (thread % 2 == 0) pair.produce(thread << 40);
+    else sums[thread / 2].value = pair.consume();
   });
   std::uint64_t checksum = 0;
   for (const auto& sum : sums) checksum += sum.value;

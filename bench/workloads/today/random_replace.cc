@@ -4,8 +4,8 @@
 // random size there. The steady state of a long-running program. Sizes are uniform, or as real programs ask for them
 // (measured_sizes.h).
 //
-// The steps are shared out over the threads, so with few slots (whose blocks fit into the CPU's cache, whoever runs) 256
-// threads on 2 CPUs do what 2 threads do: the ratio of the two times is what oversubscription costs.
+// The steps are shared out over the threads, so with few slots (whose blocks fit into the CPU's cache, whoever runs)
+// 256 threads on 2 CPUs do what 2 threads do: the ratio of the two times is what oversubscription costs.
 // The threads start together once all exist: else the first would be done before the last is made.
 // One operation is one free and one malloc. --threads (1), --steps (of all threads, 40000000), --slots (each thread,
 // 10000), --min, --max (bytes, 16 and 1024), --sizes uniform|python3|g++|redis|git|sqlite (uniform: from min to max),
@@ -49,8 +49,7 @@ class MeasuredSizes {
   bench::SizeSampler sampler_;
 };
 
-template <class Sizes>
-void replace(Lane& lane, unsigned id, std::size_t slots, long steps, const Sizes& sizes) {
+template <class Sizes> void replace(Lane& lane, unsigned id, std::size_t slots, long steps, const Sizes& sizes) {
   bench::Random random(id + 1);
   bench::MappedArray<void*> blocks(slots);
   for (auto& block : blocks) {
@@ -74,8 +73,7 @@ void replace(Lane& lane, unsigned id, std::size_t slots, long steps, const Sizes
   lane.checksum = checksum;
 }
 
-template <class Sizes>
-void run(std::size_t threads, std::size_t slots, long steps, const Sizes& sizes) {
+template <class Sizes> void run(std::size_t threads, std::size_t slots, long steps, const Sizes& sizes) {
   bench::MappedArray<Lane> lanes(threads);
   std::barrier ready(static_cast<std::ptrdiff_t>(threads) + 1);
   bench::Stopwatch watch;

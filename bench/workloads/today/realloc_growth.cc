@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 //
-// realloc_growth: things that grow while others do: vectors that grow by half or to twice their size, and strings to which
-// a few bytes are appended at a time, each append a realloc, as by programs that trust their malloc. A few hundred grow in
-// turns, so that seldom one has room behind it.
+// realloc_growth: things that grow while others do: vectors that grow by half or to twice their size, and strings to
+// which a few bytes are appended at a time, each append a realloc, as by programs that trust their malloc. A few
+// hundred grow in turns, so that seldom one has room behind it.
 //
 //   in_place_percent   of the reallocs left the block where it was
 // One operation is one realloc. --growth half|double|append (double), --things (256), --most (bytes a thing grows to at
-// most: 1 MiB, append: 4096), --rounds (how often each grows up: 60, append: 300), --shrink (divides rounds and things).
-// All bytes are written; the marks at both ends of what was there are checked after each realloc.
+// most: 1 MiB, append: 4096), --rounds (how often each grows up: 60, append: 300), --shrink (divides rounds and
+// things). All bytes are written; the marks at both ends of what was there are checked after each realloc.
 #include "support/measure.h"
 
 namespace {
@@ -57,7 +57,8 @@ void begin(const Work& work, Thing& thing, bench::Random& random) {
   // Goals: each doubling up to the most equally often.
   std::size_t doublings = 0;
   while ((std::size_t{64} << doublings) < work.most) ++doublings;
-  thing = {static_cast<char*>(bench::must_malloc(16)), 16, std::size_t{64} << random.below(doublings + 1), random.next()};
+  thing = {static_cast<char*>(bench::must_malloc(16)), 16, std::size_t{64} << random.below(doublings + 1),
+           random.next()};
   thing.goal = thing.goal < work.most ? thing.goal : work.most;
   fill(thing, 0);
 }

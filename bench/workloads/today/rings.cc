@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // rings: T threads, each with a ring of slots. A round fills the ring's empty slots with blocks of mostly 8, 16 and 48
-// bytes; then the blocks of its lower half are freed upwards and those of its upper half downwards. Every fifth block is
-// kept to the next round, another fifth each time: runs of neighbours, but with holes.
+// bytes; then the blocks of its lower half are freed upwards and those of its upper half downwards. Every fifth block
+// is kept to the next round, another fifth each time: runs of neighbours, but with holes.
 //
 // One operation is one malloc and one free. --threads (4), --slots (a ring, 20000), --rounds (of all threads, 1000),
 // --shrink.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // rounds: T threads, each with 1,000 blocks of 8 to 16,000 bytes, spread evenly. A round chooses 100 of them at random,
-// frees these one after the other, and then allocates as many new ones. Few blocks of each of many classes, and the larger
-// ones too large for a cache to hold many.
+// frees these one after the other, and then allocates as many new ones. Few blocks of each of many classes, and the
+// larger ones too large for a cache to hold many.
 //
 // One operation is one free and one malloc. --threads (1), --slots (each thread, 1000), --replaced (a round, 100),
 // --rounds (of all threads, 100000), --min, --max (bytes, 8 and 16000), --shrink.

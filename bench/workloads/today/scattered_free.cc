@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// scattered_free: a heap of 10^6 small blocks of which a random tenth is freed and allocated again, over and over: what a
-// program with a big long-lived heap does. Consecutive frees hit different superblocks, nothing becomes empty.
+// scattered_free: a heap of 10^6 small blocks of which a random tenth is freed and allocated again, over and over: what
+// a program with a big long-lived heap does. Consecutive frees hit different superblocks, nothing becomes empty.
 //
 // One operation is one free and one malloc; free_ns and alloc_ns tell them apart (CPU ns each).
 // --size (bytes, 48), --count (10^6), --rounds (40), --shrink.

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 //
 // server: threads that serve requests of a web application. A request has a life of its own: a buffer it is read into,
-// a dozen headers with two strings each, a body that grows, rows fetched from a database, a response built up by realloc.
-// All of it goes when the response has been sent; a few things stay: one request in 16 logs somebody in, and the session
-// lives until another takes its place, hundreds of requests later and mostly in another thread. One response in four is
-// freed by another thread, as if by that which writes to the network.
+// a dozen headers with two strings each, a body that grows, rows fetched from a database, a response built up by
+// realloc. All of it goes when the response has been sent; a few things stay: one request in 16 logs somebody in, and
+// the session lives until another takes its place, hundreds of requests later and mostly in another thread. One
+// response in four is freed by another thread, as if by that which writes to the network.
 //
-// One operation is one request (about 60 mallocs, reallocs included). --threads (1), --requests (of all threads, 400000),
-// --sessions (20000), --shrink. allocations_each: an extra.
+// One operation is one request (about 60 mallocs, reallocs included). --threads (1), --requests (of all threads,
+// 400000), --sessions (20000), --shrink. allocations_each: an extra.
 //
 // Strings are marked when they are made and checked when they go. What a request does depends on its number
 // only, so the checksum is the same for every number of threads.
@@ -56,8 +56,7 @@ class Memory {
   Memory(std::uint64_t request, Tally& tally)
       : mark_(static_cast<std::uint32_t>(request * 0x9E3779B1u)), tally_(tally) {}
 
-  template <class T>
-  T* make() {
+  template <class T> T* make() {
     ++tally_.allocations;
     return static_cast<T*>(bench::must_malloc(sizeof(T)));
   }
@@ -210,8 +209,8 @@ class Server {
 
 int main(int argc, char** argv) {
   const auto threads = static_cast<std::size_t>(bench::number_argument(argc, argv, "threads", 1));
-  const auto requests = static_cast<std::size_t>(
-      bench::scaled(argc, argv, bench::number_argument(argc, argv, "requests", 400'000)));
+  const auto requests =
+      static_cast<std::size_t>(bench::scaled(argc, argv, bench::number_argument(argc, argv, "requests", 400'000)));
   Server server(static_cast<std::size_t>(bench::number_argument(argc, argv, "sessions", 20'000)));
   bench::MappedArray<bench::Padded<Tally>> tallies(threads);
   bench::ThreadTeam team(threads);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // size_histogram.h: sizes drawn from a table of counts, in constant time and with the table's exact shares: the alias
-// method (A. J. Walker, 1977; M. D. Vose, 1991). A table of a hundred rows takes 2.4 KiB: drawing leaves the CPU's cache to
-// the allocator.
+// method (A. J. Walker, 1977; M. D. Vose, 1991). A table of a hundred rows takes 2.4 KiB: drawing leaves the CPU's
+// cache to the allocator.
 #ifndef FREEWAY_BENCH_TODAY_SIZE_HISTOGRAM_H
 #define FREEWAY_BENCH_TODAY_SIZE_HISTOGRAM_H
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// startup: what the allocator adds to the smallest program. Runs `hello`, which lies beside it, many times under the same
-// environment: microseconds from spawn to exit (median and 10th percentile) and hello's anonymous resident memory.
+// startup: what the allocator adds to the smallest program. Runs `hello`, which lies beside it, many times under the
+// same environment: microseconds from spawn to exit (median and 10th percentile) and hello's anonymous resident memory.
 //
 // One operation is one process. --runs (300), --shrink.
 #include <spawn.h>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 //
-// zipf.h: ranks 1 … n with probabilities proportional to rank^-s, in constant time and memory and without approximation:
-// rejection-inversion (W. Hörmann and G. Derflinger, "Rejection-inversion to generate variates from monotone discrete
-// distributions", ACM TOMACS 6(3), 1996).
+// zipf.h: ranks 1 … n with probabilities proportional to rank^-s, in constant time and memory and without
+// approximation: rejection-inversion (W. Hörmann and G. Derflinger, "Rejection-inversion to generate variates from
+// monotone discrete distributions", ACM TOMACS 6(3), 1996).
 //
-// The histogram of the probabilities lies under the curve x^-s, whose integral H can be inverted. A point is drawn by H;
-// it is taken if it falls under the bar of the integer next to it, as nearly all do.
+// The histogram of the probabilities lies under the curve x^-s, whose integral H can be inverted. A point is drawn by
+// H; it is taken if it falls under the bar of the integer next to it, as nearly all do.
 #ifndef FREEWAY_BENCH_TODAY_ZIPF_H
 #define FREEWAY_BENCH_TODAY_ZIPF_H
 

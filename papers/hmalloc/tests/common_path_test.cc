@@ -23,8 +23,7 @@ std::ostream& operator<<(std::ostream& out, const Counts& c) {
 
 struct CountingEnv {
   static bool mutant(const char* name) { return test::fault_acts(name); }  // asked by planted headers alone
-  template <class T>
-  class Atomic : public freeway::Atomic<T> {
+  template <class T> class Atomic : public freeway::Atomic<T> {
     using Base = freeway::Atomic<T>;
 
    public:
@@ -66,8 +65,7 @@ struct CountingEnv {
     using Base::fetch_sub_relaxed;
     using Base::fetch_sub_release;
   };
-  template <class T>
-  using Plain = freeway::Plain<T>;
+  template <class T> using Plain = freeway::Plain<T>;
   static void step(const char*) {}
 };
 
@@ -79,8 +77,7 @@ class CommonPath : public ::testing::Test {
   World::Heap& heap = *world.heaps.join(world);
   World::Heap& other = *world.heaps.join(world);
 
-  template <class F>
-  Counts cost(F&& f) {
+  template <class F> Counts cost(F&& f) {
     counted = {};
     f();
     return counted;

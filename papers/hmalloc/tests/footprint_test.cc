@@ -10,9 +10,9 @@
 #include <thread>
 #include <vector>
 
-#include "tests/whole/differential/random.h"
 #include "freeway/freeway.h"
 #include "routes.h"
+#include "tests/whole/differential/random.h"
 
 namespace freeway::hmalloc {
 namespace {

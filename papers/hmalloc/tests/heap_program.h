@@ -36,8 +36,7 @@ using model::model_name;
 using model::model_observe;
 using model::ModelEnv;
 
-template <unsigned kBlocks>
-struct ModelSizes {
+template <unsigned kBlocks> struct ModelSizes {
   static constexpr bool kPaperLayout = false;
   static constexpr std::size_t kFirst = 512, kLater = 512;
   static constexpr std::size_t kLine = 256 / kBlocks;  // the header of a superblock takes 256 bytes here
@@ -47,8 +46,7 @@ struct ModelSizes {
   static constexpr unsigned kClasses = 1;
 };
 
-template <unsigned kBlocks>
-struct HeapProgram {
+template <unsigned kBlocks> struct HeapProgram {
   static constexpr int kThreads = 3;  // a thread with an empty script ends at once
   static constexpr u32 kHeaps = 6, kSpans = 4, kLocalSpans = 3;
   static constexpr std::size_t kLocalBytes = 48;
@@ -94,12 +92,9 @@ struct HeapProgram {
     model_name(mail, "mail");
     Hands main{};
     for (const char* move = setup; *move != 0; ++move) {
-      if (*move >= '0' && *move <= '2')
-        hands[*move - '0'].shared.add(main.shared.oldest());
-      else if (*move >= 'A' && *move <= 'C')
-        give_all(main, hands[*move - 'A']);
-      else
-        act(*move, main);
+      if (*move >= '0' && *move <= '2') hands[*move - '0'].shared.add(main.shared.oldest());
+      else if (*move >= 'A' && *move <= 'C') give_all(main, hands[*move - 'A']);
+      else act(*move, main);
     }
   }
 
@@ -155,8 +150,7 @@ struct HeapProgram {
       model_observe(each.heap == nullptr ? 0 : each.heap->index());
       for (int i = each.shared.from; i < each.shared.to; ++i) model_observe(each.shared.blocks[i] - at(memory[0]));
     }
-    if (model::model_stalled() < 0)
-      drain();
+    if (model::model_stalled() < 0) drain();
     else if (std::strchr(script[model::model_stalled()], 'T') == nullptr)
       check_what_is_out_of_reach(hands[model::model_stalled()]);
   }
@@ -180,9 +174,7 @@ struct HeapProgram {
 
   void act(char move, Hands& mine) {
     switch (move) {
-      case 'j':
-        mine.heap = heaps.join(*this);
-        break;
+      case 'j': mine.heap = heaps.join(*this); break;
       case 'e':
         mine.former = mine.heap;
         heaps.leave(*this, std::exchange(mine.heap, nullptr));
@@ -200,21 +192,15 @@ struct HeapProgram {
           mine.shared.add(block);
         }
         break;
-      case 'f':
-        release(mine.heap, mine.shared.oldest());
-        break;
-      case 'F':
-        release(nullptr, mine.shared.oldest());
-        break;
+      case 'f': release(mine.heap, mine.shared.oldest()); break;
+      case 'F': release(nullptr, mine.shared.oldest()); break;
       case 'l':
         if (const uptr block = mine.heap->allocate_local(kLocalBytes)) {
           content(block).set(2);
           mine.local.add(block);
         }
         break;
-      case 'd':
-        release_local(mine, mine.local.oldest());
-        break;
+      case 'd': release_local(mine, mine.local.oldest()); break;
       case 's':
         if (u32 empty = 0; mine.shared.from < mine.shared.to && mail.cas_acquire(empty, 1)) {
           letter = mine.shared.oldest();
@@ -234,8 +220,7 @@ struct HeapProgram {
       case 'T':
         heaps.each_ended(*this, [](Heap& heap) { heap.empty_caches(); }, [](Heap& heap) { heap.trim(); });
         break;
-      default:
-        model_check(false, "a letter that means something");
+      default: model_check(false, "a letter that means something");
     }
   }
 

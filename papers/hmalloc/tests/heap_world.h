@@ -19,8 +19,7 @@
 
 namespace freeway::hmalloc {
 
-template <class Env, class S = PaperSizes>
-class HeapWorld {
+template <class Env, class S = PaperSizes> class HeapWorld {
  public:
   using Heap = ThreadHeap<Env, S, HeapWorld>;
   using Local = typename Heap::Local;

@@ -75,10 +75,8 @@ void destroy(void* argument) {
   void* fresh = malloc(300);
   memset(fresh, 1, 300);
   keepsake->shared = fresh;
-  if (--keepsake->left > 0)
-    pthread_setspecific(key, keepsake);
-  else
-    free(keepsake->shared), free(keepsake);
+  if (--keepsake->left > 0) pthread_setspecific(key, keepsake);
+  else free(keepsake->shared), free(keepsake);
 }
 
 TEST(Lives, DestructorsOfKeysFreeAndAllocateInEveryRound) {
@@ -118,7 +116,7 @@ void handler(int) {
 }
 
 TEST(Lives, HandlersThatInterruptTheHeapGetThrough) {
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_handler = handler;
   action.sa_flags = SA_RESTART;
   sigaction(SIGALRM, &action, nullptr);

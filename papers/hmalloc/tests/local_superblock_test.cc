@@ -8,8 +8,8 @@
 
 #include <set>
 
-#include "tests/whole/differential/random.h"
 #include "heap_world.h"
+#include "tests/whole/differential/random.h"
 
 namespace freeway::hmalloc {
 namespace {
@@ -98,9 +98,7 @@ TEST_F(LocalTest, ClearedSuperblocksAreFoundInTheList) {
   std::vector<uptr> blocks;
   while (world.superblocks.size() < 4) blocks.push_back(heap.allocate_local(20000));
   for (uptr p : blocks)
-    if (&of(p) != &of(blocks.back())) {
-      EXPECT_EQ(world.free_local(p), Freed::kYes);
-    }
+    if (&of(p) != &of(blocks.back())) { EXPECT_EQ(world.free_local(p), Freed::kYes); }
   std::set<void*> seen;
   while (world.superblocks.size() < 5) seen.insert(&of(heap.allocate_local(20000)));
   EXPECT_EQ(seen.size(), 5u) << "the current one, the three cleared ones, then a new one";
@@ -112,9 +110,7 @@ TEST_F(LocalTest, ASuperblockWithOneLiveBlockIsNotFound) {
   const uptr kept = blocks[0];
   auto& first = of(kept);
   for (uptr p : blocks)
-    if (p != kept) {
-      EXPECT_EQ(world.free_local(p), Freed::kYes);
-    }
+    if (p != kept) { EXPECT_EQ(world.free_local(p), Freed::kYes); }
   for (int i = 0; i < 1000; ++i) EXPECT_NE(&of(heap.allocate_local(20000)), &first);
   EXPECT_EQ(first.live_blocks(), 1u);
 }

@@ -34,10 +34,9 @@ void on_trap(int, siginfo_t*, void* context) {
 }
 
 // Runs f under the trap flag; how many locked instructions it executed.
-template <class F>
-long count_locked(const char* what, F&& f) {
+template <class F> long count_locked(const char* what, F&& f) {
   route("freeway_malloc_local");  // step by step, the flagship's restartable sections would start again for ever
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_sigaction = on_trap;
   action.sa_flags = SA_SIGINFO;
   sigaction(SIGTRAP, &action, nullptr);
@@ -53,10 +52,12 @@ long count_locked(const char* what, F&& f) {
 
 TEST(LockedInstructions, TheCounterCounts) {
   std::atomic<int> word{0};
-  EXPECT_EQ(count_locked("fetch_add and exchange", [&] {
-    word.fetch_add(1);
-    word.exchange(2);
-  }), 2);
+  EXPECT_EQ(count_locked("fetch_add and exchange",
+                         [&] {
+                           word.fetch_add(1);
+                           word.exchange(2);
+                         }),
+            2);
   EXPECT_GT(steps, 3);
 }
 

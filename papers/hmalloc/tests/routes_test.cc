@@ -25,8 +25,7 @@ size_t audit_errors() {
 }
 
 // What goes to fd 2 while f runs.
-template <class F>
-std::string said(F&& f) {
+template <class F> std::string said(F&& f) {
   int ends[2];
   if (pipe(ends) != 0) abort();
   const int old = dup(2);
@@ -52,7 +51,8 @@ TEST(Routes, LocalBlocksLieSideBySideSharedOnesOnLinesOfTheirOwn) {
     EXPECT_GE(at(d) > at(c) ? at(d) - at(c) : at(c) - at(d), 64u);
     EXPECT_EQ(at(c) % 64, 16u);
     for (void* p : {a, b, c, d}) free(p);
-  }).join();
+  })
+      .join();
 }
 
 TEST(Routes, EverySizeIsAlignedAndUsable) {

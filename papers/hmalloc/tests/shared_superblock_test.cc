@@ -8,8 +8,8 @@
 
 #include <set>
 
-#include "tests/whole/differential/random.h"
 #include "heap_world.h"
+#include "tests/whole/differential/random.h"
 
 namespace freeway::hmalloc {
 namespace {
@@ -228,9 +228,7 @@ TEST_F(SharedTest, AnAlignedBlockIsFreedWhereItWasHandedOut) {
   flag_of<TestEnv>(a - S::kFlagArea).store_relaxed(Flag<S>::occupied(aligned - (a - S::kFlagArea)));
   EXPECT_GE(of(a).usable(aligned), 1000u);
   EXPECT_EQ(world.free_shared(&heap, a), aligned == a ? Freed::kYes : Freed::kNoBlock);
-  if (aligned != a) {
-    EXPECT_EQ(world.free_shared(&heap, aligned), Freed::kYes);
-  }
+  if (aligned != a) { EXPECT_EQ(world.free_shared(&heap, aligned), Freed::kYes); }
   EXPECT_EQ(allocate(1000 + 512), a);
   EXPECT_EQ(world.flag(a), 1u);
 }
@@ -277,10 +275,8 @@ TEST_F(SharedTest, TrimPurgesWholePagesWithoutABlockInUse) {
   for (uptr p : blocks) memset(reinterpret_cast<void*>(p), 0x77, 40);
   std::vector<uptr> kept;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
-    if (i % 1000 == 0)
-      kept.push_back(blocks[i]);
-    else
-      reset(blocks[i]);
+    if (i % 1000 == 0) kept.push_back(blocks[i]);
+    else reset(blocks[i]);
   }
   EXPECT_EQ(heap.trim(), 0u);
   EXPECT_EQ(world.superblocks.size(), 2u);

@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <deque>
 
-#include "tests/whole/differential/random.h"
 #include "heap_world.h"
+#include "tests/whole/differential/random.h"
 
 namespace freeway::hmalloc {
 namespace {

@@ -8,20 +8,18 @@
 #include <thread>
 #include <vector>
 
-#include "tests/whole/differential/random.h"
 #include "heap_world.h"
 #include "os/machine.h"
 #include "tests/support/acting_fault.h"
+#include "tests/whole/differential/random.h"
 
 namespace freeway::hmalloc {
 namespace {
 
 struct ThreadEnv {  // real atomics; no hooks, which are not for several threads
   static bool mutant(const char* name) { return test::fault_acts(name); }  // asked by planted headers alone
-  template <class T>
-  using Atomic = freeway::Atomic<T>;
-  template <class T>
-  using Plain = freeway::Plain<T>;
+  template <class T> using Atomic = freeway::Atomic<T>;
+  template <class T> using Plain = freeway::Plain<T>;
   static void step(const char*) {}
 };
 

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "tests/whole/differential/random.h"
 #include "freeway/freeway.h"
+#include "tests/whole/differential/random.h"
 
 namespace freeway::hmalloc {
 namespace {

@@ -2,8 +2,8 @@
 // sections.S: the sections behind sections.h and transaction.h (aarch64). The steps are those of x86_64/sections.S.
 //
 // In all of them: x0-x2 = arguments, unchanged up to the commit (a restart reads them again); x9 = local heap, x10-x15
-// scratch. Plain stores do: who runs next on this CPU comes behind the kernel's barriers, and a superblock's words go to
-// another CPU only by a CAS that releases, by a thread that ran here last.
+// scratch. Plain stores do: who runs next on this CPU comes behind the kernel's barriers, and a superblock's words go
+// to another CPU only by a CAS that releases, by a thread that ran here last.
 
 #include "arch/aarch64/section.inc"
 #include "papers/lfmalloc/layout.h"

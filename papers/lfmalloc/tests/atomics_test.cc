@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Atomic instructions, counted in the library itself: a breakpoint stands on every locked instruction of it. The paper's
-// claim: a malloc that is satisfied from the local heap, and a free of a local block, execute none. Ours: a remote free
-// executes one (the paper locks and unlocks a mutex); without rseq malloc and free execute one each.
+// Atomic instructions, counted in the library itself: a breakpoint stands on every locked instruction of it. The
+// paper's claim: a malloc that is satisfied from the local heap, and a free of a local block, execute none. Ours: a
+// remote free executes one (the paper locks and unlocks a mutex); without rseq malloc and free execute one each.
 // A breakpoint goes away when it is hit, so different instructions are counted, not executions.
 #include <dlfcn.h>
 #include <link.h>
@@ -103,7 +103,8 @@ int main() {
   for (const size_t size : kSizes) {
     block = ::malloc(size);  // brings a superblock on line
     ::free(block);
-    // A section that was interrupted is counted, by an atomic instruction: so several tries, of which the calmest counts.
+    // A section that was interrupted is counted, by an atomic instruction: so several tries, of which the calmest
+    // counts.
     const int expected = rseq ? 0 : 2;
     int least = kMost;
     for (int tries = 0; tries < 20 && least > expected; ++tries) {

@@ -11,11 +11,11 @@
 #include <memory>
 #include <vector>
 
-#include "tests/support/cpu_affinity.h"
+#include "os/process.h"
 #include "papers/lfmalloc/memory.h"
 #include "papers/lfmalloc/rseq_place.h"
 #include "papers/lfmalloc/sections.h"
-#include "os/process.h"
+#include "tests/support/cpu_affinity.h"
 
 namespace freeway::lfmalloc::test {
 

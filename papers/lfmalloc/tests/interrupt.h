@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// interrupt.h: stops this thread at one instruction of this program (x86-64) and does there what a test wants: an int3 in
-// the text, and a SIGTRAP handler that takes it away again. In a restartable section the kernel has sent the thread to the
-// section's abort address by then; elsewhere it goes on at the instruction.
+// interrupt.h: stops this thread at one instruction of this program (x86-64) and does there what a test wants: an int3
+// in the text, and a SIGTRAP handler that takes it away again. In a restartable section the kernel has sent the thread
+// to the section's abort address by then; elsewhere it goes on at the instruction.
 #pragma once
 
 #include <sys/mman.h>
@@ -82,7 +82,8 @@ inline std::vector<u64> instructions(u64 from, u64 to) {
     if (std::string(line).find(path) != std::string::npos) base = std::strtoull(line, nullptr, 16);
   ::fclose(maps);
   char command[800];
-  std::snprintf(command, sizeof command, "objdump -d -w --no-show-raw-insn --start-address=0x%llx --stop-address=0x%llx '%s'",
+  std::snprintf(command, sizeof command,
+                "objdump -d -w --no-show-raw-insn --start-address=0x%llx --stop-address=0x%llx '%s'",
                 static_cast<unsigned long long>(from - base), static_cast<unsigned long long>(to - base), path);
   std::vector<u64> found;
   FILE* pipe = ::popen(command, "re");

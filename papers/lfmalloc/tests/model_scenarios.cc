@@ -12,10 +12,11 @@ const char* name_of(Kind kind) { return kind == Kind::kSections ? "sections" : k
 
 Scenario scenario(Kind kind, const char* name, u32 blocks, u32 limit, const char* setup, const char* first,
                   const char* second, const char* third = "") {
-  std::string full = std::string(name_of(kind)) + ": " + name + ": " + first + " | " + second + (*third ? " | " : "") + third;
+  std::string full =
+      std::string(name_of(kind)) + ": " + name + ": " + first + " | " + second + (*third ? " | " : "") + third;
   const Script script{kind, {blocks, blocks == 2 ? 3u : 2u}, limit, setup, {first, second, third}};
-  return {full, kind == Kind::kSections ? program_type<Program<SectionEnv>>(script)
-                                        : program_type<Program<CasEnv>>(script)};
+  return {full,
+          kind == Kind::kSections ? program_type<Program<SectionEnv>>(script) : program_type<Program<CasEnv>>(script)};
 }
 
 struct Situation {
@@ -34,7 +35,8 @@ constexpr Situation kSituations[] = {
     {"2 of 3 listed", 3, 0, "mt1"},
     {"0 of 2 full, 2 of 2 kept", 2, 1, "mmtcmftc01"},
 };
-constexpr const char* kPairScripts[] = {"m", "f", "mf", "fm", "t", "ft", "mt", "cm", "fcm", "mmf", "w mf", "f<m", "f>m"};
+constexpr const char* kPairScripts[] = {"m",  "f",   "mf",  "fm",   "t",   "ft", "mt",
+                                        "cm", "fcm", "mmf", "w mf", "f<m", "f>m"};
 
 }  // namespace
 
@@ -125,7 +127,8 @@ std::vector<Scenario> pairs(Kind kind) {
   std::vector<Scenario> all;
   for (const Situation& s : kSituations)
     for (const char* first : kPairScripts)
-      for (const char* second : kPairScripts) all.push_back(scenario(kind, s.name, s.blocks, s.limit, s.setup, first, second));
+      for (const char* second : kPairScripts)
+        all.push_back(scenario(kind, s.name, s.blocks, s.limit, s.setup, first, second));
   return all;
 }
 

@@ -4,8 +4,7 @@
 
 namespace freeway::lfmalloc::test {
 
-template <class Env>
-Program<Env>::Program(Script s) : script(s) {
+template <class Env> Program<Env>::Program(Script s) : script(s) {
   links_of_program = links;
   memory.blocks_of[0] = script.blocks[0];
   memory.blocks_of[1] = script.blocks[1];
@@ -40,20 +39,16 @@ Program<Env>::Program(Script s) : script(s) {
     model_name(memory.content[frame], "content", static_cast<int>(frame));
   }
   for (const char* move = script.setup; *move != 0; ++move) {
-    if (*move >= '0' && *move <= '2')
-      hands[*move - '0'].add(hands[kThreads].remove());
-    else
-      act(*move, kThreads);
+    if (*move >= '0' && *move <= '2') hands[*move - '0'].add(hands[kThreads].remove());
+    else act(*move, kThreads);
   }
 }
 
-template <class Env>
-void Program<Env>::follow(const char* moves, int id) {
+template <class Env> void Program<Env>::follow(const char* moves, int id) {
   for (; *moves != 0; ++moves) act(*moves, id);
 }
 
-template <class Env>
-void Program<Env>::act(char move, int id) {
+template <class Env> void Program<Env>::act(char move, int id) {
   Hands& mine = hands[id];
   switch (move) {
     case 'm': return allocate(id);
@@ -84,8 +79,7 @@ void Program<Env>::act(char move, int id) {
   }
 }
 
-template <class Env>
-void Program<Env>::allocate(int id) {
+template <class Env> void Program<Env>::allocate(int id) {
   const unsigned c = hands[id].c;
   const uptr block = allocator[id].malloc(c);
   if (block == 0) return;
@@ -96,19 +90,17 @@ void Program<Env>::allocate(int id) {
 }
 
 // As a free does: the header is found by what the block says, the contents were written before.
-template <class Env>
-void Program<Env>::release(int id, const Held& one) {
+template <class Env> void Program<Env>::release(int id, const Held& one) {
   const u32 frame = frame_of(one.block);
   memory.content[frame][unit_of(one.block) - 1].set(4);
   model_check(memory.map[frame].load_relaxed() == one.d, "a block's superblock keeps its header");
   allocator[id].free(&memory.at(one.d), one.d, one.c, one.block);
 }
 
-// Lines [10]-[17] of the paper's free, with a limit that is always exceeded: the block is added to the remote list (one step,
-// as under the superblock's lock); then, the lock released, "if the number of in use blocks reaches 0 … destroy the
-// superblock", wherever it is.
-template <class Env>
-void Program<Env>::release_as_printed(const Held& one) {
+// Lines [10]-[17] of the paper's free, with a limit that is always exceeded: the block is added to the remote list (one
+// step, as under the superblock's lock); then, the lock released, "if the number of in use blocks reaches 0 … destroy
+// the superblock", wherever it is.
+template <class Env> void Program<Env>::release_as_printed(const Held& one) {
   const u32 frame = frame_of(one.block);
   memory.content[frame][unit_of(one.block) - 1].set(4);
   auto& s = memory.at(one.d);
@@ -123,8 +115,7 @@ void Program<Env>::release_as_printed(const Held& one) {
 
 // The end ------------------------------------------------------------------------------------------------------------
 
-template <class Env>
-void Program<Env>::finish() {
+template <class Env> void Program<Env>::finish() {
   int places[kHeaders + 1] = {};
   count_places(places);
   const bool stalled = model_stalled() >= 0;
@@ -154,8 +145,7 @@ void Program<Env>::finish() {
 }
 
 // In a list, in the pool, kept, on line, or full.
-template <class Env>
-void Program<Env>::count_places(int (&places)[kHeaders + 1]) {
+template <class Env> void Program<Env>::count_places(int (&places)[kHeaders + 1]) {
   auto count = [&](u32 d) {
     model_check(d >= 1 && d <= kHeaders && ++places[d] == 1, "a header is in one list, once");
   };
@@ -187,8 +177,7 @@ void Program<Env>::count_places(int (&places)[kHeaders + 1]) {
 }
 
 // The blocks of a free list, as bits.
-template <class Env>
-u64 Program<Env>::walk(u32 d, u32 head, u32 count) {
+template <class Env> u64 Program<Env>::walk(u32 d, u32 head, u32 count) {
   u64 seen = 0;
   for (u32 i = 0; i < count; ++i) {
     model_check(head >= 1 && head <= kMostBlocks && (seen >> head & 1) == 0, "a free list has each block once");
@@ -199,8 +188,7 @@ u64 Program<Env>::walk(u32 d, u32 head, u32 count) {
   return seen;
 }
 
-template <class Env>
-void Program<Env>::check_superblock(u32 d, const u64 (&owned)[kFrames]) {
+template <class Env> void Program<Env>::check_superblock(u32 d, const u64 (&owned)[kFrames]) {
   auto& s = memory.at(d);
   const u64 here = s.local.load_relaxed(), there = s.remote.load_relaxed();
   if (remote::state(there) == remote::kNone) return;
@@ -219,8 +207,7 @@ void Program<Env>::check_superblock(u32 d, const u64 (&owned)[kFrames]) {
 }
 
 // Everything is freed, everything goes off line: then all memory must have been given back.
-template <class Env>
-void Program<Env>::drain() {
+template <class Env> void Program<Env>::drain() {
   for (int id = 0; id <= kThreads; ++id)
     while (hands[id].any()) release(id, hands[id].remove());
   if (letter.block != 0) release(0, letter);

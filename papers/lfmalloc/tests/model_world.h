@@ -40,8 +40,7 @@ constexpr u32 kMostBlocks = 4;
 
 // A word that only those touch who have the superblock, or the heap, to themselves: a plain one, with an Atomic's
 // names.
-template <class T>
-class PlainWord {
+template <class T> class PlainWord {
  public:
   T load_relaxed() const { return value_.get(); }
   T load_acquire() const { return value_.get(); }
@@ -70,8 +69,7 @@ inline u32 frame_of(uptr address) {
 
 struct SectionEnv : ModelEnv {
   static constexpr bool kAtomicLocals = false;
-  template <class T>
-  using Local = PlainWord<T>;
+  template <class T> using Local = PlainWord<T>;
   static Local<u64>& link(uptr block) {
     return static_cast<Local<u64>*>(links_of_program)[frame_of(block) * (kMostBlocks + 1) + unit_of(block)];
   }
@@ -79,8 +77,7 @@ struct SectionEnv : ModelEnv {
 
 struct CasEnv : ModelEnv {
   static constexpr bool kAtomicLocals = true;
-  template <class T>
-  using Local = ModelEnv::Atomic<T>;
+  template <class T> using Local = ModelEnv::Atomic<T>;
   static Local<u64>& link(uptr block) {
     // Who comes too late may look at another superblock's memory, or where no block begins: his CAS fails.
     const u32 unit = unit_of(block) <= kMostBlocks ? unit_of(block) : 0;
@@ -89,8 +86,7 @@ struct CasEnv : ModelEnv {
   static u64 link_unowned(uptr block) { return link(block).load_relaxed(); }
 };
 
-template <class Env>
-struct ModelMemory {
+template <class Env> struct ModelMemory {
   Superblock<Env> headers[kHeaders + 1];
   ModelEnv::Atomic<u32> made;
   ModelEnv::Atomic<u64> used;          // superblocks' memory, as bits
@@ -139,15 +135,13 @@ struct ModelMemory {
 enum class Kind { kSections, kCas, kMixed };
 
 // Both local heaps, and what a thread sees of them.
-template <class Env>
-struct ModelHeaps {
+template <class Env> struct ModelHeaps {
   LocalHeap<Env> heaps[2];
   ModelEnv::Atomic<u64> turn[2];
   Kind kind = Kind::kSections;
 };
 
-template <class Env>
-class View {
+template <class Env> class View {
  public:
   using Block = Superblock<Env>;
   u32 here = 0;
@@ -240,8 +234,7 @@ struct Hands {
   Held remove() { return held[from++]; }
 };
 
-template <class Env>
-struct Program {
+template <class Env> struct Program {
   static constexpr int kThreads = 3;  // a thread with an empty script ends at once
   using Global = GlobalHeap<Env, ModelMemory<Env>, RemoteByCas, LockFreeList>;
   using Word = typename Env::template Local<u64>;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // The restartable critical sections (sections.S): that they do what their twins in C++ do; the decision cases of the
-// paper's Fig. 2; and every instruction of every section interrupted, with another operation on the same heap, a thread of
-// the same CPU, or a migration in between.
+// paper's Fig. 2; and every instruction of every section interrupted, with another operation on the same heap, a thread
+// of the same CPU, or a migration in between.
 #include <pthread.h>
 
 #include <atomic>
@@ -48,7 +48,9 @@ TEST_F(Sections, DoWhatTheirTwinsDo) {
         ASSERT_EQ(was == reinterpret_cast<u64>(&here().header), twin_was == &twin.header);
         break;
       }
-      case 1: case 2: case 3: {
+      case 1:
+      case 2:
+      case 3: {
         const SectionAnswer got = freeway_lfmalloc_pop(kClass);
         const Popped<Product> expected = alone::pop(twin_heap, kClass);
         ASSERT_EQ(got.first != 0, expected.block != 0);
@@ -113,16 +115,17 @@ TEST_F(Sections, CaseANoPreemptionNoRestart) {
 
 // What another thread of the same CPU does while this one is off it: its heap is not what it was.
 struct Neighbour {
-  explicit Neighbour(int cpu) : thread([this, cpu] {
-    stay_on(cpu);
-    while (!end.load()) {
-      if (wanted.load() != 0) {
-        got.store(freeway_lfmalloc_pop(kClass).first);
-        wanted.store(0);
-      }
-      ::sched_yield();
-    }
-  }) {}
+  explicit Neighbour(int cpu)
+      : thread([this, cpu] {
+          stay_on(cpu);
+          while (!end.load()) {
+            if (wanted.load() != 0) {
+              got.store(freeway_lfmalloc_pop(kClass).first);
+              wanted.store(0);
+            }
+            ::sched_yield();
+          }
+        }) {}
   ~Neighbour() {
     end.store(true);
     thread.join();
@@ -161,9 +164,7 @@ TEST_F(Sections, CaseCOutsideASectionNothingIsRestarted) {
     EXPECT_NE(freeway_lfmalloc_pop(kClass).first, 0U);
     const u64 after = restarts();
     EXPECT_TRUE(interrupt.arrived && !interrupt.aborted);
-    if (switches() == switched) {
-      EXPECT_EQ(after, before);
-    }
+    if (switches() == switched) { EXPECT_EQ(after, before); }
     EXPECT_EQ(here().count(), before_count - 1);
   }
 }
@@ -175,8 +176,7 @@ enum class Way { kNothing, kHandler, kNeighbour, kMigration };
 class EveryInstruction : public Sections {
  protected:
   // Calls `run` with an interruption at each instruction of `section`, on its way through it; `undo` afterwards.
-  template <class Run>
-  void everywhere(const Section& section, Way way, Run&& run) {
+  template <class Run> void everywhere(const Section& section, Way way, Run&& run) {
     Interrupt interrupt;
     std::unique_ptr<Neighbour> neighbour;
     if (way == Way::kNeighbour) neighbour = std::make_unique<Neighbour>(cpus[0]);
@@ -226,9 +226,7 @@ class EveryInstruction : public Sections {
       const uptr block = freeway_lfmalloc_pop(kClass).first;
       ASSERT_NE(block, 0U);
       ASSERT_NE(block, popped_meanwhile) << "a stale block was handed out";
-      if (way == Way::kMigration) {
-        EXPECT_EQ(align_down(block, kSuperblockBytes), superblock(cpus[1]).base());
-      }
+      if (way == Way::kMigration) { EXPECT_EQ(align_down(block, kSuperblockBytes), superblock(cpus[1]).base()); }
       put_back(block);
       if (popped_meanwhile != 0) put_back(popped_meanwhile);
       check_lists();

@@ -13,9 +13,7 @@ TEST(SizeMap, StepsAreAtMostTwentyPercent) {
     const u32 below = kClasses[c - 1].stride, stride = kClasses[c].stride;
     EXPECT_GT(stride, below);
     EXPECT_TRUE(stride * 100 <= below * (100 + kMaxStep) || stride == below + 16) << below << " -> " << stride;
-    if (below >= 80) {
-      EXPECT_LE(stride * 100, below * (100 + kMaxStep)) << "from 80 bytes up there is no exception";
-    }
+    if (below >= 80) { EXPECT_LE(stride * 100, below * (100 + kMaxStep)) << "from 80 bytes up there is no exception"; }
   }
 }
 
@@ -24,9 +22,7 @@ TEST(SizeMap, EverySizeHasTheSmallestClassThatHoldsIt) {
     const unsigned c = class_of_size(bytes);
     ASSERT_LT(c, kClassCount);
     ASSERT_GE(kClasses[c].data_bytes(), bytes);
-    if (c > 0) {
-      ASSERT_LT(kClasses[c - 1].data_bytes(), bytes) << bytes;
-    }
+    if (c > 0) { ASSERT_LT(kClasses[c - 1].data_bytes(), bytes) << bytes; }
   }
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// What LFMalloc needs in space. The paper: one superblock on line for each size class and CPU, so the heap does not grow
-// with the number of threads (4.98 to 5.9 MB in threadtest with 1 to 256 threads); and (not said there, but so by its
-// pseudo-code) a superblock that is on line on an idle CPU keeps what was freed to it from elsewhere.
+// What LFMalloc needs in space. The paper: one superblock on line for each size class and CPU, so the heap does not
+// grow with the number of threads (4.98 to 5.9 MB in threadtest with 1 to 256 threads); and (not said there, but so by
+// its pseudo-code) a superblock that is on line on an idle CPU keeps what was freed to it from elsewhere.
 #include <gtest/gtest.h>
 #include <pthread.h>
 
@@ -55,8 +55,8 @@ size_t superblocks_of_threadtest(size_t threads) {
 TEST(Space, TheHeapDoesNotGrowWithThreads) {
   ASSERT_TRUE(freeway_is_malloc());
   const size_t one = superblocks_of_threadtest(1);
-  // 65536 blocks of 64 bytes fill 65 superblocks. Each local heap has one more on line, and what a thread's start and end
-  // allocate is of a few classes.
+  // 65536 blocks of 64 bytes fill 65 superblocks. Each local heap has one more on line, and what a thread's start and
+  // end allocate is of a few classes.
   const size_t heaps = rseq_mode() ? usable_cpus().size() : 2 * usable_cpus().size();
   for (const size_t threads : {1, 2, 4, 8, 16, 32, 64, 128, 256}) {
     const size_t now = superblocks_of_threadtest(threads);
@@ -114,7 +114,8 @@ TEST(Space, AnIdleCpuKeepsWhatWasFreedToItsSuperblocks) {
   for (void*& block : blocks) block = ::malloc(kBytes);
   EXPECT_EQ(in_it(), 0);
   for (void* block : blocks) ::free(block);
-  // Back there, it goes off line once its local list is used up, and is in the global heap with its remote list: used again.
+  // Back there, it goes off line once its local list is used up, and is in the global heap with its remote list: used
+  // again.
   stay_on(cpus[0]);
   for (void*& block : blocks) block = ::malloc(kBytes);
   EXPECT_GE(in_it(), in_use);

@@ -11,7 +11,8 @@
 #include "papers/lfmalloc/tests/interrupt.h"
 
 extern "C" {
-extern const freeway::lfmalloc::test::Section freeway_section_lfmalloc_transaction __attribute__((visibility("hidden")));
+extern const freeway::lfmalloc::test::Section freeway_section_lfmalloc_transaction
+    __attribute__((visibility("hidden")));
 }
 
 namespace freeway::lfmalloc::test {
@@ -20,8 +21,7 @@ namespace {
 class Transactions : public CpuWorld {
  protected:
   // Starts, does `between`, stores 2 where 1 was. Whether it was stored; it is checked that only then the word changed.
-  template <class F>
-  bool store_after(F&& between) {
+  template <class F> bool store_after(F&& between) {
     word = 1;
     Transaction t;
     EXPECT_EQ(t.cpu(), cpus[0]);
@@ -147,9 +147,7 @@ TEST_F(Transactions, EveryInstructionOfLoadAndStoreInterrupted) {
       const bool load_passed = !interrupt.arrived;
       stored = t.store(const_cast<u64*>(&word), 2);
       in_store += load_passed;
-      if (!load_passed) {
-        EXPECT_FALSE(loaded) << "interrupted at " << address - section.start;
-      }
+      if (!load_passed) { EXPECT_FALSE(loaded) << "interrupted at " << address - section.start; }
     }
     EXPECT_TRUE(interrupt.arrived && interrupt.aborted) << address - section.start;
     EXPECT_FALSE(stored) << "interrupted at " << address - section.start;
@@ -160,8 +158,8 @@ TEST_F(Transactions, EveryInstructionOfLoadAndStoreInterrupted) {
   std::printf("  %zu instructions interrupted, %d of them on the way to the store\n", all.size(), in_store);
 }
 
-// What it is for: CPU-specific data in C, without an atomic instruction. Counters of each CPU, counted up by many threads
-// of each, are exact.
+// What it is for: CPU-specific data in C, without an atomic instruction. Counters of each CPU, counted up by many
+// threads of each, are exact.
 TEST_F(Transactions, CountersOfACpuAreExact) {
   constexpr u64 kCounts = 50000;
   std::vector<u64> counters(RSEQ_IDS * 8);
@@ -180,10 +178,8 @@ TEST_F(Transactions, CountersOfACpuAreExact) {
           asked = i;
           ::sched_yield();
         }
-        if (loaded && t.store(counter, count + 1))
-          ++i;
-        else
-          annulled.fetch_add(1);
+        if (loaded && t.store(counter, count + 1)) ++i;
+        else annulled.fetch_add(1);
       }
     });
   for (std::thread& each : threads) each.join();

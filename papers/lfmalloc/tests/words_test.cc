@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The two words of a superblock (local_word.h, remote_word.h): every move from every state of a small superblock, and the
-// widths at the largest one.
+// The two words of a superblock (local_word.h, remote_word.h): every move from every state of a small superblock, and
+// the widths at the largest one.
 #include <gtest/gtest.h>
 
 #include "papers/lfmalloc/superblock.h"
@@ -52,7 +52,9 @@ TEST(RemoteWord, LettingGoSaysWhereItBelongs) {
         const u32 free = local + count;
         const remote::State expected = free == blocks ? remote::kNone : free == 0 ? remote::kFull : remote::kListed;
         EXPECT_EQ(remote::state(next.word), expected);
-        EXPECT_EQ(next.duty, free == blocks ? remote::Duty::kSettle : free == 0 ? remote::Duty::kNothing : remote::Duty::kList);
+        EXPECT_EQ(next.duty, free == blocks ? remote::Duty::kSettle
+                             : free == 0    ? remote::Duty::kNothing
+                                            : remote::Duty::kList);
         if (free == blocks) continue;
         EXPECT_EQ(remote::missing(next.word), blocks - local);
         EXPECT_EQ(remote::count(next.word), count);

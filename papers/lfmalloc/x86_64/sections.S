@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // sections.S: the sections behind sections.h and transaction.h (x86-64).
 //
-// In all of them: arguments stay in their registers (a restart reads them again); r9 = local heap, rax, rcx, r8, r10, r11
-// are scratch. No atomic instruction but the one that counts restarts.
+// In all of them: arguments stay in their registers (a restart reads them again); r9 = local heap, rax, rcx, r8, r10,
+// r11 are scratch. No atomic instruction but the one that counts restarts.
 
 #include "arch/x86_64/section.inc"
 #include "papers/lfmalloc/layout.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// A thread that ends for ever before any store or CAS of Figs 4, 6 and 7, or is overtaken there by another that allocates
-// and frees: nothing is broken for the others, and what is lost is bounded.
+// A thread that ends for ever before any store or CAS of Figs 4, 6 and 7, or is overtaken there by another that
+// allocates and frees: nothing is broken for the others, and what is lost is bounded.
 #include "allocator_world.h"
 #include "arch/atomic.h"  // tests/support/stoppable: stores at which a test may interfere
 #include "tests/support/test_env.h"
@@ -20,9 +20,9 @@ constexpr std::size_t kTwo = kMaxSmallBytes, kFew = 2000, kMany = 8;  // 2, 8, 1
 struct Case {
   const char* name;
   std::size_t bytes;
-  u32 held;                 // blocks that are live
-  std::vector<u32> freed;   // of these, which are free again
-  bool frees;               // the operation: free the first one that is left, or malloc
+  u32 held;                // blocks that are live
+  std::vector<u32> freed;  // of these, which are free again
+  bool frees;              // the operation: free the first one that is left, or malloc
 };
 const Case kCases[] = {
     {"the first malloc", kTwo, 0, {}, false},
@@ -116,13 +116,15 @@ TEST(MichaelStopped, WhoeverIsOvertakenAtAnyStoreFinishes) {
         SCOPED_TRACE(std::string(form.name) + ": " + c.name + ", overtaken before store " + std::to_string(n));
         Scene scene(form, c);
         std::vector<uptr> others;
-        const bool was = interrupted_before_store(n, [&] { scene.operate(c); }, [&] {
-          for (int i = 0; i < 7; ++i) others.push_back(scene.world.malloc(c.bytes));
-          for (std::size_t i = 0; i < others.size(); i += 2) {
-            EXPECT_TRUE(scene.world.free(others[i]));
-            others[i] = 0;
-          }
-        });
+        const bool was = interrupted_before_store(
+            n, [&] { scene.operate(c); },
+            [&] {
+              for (int i = 0; i < 7; ++i) others.push_back(scene.world.malloc(c.bytes));
+              for (std::size_t i = 0; i < others.size(); i += 2) {
+                EXPECT_TRUE(scene.world.free(others[i]));
+                others[i] = 0;
+              }
+            });
         for (uptr block : others)
           for (uptr mine : scene.blocks) ASSERT_TRUE(block == 0 || block != mine) << "handed out twice";
         scene.world.figures();

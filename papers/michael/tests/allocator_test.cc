@@ -5,8 +5,8 @@
 #include <thread>
 
 #include "allocator_world.h"
-#include "tests/whole/differential/random.h"
 #include "tests/support/test_env.h"
+#include "tests/whole/differential/random.h"
 
 namespace freeway::michael {
 namespace {
@@ -62,7 +62,8 @@ TEST_P(MichaelAllocator, ContentsSurviveRandomOrders) {
     const bool growing = i / 10000 % 2 == 0;
     if (random.chance(growing ? 60 : 40)) {
       const std::size_t bytes = random.below(random.chance(90) ? 400 : kMaxSmallBytes + 1);
-      const Block block = {world.malloc(bytes, static_cast<u32>(random.below(3))), bytes, static_cast<unsigned char>(i)};
+      const Block block = {world.malloc(bytes, static_cast<u32>(random.below(3))), bytes,
+                           static_cast<unsigned char>(i)};
       ASSERT_NE(block.address, 0u);
       fill(block);
       blocks.push_back(block);
@@ -164,7 +165,8 @@ TEST(MichaelUntouched, BlocksAreNotWrittenBeforeTheyAreUsed) {
     EXPECT_EQ(*rest == 0xa5a5a5a5a5a5a5a5, form == anchor::Form::kUntouched);
     EXPECT_TRUE(world.free(block));
     // The superblocks behind it are untouched in both forms (§3.2.5).
-    EXPECT_EQ(*reinterpret_cast<const u64*>(align_down(block, kHyperblockBytes) + 2 * kSuperblockStride), 0xa5a5a5a5a5a5a5a5);
+    EXPECT_EQ(*reinterpret_cast<const u64*>(align_down(block, kHyperblockBytes) + 2 * kSuperblockStride),
+              0xa5a5a5a5a5a5a5a5);
     world.expect_empty();
   }
 }
@@ -192,7 +194,8 @@ TEST_P(MichaelAllocator, BetweenThreadsEveryBlockIsOnesOwn) {
           mine.pop_back();
           ASSERT_TRUE(is_intact(block));
           // Some are freed by whoever finds them.
-          const u64 theirs = random.chance(50) ? mail[random.below(kMailboxes)].exchange_acq_rel(block.address) : block.address;
+          const u64 theirs =
+              random.chance(50) ? mail[random.below(kMailboxes)].exchange_acq_rel(block.address) : block.address;
           if (theirs != 0) { ASSERT_TRUE(world.free(theirs)); }
         }
       }

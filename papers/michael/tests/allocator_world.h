@@ -72,8 +72,7 @@ class WorldOs {
   std::map<uptr, u32> spans_;
 };
 
-template <class Env>
-class World {
+template <class Env> class World {
  public:
   using Michael = Allocator<Env, WorldOs>;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// What malloc and free cost in atomic operations (Michael 2004, §3.2.3, §3.2.4, §4.2.1). On the common path malloc has two
-// CASes (reserve in Active, pop from Anchor) and free has one (push to Anchor): three a pair. Counted: read-modify-writes,
-// the failed ones too.
+// What malloc and free cost in atomic operations (Michael 2004, §3.2.3, §3.2.4, §4.2.1). On the common path malloc has
+// two CASes (reserve in Active, pop from Anchor) and free has one (push to Anchor): three a pair. Counted:
+// read-modify-writes, the failed ones too.
 #include "allocator_world.h"
 #include "os/machine.h"
 #include "tests/support/acting_fault.h"
@@ -14,8 +14,7 @@ int rmws = 0;
 
 struct CountingEnv {
   static bool mutant(const char* name) { return test::fault_acts(name); }  // asked by planted headers alone
-  template <class T>
-  class Atomic : public freeway::Atomic<T> {
+  template <class T> class Atomic : public freeway::Atomic<T> {
     using Base = freeway::Atomic<T>;
 
    public:
@@ -36,13 +35,11 @@ struct CountingEnv {
     bool cas_acquire_acquire(T& e, T d) { return ++rmws, Base::cas_acquire_acquire(e, d); }
     bool cas_acq_rel_acquire(T& e, T d) { return ++rmws, Base::cas_acq_rel_acquire(e, d); }
   };
-  template <class T>
-  using Plain = freeway::Plain<T>;
+  template <class T> using Plain = freeway::Plain<T>;
   static void step(const char*) {}
 };
 
-template <class F>
-int counted(F&& f) {
+template <class F> int counted(F&& f) {
   rmws = 0;
   f();
   return rmws;

@@ -14,10 +14,10 @@
 #include <string>
 #include <vector>
 
+#include "papers/michael/hazard_pointers.h"
 #include "tests/explorer/explorer.h"
 #include "tests/explorer/model_env.h"
 #include "tests/explorer/scenarios.h"
-#include "papers/michael/hazard_pointers.h"
 
 namespace freeway::model {
 namespace {

@@ -40,10 +40,8 @@ HeapProgram::HeapProgram(HeapScript s) : script(s) {
   level.idle.store_relaxed(low_bits(kDescriptors) << 1);
   unsigned h = 0;
   for (const char* move = script.setup; *move != 0; ++move) {
-    if (*move >= '0' && *move <= '2')
-      hands[*move - '0'].add(main.oldest());
-    else
-      act(*move, main, h);
+    if (*move >= '0' && *move <= '2') hands[*move - '0'].add(main.oldest());
+    else act(*move, main, h);
   }
 }
 
@@ -202,7 +200,8 @@ void HeapProgram::drain() {
   }
   if (model_stalled() >= 0) return;
   model_check(before == 0 && level.used.load_relaxed() == 0, "when all is freed every superblock has come back");
-  model_check(level.idle.load_relaxed() == low_bits(kDescriptors) << 1, "when all is freed every descriptor has come back");
+  model_check(level.idle.load_relaxed() == low_bits(kDescriptors) << 1,
+              "when all is freed every descriptor has come back");
 }
 
 }  // namespace freeway::model

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
 // heap_program.h: papers/michael/proc_heap.h in the smallest world around it, and threads that follow scripts.
 //
-// World     up to four descriptors, three superblocks of two to four blocks, two processor heaps of one size class. Each
-//           block has contents that its owner writes to, so that a block in two hands, or a superblock given back under a
-//           block's owner, is a race; a descriptor's plain fields do the same for descriptors
+// World     up to four descriptors, three superblocks of two to four blocks, two processor heaps of one size class.
+//           Each block has contents that its owner writes to, so that a block in two hands, or a superblock given back
+//           under a block's owner, is a race; a descriptor's plain fields do the same for descriptors
 // Scripts   one letter an action.
 //             m malloc         f free the oldest block   F free the newest one   h go on with the other heap
 //             t trim the heap  s send the oldest block   r receive it
 //           in the setup also: 0 1 2 give the oldest block to that thread
-// Promises  checked by finish(): each block is free, reserved or in one pair of hands; each descriptor is in the one place
-//           that its state says; when all is freed and trimmed, every superblock and every descriptor has come back. With a
-//           thread stopped for ever: nothing is in two places, and one superblock at most is out of reach
+// Promises  checked by finish(): each block is free, reserved or in one pair of hands; each descriptor is in the one
+//           place that its state says; when all is freed and trimmed, every superblock and every descriptor has come
+//           back. With a thread stopped for ever: nothing is in two places, and one superblock at most is out of reach
 #pragma once
 
 #include "papers/michael/proc_heap.h"
@@ -32,7 +32,8 @@ constexpr u32 kDummy = kDescriptors + 1;  // index of the list's first node
 constexpr u32 kSuperblocks = 3;
 constexpr u32 kMostBlocks = 4;
 constexpr u32 kBlockBytes = 16;
-static_assert(sizeof(ModelEnv::Atomic<u64>) == kBlockBytes, "a block is its first word, and the room it takes in the model");
+static_assert(sizeof(ModelEnv::Atomic<u64>) == kBlockBytes,
+              "a block is its first word, and the room it takes in the model");
 
 struct ModelLevel {
   u32 maxcount = 0;
@@ -56,7 +57,8 @@ struct ModelLevel {
   }
   void desc_retire(Descriptor<ModelEnv>* desc) {
     const u64 anchor = desc->anchor.load_relaxed();
-    model_check(anchor == 0 || michael::anchor::state(anchor) == michael::anchor::kEmpty, "a descriptor is retired EMPTY, or new");
+    model_check(anchor == 0 || michael::anchor::state(anchor) == michael::anchor::kEmpty,
+                "a descriptor is retired EMPTY, or new");
     const u32 bit = u32{1} << desc->self.get();
     model_check((idle.fetch_or_release(bit) & bit) == 0, "a descriptor is retired once");
   }
@@ -100,8 +102,7 @@ class Blocks {  // in a thread's hands
   bool any() const { return from_ < to_; }
   uptr oldest() { return blocks_[from_++]; }
   uptr newest() { return blocks_[--to_]; }
-  template <class F>
-  void each(F&& f) const {
+  template <class F> void each(F&& f) const {
     for (int i = from_; i < to_; ++i) f(blocks_[i]);
   }
 

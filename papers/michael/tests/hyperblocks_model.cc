@@ -38,8 +38,7 @@ uptr arena() {
   return address;
 }
 
-template <u32 kCount>
-struct ModelOs {
+template <u32 kCount> struct ModelOs {
   static constexpr u32 kUnits = 64;
   ModelEnv::Atomic<u32> used;   // spans, as bits
   ModelEnv::Atomic<u32> taken;  // units
@@ -78,8 +77,7 @@ struct ModelOs {
   }
 };
 
-template <u32 kCount>
-struct HyperProgram {
+template <u32 kCount> struct HyperProgram {
   static constexpr int kThreads = 3;
   using Os = ModelOs<kCount>;
   using Hyperblocks = michael::Hyperblocks<ModelEnv, Os, kCount>;
@@ -135,14 +133,9 @@ struct HyperProgram {
         look(mine.superblocks[mine.from], id);
         hyper.give(mine.superblocks[mine.from++]);
         break;
-      case 'm':
-        hyper.trim();
-        break;
-      case 'w':
-        walk(id);
-        break;
-      default:
-        model_check(false, "a letter that means something");
+      case 'm': hyper.trim(); break;
+      case 'w': walk(id); break;
+      default: model_check(false, "a letter that means something");
     }
   }
 

@@ -64,12 +64,9 @@ struct ListProgram {
     list.init(kind, kDummy);
     for (const char* c = setup; *c != 0; ++c) {
       if (*c >= '1' && *c <= '3') present |= u32{1} << (*c - '0');
-      if (*c == '*')
-        make_empty(static_cast<u32>(c[-1] - '0'));
-      else if (*c == '>')
-        kept[1][to[1]++] = static_cast<u32>(*++c - '0'), present |= u32{1} << (*c - '0');
-      else
-        list.put(desc[*c - '0'], nodes());
+      if (*c == '*') make_empty(static_cast<u32>(c[-1] - '0'));
+      else if (*c == '>') kept[1][to[1]++] = static_cast<u32>(*++c - '0'), present |= u32{1} << (*c - '0');
+      else list.put(desc[*c - '0'], nodes());
     }
   }
 

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "tests/whole/differential/random.h"
 #include "tests/support/test_env.h"
+#include "tests/whole/differential/random.h"
 
 namespace freeway::michael {
 namespace {
@@ -104,7 +104,8 @@ TEST_P(PartialListTest, EachDescriptorHasANodeOfItsOwn) {
   }
 }
 
-// "keeps dequeuing … until": one EMPTY goes, or two that are not go to the end. LIFO: the first EMPTY one, wherever it is.
+// "keeps dequeuing … until": one EMPTY goes, or two that are not go to the end. LIFO: the first EMPTY one, wherever it
+// is.
 TEST_P(PartialListTest, TheRuleOfListRemoveEmptyDesc) {
   for (u32 d : {1, 2, 3, 4, 5}) put(fifo() ? d : 6 - d);
   set(2, anchor::kEmpty);
@@ -142,8 +143,9 @@ TEST_P(PartialListTest, TheRuleDoesNotBoundTheEmptyOnesToHalf) {
   EXPECT_EQ(most_in_excess, fifo() ? 1u : 0u) << "LIFO removes one for each that becomes EMPTY";
 }
 
-// What the rule does guarantee: "empty descriptors are eventually made available". Each call takes an EMPTY one out or moves
-// two others from before it to behind it, so one at place p is gone after p + 1 calls at the latest, whatever else happens.
+// What the rule does guarantee: "empty descriptors are eventually made available". Each call takes an EMPTY one out or
+// moves two others from before it to behind it, so one at place p is gone after p + 1 calls at the latest, whatever
+// else happens.
 TEST_P(PartialListTest, AnEmptyDescriptorIsGoneAfterAsManyCallsAsItsPlace) {
   Random random(test::test_seed());
   for (int round = 0; round < 2000; ++round) {

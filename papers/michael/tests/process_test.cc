@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// The engine as the process's malloc, with each of its options (the environment of the test says which): threads that free
-// each other's blocks, audited; and the paper's claim of tolerance to priority inversion, where this process may ask for
-// real-time priorities.
+// The engine as the process's malloc, with each of its options (the environment of the test says which): threads that
+// free each other's blocks, audited; and the paper's claim of tolerance to priority inversion, where this process may
+// ask for real-time priorities.
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <sched.h>
@@ -13,8 +13,8 @@
 #include <thread>
 #include <vector>
 
-#include "tests/whole/differential/random.h"
 #include "freeway/freeway.h"
+#include "tests/whole/differential/random.h"
 
 namespace freeway::test {
 namespace {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 //
-// The paper's space claims: descriptors are less than 1 % of what is allocated (§3.2.5), and a processor heap holds at most
-// two superblocks of a size class (§4.2.5): the active one and the partial one; others are with the size class, for all.
+// The paper's space claims: descriptors are less than 1 % of what is allocated (§3.2.5), and a processor heap holds at
+// most two superblocks of a size class (§4.2.5): the active one and the partial one; others are with the size class,
+// for all.
 #include "allocator_world.h"
-#include "tests/whole/differential/random.h"
 #include "tests/support/test_env.h"
+#include "tests/whole/differential/random.h"
 
 namespace freeway::michael {
 namespace {
@@ -43,8 +44,8 @@ TEST(MichaelSpace, DescriptorsAreReused) {
   }
 }
 
-// Superblocks without a live block that are still held: only as many as heaps have active words, and in the Partial slots
-// there are none that are empty.
+// Superblocks without a live block that are still held: only as many as heaps have active words, and in the Partial
+// slots there are none that are empty.
 TEST(MichaelSpace, AHeapHoldsTwoSuperblocksOfAClassAtMost) {
   Random random(test::test_seed());
   for (const Form& form : kForms) {

@@ -4,10 +4,10 @@
 // written out as plain fields, and the tables for every size and offset.
 #include <gtest/gtest.h>
 
-#include "tests/whole/differential/random.h"
+#include "os/machine.h"
 #include "papers/michael/descriptor.h"
 #include "papers/michael/size_classes.h"
-#include "os/machine.h"
+#include "tests/whole/differential/random.h"
 
 namespace freeway::michael {
 namespace {
@@ -17,7 +17,8 @@ using test::Random;
 
 // "typedef active : unsigned ptr:58, credits:6"; "unsigned avail:10, count:10, state:2, tag:42".
 static_assert(active::kCreditBits == 6 && active::kMaxCredits == 64);
-static_assert(anchor::kIndexBits == 10 && anchor::kCountShift == 10 && anchor::kStateShift == 20 && anchor::kTagShift == 22);
+static_assert(anchor::kIndexBits == 10 && anchor::kCountShift == 10 && anchor::kStateShift == 20 &&
+              anchor::kTagShift == 22);
 static_assert(anchor::kActive == 0 && anchor::kFull == 1 && anchor::kPartial == 2 && anchor::kEmpty == 3);
 static_assert(sizeof(Descriptor<Machine>) == 64 && alignof(Descriptor<Machine>) == 64);
 static_assert(sizeof(ProcHeap<Machine>) == 64);
@@ -87,9 +88,11 @@ TEST(MichaelAnchor, EachTransitionIsThePapers) {
           ASSERT_EQ(fields(anchor::returned(a, 1)), (Fields{1, count + 1, anchor::kPartial, tag}));
           // free, lines 9–16.
           const bool empties = count == maxcount - 1;
-          ASSERT_EQ(fields(anchor::pushed(a, 9, maxcount)),
-                    (Fields{9, empties ? count : count + 1,
-                            empties ? anchor::kEmpty : state == anchor::kFull ? anchor::kPartial : state, tag}));
+          ASSERT_EQ(fields(anchor::pushed(a, 9, maxcount)), (Fields{9, empties ? count : count + 1,
+                                                                    empties                  ? anchor::kEmpty
+                                                                    : state == anchor::kFull ? anchor::kPartial
+                                                                                             : state,
+                                                                    tag}));
           ASSERT_EQ(anchor::state(anchor::retracted(a, 1, maxcount)), empties ? anchor::kEmpty : anchor::kPartial);
         }
 }

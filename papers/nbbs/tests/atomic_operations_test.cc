@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // atomic_operations_test.cc: how many atomic read-modify-writes an allocation and a free make, counted, one thread.
 //
-// The paper's claim is that an allocation makes about one CAS a level (1-level form), or one every four levels, and a free
-// about twice that. What counts: every CAS, fetch_or and exchange that is executed. Not: the release store of the 1-level free.
+// The paper's claim is that an allocation makes about one CAS a level (1-level form), or one every four levels, and a
+// free about twice that. What counts: every CAS, fetch_or and exchange that is executed. Not: the release store of the
+// 1-level free.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -18,8 +19,7 @@ namespace {
 struct CountingEnv {
   static inline u64 rmws = 0;
 
-  template <class T>
-  class Atomic {
+  template <class T> class Atomic {
    public:
     T load_relaxed() const { return word_.load_relaxed(); }
     T load_acquire() const { return word_.load_acquire(); }
@@ -43,9 +43,10 @@ struct Counts {
   u64 most_alloc = 0, most_free = 0;
 };
 
-// The paper's mix: an allocation or a free with the same probability, 2^i smallest blocks, i from 0 to 11. Which block a free
-// picks (a random one of ours) and what a failed allocation is (an operation that is not counted here) the paper leaves open.
-// `scattered`: each search begins at a random node, as if each were another thread's; else all at the same.
+// The paper's mix: an allocation or a free with the same probability, 2^i smallest blocks, i from 0 to 11. Which block
+// a free picks (a random one of ours) and what a failed allocation is (an operation that is not counted here) the paper
+// leaves open. `scattered`: each search begins at a random node, as if each were another thread's; else all at the
+// same.
 Counts count_mix(const Settings& settings, bool scattered) {
   std::vector<u64> memory(CountingBuddy::bytes(settings) / 8 + 8);
   auto* buddy = reinterpret_cast<CountingBuddy*>(align_up(reinterpret_cast<uptr>(memory.data()), 64));
@@ -112,9 +113,7 @@ TEST(AtomicOperations, AreAtMostTheDepthInTheCorrectedForm) {
               EXPECT_LT(counts.free, published_free[scattered]);
               break;
             case Kind::kCorrectedUp: EXPECT_LE(counts.most_free, depth(s)); break;
-            case Kind::kSpin:
-              EXPECT_EQ(counts.free, 1.0) << "the lock";
-              break;
+            case Kind::kSpin: EXPECT_EQ(counts.free, 1.0) << "the lock"; break;
           }
         }
         std::printf("\n");

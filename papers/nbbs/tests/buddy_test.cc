@@ -20,9 +20,18 @@ struct Form {
   unsigned levels_per_word;
   unsigned flags;
 };
-constexpr Form kForms[] = {{1, 0}, {3, 0}, {4, 0}, {1, FREEWAY_BUDDY_UP}, {3, FREEWAY_BUDDY_UP}, {4, FREEWAY_BUDDY_UP},
-                           {1, FREEWAY_BUDDY_PUBLISHED}, {3, FREEWAY_BUDDY_PUBLISHED}, {4, FREEWAY_BUDDY_PUBLISHED},
-                           {1, FREEWAY_BUDDY_SPIN}, {3, FREEWAY_BUDDY_SPIN}, {4, FREEWAY_BUDDY_SPIN}};
+constexpr Form kForms[] = {{1, 0},
+                           {3, 0},
+                           {4, 0},
+                           {1, FREEWAY_BUDDY_UP},
+                           {3, FREEWAY_BUDDY_UP},
+                           {4, FREEWAY_BUDDY_UP},
+                           {1, FREEWAY_BUDDY_PUBLISHED},
+                           {3, FREEWAY_BUDDY_PUBLISHED},
+                           {4, FREEWAY_BUDDY_PUBLISHED},
+                           {1, FREEWAY_BUDDY_SPIN},
+                           {3, FREEWAY_BUDDY_SPIN},
+                           {4, FREEWAY_BUDDY_SPIN}};
 
 // A buddy over memory of its own. The metadata is dirty, so that its clearing is part of the test.
 struct Heap {
@@ -207,11 +216,14 @@ TEST(BuddyOptions, WhatMakesNoSenseIsRefused) {
   const freeway_buddy_options_t good = {10, 4, 16, 1024, 0};
   EXPECT_NE(freeway_buddy_metadata_size(&good), 0U);
   const freeway_buddy_options_t bad[] = {
-      {0, 4, 16, 0, 0},    {41, 4, 16, 0, 0},  {~0U, 4, 16, 0, 0},  {40, 4, 4096, 0, 0},   // level counts
-      {10, 0, 16, 0, 0},   {10, 2, 16, 0, 0},  {10, 5, 16, 0, 0},                         // levels in a word
-      {10, 4, 0, 0, 0},    {10, 4, 24, 0, 0},                                             // smallest block
-      {10, 4, 16, 8, 0},   {10, 4, 16, 48, 0}, {10, 4, 16, 16384, 0},                     // largest block
-      {10, 4, 16, 0, 16},  {10, 4, 16, 0, FREEWAY_BUDDY_UP | FREEWAY_BUDDY_SPIN},         // flags
+      {0, 4, 16, 0, 0},      {41, 4, 16, 0, 0},
+      {~0U, 4, 16, 0, 0},    {40, 4, 4096, 0, 0},  // level counts
+      {10, 0, 16, 0, 0},     {10, 2, 16, 0, 0},
+      {10, 5, 16, 0, 0},                         // levels in a word
+      {10, 4, 0, 0, 0},      {10, 4, 24, 0, 0},  // smallest block
+      {10, 4, 16, 8, 0},     {10, 4, 16, 48, 0},
+      {10, 4, 16, 16384, 0},                                                         // largest block
+      {10, 4, 16, 0, 16},    {10, 4, 16, 0, FREEWAY_BUDDY_UP | FREEWAY_BUDDY_SPIN},  // flags
   };
   alignas(64) static char metadata[4096];
   for (const auto& options : bad) {

@@ -36,8 +36,7 @@ struct Board {
   std::atomic<bool> stop;
 };
 
-template <class T>
-T* shared(std::size_t bytes) {
+template <class T> T* shared(std::size_t bytes) {
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   EXPECT_NE(memory, MAP_FAILED);
   return static_cast<T*>(memory);
@@ -149,9 +148,7 @@ TEST_P(Halted, AtAnyInstructionTheOthersGoOn) {
     }
     with += let_others_finish(halted, halted);
     for (unsigned id = 0; id < kProcesses; ++id)
-      if (halted[id]) {
-        ASSERT_EQ(kill(child_[id], SIGCONT), 0);
-      }
+      if (halted[id]) { ASSERT_EQ(kill(child_[id], SIGCONT), 0); }
   }
   board_->stop = true;
   for (const pid_t child : child_) {

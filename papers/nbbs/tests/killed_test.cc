@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// killed_test.cc: several processes on one MAP_SHARED tree, some of which are killed: at each step of each operation, one by
-// one, and with SIGKILL at any instruction. The others go on; what is lost is what is promised, in bytes and as the largest
-// block that stays refused; repairing and freeing what the dead had brings everything back.
+// killed_test.cc: several processes on one MAP_SHARED tree, some of which are killed: at each step of each operation,
+// one by one, and with SIGKILL at any instruction. The others go on; what is lost is what is promised, in bytes and as
+// the largest block that stays refused; repairing and freeing what the dead had brings everything back.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -25,8 +25,7 @@ namespace {
 
 // Ends the process at the n-th step of the tree's code.
 struct DyingEnv {
-  template <class T>
-  using Atomic = freeway::Atomic<T>;
+  template <class T> using Atomic = freeway::Atomic<T>;
   static inline int steps_left = -1;
   static void step(const char*) {
     if (steps_left >= 0 && steps_left-- == 0) _exit(7);
@@ -38,7 +37,7 @@ struct Form {
   unsigned levels_per_word;
   Kind kind;
 };
-constexpr Form kForms[] = {{1, Kind::kCorrected}, {3, Kind::kCorrected}, {4, Kind::kCorrected},
+constexpr Form kForms[] = {{1, Kind::kCorrected},   {3, Kind::kCorrected},   {4, Kind::kCorrected},
                            {1, Kind::kCorrectedUp}, {3, Kind::kCorrectedUp}, {4, Kind::kCorrectedUp}};
 
 class Killed : public testing::TestWithParam<Form> {
@@ -109,7 +108,8 @@ TEST_P(Killed, InAllocAtAnyStepLosesAtMostThatBlock) {
     EXPECT_TRUE(tree.take_node(3)) << "step " << steps;
     EXPECT_TRUE(tree.give(3));
     tree.repair_all();
-    // Lost: its 16 bytes if it had claimed them, and with them what is above; refused is then everything over half of the tree.
+    // Lost: its 16 bytes if it had claimed them, and with them what is above; refused is then everything over half of
+    // the tree.
     const bool claimed = !tree.take_node(n);
     if (!claimed) {
       EXPECT_TRUE(tree.give(n));
@@ -192,7 +192,7 @@ TEST_P(Killed, InARollBackAtAnyStepLosesAtMostThatBlock) {
   count_kills(steps);
 }
 
-// --- SIGKILL at any instruction. ---------------------------------------------------------------------------------------
+// --- SIGKILL at any instruction. -------------------------------------------------------------------------------------
 
 struct Arena {
   // Who owns a smallest block: 0 nobody, else a process. Written by owners only, so that a double hand-out is seen.
@@ -249,7 +249,8 @@ void Killed::kill_processes(std::mt19937_64& random, int rounds) {
     }
   };
   for (unsigned id = 0; id < kProcesses; ++id) start(id);
-  // What the dead had: their blocks, freed by the one who knows that they are dead, and at most one claim or half-done free.
+  // What the dead had: their blocks, freed by the one who knows that they are dead, and at most one claim or half-done
+  // free.
   const auto bury = [&](unsigned id) {
     std::vector<Node> theirs;
     for (auto& slot : arena.has[id]) {
@@ -285,7 +286,8 @@ void Killed::kill_processes(std::mt19937_64& random, int rounds) {
     bury(id);
   }
   EXPECT_EQ(arena.double_handouts.load_relaxed(), 0U);
-  // What is left are blocks in flight, claimed and not noted: at most one a death, each of at most eight smallest blocks.
+  // What is left are blocks in flight, claimed and not noted: at most one a death, each of at most eight smallest
+  // blocks.
   tree.repair_all();
   std::size_t lost = 0;
   std::vector<Node> left;
@@ -300,7 +302,8 @@ void Killed::kill_processes(std::mt19937_64& random, int rounds) {
     if (tree.give(n)) lost += bytes_of(tree.settings(), n);
   tree.repair_all();
   EXPECT_LE(left.size(), static_cast<std::size_t>(rounds) + kProcesses);
-  std::printf("  %d deaths: %zu claims of the dead, %zu bytes\n", rounds + static_cast<int>(kProcesses), left.size(), lost);
+  std::printf("  %d deaths: %zu claims of the dead, %zu bytes\n", rounds + static_cast<int>(kProcesses), left.size(),
+              lost);
   constexpr char kSubject[] = "processes on one tree, killed (SIGKILL)";
   test::proof("stops and kills", kSubject, "kills", static_cast<u64>(rounds) + kProcesses);
   test::proof("stops and kills", kSubject, "operations beside stopped ones", operations);

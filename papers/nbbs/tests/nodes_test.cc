@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// nodes_test.cc: a buddy for each NUMA node: which node a request goes to, with a pretended topology, and the whole on what this
-// machine has (often one node; then several buddies share it).
+// nodes_test.cc: a buddy for each NUMA node: which node a request goes to, with a pretended topology, and the whole on
+// what this machine has (often one node; then several buddies share it).
 #include <errno.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>

@@ -18,8 +18,7 @@ using model::ModelEnv;
 using model::Options;
 using model::Result;
 
-template <class Tree, unsigned kWords>
-struct PublishedProgram : BlocksProgram<Tree, kWords> {
+template <class Tree, unsigned kWords> struct PublishedProgram : BlocksProgram<Tree, kWords> {
   using BlocksProgram<Tree, kWords>::BlocksProgram;
   void finish() {}
 };
@@ -34,8 +33,7 @@ Options sequential() {
   return options;
 }
 
-template <class Program>
-Result run(const TreeScript& script, const Options& options = sequential()) {
+template <class Program> Result run(const TreeScript& script, const Options& options = sequential()) {
   return explore_program(model::program_type<Program>(script), options);
 }
 
@@ -54,8 +52,8 @@ TEST(Published, TwoThreadsWithABlockEachAreRight) {
   EXPECT_TRUE(run<FourLevel>({shape(4, 2), "", {"axfx", "azfz", ""}}).ok());
 }
 
-// Tree of the nodes 1, 2, 4, 5 …: one thread stalls in UNMARK before its CAS on the root; another allocates 4 and begins to
-// free it; a third allocates 5; the second marks the root again; then the first clears it.
+// Tree of the nodes 1, 2, 4, 5 …: one thread stalls in UNMARK before its CAS on the root; another allocates 4 and
+// begins to free it; a third allocates 5; the second marks the root again; then the first clears it.
 TEST(Published, TheOneLevelFormHandsOutABlockTwice) {
   expect_found(run<OneLevel>({shape(1, 3), "", {"axfx", "axfx", "ayaR"}}));
 }
@@ -68,10 +66,10 @@ TEST(Published, TheFourLevelFormHandsOutABlockTwice) {
   expect_found(run<FourLevelRepairedExit>({shape(4, 2), "", {"axfx", "axfx", "ayaP"}}));
 }
 
-// Algorithm 14, lines 13 and 20: `continue` without `exit = true`. 128 and 136 are in use, in different words below 8. Thread 0
-// frees 128, its unmark_ has done its CAS and is about to run a second time; 1 allocates 128; 2 allocates 129; 1 begins to
-// free 128 and marks; 0 clears the bits of 128 and 129; 1 frees 128 and 136; 2 gets 8, in which its own 129 is.
-// With `exit = true` the same steps find nothing to clear, and 2 does not get 8.
+// Algorithm 14, lines 13 and 20: `continue` without `exit = true`. 128 and 136 are in use, in different words below 8.
+// Thread 0 frees 128, its unmark_ has done its CAS and is about to run a second time; 1 allocates 128; 2 allocates 129;
+// 1 begins to free 128 and marks; 0 clears the bits of 128 and 129; 1 frees 128 and 136; 2 gets 8, in which its own 129
+// is. With `exit = true` the same steps find nothing to clear, and 2 does not get 8.
 TEST(Published, UnmarkRunsTwiceOnANodeBecauseExitIsMissing) {
   Options options = sequential();
   options.replay = "0 0 0 0 0 0 0 1 1 1 1 2 2 2 2 1 1 1 0 0 0 1 1 1 1 1 1 1 1 1 2 2";

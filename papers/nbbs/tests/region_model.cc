@@ -47,8 +47,7 @@ struct Backing {
 constexpr Settings settings(unsigned levels_per_word) { return {2, 16, 16, levels_per_word, Kind::kCorrectedUp}; }
 using ModelRegion = Region<ModelEnv, Backing>;
 
-template <unsigned kLevelsPerWord>
-struct RegionProgram {
+template <unsigned kLevelsPerWord> struct RegionProgram {
   static constexpr Settings kSettings = settings(kLevelsPerWord);
   static constexpr int kThreads = 3;
 
@@ -134,8 +133,7 @@ Scenario scenario(const char* setup, const char* first, const char* second, cons
           model::program_type<RegionProgram<kLevelsPerWord>>(setup, first, second, third)};
 }
 
-template <unsigned k>
-std::vector<Scenario> scenarios() {
+template <unsigned k> std::vector<Scenario> scenarios() {
   return {scenario<k>("", "olf", "or"),       scenario<k>("", "olf", "or", "c"), scenario<k>("ol", "f", "rf"),
           scenario<k>("ol", "fol", "rf"),     scenario<k>("o", "c", "lf", "o"),  scenario<k>("o", "co", "co", "l"),
           scenario<k>("olr", "f", "c", "lf"), scenario<k>("ol", "f", "ol", "or")};

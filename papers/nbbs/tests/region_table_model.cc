@@ -50,17 +50,12 @@ struct TableProgram {
   void thread(int id) {
     for (const char* move = script[id]; *move != 0; ++move) {
       switch (*move) {
-        case 'a':
-          add(id);
-          break;
-        case 'w':
-          model_check(met(id) == made[id], "a walk meets the regions that one has added");
-          break;
+        case 'a': add(id); break;
+        case 'w': model_check(met(id) == made[id], "a walk meets the regions that one has added"); break;
         case '+':
           if (last[id] != 0) recent.push(last[id]);
           break;
-        default:
-          follow(recent.pop());
+        default: follow(recent.pop());
       }
     }
   }
@@ -94,8 +89,7 @@ struct TableProgram {
       if (id == model::model_stalled())
         model_check(met(id) >= made[id] && met(id) <= made[id] + 1,
                     "of a stopped thread's regions, its latest is missing");
-      else
-        model_check(met(id) == made[id], "each region is in one slot, and a walk comes by it");
+      else model_check(met(id) == made[id], "each region is in one slot, and a walk comes by it");
   }
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// threads_test.cc: threads on one tree, corrected and with a lock: no block in two hands, contents kept, and at the end the tree is
-// empty. (The published forms are left out: they are known to fail.)
+// threads_test.cc: threads on one tree, corrected and with a lock: no block in two hands, contents kept, and at the end
+// the tree is empty. (The published forms are left out: they are known to fail.)
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
-#include "papers/nbbs/buddy.h"
 #include "os/machine.h"
+#include "papers/nbbs/buddy.h"
 
 namespace freeway::nbbs {
 namespace {
@@ -25,10 +25,10 @@ struct Form {
 };
 class Threads : public testing::TestWithParam<Form> {};
 INSTANTIATE_TEST_SUITE_P(AllForms, Threads,
-                         testing::Values(Form{1, Kind::kCorrected}, Form{3, Kind::kCorrected}, Form{4, Kind::kCorrected},
-                                         Form{1, Kind::kCorrectedUp}, Form{3, Kind::kCorrectedUp},
-                                         Form{4, Kind::kCorrectedUp}, Form{1, Kind::kSpin}, Form{3, Kind::kSpin},
-                                         Form{4, Kind::kSpin}));
+                         testing::Values(Form{1, Kind::kCorrected}, Form{3, Kind::kCorrected},
+                                         Form{4, Kind::kCorrected}, Form{1, Kind::kCorrectedUp},
+                                         Form{3, Kind::kCorrectedUp}, Form{4, Kind::kCorrectedUp}, Form{1, Kind::kSpin},
+                                         Form{3, Kind::kSpin}, Form{4, Kind::kSpin}));
 
 struct Block {
   Node node;
@@ -36,7 +36,8 @@ struct Block {
 };
 
 void write(char* memory, const Settings& s, const Block& block) {
-  for (std::size_t i = 0; i < bytes_of(s, block.node); i += 8) memcpy(memory + offset_of(s, block.node) + i, &block.mark, 8);
+  for (std::size_t i = 0; i < bytes_of(s, block.node); i += 8)
+    memcpy(memory + offset_of(s, block.node) + i, &block.mark, 8);
 }
 bool intact(const char* memory, const Settings& s, const Block& block) {
   for (std::size_t i = 0; i < bytes_of(s, block.node); i += 8)

@@ -25,12 +25,10 @@ void expect_mutants_caught(unsigned levels_per_word, unsigned bunches) {
 }
 
 // Keeps only `kStampBits` of a stamp whose lowest bit is 2^(2^(levels + 1)).
-template <unsigned kLevels, unsigned kStampBits>
-void cut_stamp(Options& options) {
+template <unsigned kLevels, unsigned kStampBits> void cut_stamp(Options& options) {
   options.lose_bits.push_back({"word", low_bits((2U << kLevels) + kStampBits)});
 }
-template <unsigned kLevels>
-void expect_narrow_stamps_caught(unsigned bunches) {
+template <unsigned kLevels> void expect_narrow_stamps_caught(unsigned bunches) {
   const std::vector<Scenario> all = fault_scenarios({kLevels, false, bunches});
   model::expect_caught(all, "no stamp", cut_stamp<kLevels, 0>);
   model::expect_caught(all, "a stamp of one bit", cut_stamp<kLevels, 1>);

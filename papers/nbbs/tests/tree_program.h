@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
 // tree_program.h: a buddy tree and threads that follow scripts, for the explorer.
 //
-// Nodes     have letters, which each Shape gives numbers to: x is a lowest block, y its brother, m their parent, z a block of
-//           the bunch beside theirs, P the node above that (a leaf of the bunch above), Q a leaf of the root's bunch, R
-//           the root
-// Script    of moves: ax allocates x (a failure is an answer, too), fx frees it if this thread has it, rP repairs below P,
-//           ux calls unmark for the bunch of x, as anybody may
+// Nodes     have letters, which each Shape gives numbers to: x is a lowest block, y its brother, m their parent, z a
+//           block of the bunch beside theirs, P the node above that (a leaf of the bunch above), Q a leaf of the root's
+//           bunch, R the root
+// Script    of moves: ax allocates x (a failure is an answer, too), fx frees it if this thread has it, rP repairs below
+//           P, ux calls unmark for the bunch of x, as anybody may
 // Setup     the same, before the threads start: ax0 gives the block to thread 0
-// Promises  no block is handed out twice (what owners write to a block's contents is no race, and at no moment do two of
-//           the blocks in hands overlap); at the end each word says exactly what is in hands; if a thread was stopped for
-//           ever: every block in the others' hands has its hints, and when all is freed and repaired only what the stopped
-//           thread had or was claiming is left; that freed, too, every word is empty
+// Promises  no block is handed out twice (what owners write to a block's contents is no race, and at no moment do two
+//           of the blocks in hands overlap); at the end each word says exactly what is in hands; if a thread was
+//           stopped for ever: every block in the others' hands has its hints, and when all is freed and repaired only
+//           what the stopped thread had or was claiming is left; that freed, too, every word is empty
 #pragma once
 
 #include "papers/nbbs/tree.h"
@@ -64,13 +64,11 @@ class Nodes {
     while (i < count && node[i] != n) ++i;
     return i;
   }
-  template <class F>
-  void overlapping(Node n, F&& f) const {
+  template <class F> void overlapping(Node n, F&& f) const {
     for (int i = 0; i < count; ++i)
       if (covers(node[i], n) || covers(n, node[i])) f(i);
   }
-  template <class F>
-  void inside(Node n, F&& f) const {
+  template <class F> void inside(Node n, F&& f) const {
     for (int i = 0; i < count; ++i)
       if (covers(n, node[i])) f(i);
   }
@@ -80,8 +78,7 @@ class Nodes {
 };
 
 // The world without what differs between the corrected and the published trees.
-template <class Tree, unsigned kWords>
-struct BlocksProgram {
+template <class Tree, unsigned kWords> struct BlocksProgram {
   static constexpr int kThreads = 3;  // a thread with an empty script ends at once
   using Atomic = model::ModelEnv::Atomic<u64>;
 
@@ -200,8 +197,7 @@ struct StampedProgram : BlocksProgram<StampedTree<model::ModelEnv, kLevels, kUp>
     return bits;
   }
   // The roots of the bunches on the paths of the nodes, each once, the upper ones first.
-  template <class F>
-  void each_word(F&& f) const {
+  template <class F> void each_word(F&& f) const {
     for (unsigned level = 0; level < kMostLevels; level += kLevels) {
       for (int i = 0; i < nodes.count; ++i) {
         const Node c = up_to(nodes.node[i], level);

@@ -15,19 +15,18 @@ namespace {
 using model::ProgramType;
 using model::Scenario;
 
-template <unsigned kLevels, bool kUp>
-ProgramType program(unsigned bunches, const TreeScript& script) {
+template <unsigned kLevels, bool kUp> ProgramType program(unsigned bunches, const TreeScript& script) {
   if constexpr (kLevels == 1) {
     if (bunches == 4) return model::program_type<StampedProgram<1, kUp, Bunches<1>::words(4)>>(script);
     return model::program_type<StampedProgram<1, kUp, Bunches<1>::words(3)>>(script);
   } else {
-    if (bunches == 3) return model::program_type<StampedProgram<kLevels, kUp, Bunches<kLevels>::words(3 * kLevels)>>(script);
+    if (bunches == 3)
+      return model::program_type<StampedProgram<kLevels, kUp, Bunches<kLevels>::words(3 * kLevels)>>(script);
     return model::program_type<StampedProgram<kLevels, kUp, Bunches<kLevels>::words(2 * kLevels)>>(script);
   }
 }
 
-template <bool kUp>
-ProgramType program(unsigned levels_per_word, unsigned bunches, const TreeScript& script) {
+template <bool kUp> ProgramType program(unsigned levels_per_word, unsigned bunches, const TreeScript& script) {
   if (levels_per_word == 1) return program<1, kUp>(bunches, script);
   if (levels_per_word == 3) return program<3, kUp>(bunches, script);
   return program<4, kUp>(bunches, script);
@@ -38,8 +37,8 @@ struct Situation {
   const char* first;  // what the first two threads do before their scripts: free what they have
   const char* second;
 };
-constexpr Situation kSituations[] = {{"", "", ""}, {"ax0", "fx", ""}, {"ax0ay1", "fx", "fy"}, {"ax0az1", "fx", "fz"},
-                                     {"aP0", "fP", ""}};
+constexpr Situation kSituations[] = {
+    {"", "", ""}, {"ax0", "fx", ""}, {"ax0ay1", "fx", "fy"}, {"ax0az1", "fx", "fz"}, {"aP0", "fP", ""}};
 
 // Programs keep pointers to their scripts.
 const char* kept(const std::string& script) {
@@ -60,11 +59,12 @@ Scenario tree_scenario(TreeForm form, const char* setup, const char* first, cons
 
 std::vector<Scenario> fault_scenarios(TreeForm form) {
   return {
-      tree_scenario(form, "ax0", "fx", "axfx", "ayaR"),     // the paper's double allocation
+      tree_scenario(form, "ax0", "fx", "axfx", "ayaR"),  // the paper's double allocation
       tree_scenario(form, "ax0", "fx", "ayfyay", "aR"),
-      tree_scenario(form, "aP0", "fP", "axfx", "aQ"),       // a bigger block, and a claim below it that rolls back
-      tree_scenario(form, "aP0", "fP", "axfx", "ay"),       // a roll back beside another's block; a claim that need not climb
-      tree_scenario(form, "aR0", "fR", "ax", "ay"),         // a climb that ends early
+      tree_scenario(form, "aP0", "fP", "axfx", "aQ"),  // a bigger block, and a claim below it that rolls back
+      tree_scenario(form, "aP0", "fP", "axfx",
+                    "ay"),                           // a roll back beside another's block; a claim that need not climb
+      tree_scenario(form, "aR0", "fR", "ax", "ay"),  // a climb that ends early
       tree_scenario(form, "ax0", "fx", "axfxaxfxaxfxay"),  // four climbs while a clear sleeps
   };
 }
@@ -72,14 +72,11 @@ std::vector<Scenario> fault_scenarios(TreeForm form) {
 std::vector<Scenario> chosen_scenarios(TreeForm form) {
   std::vector<Scenario> all = fault_scenarios(form);
   const std::vector<Scenario> more = {
-      tree_scenario(form, "ax0az1", "fx", "axfxfz", "ayaP"),
-      tree_scenario(form, "ax0", "fxaxfx", "ay", "aP"),
-      tree_scenario(form, "ax0ay1", "fx", "fy", "aRfR"),
-      tree_scenario(form, "ax0az1", "fx", "fz", "aQfQ"),
-      tree_scenario(form, "aP0", "fPaPfP", "axfx"),
-      tree_scenario(form, "ax0", "fx", "aPfP", "amfm"),
-      tree_scenario(form, "ax0", "fx", "az", "rQaQ"),       // repair by one who wants the node
-      tree_scenario(form, "ax0", "fx", "uxay", "uxaP"),     // clears by strangers
+      tree_scenario(form, "ax0az1", "fx", "axfxfz", "ayaP"), tree_scenario(form, "ax0", "fxaxfx", "ay", "aP"),
+      tree_scenario(form, "ax0ay1", "fx", "fy", "aRfR"),     tree_scenario(form, "ax0az1", "fx", "fz", "aQfQ"),
+      tree_scenario(form, "aP0", "fPaPfP", "axfx"),          tree_scenario(form, "ax0", "fx", "aPfP", "amfm"),
+      tree_scenario(form, "ax0", "fx", "az", "rQaQ"),    // repair by one who wants the node
+      tree_scenario(form, "ax0", "fx", "uxay", "uxaP"),  // clears by strangers
   };
   all.insert(all.end(), more.begin(), more.end());
   return all;
@@ -119,7 +116,8 @@ std::vector<Scenario> long_scripts(TreeForm form) {
 }
 
 std::vector<Scenario> pairs(TreeForm form) {
-  constexpr const char* kScripts[] = {"ax", "axfx", "ayfy", "azfz", "amfm", "aPfP", "aQ", "aRfR", "axfxax", "ayfyaP", "rR", "ux"};
+  constexpr const char* kScripts[] = {"ax", "axfx", "ayfy",   "azfz",   "amfm", "aPfP",
+                                      "aQ", "aRfR", "axfxax", "ayfyaP", "rR",   "ux"};
   std::vector<Scenario> all;
   for (const Situation& situation : kSituations)
     for (const char* first : kScripts)

@@ -14,8 +14,10 @@ struct TreeForm {
   bool up;
   unsigned bunches;
 };
-constexpr TreeForm kLowForms[] = {{1, false, 3}, {1, true, 3}, {3, false, 2}, {3, true, 2}, {4, false, 2}, {4, true, 2}};
-constexpr TreeForm kHighForms[] = {{1, false, 4}, {1, true, 4}, {3, false, 3}, {3, true, 3}, {4, false, 3}, {4, true, 3}};
+constexpr TreeForm kLowForms[] = {{1, false, 3}, {1, true, 3},  {3, false, 2},
+                                  {3, true, 2},  {4, false, 2}, {4, true, 2}};
+constexpr TreeForm kHighForms[] = {{1, false, 4}, {1, true, 4},  {3, false, 3},
+                                   {3, true, 3},  {4, false, 3}, {4, true, 3}};
 
 // A program of threads' scripts (tree_program.h) on a tree of that form.
 model::Scenario tree_scenario(TreeForm form, const char* setup, const char* first, const char* second,

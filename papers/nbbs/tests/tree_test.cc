@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// tree_test.cc: every form of the tree against an oracle, one thread: all sequences of moves on small trees, random ones on
-// bigger trees with level counts of all kinds.
+// tree_test.cc: every form of the tree against an oracle, one thread: all sequences of moves on small trees, random
+// ones on bigger trees with level counts of all kinds.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -19,23 +19,19 @@ using test::TestEnv;
 using Word = TestEnv::Atomic<u64>;
 
 // What the words say apart from stamps: nothing but blocks in use.
-template <class Tree>
-struct Form {
+template <class Tree> struct Form {
   static u64 mask() {
     if constexpr (requires { Tree::W::kStamp; }) return Tree::W::kStamp - 1;
     return ~u64{0};
   }
 };
 
-template <class Tree>
-struct World {
+template <class Tree> struct World {
   explicit World(unsigned tree_levels) : levels(tree_levels), words(Tree::In::words(tree_levels)), tree(make()) {}
 
   Tree make() {
-    if constexpr (requires { Tree(words.data(), levels, &lock); })
-      return Tree(words.data(), levels, &lock);
-    else
-      return Tree(words.data(), levels);
+    if constexpr (requires { Tree(words.data(), levels, &lock); }) return Tree(words.data(), levels, &lock);
+    else return Tree(words.data(), levels);
   }
   std::vector<u64> snapshot() const {
     std::vector<u64> all;
@@ -58,14 +54,10 @@ struct World {
     } else {
       ASSERT_EQ(snapshot(), before) << "a failed allocation leaves the tree as if it had never been called";
       ASSERT_TRUE(covers(failed, n));
-      if (covers(by, n)) {
-        ASSERT_TRUE(covers(by, failed)) << "the search may skip no free node";
-      }
+      if (covers(by, n)) { ASSERT_TRUE(covers(by, failed)) << "the search may skip no free node"; }
     }
   }
-  void free(Node n) {
-    ASSERT_EQ(tree.free_node(n), blocks.erase(n) == 1) << n;
-  }
+  void free(Node n) { ASSERT_EQ(tree.free_node(n), blocks.erase(n) == 1) << n; }
   // Everything that can be asked without changing anything.
   void check_questions() {
     for (Node n = 1; n <= last_of(levels - 1); ++n) {
@@ -94,18 +86,17 @@ struct World {
   std::set<Node> blocks;
 };
 
-template <class Tree>
-class Trees : public testing::Test {};
-using AllTrees = testing::Types<
-    StampedTree<TestEnv, 1, false>, StampedTree<TestEnv, 1, true>, StampedTree<TestEnv, 3, false>,
-    StampedTree<TestEnv, 3, true>, StampedTree<TestEnv, 4, false>, StampedTree<TestEnv, 4, true>, SpinTree<TestEnv, 1>,
-    SpinTree<TestEnv, 3>, SpinTree<TestEnv, 4>, PublishedSimplifiedTree<TestEnv, 1>, PublishedSimplifiedTree<TestEnv, 3>,
-    PublishedOptimizedTree<TestEnv, false>, PublishedOptimizedTree<TestEnv, true>>;
+template <class Tree> class Trees : public testing::Test {};
+using AllTrees =
+    testing::Types<StampedTree<TestEnv, 1, false>, StampedTree<TestEnv, 1, true>, StampedTree<TestEnv, 3, false>,
+                   StampedTree<TestEnv, 3, true>, StampedTree<TestEnv, 4, false>, StampedTree<TestEnv, 4, true>,
+                   SpinTree<TestEnv, 1>, SpinTree<TestEnv, 3>, SpinTree<TestEnv, 4>,
+                   PublishedSimplifiedTree<TestEnv, 1>, PublishedSimplifiedTree<TestEnv, 3>,
+                   PublishedOptimizedTree<TestEnv, false>, PublishedOptimizedTree<TestEnv, true>>;
 TYPED_TEST_SUITE(Trees, AllTrees);
 
 // All sequences of `more` moves from here: each node is freed if it is a block, else allocated.
-template <class Tree>
-void every_sequence(World<Tree>& world, unsigned more) {
+template <class Tree> void every_sequence(World<Tree>& world, unsigned more) {
   if (more == 0) return;
   for (Node n = 1; n <= last_of(world.levels - 1); ++n) {
     if (world.blocks.count(n) != 0) {
@@ -172,16 +163,14 @@ TYPED_TEST(Trees, FreeOfWhatIsNoBlockDoesNothing) {
   EXPECT_FALSE(world.tree.free_node(40));
 }
 
-// Whatever is below an occupied node fails, in any word, and the search learns why. (The published 4-level words cannot tell
-// a block from two smaller ones side by side; a part of it is named then.)
+// Whatever is below an occupied node fails, in any word, and the search learns why. (The published 4-level words cannot
+// tell a block from two smaller ones side by side; a part of it is named then.)
 TYPED_TEST(Trees, ABiggerBlockIsNamedAsTheReason) {
   World<TypeParam> world(9);
   world.alloc(2);
   const Node failed = world.tree.alloc(first_of(8));
   EXPECT_TRUE(covers(2, failed));
-  if constexpr (requires { world.tree.occupied_over(1); }) {
-    EXPECT_EQ(failed, 2U);
-  }
+  if constexpr (requires { world.tree.occupied_over(1); }) { EXPECT_EQ(failed, 2U); }
   EXPECT_EQ(world.tree.alloc(last_of(8)), 0U);
 }
 

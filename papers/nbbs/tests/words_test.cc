@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: MIT
-// words_test.cc: where nodes are, and what the bits of words mean: papers/nbbs/shape.h and stamped_word.h, exhaustively.
+// words_test.cc: where nodes are, and what the bits of words mean: papers/nbbs/shape.h and stamped_word.h,
+// exhaustively.
 #include <gtest/gtest.h>
 
 #include <set>
 
+#include "os/machine.h"
 #include "papers/nbbs/buddy.h"
 #include "papers/nbbs/stamped_word.h"
-#include "os/machine.h"
 
 namespace freeway::nbbs {
 namespace {
 
-template <class T>
-class Words : public testing::Test {};
-template <unsigned k>
-struct Levels {
+template <class T> class Words : public testing::Test {};
+template <unsigned k> struct Levels {
   static constexpr unsigned kLevels = k;
 };
 using AllLevels = testing::Types<Levels<1>, Levels<2>, Levels<3>, Levels<4>>;
@@ -83,7 +82,8 @@ TEST(Shape, StampsHaveTheWidthsThatTheComparisonOfFormsStates) {
   EXPECT_EQ(64 - log2_floor(StampedWord<4>::kStamp), 32U);
 }
 
-// The paper's formula, (PID % NOP) % (LS - FN), would begin above the level, never yield its last node and divide by zero.
+// The paper's formula, (PID % NOP) % (LS - FN), would begin above the level, never yield its last node and divide by
+// zero.
 TEST(Shape, StartingNodesAreAllOfTheLevelsNodes) {
   for (unsigned level = 0; level <= 6; ++level) {
     std::set<Node> starts;
@@ -107,14 +107,15 @@ constexpr Settings settings(unsigned levels, unsigned levels_per_word, unsigned 
   return {levels, min_shift, max_shift, levels_per_word, Kind::kCorrected};
 }
 
-// Metadata. The paper's structs are of start, size, position, state or container: 32 bytes a node in the 1-level form, 40 and
-// a container of 16 bytes for 15 nodes in the 4-level form.
+// Metadata. The paper's structs are of start, size, position, state or container: 32 bytes a node in the 1-level form,
+// 40 and a container of 16 bytes for 15 nodes in the 4-level form.
 TEST(Space, MetadataIsAWordABunch) {
   struct Case {
     unsigned levels, min_shift, max_shift;
     u64 words1, words3, words4;
   };
-  // The last bunches of 16, 20 and 28 levels are whole with four levels in a word, and of one, two, one levels with three.
+  // The last bunches of 16, 20 and 28 levels are whole with four levels in a word, and of one, two, one levels with
+  // three.
   constexpr Case kCases[] = {{28, 3, 14, 268435455, 153391689, 17895697},
                              {20, 11, 22, 1048575, 299593, 69905},
                              {16, 7, 18, 65535, 37449, 4369}};
@@ -135,9 +136,7 @@ TEST(Space, MetadataIsAWordABunch) {
         std::printf("; the paper's structs %12llu, %8.4f", static_cast<unsigned long long>(paper),
                     static_cast<double>(paper) / static_cast<double>(managed));
       std::printf("\n");
-      if (paper != 0) {
-        EXPECT_LT(ours * 3, paper);
-      }
+      if (paper != 0) { EXPECT_LT(ours * 3, paper); }
     }
   }
 }

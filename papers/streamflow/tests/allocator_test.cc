@@ -18,8 +18,7 @@ using test::World;
 // --- Rotation (section 3.1.1) ----------------------------------------------------------------------------------------
 
 // Page blocks with free memory stand first, but for a full one at the head. Returns how many page blocks the list has.
-template <class Heap>
-unsigned expect_rotated(const Heap& heap, unsigned c) {
+template <class Heap> unsigned expect_rotated(const Heap& heap, unsigned c) {
   unsigned blocks = 0;
   bool full_seen = false;
   const auto* last = heap.lists[c].head();
@@ -110,8 +109,7 @@ TEST(StreamflowAllocation, RemotelyFreedObjectsComeBackOnlyWhenThePageBlockIsFul
 
 using Counted = World<CountingEnv, kHeaderless>;
 
-template <class F>
-unsigned rmws(F&& f) {
+template <class F> unsigned rmws(F&& f) {
   const unsigned before = CountingEnv::rmws;
   f();
   return CountingEnv::rmws - before;
@@ -244,8 +242,7 @@ TEST(StreamflowAllocation, RefusedMemoryIsNotTheEndWhileOthersHaveFreed) {
   std::vector<World<TestEnv, kHeaderless>::Object> objects;
   for (int i = 0; i < 40000; ++i) objects.push_back(w.allocate(0, 64));
   w.space.refuse = true;
-  while (w.allocate(0, 64).block != nullptr) {
-  }
+  while (w.allocate(0, 64).block != nullptr) {}
   w.free(1, objects[20000]);
   EXPECT_EQ(w.allocate(0, 64).offset, objects[20000].offset) << "however long the list";
   EXPECT_EQ(w.allocate(0, 64).block, nullptr);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// blow_up_test.cc: the paper's claims about space, with the threads' turns in any order; with a planted fault, by its letter.
+// blow_up_test.cc: the paper's claims about space, with the threads' turns in any order; with a planted fault, by its
+// letter.
 #include <gtest/gtest.h>
 
 #include <deque>
@@ -17,8 +18,7 @@ using test::World;
 
 // consume: a producer allocates blocks of objects, consumers free them, `lag` blocks later. The footprint after 100
 // rounds and after 1000.
-template <class Env>
-std::pair<std::size_t, std::size_t> consume(unsigned lag, std::mt19937& random) {
+template <class Env> std::pair<std::size_t, std::size_t> consume(unsigned lag, std::mt19937& random) {
   World<Env, kHeaderless> w;
   std::deque<std::vector<typename World<Env, kHeaderless>::Object>> queue;
   std::pair<std::size_t, std::size_t> most{0, 0};

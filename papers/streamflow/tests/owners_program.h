@@ -164,9 +164,7 @@ inline void OwnersProgram::act(char move, int id) {
       if (heap != nullptr) allocator.retire(*heap);
       ended[id] = true;
       break;
-    case 'n':
-      ended[id] = false;
-      break;
+    case 'n': ended[id] = false; break;
     case 'e':
       if (heap == nullptr) break;
       allocator.retire(*heap);
@@ -181,11 +179,8 @@ inline void OwnersProgram::act(char move, int id) {
         ended[id] = false;
       }
       break;
-    case 't':
-      allocator.trim(heap);
-      break;
-    default:
-      model_check(move == ' ', "a letter that means something");
+    case 't': allocator.trim(heap); break;
+    default: model_check(move == ' ', "a letter that means something");
   }
 }
 

@@ -90,7 +90,8 @@ TEST(PageManagerModel, EachMemoryOrderIsNeeded) {
   scenarios.push_back(scenario("0A", "g0", "0"));  // a stale hint leads to the next superpage of that header
   for (Scenario& each : scenarios) each.options.max_executions = 5000;
   // [A4] and [R3] keep two threads from each changing one word and then looking at the other one too early. A thread's
-  // changes of two words take effect in their order here (tests/explorer/memory.h), so that nothing can go wrong without.
+  // changes of two words take effect in their order here (tests/explorer/memory.h), so that nothing can go wrong
+  // without.
   expect_orders_needed(scenarios, "streamflow/page_manager.h",
                        {{"fetch_or_acq_rel(mask)", Part::kAcquire}, {"fetch_or_release(0)", Part::kRelease}});
 }

@@ -15,8 +15,7 @@ namespace {
 using test::TestEnv;
 using test::TestSpace;
 
-template <Build kWhich>
-struct PagesWorld {
+template <Build kWhich> struct PagesWorld {
   using PagesOf = Pages<TestEnv, TestSpace, kWhich>;
   TestSpace space;
   std::unique_ptr<PagesOf> pages = std::make_unique<PagesOf>();
@@ -44,8 +43,7 @@ TEST(PageManager, APageBlockComesFromTheSuperpageItFitsBest) {
 
 // Whatever was taken and given before: a request is served from the set of superpages whose largest free buddy is
 // closest to it, and a new superpage is made only when none has room.
-template <Build kWhich>
-void random_trace(std::mt19937& random) {
+template <Build kWhich> void random_trace(std::mt19937& random) {
   PagesWorld<kWhich> w;
   auto& manager = w.manager();
   std::map<u32, unsigned> held;  // name -> order
@@ -68,9 +66,7 @@ void random_trace(std::mt19937& random) {
       ASSERT_EQ(taken.address % page_block_bytes(order), 0u);
       ASSERT_TRUE(held.emplace(taken.name, order).second) << "nobody else has it";
       ASSERT_EQ(w.space.live.size(), superpages + (closest == 99));
-      if (closest != 99) {
-        ASSERT_EQ(before[align_down(taken.address, kWhich.superpage_bytes())], closest);
-      }
+      if (closest != 99) { ASSERT_EQ(before[align_down(taken.address, kWhich.superpage_bytes())], closest); }
     } else {
       auto it = std::next(held.begin(), static_cast<long>(random() % held.size()));
       w.pages->give(it->first, it->second);
@@ -118,8 +114,7 @@ TEST(PageManager, RefusedMemoryLosesNothing) {
 }
 
 // Any address of a page block leads to its header, those of other pages to none: section 3.1.1.
-template <Build kWhich>
-void check_bibop() {
+template <Build kWhich> void check_bibop() {
   PagesWorld<kWhich> w;
   std::vector<std::pair<uptr, unsigned>> blocks;
   std::vector<u32> names;

@@ -171,10 +171,8 @@ struct PagesProgram {
       model_check(found, "a search comes by every free buddy");
     }
     const int used = static_cast<int>(popcount(space.used.load_relaxed()));
-    if (model_stalled() < 0)
-      model_check(used == superpages, "no superpage is lost");
-    else
-      model_check(used - whole <= 1, "one superpage at most is out of reach");
+    if (model_stalled() < 0) model_check(used == superpages, "no superpage is lost");
+    else model_check(used - whole <= 1, "one superpage at most is out of reach");
   }
 };
 

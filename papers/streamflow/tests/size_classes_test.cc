@@ -9,8 +9,7 @@
 namespace freeway::streamflow {
 namespace {
 
-template <Build kWhich>
-void check_classes() {
+template <Build kWhich> void check_classes() {
   using Classes = SizeClasses<kWhich>;
   u32 below = 0;
   for (std::size_t bytes = 0; bytes <= Classes::kMostBytes; ++bytes) {
@@ -21,10 +20,8 @@ void check_classes() {
     ASSERT_GE(k.usable, bytes);
     const std::size_t needed = bytes + (bytes == 0) + kWhich.object_header;
     ASSERT_GT(needed, Classes::stride_of(c - 1)) << "the smallest class that fits";
-    if (needed <= kMaxFine)
-      ASSERT_LT(k.stride, needed + kWhich.class_step);
-    else
-      ASSERT_LT(k.stride * 4, needed * 5 + 4 * kWhich.class_step) << "a quarter more, at most";
+    if (needed <= kMaxFine) ASSERT_LT(k.stride, needed + kWhich.class_step);
+    else ASSERT_LT(k.stride * 4, needed * 5 + 4 * kWhich.class_step) << "a quarter more, at most";
     ASSERT_GE(k.stride, below);
     below = k.stride;
     const std::size_t alignment = kWhich.class_step;

@@ -107,8 +107,7 @@ TEST(Consume, ObjectsOfAllSizesHoldAPageBlockOfEachClassAndProducer) {
         while (rings[pair][i % kRing].load(std::memory_order_relaxed) != nullptr) std::this_thread::yield();
         rings[pair][i % kRing].store(object, std::memory_order_release);
         if (i % 10000 == 0)
-          for (size_t now = footprint(), seen = most; now > seen && !most.compare_exchange_weak(seen, now);) {
-          }
+          for (size_t now = footprint(), seen = most; now > seen && !most.compare_exchange_weak(seen, now);) {}
       }
     });
     threads.emplace_back([pair] {
@@ -222,13 +221,14 @@ TEST(Threads, OneThatVanishesTakesItsHeapAndNobodyWaits) {
   for (int i = 0; i < 20; ++i) {
     pthread_t thread;
     std::thread watcher([&] {
-      ASSERT_EQ(pthread_create(&thread, nullptr,
-                               [](void*) -> void* {
-                                 for (void*& each : theirs) each = malloc(64);
-                                 syscall(SYS_exit, 0);
-                                 return nullptr;
-                               },
-                               nullptr),
+      ASSERT_EQ(pthread_create(
+                    &thread, nullptr,
+                    [](void*) -> void* {
+                      for (void*& each : theirs) each = malloc(64);
+                      syscall(SYS_exit, 0);
+                      return nullptr;
+                    },
+                    nullptr),
                 0);
       pthread_join(thread, nullptr);
     });

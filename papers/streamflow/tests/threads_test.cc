@@ -17,8 +17,7 @@ namespace {
 using test::TestEnv;
 using test::World;
 
-template <Build kWhich>
-class Storm {
+template <Build kWhich> class Storm {
  public:
   using W = World<TestEnv, kWhich>;
   using Object = typename W::Object;
@@ -58,8 +57,8 @@ class Storm {
     if (note == nullptr) return;
     const Note copy = *note;
     const char* at = start(copy.object);
-    const bool intact = std::all_of(at + sizeof(Note), at + copy.bytes,
-                                    [&](char c) { return c == static_cast<char>(copy.bytes); });
+    const bool intact =
+        std::all_of(at + sizeof(Note), at + copy.bytes, [&](char c) { return c == static_cast<char>(copy.bytes); });
     if (!intact || reinterpret_cast<const char*>(note) != at) ++damaged_;
     w_.allocator->free(heap, *copy.object.block, copy.object.offset);
   }

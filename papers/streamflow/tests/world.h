@@ -25,8 +25,7 @@ struct CountingEnv : TestEnv {
   static inline unsigned rmws = 0;
 
   // What is not listed does not compile, so nothing goes uncounted.
-  template <class T>
-  class Atomic : private freeway::Atomic<T> {
+  template <class T> class Atomic : private freeway::Atomic<T> {
    public:
     using Base = freeway::Atomic<T>;
     using Base::Base;
@@ -104,8 +103,7 @@ inline unsigned test_seed() {
 }
 
 // The allocator over the page manager, in any build.
-template <class Env, streamflow::Build kWhich>
-struct World {
+template <class Env, streamflow::Build kWhich> struct World {
   using Classes = streamflow::SizeClasses<kWhich>;
   using PagesOf = streamflow::Pages<Env, TestSpace, kWhich>;
   using Allocator = streamflow::Allocator<Env, Classes, PagesOf>;

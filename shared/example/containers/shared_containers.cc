@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT
 //
-// shared_containers: std::vector in a file, in a heap that processes share (freeway/shared.hpp): a sorted list of words with how
-// often each was counted. Each call is another process, which finds the list at another address.
+// shared_containers: std::vector in a file, in a heap that processes share (freeway/shared.hpp): a sorted list of words
+// with how often each was counted. Each call is another process, which finds the list at another address.
 //
 //   shared_containers FILE count WORD...    counts them; makes the file if it is not there
 //   shared_containers FILE list             prints the words, in order, with their counts
 //   shared_containers FILE check            the blocks of the list are all that the heap has, and the heap is in order
 //
-// A container that a process is changing when it is killed is half changed for ever. So `count` changes a copy, and makes that
-// the list by one atomic step. Killed before, it leaves the old list (and the copy's blocks). A lock of the file, which the
-// kernel opens when its holder dies, keeps readers away from a list that is being freed.
+// A container that a process is changing when it is killed is half changed for ever. So `count` changes a copy, and
+// makes that the list by one atomic step. Killed before, it leaves the old list (and the copy's blocks). A lock of the
+// file, which the kernel opens when its holder dies, keeps readers away from a list that is being freed.
 #include <fcntl.h>
-#include <freeway/shared.hpp>
 #include <sys/file.h>
 #include <unistd.h>
+#include <freeway/shared.hpp>
 
 #include <algorithm>
 #include <cerrno>
@@ -51,7 +51,8 @@ bool count_all(freeway_shared_t* heap, char** words, int number) {
   const freeway::shared_allocator<Word> allocator(heap);
   List* changed = old != nullptr ? freeway::shared_new<List>(heap, *old) : freeway::shared_new<List>(heap, allocator);
   for (int i = 0; i < number; ++i) count(*changed, words[i]);
-  if (freeway_shared_root_replace(heap, kRoot, freeway_shared_offset(heap, old), freeway_shared_offset(heap, changed)) != 0)
+  if (freeway_shared_root_replace(heap, kRoot, freeway_shared_offset(heap, old),
+                                  freeway_shared_offset(heap, changed)) != 0)
     return false;
   freeway::shared_delete(heap, old);
   return true;
@@ -59,7 +60,8 @@ bool count_all(freeway_shared_t* heap, char** words, int number) {
 
 bool print(freeway_shared_t* heap) {
   if (const List* list = find(heap))
-    for (const Word& word : *list) std::printf("%zu %.*s\n", word.count, static_cast<int>(word.text.size()), word.text.data());
+    for (const Word& word : *list)
+      std::printf("%zu %.*s\n", word.count, static_cast<int>(word.text.size()), word.text.data());
   return true;
 }
 

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT
 //
-// shared_cache_steps_test STRIDE [stopped]: a worker of shared/example is killed at every STRIDE-th of its instructions,
-// in turn; or stopped there, overtaken, and goes on.
+// shared_cache_steps_test STRIDE [stopped]: a worker of shared/example is killed at every STRIDE-th of its
+// instructions, in turn; or stopped there, overtaken, and goes on.
 //
-// The worker (0) makes an entry, replaces it, and removes it, beside a neighbour in the same bucket, under ptrace. It is killed
-// after n instructions, for n = 1, 1 + STRIDE, ... until it gets to its end; a call of a library counts as one (what happens
-// within those of the heap is what shared/tests is about). Then another worker (1) changes the same bucket, so often that all
-// that nobody protects is freed, and zeros from then on; then worker 0's successor settles. After each death: the keys hold what
-// the worker had written last, or was about to write; and without the table the heap is empty.
+// The worker (0) makes an entry, replaces it, and removes it, beside a neighbour in the same bucket, under ptrace. It
+// is killed after n instructions, for n = 1, 1 + STRIDE, ... until it gets to its end; a call of a library counts as
+// one (what happens within those of the heap is what shared/tests is about). Then another worker (1) changes the same
+// bucket, so often that all that nobody protects is freed, and zeros from then on; then worker 0's successor settles.
+// After each death: the keys hold what the worker had written last, or was about to write; and without the table the
+// heap is empty.
 //
-// A worker that is stopped reads, too: after the other one has changed the bucket, and all that was not protected holds zeros, it
-// goes on and must read values that the keys had while it did, and what it writes must be there.
+// A worker that is stopped reads, too: after the other one has changed the bucket, and all that was not protected holds
+// zeros, it goes on and must read values that the keys had while it did, and what it writes must be there.
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -93,7 +94,8 @@ void work_and_read(Heap& heap, cache::Word table) {
 extern "C" const char __executable_start, etext;  // the linker's
 
 bool is_in_program(unsigned long address) {
-  return address >= reinterpret_cast<unsigned long>(&__executable_start) && address < reinterpret_cast<unsigned long>(&etext);
+  return address >= reinterpret_cast<unsigned long>(&__executable_start) &&
+         address < reinterpret_cast<unsigned long>(&etext);
 }
 
 // False: the worker has ended.
@@ -172,8 +174,7 @@ void take_apart(Heap& heap, Cache& last, Cache& other, unsigned long instruction
 }
 
 // A heap with a table of one bucket, in which the neighbour is; f(heap, table, worker 1).
-template <class F>
-bool with_table(unsigned long instructions, F&& f) {
+template <class F> bool with_table(unsigned long instructions, F&& f) {
   Heap heap(std::size_t{8} << 20);
   const cache::Word table = heap.is_there() ? Cache::make(heap, 1, 2) : 0;
   if (table == 0) fail("no heap", instructions);
@@ -183,8 +184,7 @@ bool with_table(unsigned long instructions, F&& f) {
 }
 
 // f() in a process that this one steps through.
-template <class F>
-pid_t start_worker(F&& f) {
+template <class F> pid_t start_worker(F&& f) {
   const pid_t worker = fork();
   if (worker < 0) fail("no worker", 0);
   if (worker != 0) return worker;

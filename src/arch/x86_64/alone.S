@@ -45,9 +45,9 @@ freeway_alone_\name:
 .endm
     ALONE clear_bits, AND_NOT_OLD
 
-    // A loop of sections. rdi = first change {word, mask}, rsi = their end; rax = where it stopped (| 1: that change was not
-    // done), rdx = the old value of the last word. Between the commit and the next rseq_cs nothing can go wrong: rdi still
-    // names a change that is done, and no section is being restarted.
+    // A loop of sections. rdi = first change {word, mask}, rsi = their end; rax = where it stopped (| 1: that change
+    // was not done), rdx = the old value of the last word. Between the commit and the next rseq_cs nothing can go
+    // wrong: rdi still names a change that is done, and no section is being restarted.
     // [1] rseq_cs  [2] not registered, or not alone -> not done  [3] old  [4] new  [5] commit  [6] stop or go on
     SECTION_DESCRIPTOR set_each
     .p2align 4

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // bare_clone.S: a thread that the C library does not know of (aarch64); see background/bare_thread.h.
 //
-// freeway_bare_clone(flags, stack, word, thread_pointer, f): makes a thread that calls f and ends with the status that f
-// returns. The kernel writes the thread's id to `word`, and clears `word` at the thread's end. Returns the kernel's answer.
-// The call keeps all registers but x0, in the new thread too: it finds f in x9.
+// freeway_bare_clone(flags, stack, word, thread_pointer, f): makes a thread that calls f and ends with the status that
+// f returns. The kernel writes the thread's id to `word`, and clears `word` at the thread's end. Returns the kernel's
+// answer. The call keeps all registers but x0, in the new thread too: it finds f in x9.
 
     .text
 

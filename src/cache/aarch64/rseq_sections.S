@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// rseq_sections.S: the restartable sections behind rseq_sections.h (aarch64). The steps are those of x86_64/rseq_sections.S; why
-// plain stores do, fast_path.S says.
+// rseq_sections.S: the restartable sections behind rseq_sections.h (aarch64). The steps are those of
+// x86_64/rseq_sections.S; why plain stores do, fast_path.S says.
 //
 // In all of them: x0-x4 = arguments, unchanged up to the commit (a restart reads them again; a result waits in x11, and
 // the ways out that change x0 lie behind it); x9 = slab, x10-x15 scratch.

@@ -6,18 +6,20 @@
 //   x9 = freeway_hot (malloc), freeway_hot + HOT_FREE_SECTION (free)     w11 = class       x0 = the argument
 //   x8 = frame (free)     x12 = struct rseq     x14 = slab     x13 = top and what leads to it     x10, x15 = scratch
 //
-// A restart reads x0, x8, x9 and w11, so a section changes none of them: malloc's result reaches x0 after the commit. The
-// slow paths are tail calls with x0 and x30 as they came, from outside the section, by a branch that reaches anywhere.
+// A restart reads x0, x8, x9 and w11, so a section changes none of them: malloc's result reaches x0 after the commit.
+// The slow paths are tail calls with x0 and x30 as they came, from outside the section, by a branch that reaches
+// anywhere.
 //
-// Orders  All plain, though this processor reorders: of [6]'s two stores the second may become visible to other CPUs before
-//         the first. No thread can see that. A thread that enters the slab later on this CPU reads in this CPU's program
-//         order; one that finds it on another CPU (a concurrency id that moved, a thread that migrated) comes after the full
-//         barrier in the kernel's switch of threads; a drainer comes after membarrier, a barrier for every CPU, which ends
-//         the sections that had begun. A fork's child gets neither store or both or the first alone: a store that finds its
-//         page write-protected faults before any later one is done, and protecting waits for those under way.
-//         slab_of -> slab -> top -> slot is a chain of addresses, so [4] and [5] see what the slab's publisher released.
-//         A block's birth goes the way of the block (harden/births.h, Orders).
-// Length  23 instructions malloc, 44 free; every field of freeway_hot is within reach of an immediate but the frames' bytes.
+// Orders  All plain, though this processor reorders: of [6]'s two stores the second may become visible to other CPUs
+//         before the first. No thread can see that. A thread that enters the slab later on this CPU reads in this CPU's
+//         program order; one that finds it on another CPU (a concurrency id that moved, a thread that migrated) comes
+//         after the full barrier in the kernel's switch of threads; a drainer comes after membarrier, a barrier for
+//         every CPU, which ends the sections that had begun. A fork's child gets neither store or both or the first
+//         alone: a store that finds its page write-protected faults before any later one is done, and protecting waits
+//         for those under way. slab_of -> slab -> top -> slot is a chain of addresses, so [4] and [5] see what the
+//         slab's publisher released. A block's birth goes the way of the block (harden/births.h, Orders).
+// Length  23 instructions malloc, 44 free; every field of freeway_hot is within reach of an immediate but the frames'
+//         bytes.
 
 #include "arch/aarch64/section.inc"
 #include "cache/offsets.h"
@@ -25,8 +27,8 @@
 
     .text
 
-    // A program linked with the static library may name malloc and free alone: libc's own calls of calloc and realloc must
-    // not bring in libc's malloc beside ours, so this file brings abi/malloc.cc along.
+    // A program linked with the static library may name malloc and free alone: libc's own calls of calloc and realloc
+    // must not bring in libc's malloc beside ours, so this file brings abi/malloc.cc along.
     .reloc  0, R_AARCH64_NONE, freeway_calloc
 
     SECTION_DESCRIPTOR malloc
@@ -85,8 +87,8 @@
     ret
 .endm
 
-// From [2] on: by mm_cid, and by cpu_id for kernels without it (before Linux 6.3). x11 = class, x9 + `at` = freeway_hot;
-// `move`: POP or PUSH. Who has no CPU goes `out`.
+// From [2] on: by mm_cid, and by cpu_id for kernels without it (before Linux 6.3). x11 = class, x9 + `at` =
+// freeway_hot; `move`: POP or PUSH. Who has no CPU goes `out`.
 .macro SECTION move, name, form, at:vararg
     mrs     x13, tpidr_el0
     ldr     x12, [x9, #(HOT_RSEQ \at)]

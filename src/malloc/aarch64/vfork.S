@@ -2,8 +2,8 @@
 // vfork.S: vfork, for a process whose threads use restartable sections (aarch64). Explained in x86_64/vfork.S.
 //
 // vfork is clone(CLONE_VM | CLONE_VFORK | SIGCHLD) on the same stack, fork is clone(SIGCHLD). The kernel keeps every
-// register but x0. Parent and child share memory, not registers: each returns by a x30 of its own, which is never on the
-// stack here, so whatever the child does to the stack frames that they share, the parent finds its way back.
+// register but x0. Parent and child share memory, not registers: each returns by a x30 of its own, which is never on
+// the stack here, so whatever the child does to the stack frames that they share, the parent finds its way back.
 //
 // x9 = freeway_rseq, x10 = struct rseq, x11 = the child's pid, x12 = the flags to register with
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // fast_path.S: malloc and free, from entry to return (x86-64).
 //
-// One magazine per CPU and size class; `top` points past its uppermost block. Below the first slot and past the last one
-// stands 0, so an empty magazine reads 0 below top and a full one reads 0 at top: no limit is loaded. A CPU without a
-// slab finds the null slab, empty and full at once. Class 0 (large, foreign, NULL) is such a class in every slab.
+// One magazine per CPU and size class; `top` points past its uppermost block. Below the first slot and past the last
+// one stands 0, so an empty magazine reads 0 below top and a full one reads 0 at top: no limit is loaded. A CPU without
+// a slab finds the null slab, empty and full at once. Class 0 (large, foreign, NULL) is such a class in every slab.
 //
 //   malloc(n)                                            free(p)
 //   [1] class = byte_table[n]        (else step table)   [1] class = frame_class[(p - arena) >> 16]  (else slow)
@@ -19,22 +19,24 @@
 // [3] costs two instructions and catches threads that libc could not register (a seccomp filter that came later)
 //     and children of vfork; mm_cid alone would read 0 there, which is somebody's slab.
 // [7] p's offset in its span is that of a block: see SizeClass::begin_factor. For class 0 the limit is 0.
-// [8] See cache/homes.h. The block is in the magazine already, and the thread may be on another CPU: it reads and counts
-//     hints.
+// [8] See cache/homes.h. The block is in the magazine already, and the thread may be on another CPU: it reads and
+//     counts hints.
 //
 // The same once more, *checked*, for FREEWAY_HARDEN=1: the limits are 0 and lead there. It knows which blocks are live:
 //   malloc, behind [6]   birth[p] = tag(p)               free, for [7]   birth[p] != tag(p) -> slow; birth[p] = 0
-// birth[p] lies at birth_base[class] + (p >> the class's shift), tag(p) is the low byte of p + 1: harden/births.h. The shift
-// is a multiplication and a shift by 8, since a shift by a register would want the class's. Blocks that are born elsewhere
-// are negative in their slots (cache/slots.h): [5] takes them for none. A thread that comes to freeway_free_full has ended the
-// block's life: the block is in its hands alone. Freed blocks go to the magazine in which they rest (harden/quarantine.h): another
-// word of the slab in [5] and [6], and no [8], since all of them go back to their superblocks.
+// birth[p] lies at birth_base[class] + (p >> the class's shift), tag(p) is the low byte of p + 1: harden/births.h. The
+// shift is a multiplication and a shift by 8, since a shift by a register would want the class's. Blocks that are born
+// elsewhere are negative in their slots (cache/slots.h): [5] takes them for none. A thread that comes to
+// freeway_free_full has ended the block's life: the block is in its hands alone. Freed blocks go to the magazine in
+// which they rest (harden/quarantine.h): another word of the slab in [5] and [6], and no [8], since all of them go back
+// to their superblocks.
 //
-// And once more malloc, *counted*, while a profile is made: the limits are 0 and lead there, too. Between [5] and [6] it takes
-// its size from the bytes that are left up to the next sampled one (slab.gap):
+// And once more malloc, *counted*, while a profile is made: the limits are 0 and lead there, too. Between [5] and [6]
+// it takes its size from the bytes that are left up to the next sampled one (slab.gap):
 //   slab.gap <= n -> freeway_malloc_chosen(n, slab)      slab.gap -= n
-// A call that is interrupted between that store and the commit counts twice. A call that cannot count (an empty magazine, no
-// section) draws instead, in freeway_malloc_drawn. free knows nothing of it: sampled blocks lie in frames of class 0.
+// A call that is interrupted between that store and the commit counts twice. A call that cannot count (an empty
+// magazine, no section) draws instead, in freeway_malloc_drawn. free knows nothing of it: sampled blocks lie in frames
+// of class 0.
 //
 // Counted by tests/whole/golden: 16 instructions malloc, 29 free. Checked by tests/cache/rseq.
 
@@ -45,8 +47,8 @@
     .intel_syntax noprefix
     .text
 
-    // A program linked with the static library may name malloc and free alone: libc's own calls of calloc and realloc must
-    // not bring in libc's malloc beside ours, so this file brings abi/malloc.cc along.
+    // A program linked with the static library may name malloc and free alone: libc's own calls of calloc and realloc
+    // must not bring in libc's malloc beside ours, so this file brings abi/malloc.cc along.
     .reloc  0, R_X86_64_NONE, freeway_calloc
 
     SECTION_DESCRIPTOR malloc
@@ -102,8 +104,8 @@
     ret
 .endm
 
-// From [2] on: by mm_cid, and by cpu_id for kernels without it (before Linux 6.3). rcx = class, r8 + `at` = freeway_hot;
-// `move`: POP or PUSH. Who has no CPU goes `out`.
+// From [2] on: by mm_cid, and by cpu_id for kernels without it (before Linux 6.3). rcx = class, r8 + `at` =
+// freeway_hot; `move`: POP or PUSH. Who has no CPU goes `out`.
 .macro SECTION move, name, form, at:vararg
     mov     r9, [r8 + HOT_RSEQ \at]
   .if \form != PLAIN
@@ -147,8 +149,8 @@
     SECTION_BY_CPU POP, \form_name\()_malloc_by_cpu, \form, \out
 .endm
 
-    // On a page of its own, so that its time does not depend on what else is linked: random_replace took 0.36 s with malloc at
-    // six places in a page, and 0.43 s with it at 0x180 and the same instructions.
+    // On a page of its own, so that its time does not depend on what else is linked: random_replace took 0.36 s with
+    // malloc at six places in a page, and 0.43 s with it at 0x180 and the same instructions.
     .p2align 12
     .globl  freeway_malloc
     .type   freeway_malloc, @function

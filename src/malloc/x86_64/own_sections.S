@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // own_sections.S: the sections behind own_sections.h (x86-64).
 //
-// In all of them: arguments stay in their registers (a restart reads them again); r9 = slab, rax, rcx, r8, r10, r11 are scratch.
+// In all of them: arguments stay in their registers (a restart reads them again); r9 = slab, rax, rcx, r8, r10, r11 are
+// scratch.
 
 #include "arch/x86_64/section.inc"
 #include "cache/offsets.h"

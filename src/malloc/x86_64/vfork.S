@@ -3,8 +3,8 @@
 //
 // The child of vfork runs on its parent's memory, thread-local storage included, without being registered for rseq: it
 // would read the CPU index of its sleeping parent and enter another CPU's slab. So the parent unregisters first (the
-// kernel then writes cpu_id = -1, which sends the child to the slow path), and registers again when it goes on, with the
-// extension of time slices if the thread had it. Where unregistering is refused the child gets a copy of the memory
+// kernel then writes cpu_id = -1, which sends the child to the slow path), and registers again when it goes on, with
+// the extension of time slices if the thread had it. Where unregistering is refused the child gets a copy of the memory
 // instead (fork).
 //
 // r8 = struct rseq - thread pointer, then the flags to register with; r9 = return address, then the child's pid. The

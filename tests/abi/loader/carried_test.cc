@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Libraries with Freeway in them come by dlopen into a program without it: there is static thread-local storage for as many
-// as docs/limits.md leaves room for, in threads that were there before, too.
+// Libraries with Freeway in them come by dlopen into a program without it: there is static thread-local storage for as
+// many as docs/limits.md leaves room for, in threads that were there before, too.
 //
 //   loader_carried LIBRARY    is loaded in copies, which are libraries of their own to the loader
 #include <dlfcn.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// dlopen_test.cc: RTLD_DEEPBIND does not part a library from our malloc; everything else about dlopen is the C library's.
+// dlopen_test.cc: RTLD_DEEPBIND does not part a library from our malloc; everything else about dlopen is the C
+// library's.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <malloc.h>
@@ -30,8 +31,7 @@ struct Handle {
   Handle(const Handle&) = delete;
   Handle& operator=(const Handle&) = delete;
 
-  template <class Function>
-  Function* function(const char* name) const {
+  template <class Function> Function* function(const char* name) const {
     return reinterpret_cast<Function*>(dlsym(value, name));
   }
   void* value;

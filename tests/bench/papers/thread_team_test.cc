@@ -79,8 +79,7 @@ TEST(Handover, GivesEveryTurnInOrderAndIsNeverMoreThanItsCapacityAhead) {
       ++next;
       ++taken;
       if (next % 7000 == 0) bench::sleep_seconds(0.002);
-    })) {
-    }
+    })) {}
   });
   EXPECT_EQ(next, kTurns);
   EXPECT_LE(most_ahead, kCapacity);
@@ -102,8 +101,7 @@ TEST(Handover, WakesAConsumerThatSleepsWhenThereIsNoMore) {
       bench::sleep_seconds(0.01);
       handover.finish();
     } else {
-      while (handover.take([&](int) { ++taken; })) {
-      }
+      while (handover.take([&](int) { ++taken; })) {}
     }
   });
   EXPECT_EQ(taken, 0);

@@ -7,8 +7,8 @@
 #include <thread>
 #include <vector>
 
-#include "tests/bench/simulation/script.h"
 #include "simulation/time_warp.h"
+#include "tests/bench/simulation/script.h"
 
 namespace simulation::test {
 namespace {

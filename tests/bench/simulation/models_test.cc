@@ -11,8 +11,7 @@ namespace simulation::test {
 namespace {
 
 // Runs `model` by one thread and hands the world to `look` before it goes.
-template <class Model, class Look>
-void look_after(const Model& model, Time end, Look look) {
+template <class Model, class Look> void look_after(const Model& model, Time end, Look look) {
   Settings settings;
   settings.end = end;
   World<Model> world(model, settings);

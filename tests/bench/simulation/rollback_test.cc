@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "tests/bench/simulation/script.h"
 #include "simulation/time_warp_executor.h"
+#include "tests/bench/simulation/script.h"
 
 namespace simulation::test {
 namespace {
@@ -49,7 +49,10 @@ class Rollback : public testing::Test {
 };
 
 TEST_F(Rollback, AStragglerUndoesWhatWasExecutedTooEarlyAndNothingElse) {
-  begin({{0, 5, {1, 2, 10}}, {2, 10, {2, kNobody, 0}}, {2, 20, {3, kNobody, 0}}, {2, 30, {4, kNobody, 0}},
+  begin({{0, 5, {1, 2, 10}},
+         {2, 10, {2, kNobody, 0}},
+         {2, 20, {3, kNobody, 0}},
+         {2, 30, {4, kNobody, 0}},
          {3, 40, {5, kNobody, 0}}});
   EXPECT_EQ(second->execute_before(kNever, kAll), 4u);
   EXPECT_EQ(tags(2), 2003004u);

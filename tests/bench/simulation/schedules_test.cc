@@ -67,8 +67,7 @@ Result run_by_schedule(const Model& model, std::uint64_t seed, std::uint32_t thr
   return result;
 }
 
-template <class Model>
-void check_schedules(const Model& model, int rounds) {
+template <class Model> void check_schedules(const Model& model, int rounds) {
   Random random(test_seed());
   std::uint64_t rolled_back = 0, anti_messages = 0;
   for (int round = 0; round < rounds; ++round) {
@@ -84,7 +83,7 @@ void check_schedules(const Model& model, int rounds) {
   }
   // About 150 and 50 a run were seen.
   std::printf("%llu executions undone, %llu anti-messages in %d runs\n", static_cast<unsigned long long>(rolled_back),
-         static_cast<unsigned long long>(anti_messages), rounds);
+              static_cast<unsigned long long>(anti_messages), rounds);
   EXPECT_GT(rolled_back, static_cast<std::uint64_t>(rounds) * 10);
   EXPECT_GT(anti_messages, static_cast<std::uint64_t>(rounds));
 }
@@ -115,8 +114,7 @@ struct Reporting : NoFaults {
 };
 
 // In how many of `rounds` schedules the committed events are not those of the sequential run.
-template <class Faults>
-int noticed(int rounds) {
+template <class Faults> int noticed(int rounds) {
   const Phold model = small_phold(60);
   Random random(test_seed());
   int differences = 0;

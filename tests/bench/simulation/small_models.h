@@ -27,8 +27,7 @@ inline Pcs small_pcs() {
       {.side = 4, .phones = 3, .channels = 2, .mean_pause = 30, .mean_call = 20, .mean_stay = 25, .hand_off = 2});
 }
 
-template <class Model>
-Outcome reference(const Model& model, std::uint64_t seed, Time end) {
+template <class Model> Outcome reference(const Model& model, std::uint64_t seed, Time end) {
   Settings settings;
   settings.seed = seed;
   settings.end = end;

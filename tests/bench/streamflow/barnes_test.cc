@@ -116,8 +116,7 @@ TEST(Gravity, IsTheDirectSumWithinTheOpeningAnglesError) {
 TEST(Bodies, SortedByKeyThenNumber) {
   bench::Random random(2);
   bench::MappedArray<bodies::Sorted> items(5000), scratch(5000);
-  for (std::size_t i = 0; i < items.size(); ++i)
-    items[i] = {i % 3 == 0 ? random.below(10) : random.next() >> 1, i};
+  for (std::size_t i = 0; i < items.size(); ++i) items[i] = {i % 3 == 0 ? random.below(10) : random.next() >> 1, i};
   std::vector<bodies::Sorted> expected(items.begin(), items.end());
   std::stable_sort(expected.begin(), expected.end(), [](const auto& a, const auto& b) { return a.key < b.key; });
   bodies::sort_by_key(items, scratch);

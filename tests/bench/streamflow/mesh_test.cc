@@ -23,8 +23,7 @@ struct Before {
   bool operator()(Place a, Place b) const { return before(a, b); }
 };
 
-template <class Mesh>
-void add_triangles(Mesh& mesh, std::vector<Corners>& all) {
+template <class Mesh> void add_triangles(Mesh& mesh, std::vector<Corners>& all) {
   mesh.for_each([&](const mesh::Triangle& triangle) {
     Corners corners{mesh.corner(&triangle, 0), mesh.corner(&triangle, 1), mesh.corner(&triangle, 2)};
     std::rotate(corners.begin(), std::min_element(corners.begin(), corners.end(), before), corners.end());

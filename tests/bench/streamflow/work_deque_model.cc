@@ -9,17 +9,16 @@
 #include <string>
 #include <vector>
 
+#include "streamflow/work_deque.h"
 #include "tests/explorer/explorer.h"
 #include "tests/explorer/model_env.h"
 #include "tests/explorer/scenarios.h"
-#include "streamflow/work_deque.h"
 
 namespace freeway::model {
 namespace {
 
 // std::atomic's interface over the model's words.
-template <class T>
-class Word {
+template <class T> class Word {
  public:
   Word() = default;
   explicit constexpr Word(T value) : word_(value) {}
@@ -79,8 +78,7 @@ struct DequeProgram {
 };
 
 Scenario scenario(const char* owner, const char* first, const char* second = "") {
-  Scenario made{std::string(owner) + " | " + first + " | " + second,
-                program_type<DequeProgram>(owner, first, second)};
+  Scenario made{std::string(owner) + " | " + first + " | " + second, program_type<DequeProgram>(owner, first, second)};
   made.options.memory = MemoryModel::kSequential;
   return made;
 }

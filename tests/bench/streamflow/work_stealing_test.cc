@@ -170,8 +170,7 @@ struct Watched {
   static inline std::atomic<int> now{0}, most{0};
   static void* allocate(std::size_t size) {
     const int count = now.fetch_add(1) + 1;
-    for (int seen = most.load(); seen < count && !most.compare_exchange_weak(seen, count);) {
-    }
+    for (int seen = most.load(); seen < count && !most.compare_exchange_weak(seen, count);) {}
     return bench::must_malloc(size);
   }
   static void free(void* block) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Tests of bench/workloads/single_calls/latencies.h: each duration is in one bin, bins are in order, quantiles are what sorting says.
+// Tests of bench/workloads/single_calls/latencies.h: each duration is in one bin, bins are in order, quantiles are what
+// sorting says.
 #include "single_calls/latencies.h"
 
 #include <gtest/gtest.h>

@@ -46,7 +46,9 @@ struct Model {
     std::rotate(items.begin(), found, found + 1);
     return true;
   }
-  void erase(std::uint64_t id) { std::erase_if(items, [&](const Item& item) { return item.id == id; }); }
+  void erase(std::uint64_t id) {
+    std::erase_if(items, [&](const Item& item) { return item.id == id; });
+  }
   void set(std::uint64_t id, std::uint32_t size) {
     erase(id);
     if (charge(id, size) > limit) return;
@@ -73,9 +75,7 @@ TEST(LruStore, DoesAsTheModelAndKeepsTheLimit) {
     } else {
       LruStore::Item* item = store.find(id);
       ASSERT_EQ(item != nullptr, model.use(id)) << "step " << step;
-      if (item != nullptr) {
-        EXPECT_TRUE(LruStore::intact(*item));
-      }
+      if (item != nullptr) { EXPECT_TRUE(LruStore::intact(*item)); }
       if (item != nullptr && choice == 9) {
         store.erase(item);
         model.erase(id);
@@ -84,9 +84,7 @@ TEST(LruStore, DoesAsTheModelAndKeepsTheLimit) {
     ASSERT_LE(store.used(), kLimit) << "step " << step;
     ASSERT_EQ(store.used(), model.used()) << "step " << step;
     ASSERT_EQ(store.count(), model.items.size());
-    if (!model.items.empty()) {
-      ASSERT_EQ(store.oldest()->id, model.items.back().id) << "step " << step;
-    }
+    if (!model.items.empty()) { ASSERT_EQ(store.oldest()->id, model.items.back().id) << "step " << step; }
   }
   EXPECT_GT(store.evicted(), 1000u) << "the test had no use for the limit";
   EXPECT_EQ(store.broken(), 0u);

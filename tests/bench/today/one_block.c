@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// one_block.c: a malloc that must be caught: from the hundredth call on blocks of $ONE_BLOCK_SIZE bytes (128) are all the
-// same one. Others come one behind the other, and nothing is ever freed.
+// one_block.c: a malloc that must be caught: from the hundredth call on blocks of $ONE_BLOCK_SIZE bytes (128) are all
+// the same one. Others come one behind the other, and nothing is ever freed.
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>

@@ -13,12 +13,12 @@
 //
 // What is done only while the process has one thread (arch/alone.h) has a test of its own: at each instruction of those
 // functions, in their sections or not, a handler makes a thread; then no word may be changed any more without an atomic
-// instruction. And behind the commit that frees a block a handler frees the others of its superblock, which is given back:
-// who has made the commit must not look for it any more.
+// instruction. And behind the commit that frees a block a handler frees the others of its superblock, which is given
+// back: who has made the commit must not look for it any more.
 //
 // Where the kernel offers mm_cid the sections that go by cpu_id are not in use: a second case starts the program again
-// with AT_RSEQ_FEATURE_SIZE lowered to that of an older kernel. The checked sections are in use with FREEWAY_HARDEN=1, and
-// then the others' twins are not.
+// with AT_RSEQ_FEATURE_SIZE lowered to that of an older kernel. The checked sections are in use with FREEWAY_HARDEN=1,
+// and then the others' twins are not.
 #include <pthread.h>
 #include <sched.h>
 #include <sys/auxv.h>
@@ -311,8 +311,8 @@ void no_longer_alone_anywhere() {
 
 // --- Given back behind a commit. ------------------------------------------------------------------------------------
 
-// Blocks of one superblock, in order, of which the first two become free one after the other: then the word's set bits are
-// the lowest, where set_each stops for somebody to look, but nothing is left to do.
+// Blocks of one superblock, in order, of which the first two become free one after the other: then the word's set bits
+// are the lowest, where set_each stops for somebody to look, but nothing is left to do.
 struct Superblock {
   static constexpr size_t kSize = 16384, kMost = 64;
   void* blocks[kMost];
@@ -378,8 +378,8 @@ bool hardened() {
 
 bool profiled() { return ::getenv("FREEWAY_PROFILE") != nullptr; }
 
-// By the names of the descriptors: the fast paths exist once for each kind of index, and all that once more checked, and
-// malloc's once more counted; everything else serves all of them.
+// By the names of the descriptors: the fast paths exist once for each kind of index, and all that once more checked,
+// and malloc's once more counted; everything else serves all of them.
 bool in_use(const RestartableSection& section) {
   const bool by_cpu_id = ends_with(section.name, "_by_cpu");
   const bool has_twin = std::any_of(text.sections.begin(), text.sections.end(), [&](const RestartableSection& other) {

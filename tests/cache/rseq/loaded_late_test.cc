@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// The library comes into a running program by dlopen, after its threads: its struct rseq is in their static thread-local
-// storage too, and each of them registers it at its first call; a program that uses rseq itself keeps what it has.
+// The library comes into a running program by dlopen, after its threads: its struct rseq is in their static
+// thread-local storage too, and each of them registers it at its first call; a program that uses rseq itself keeps what
+// it has.
 //
 //   loaded_late_test          the library is the first user of rseq
 //   loaded_late_test taken    the program is

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Where the C library registers no rseq (GLIBC_TUNABLES=glibc.pthread.rseq=0) Freeway does, for each thread when it first
-// comes off the fast path, once; and it gets along with others who do so. Whether a thread is registered shows in that
-// another struct of rseq is refused.
+// Where the C library registers no rseq (GLIBC_TUNABLES=glibc.pthread.rseq=0) Freeway does, for each thread when it
+// first comes off the fast path, once; and it gets along with others who do so. Whether a thread is registered shows in
+// that another struct of rseq is refused.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <sys/wait.h>
@@ -11,8 +11,8 @@
 #include <csignal>
 #include <cstdio>
 
-#include "tests/support/proof.h"
 #include "tests/cache/rseq/registration.h"
+#include "tests/support/proof.h"
 #include "tests/whole/signal/support/block_mix.h"
 #include "tests/whole/signal/support/case_runner.h"
 #include "tests/whole/signal/support/heap_account.h"
@@ -28,7 +28,8 @@ extern "C" int pthread_key_create(pthread_key_t* key, void (*destructor)(void*))
   const bool known = destructor != nullptr && ::dladdr(reinterpret_cast<void*>(destructor), &of_destructor) != 0 &&
                      ::dladdr(reinterpret_cast<void*>(&::freeway_version), &of_library) != 0;
   if (known && of_destructor.dli_fbase == of_library.dli_fbase) keys_of_the_library++;
-  static const auto theirs = reinterpret_cast<decltype(&::pthread_key_create)>(::dlsym(RTLD_NEXT, "pthread_key_create"));
+  static const auto theirs =
+      reinterpret_cast<decltype(&::pthread_key_create)>(::dlsym(RTLD_NEXT, "pthread_key_create"));
   return theirs(key, destructor);
 }
 
@@ -161,8 +162,8 @@ void who_comes_later_is_refused(const Options&) {
   });
 }
 
-// Threads that live for some calls, under signals whose handler allocates, forks and vforks: before, while and after the
-// thread is registered.
+// Threads that live for some calls, under signals whose handler allocates, forks and vforks: before, while and after
+// the thread is registered.
 SignalSender sender;
 std::atomic<uint64_t> handled{0};
 
@@ -170,7 +171,13 @@ void handler(int) {
   const int saved = errno;
   const uint64_t count = handled.fetch_add(1, std::memory_order_relaxed);
   use_the_heap(count, 20);
-  if (count % 64 == 1) require(in_a_child(::fork, [] { use_the_heap(8, 50); return true; }), "a child failed");
+  if (count % 64 == 1)
+    require(in_a_child(::fork,
+                       [] {
+                         use_the_heap(8, 50);
+                         return true;
+                       }),
+            "a child failed");
   if (count % 64 == 33) {
     const pid_t child = ::vfork();
     if (child == 0) {
@@ -225,14 +232,14 @@ int main(int argc, char** argv) {
     std::puts("skipped: no rseq here");
     return kSkipStatus;
   }
-  return run_cases(argc, argv,
-                   {{"a_thread_is_registered_at_its_first_call", a_thread_is_registered_at_its_first_call},
-                    {"no_thread_exit_hook_is_made", no_thread_exit_hook_is_made},
-                    {"a_forked_child_stays_registered", a_forked_child_stays_registered},
-                    {"a_vfork_child_is_not_registered", a_vfork_child_is_not_registered},
-                    {"a_vfork_child_of_a_fresh_thread_is_not_registered",
-                     a_vfork_child_of_a_fresh_thread_is_not_registered},
-                    {"who_came_first_keeps_his_registration", who_came_first_keeps_his_registration},
-                    {"who_comes_later_is_refused", who_comes_later_is_refused},
-                    {"threads_register_amid_signals", threads_register_amid_signals}});
+  return run_cases(
+      argc, argv,
+      {{"a_thread_is_registered_at_its_first_call", a_thread_is_registered_at_its_first_call},
+       {"no_thread_exit_hook_is_made", no_thread_exit_hook_is_made},
+       {"a_forked_child_stays_registered", a_forked_child_stays_registered},
+       {"a_vfork_child_is_not_registered", a_vfork_child_is_not_registered},
+       {"a_vfork_child_of_a_fresh_thread_is_not_registered", a_vfork_child_of_a_fresh_thread_is_not_registered},
+       {"who_came_first_keeps_his_registration", who_came_first_keeps_his_registration},
+       {"who_comes_later_is_refused", who_comes_later_is_refused},
+       {"threads_register_amid_signals", threads_register_amid_signals}});
 }

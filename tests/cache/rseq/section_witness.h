@@ -7,7 +7,8 @@
 //
 // State     of every slab that is installed: tops, current superblocks, capacities, the blocks in the magazines (with
 //           their birth bytes, where there are any) and how much room is above them. What lies above is nobody's yet:
-//           sections prepare it before they commit. Not a slab's gap: what is interrupted may count twice. Of a section on bitmap words (arch/alone.h): the words
+//           sections prepare it before they commit. Not a slab's gap: what is interrupted may count twice. Of a section
+//           on bitmap words (arch/alone.h): the words
 // Aborts    the kernel also aborts a section when the thread is preempted: such aborts are told by its context switches
 #ifndef FREEWAY_TESTS_RSEQ_SECTION_WITNESS_H
 #define FREEWAY_TESTS_RSEQ_SECTION_WITNESS_H

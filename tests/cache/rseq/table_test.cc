@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// The sections that are told a table (cache/rseq_sections.h) change the slab that it has for the CPU that the thread is on, and no
-// other; store_if does so only where both words are what is expected. A program with the static library, which lets us at hidden
-// names.
+// The sections that are told a table (cache/rseq_sections.h) change the slab that it has for the CPU that the thread is
+// on, and no other; store_if does so only where both words are what is expected. A program with the static library,
+// which lets us at hidden names.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>

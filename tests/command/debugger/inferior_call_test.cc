@@ -5,8 +5,8 @@
 // aborting it, since the thread is no longer in it; restored, the thread goes on in the middle of it, with what it had
 // read before the call.
 //
-//   moved      the remedy that tools/gdb/freeway_gdb.py applies: the registers that are restored have the section's abort
-//              address. At each instruction of each section; the called function allocates and frees
+//   moved      the remedy that tools/gdb/freeway_gdb.py applies: the registers that are restored have the section's
+//              abort address. At each instruction of each section; the called function allocates and frees
 //   not_moved  without it blocks are handed out twice. So this test would see it, and docs/limits.md tells of it
 //
 // The debugger is this program: it traces a forked child. x86-64 only.
@@ -177,7 +177,10 @@ Tally call_everywhere(const Options& options, bool moved) {
       require(!moved, "a debugger's call in a section, moved to its abort address, damaged the heap");
     }
   failure_context = nullptr;
-  Line().count(tally.driven, "instructions in sections, ").count(tally.damaged, "calls there damaged the heap").write_to(1);
+  Line()
+      .count(tally.driven, "instructions in sections, ")
+      .count(tally.damaged, "calls there damaged the heap")
+      .write_to(1);
   require(tally.driven >= 30, "hardly any section was met", tally.driven);
   return tally;
 }

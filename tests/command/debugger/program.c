@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// What is debugged: `program blocks` stands still in checkpoint() with known blocks, `program dies` leaves a core file with
-// them; `program calls` is called into while it allocates; `program threads` does so on four threads of one CPU until `enough` is set, and checks what it has.
+// What is debugged: `program blocks` stands still in checkpoint() with known blocks, `program dies` leaves a core file
+// with them; `program calls` is called into while it allocates; `program threads` does so on four threads of one CPU
+// until `enough` is set, and checks what it has.
 #define _GNU_SOURCE
 #include <malloc.h>
 #include <pthread.h>
@@ -19,8 +20,8 @@ enum { kTaken = 4096, kThreads = 4, kOwn = 64, kSize = 64 };
 void *live, *cached, *free_block, *large, *huge;
 volatile int enough;
 
-// memset without vector registers: gdb before 14 expects them where Intel saves them. On other processors it reads ymm16 and above
-// as 0, and gives a thread zeros back after a call.
+// memset without vector registers: gdb before 14 expects them where Intel saves them. On other processors it reads
+// ymm16 and above as 0, and gives a thread zeros back after a call.
 static void fill(volatile unsigned char* block, int mark) {
   for (int at = 0; at < kSize; ++at) block[at] = (unsigned char)mark;
 }

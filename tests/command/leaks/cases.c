@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// cases.c: programs that keep blocks, or lose them, each in another way: `cases NAME [LIBRARY]`. leaks_test.py knows what of
-// each must be found. The same source is built with LeakSanitizer.
+// cases.c: programs that keep blocks, or lose them, each in another way: `cases NAME [LIBRARY]`. leaks_test.py knows
+// what of each must be found. The same source is built with LeakSanitizer.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <malloc.h>
@@ -30,8 +30,8 @@ static __thread void* volatile own;
 static volatile uintptr_t hidden;
 static pthread_barrier_t barrier;
 
-// Of what lay on this part of the stack nothing is left, nor of what was in registers that calls may change: how long a thread's
-// last address of a block would stay in one depends on what it meets in the C library.
+// Of what lay on this part of the stack nothing is left, nor of what was in registers that calls may change: how long a
+// thread's last address of a block would stay in one depends on what it meets in the C library.
 static APART void scrub(void) {
   volatile char room[32 << 10];
   for (size_t i = 0; i < sizeof(room); ++i) room[i] = 0;
@@ -194,8 +194,8 @@ static APART void in_hidden_mapping(void) {
   mapping[1000] = take(100);
   mprotect((void*)mapping, 65536, PROT_NONE);
 }
-// Heaps of one's own, a small block and a large one of each of which has the only pointer to a block of malloc. The library may
-// have been preloaded.
+// Heaps of one's own, a small block and a large one of each of which has the only pointer to a block of malloc. The
+// library may have been preloaded.
 static APART freeway_heap_t make_heap(void) {
   __typeof__(&freeway_heap_new) make = (__typeof__(make))dlsym(RTLD_DEFAULT, "freeway_heap_new");
   __typeof__(&freeway_heap_malloc) take_of = (__typeof__(take_of))dlsym(RTLD_DEFAULT, "freeway_heap_malloc");
@@ -262,7 +262,9 @@ static void* keep_as_specific(void* argument) {
 static APART pthread_t start(void* (*function)(void*), int ends) {
   static char anything;
   pthread_t thread;
-  if (pthread_barrier_init(&barrier, NULL, 2) != 0 || pthread_create(&thread, NULL, function, ends ? &anything : NULL) != 0) abort();
+  if (pthread_barrier_init(&barrier, NULL, 2) != 0 ||
+      pthread_create(&thread, NULL, function, ends ? &anything : NULL) != 0)
+    abort();
   pthread_barrier_wait(&barrier);
   return thread;
 }

@@ -67,6 +67,9 @@ class Leaking(unittest.TestCase):
         folder = tempfile.TemporaryDirectory(prefix="freeway-leaks-")
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name)
+        cores = tempfile.TemporaryDirectory(prefix="cores-", dir=os.environ["FREEWAY_BUILD_DIR"])  # they are large
+        self.addCleanup(cores.cleanup)
+        self.cores = Path(cores.name)
 
     def start(self, *argv: str, **variables: str) -> subprocess.Popen[str]:
         """A process under Freeway that has said that it is ready."""

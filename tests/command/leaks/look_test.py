@@ -41,8 +41,8 @@ class Look(Leaking):
     def core(self, pid: int) -> Path:
         if shutil.which("gcore") is None:
             self.skipTest("gdb, which has gcore, is not installed")
-        subprocess.run(["gcore", "-o", f"{self.folder}/core", str(pid)], capture_output=True, timeout=60, check=True)
-        return self.folder / f"core.{pid}"
+        subprocess.run(["gcore", "-o", f"{self.cores}/core", str(pid)], capture_output=True, timeout=60, check=True)
+        return self.cores / f"core.{pid}"
 
     def check_list(self, verdict: Verdict) -> None:
         self.assertEqual((verdict.direct, verdict.indirect, verdict.bytes), (1, 9, "160 B"))
@@ -91,7 +91,7 @@ class Look(Leaking):
                 self.assertRegex(text, r"MAPPED_LIBRARIES:\n[0-9a-f]+-[0-9a-f]+ r")
 
     def test_of_one_that_the_kernel_wrote(self) -> None:
-        with tempfile.TemporaryDirectory(prefix="freeway-leaks-core-") as folder:
+        with tempfile.TemporaryDirectory(prefix="freeway-leaks-core-", dir=os.environ["FREEWAY_BUILD_DIR"]) as folder:
             process = subprocess.Popen(
                 ["prlimit", "--core=unlimited:unlimited", CASES, "wait_with_list"],
                 env=VARIABLES | {"LD_PRELOAD": os.environ["FREEWAY_LIB"], "FREEWAY_PROFILE": "1"},
@@ -241,9 +241,9 @@ class Refused(Leaking):
             self.skipTest("gdb, which has gcore, is not installed")
         process = self.start(CASES, "wait_with_list", FREEWAY_PROFILE="1")
         subprocess.run(
-            ["gcore", "-o", f"{self.folder}/core", str(process.pid)], capture_output=True, timeout=60, check=True
+            ["gcore", "-o", f"{self.cores}/core", str(process.pid)], capture_output=True, timeout=60, check=True
         )
-        return self.folder / f"core.{process.pid}"
+        return self.cores / f"core.{process.pid}"
 
     def status_of(self, path: Path, change: int) -> int:
         done = subprocess.run([COMMAND, "leaks", path], env=VARIABLES, capture_output=True, timeout=60, check=False)

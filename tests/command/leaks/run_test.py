@@ -112,7 +112,7 @@ class Run(Leaking):
             "--",
             "/bin/sh",
             "-c",
-            f"{CASES} lost; {CASES} in_global; {CASES} list_lost; exit 5",
+            f"'{CASES}' lost; '{CASES}' in_global; '{CASES}' list_lost; exit 5",
             status=5,
         )
         leaking = [(v.direct, v.indirect) for v in verdicts(done.stderr) if v.blocks]
@@ -120,7 +120,7 @@ class Run(Leaking):
         self.assertRegex(done.stderr, r"freeway: no leaks in [12] other process(es)?\n")
 
     def test_who_outlives_the_program_goes_on(self) -> None:
-        script = f"(sleep 0.5; {CASES} lost; touch {self.folder}/done) >/dev/null 2>&1 & exit 0"
+        script = f"(sleep 0.5; '{CASES}' lost; touch {self.folder}/done) >/dev/null 2>&1 & exit 0"
         command("run", "--leaks", "--", "/bin/sh", "-c", script)
         deadline = time.monotonic() + 60
         while not (self.folder / "done").exists():
@@ -226,7 +226,7 @@ class Hold(Leaking):
     def test_when_the_program_is_killed_meanwhile_its_parent_hears_of_it(self) -> None:
         chance = random.Random(1)
         listing = self.folder / "pid"
-        script = f"{CASES} long_list & echo $! > {listing}; wait $!; exit $?"
+        script = f"'{CASES}' long_list & echo $! > {listing}; wait $!; exit $?"
         statuses = set()
         for _ in range(20):
             listing.unlink(missing_ok=True)
@@ -243,7 +243,7 @@ class Hold(Leaking):
         self.assertIn(128 + signal.SIGKILL, statuses)
 
     def test_when_the_command_is_killed_the_program_goes_on(self) -> None:
-        script = f"echo $$ > {self.folder}/pid; {CASES} in_global; echo done > {self.folder}/done"
+        script = f"echo $$ > {self.folder}/pid; '{CASES}' in_global; echo done > {self.folder}/done"
         process = subprocess.Popen([COMMAND, "run", "--leaks", "/bin/sh", "-c", script], env=VARIABLES)
         while not (self.folder / "pid").exists():
             time.sleep(0.005)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -34,7 +35,7 @@ class Core(Looking):
                 self.assertIsNone(seen["resident"])
 
     def test_of_one_that_the_kernel_wrote(self) -> None:
-        with tempfile.TemporaryDirectory(prefix="freeway-core-") as folder:
+        with tempfile.TemporaryDirectory(prefix="freeway-core-", dir=os.environ["FREEWAY_BUILD_DIR"]) as folder:
             for program in (KNOWN, STATIC):
                 process = subprocess.Popen(
                     ["prlimit", "--core=unlimited:unlimited", program],

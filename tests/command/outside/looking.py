@@ -75,7 +75,7 @@ class Looking(unittest.TestCase):
         """A core file of the process, which goes on as it was."""
         if shutil.which("gcore") is None:
             self.skipTest("gdb, which has gcore, is not installed")
-        folder = tempfile.TemporaryDirectory(prefix="freeway-core-")
+        folder = tempfile.TemporaryDirectory(prefix="freeway-core-", dir=os.environ["FREEWAY_BUILD_DIR"])
         self.addCleanup(folder.cleanup)
         subprocess.run(["gcore", "-o", f"{folder.name}/core", str(pid)], capture_output=True, timeout=60, check=True)
         return Path(folder.name) / f"core.{pid}"

@@ -17,11 +17,12 @@ struct Pair {
 };
 
 TEST(NameOfSymbol, OfCxxIsWithoutParametersAndResults) {
-  for (const auto& [symbol, name] : {Pair{"main", "main"},
-                                     {"malloc@@GLIBC_2.2.5", "malloc"},
-                                     {"_ZNSt6vectorIiSaIiEE9push_backEOi", "std::vector<int, std::allocator<int> >::push_back"},
-                                     {"_Z4growIiEvT_.constprop.0", "grow<int>"},
-                                     {"_Znwm", "operator new"}})
+  for (const auto& [symbol, name] :
+       {Pair{"main", "main"},
+        {"malloc@@GLIBC_2.2.5", "malloc"},
+        {"_ZNSt6vectorIiSaIiEE9push_backEOi", "std::vector<int, std::allocator<int> >::push_back"},
+        {"_Z4growIiEvT_.constprop.0", "grow<int>"},
+        {"_Znwm", "operator new"}})
     EXPECT_EQ(name_of_symbol(symbol), name);
 }
 
@@ -56,7 +57,8 @@ TEST(NameOfSymbol, OfRustIsByTheGrammarOfRfc2603) {
         {"_RNSNvC7mycrate4calls_6vtable", "mycrate::call::{shim:vtable#1}"},
         {"_RINtNtC3std4iter5ChainINtB2_3ZipINtNtB4_3vec8IntoItermEBu_EE",
          "std::iter::Chain::<std::iter::Zip<std::vec::IntoIter<u32>, std::vec::IntoIter<u32>>>"},
-        {"_RINvC1m1fRDG_INtC1a2FnTRL0_eEEp6OutputRL0_eEL_E", "m::f::<&dyn for<'a> a::Fn<(&'a str,), Output = &'a str>>"},
+        {"_RINvC1m1fRDG_INtC1a2FnTRL0_eEEp6OutputRL0_eEL_E",
+         "m::f::<&dyn for<'a> a::Fn<(&'a str,), Output = &'a str>>"},
         {"_RINvC1m1fb2", "_RINvC1m1fb2"},
         {"_RNvC7mycrate3foo.llvm.1234", "mycrate::foo"}})
     EXPECT_EQ(name_of_symbol(symbol), name);

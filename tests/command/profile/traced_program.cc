@@ -99,8 +99,7 @@ __attribute__((noinline)) void record(int) {
 
 volatile int returned;  // so that each function goes on behind its call, which else would be a jump
 
-template <class Number>
-struct Chain {
+template <class Number> struct Chain {
   __attribute__((noinline)) static Number inner(Number depth) {
     through_library(record, depth);
     returned = 1;

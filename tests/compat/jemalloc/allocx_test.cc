@@ -35,7 +35,9 @@ bool all_bytes_are(const void* block, std::size_t begin, std::size_t end, unsign
   return true;
 }
 
-bool is_aligned(const void* block, std::size_t alignment) { return reinterpret_cast<std::uintptr_t>(block) % alignment == 0; }
+bool is_aligned(const void* block, std::size_t alignment) {
+  return reinterpret_cast<std::uintptr_t>(block) % alignment == 0;
+}
 
 // Frees blocks full of ones, so that the next ones of that size are not zero by chance.
 void soil(std::size_t size) {
@@ -190,8 +192,7 @@ TEST(Hint, IsFreewaysOwn) {
   for (std::size_t i = 0; i < blocks.size(); i += 50) free(blocks[i]);
 }
 
-template <class Function>
-Function* prefixed(const char* name) {
+template <class Function> Function* prefixed(const char* name) {
   void* found = dlsym(RTLD_DEFAULT, name);
   EXPECT_NE(found, nullptr) << name;
   return reinterpret_cast<Function*>(found);

@@ -10,8 +10,7 @@
 #include "jemalloc/jemalloc.h"
 
 // The value `name`; a failure if it cannot be read as a T.
-template <class T>
-T value_of(const std::string& name) {
+template <class T> T value_of(const std::string& name) {
   T value{};
   std::size_t size = sizeof value;
   EXPECT_EQ(mallctl(name.c_str(), &value, &size, nullptr, 0), 0) << name;
@@ -20,8 +19,7 @@ T value_of(const std::string& name) {
 }
 
 // What mallctl says to writing `value`.
-template <class T>
-int set(const std::string& name, T value) {
+template <class T> int set(const std::string& name, T value) {
   return mallctl(name.c_str(), nullptr, nullptr, &value, sizeof value);
 }
 

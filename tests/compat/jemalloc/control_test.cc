@@ -140,12 +140,34 @@ TEST(Actions, ActAndHaveNothingToReadOrWrite) {
 }
 
 TEST(Names, ThatAreUnknownAreNotFound) {
-  for (const char* name :
-       {"", ".", "stats", "stats.", "stats.allocate", "stats.allocated.", "stats.allocatedd", "Stats.allocated",
-        "stats..allocated", "arena.0", "arena..purge", "arena.x.purge", "arena.-1.purge", "arena.0x0.purge", "arena.2.purge",
-        "arena.4095.purge", "arena.99999999999999999999.purge", "arena.4097.purge", "arenas.bin.0.size",
-        "stats.arenas.0.bins.0.curregs", "thread.allocatedp", "thread.allocated", "stats.retained", "arena.0.reset",
-        "arena.0.extent_hooks", "experimental.utilization.batch_query", "tcache.size", "prof.prefix"}) {
+  for (const char* name : {"",
+                           ".",
+                           "stats",
+                           "stats.",
+                           "stats.allocate",
+                           "stats.allocated.",
+                           "stats.allocatedd",
+                           "Stats.allocated",
+                           "stats..allocated",
+                           "arena.0",
+                           "arena..purge",
+                           "arena.x.purge",
+                           "arena.-1.purge",
+                           "arena.0x0.purge",
+                           "arena.2.purge",
+                           "arena.4095.purge",
+                           "arena.99999999999999999999.purge",
+                           "arena.4097.purge",
+                           "arenas.bin.0.size",
+                           "stats.arenas.0.bins.0.curregs",
+                           "thread.allocatedp",
+                           "thread.allocated",
+                           "stats.retained",
+                           "arena.0.reset",
+                           "arena.0.extent_hooks",
+                           "experimental.utilization.batch_query",
+                           "tcache.size",
+                           "prof.prefix"}) {
     EXPECT_EQ(act(name), ENOENT) << '"' << name << '"';
     std::size_t mib[8], length = 8;
     EXPECT_EQ(mallctlnametomib(name, mib, &length), ENOENT) << '"' << name << '"';

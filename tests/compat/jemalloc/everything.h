@@ -42,7 +42,8 @@ inline void use_everything(unsigned turn) {
     demand(mallctl("prof.active", nullptr, nullptr, const_cast<bool*>(&on), sizeof on) == 0);
     demand(mallctl("prof.active", nullptr, nullptr, const_cast<bool*>(&off), sizeof off) == 0);
     std::size_t printed = 0;
-    malloc_stats_print([](void* opaque, const char* text) { *static_cast<std::size_t*>(opaque) += text[0] != 0; }, &printed, "J");
+    malloc_stats_print([](void* opaque, const char* text) { *static_cast<std::size_t*>(opaque) += text[0] != 0; },
+                       &printed, "J");
     demand(printed > 50);
   }
 }

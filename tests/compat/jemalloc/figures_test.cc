@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// stats.*: they are Freeway's, they agree with each other, and hold still until the epoch is written. malloc_stats_print tells
-// the same.
+// stats.*: they are Freeway's, they agree with each other, and hold still until the epoch is written.
+// malloc_stats_print tells the same.
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -129,7 +129,8 @@ TEST(Stats, AreOrderedWhileOthersAllocate) {
 std::string printed(const char* options) {
   std::string text;
   text.reserve(1 << 20);
-  malloc_stats_print([](void* opaque, const char* more) { *static_cast<std::string*>(opaque) += more; }, &text, options);
+  malloc_stats_print([](void* opaque, const char* more) { *static_cast<std::string*>(opaque) += more; }, &text,
+                     options);
   return text;
 }
 
@@ -140,10 +141,10 @@ TEST(Print, TellsTheSameFigures) {
   EXPECT_TRUE(text.starts_with("___ Begin jemalloc statistics ___\n")) << text;
   EXPECT_TRUE(text.ends_with("--- End jemalloc statistics ---\n")) << text;
   EXPECT_GE(stats.allocated, kMuch);
-  const std::string line = "Allocated: " + std::to_string(stats.allocated) + ", active: " + std::to_string(stats.active) +
-                           ", metadata: " + std::to_string(value_of<std::size_t>("stats.metadata")) +
-                           " (n_thp 0), resident: " + std::to_string(stats.resident) +
-                           ", mapped: " + std::to_string(stats.mapped) + "\n";
+  const std::string line =
+      "Allocated: " + std::to_string(stats.allocated) + ", active: " + std::to_string(stats.active) +
+      ", metadata: " + std::to_string(value_of<std::size_t>("stats.metadata")) +
+      " (n_thp 0), resident: " + std::to_string(stats.resident) + ", mapped: " + std::to_string(stats.mapped) + "\n";
   EXPECT_NE(text.find(line), std::string::npos) << text;
   EXPECT_NE(text.find("opt.lg_prof_interval: -1\n"), std::string::npos) << text;
   EXPECT_EQ(printed("g").find("opt."), std::string::npos);
@@ -166,7 +167,8 @@ TEST(Print, GoesToStandardErrorAtFirst) {
 }
 
 TEST(Print, WritesJson) {
-  // Whether it is well-formed and has the keys that dashboards read: tests/compat/jemalloc/documented.py, by a real parser.
+  // Whether it is well-formed and has the keys that dashboards read: tests/compat/jemalloc/documented.py, by a real
+  // parser.
   const std::string text = printed("J");
   EXPECT_TRUE(text.starts_with("{\"jemalloc\": {\"version\": \"5.3.0-0-g0 ")) << text;
   const Stats stats;

@@ -113,7 +113,8 @@ TEST_F(Profile, NamesItsFilesInOrder) {
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(folder_)) names.push_back(entry.path().filename());
   ASSERT_EQ(names.size(), 2u);
-  const std::string prefix = std::string(value_of<const char*>("opt.prof_prefix")) + "." + std::to_string(getpid()) + ".";
+  const std::string prefix =
+      std::string(value_of<const char*>("opt.prof_prefix")) + "." + std::to_string(getpid()) + ".";
   for (const std::string& name : names) {
     EXPECT_TRUE(name.starts_with(prefix)) << name;
     EXPECT_TRUE(name.ends_with(".heap")) << name;

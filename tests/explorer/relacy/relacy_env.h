@@ -31,8 +31,7 @@ struct RelacyEnv {
   const char *function = __builtin_FUNCTION(), const char *file = __builtin_FILE(), unsigned line = __builtin_LINE()
 #define FREEWAY_RELACY_HERE (rl::debug_info(function, file, line))
 
-  template <class T>
-  class Atomic {
+  template <class T> class Atomic {
    public:
     explicit Atomic(T value = T{}, FREEWAY_RELACY_SITE) { word_.store(value, rl::mo_relaxed, FREEWAY_RELACY_HERE); }
     Atomic(const Atomic&) = delete;
@@ -84,8 +83,7 @@ struct RelacyEnv {
     mutable rl::atomic<T> word_;
   };
 
-  template <class T>
-  class Plain {
+  template <class T> class Plain {
    public:
     explicit Plain(T value = T{}, FREEWAY_RELACY_SITE) { value_(FREEWAY_RELACY_HERE).store(value); }
     T get(FREEWAY_RELACY_SITE) const { return value_(FREEWAY_RELACY_HERE).load(); }
@@ -137,8 +135,7 @@ struct RelacyResult {
 };
 
 // `executions`: random ones; 0: all that there are.
-template <class Program>
-RelacyResult run_in_relacy(unsigned executions) {
+template <class Program> RelacyResult run_in_relacy(unsigned executions) {
   FixedText text;
   std::ostream stream(&text);
   rl::test_params params;

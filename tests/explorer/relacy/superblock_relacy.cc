@@ -4,10 +4,10 @@
 //
 // World     two descriptors, two spans, one size class of two or three blocks. Each block has contents that its owner
 //           writes to: a block in two hands, or a span given back under its owner, is a race
-// Scripts   as in tests/superblock/superblock_program.h: h hold, g let go, t take a block, f free the oldest; in the setup
-//           digits give the oldest block, A B C what is held, to a thread
-#include "tests/explorer/relacy/relacy_test.h"
+// Scripts   as in tests/superblock/superblock_program.h: h hold, g let go, t take a block, f free the oldest; in the
+//           setup digits give the oldest block, A B C what is held, to a thread
 #include "superblock/superblocks.h"
+#include "tests/explorer/relacy/relacy_test.h"
 
 namespace freeway::model {
 namespace {
@@ -87,10 +87,8 @@ struct SuperblockInRelacy : rl::test_suite<SuperblockInRelacy, 3> {
     for (const char* move = setup; *move != 0; ++move) {
       if (*move >= '0' && *move <= '2')
         hands[*move - '0'].blocks[hands[*move - '0'].to++] = hands[3].blocks[hands[3].from++];
-      else if (*move >= 'A' && *move <= 'C')
-        hands[*move - 'A'].held = std::exchange(hands[3].held, 0);
-      else
-        act(*move, hands[3]);
+      else if (*move >= 'A' && *move <= 'C') hands[*move - 'A'].held = std::exchange(hands[3].held, 0);
+      else act(*move, hands[3]);
     }
   }
   void thread(unsigned id) {
@@ -111,8 +109,7 @@ struct SuperblockInRelacy : rl::test_suite<SuperblockInRelacy, 3> {
       case 'f':
         if (mine.from < mine.to) release(mine.blocks[mine.from++]);
         break;
-      default:
-        RL_ASSERT(false);
+      default: RL_ASSERT(false);
     }
   }
   void received(Hands& mine, uptr address) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // tagged_stack_relacy.cc: a second opinion on src/sync/tagged_stack.h: all executions of two threads, and the planted
 // faults.
-#include "tests/explorer/relacy/relacy_test.h"
 #include "sync/tagged_stack.h"
+#include "tests/explorer/relacy/relacy_test.h"
 
 namespace freeway::model {
 namespace {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// blocks_test.cc: guarded blocks are blocks: contents, sizes, alignment, threads, handlers; and there are always others.
+// blocks_test.cc: guarded blocks are blocks: contents, sizes, alignment, threads, handlers; and there are always
+// others.
 #include <pthread.h>
 
 #include <atomic>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * early_library.c: sets a handler of SIGSEGV in a resolver. The loader relocates this library before libfreeway.so, which
- * therefore finds it when it starts. */
+ * early_library.c: sets a handler of SIGSEGV in a resolver. The loader relocates this library before libfreeway.so,
+ * which therefore finds it when it starts. */
 #include <signal.h>
 
 void (*early_handler)(int, siginfo_t*, void*);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// early_test.cc: a handler of SIGSEGV that was there before the library started (early_library.c) has each fault after it
-// was explained.
+// early_test.cc: a handler of SIGSEGV that was there before the library started (early_library.c) has each fault after
+// it was explained.
 #include <csetjmp>
 #include <csignal>
 

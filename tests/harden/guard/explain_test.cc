@@ -34,9 +34,11 @@ TEST(GuardExplain, KnowsTheBlockItsMakerAndWhoFreedIt) {
 FREEWAY_SCENARIO(TellsOfBlocks) {
   char* block = guarded_block(64, At::kEnd);
   freeway_block_info_t info;
-  require(freeway_block_info(block, &info, sizeof(info)) == 64 && info.kind == FREEWAY_GUARDED_BLOCK, "a guarded block");
+  require(freeway_block_info(block, &info, sizeof(info)) == 64 && info.kind == FREEWAY_GUARDED_BLOCK,
+          "a guarded block");
   require(info.superblock_size >= 64 && info.superblock_blocks == 1 && info.superblock_live == 1, "alone");
-  require(freeway_block_info(block + 1, nullptr, 0) == 0 && freeway_block_info(block + 64, nullptr, 0) == 0, "none there");
+  require(freeway_block_info(block + 1, nullptr, 0) == 0 && freeway_block_info(block + 64, nullptr, 0) == 0,
+          "none there");
   require(freeway_should_move(block) == 0 && freeway_should_move(block + 64) == 0, "a guarded block need not move");
   free(block);
   require(freeway_block_info(block, nullptr, 0) == 0, "it is free");

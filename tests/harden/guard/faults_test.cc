@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// faults_test.cc: what a program does wrong with a guarded block faults at that instruction and is explained; what it does
-// wrong elsewhere is not.
+// faults_test.cc: what a program does wrong with a guarded block faults at that instruction and is explained; what it
+// does wrong elsewhere is not.
 #include <csignal>
 
 #include "guard_test.h"
@@ -58,10 +58,8 @@ FREEWAY_SCENARIO(UsesAfterFree) {
   char* block = guarded_block(200, At::kEnd);
   block[7] = 1;
   free(block);
-  if (argument == 0)
-    dprintf(1, "%d", *hide(block + 7));
-  else
-    *hide(block + 7) = 1;
+  if (argument == 0) dprintf(1, "%d", *hide(block + 7));
+  else *hide(block + 7) = 1;
   dprintf(1, "survived");
 }
 TEST(GuardFaults, AUseAfterFreeNamesWhoFreedIt) {
@@ -108,10 +106,8 @@ TEST(GuardFaults, AFreeInsideOrBesideABlockIsNamed) {
 FREEWAY_SCENARIO(CallsAfterFree) {
   void* block = guarded_block(48, At::kEnd);
   free(block);
-  if (argument == 0)
-    hide(malloc_usable_size(hide(block)));
-  else
-    hide(realloc(hide(block), 1000));
+  if (argument == 0) hide(malloc_usable_size(hide(block)));
+  else hide(realloc(hide(block), 1000));
 }
 TEST(GuardFaults, ReallocAndUsableSizeOfAFreedBlockAreNamed) {
   expect_explained(run_guarded("CallsAfterFree", 0), SIGABRT, {"malloc_usable_size of a freed pointer 0x"});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// guard_test.h: what the tests of FREEWAY_GUARD share. Their scenarios run with FREEWAY_GUARD=1: whatever leaves the fast path
-// is guarded, and while nothing is cached that is every block.
+// guard_test.h: what the tests of FREEWAY_GUARD share. Their scenarios run with FREEWAY_GUARD=1: whatever leaves the
+// fast path is guarded, and while nothing is cached that is every block.
 #ifndef FREEWAY_TESTS_GUARD_GUARD_TEST_H
 #define FREEWAY_TESTS_GUARD_GUARD_TEST_H
 
@@ -9,15 +9,13 @@
 
 #include <string>
 
+#include "freeway/freeway.h"
 #include "tests/abi/abi_test.h"
 #include "tests/abi/scenario.h"
-#include "freeway/freeway.h"
 
 namespace freeway::test {
 
-inline bool is_guarded(const void* block) {
-  return freeway_explain(block, nullptr, 0) == FREEWAY_GUARDED_BLOCK;
-}
+inline bool is_guarded(const void* block) { return freeway_explain(block, nullptr, 0) == FREEWAY_GUARDED_BLOCK; }
 
 enum class At { kEnd, kBeginning };
 inline size_t page_bytes() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }

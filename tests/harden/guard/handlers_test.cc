@@ -62,10 +62,8 @@ FREEWAY_SCENARIO(CallsTheOneBefore) {
   struct sigaction action = {};
   action.sa_sigaction = [](int number, siginfo_t* info, void* context) {
     dprintf(1, "called");
-    if ((before.sa_flags & SA_SIGINFO) != 0)
-      before.sa_sigaction(number, info, context);
-    else
-      before.sa_handler(number);
+    if ((before.sa_flags & SA_SIGINFO) != 0) before.sa_sigaction(number, info, context);
+    else before.sa_handler(number);
   };
   action.sa_flags = SA_SIGINFO;
   require(sigaction(SIGSEGV, &action, &before) == 0, "sigaction");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// heaps_test.cc: guarded blocks of heaps that the program makes: their faults, their figures, and the end of their heap beside
-// others' calls.
+// heaps_test.cc: guarded blocks of heaps that the program makes: their faults, their figures, and the end of their heap
+// beside others' calls.
 #include <freeway/heap.h>
 
 #include <pthread.h>
@@ -51,7 +51,8 @@ FREEWAY_SCENARIO(WritesPastTheEndInAHeap) {
 }
 TEST(GuardedHeaps, AnOverflowNamesTheCallerInTheProgram) {
   const Outcome outcome = run_guarded("WritesPastTheEndInAHeap");
-  expect_explained(outcome, SIGSEGV, {"freeway: overflow: a write at ", ", 1 byte past the end of a block of 64 at ", "allocated by 0x"});
+  expect_explained(outcome, SIGSEGV,
+                   {"freeway: overflow: a write at ", ", 1 byte past the end of a block of 64 at ", "allocated by 0x"});
   unsigned long block = 0, begin = 0, end = 0, caller = 0;
   ASSERT_EQ(sscanf(outcome.out.c_str(), "pointer %lx code %lx %lx", &block, &begin, &end), 3) << outcome.out;
   const char* by = strstr(outcome.err.c_str(), "allocated by ");
@@ -72,7 +73,8 @@ FREEWAY_SCENARIO(UsesAfterTheEndInAHeap) {
 TEST(GuardedHeaps, AUseAfterFreeOrDestroyIsExplained) {
   for (const long end : {kFree, kRealloc, kDestroy}) {
     const Outcome outcome = run_guarded("UsesAfterTheEndInAHeap", end);
-    expect_explained(outcome, SIGSEGV, {"use after free: a write at ", "7 bytes inside a block of 200 at ", "freed by 0x"});
+    expect_explained(outcome, SIGSEGV,
+                     {"use after free: a write at ", "7 bytes inside a block of 200 at ", "freed by 0x"});
     EXPECT_EQ(outcome.out, "");
   }
 }
@@ -107,7 +109,8 @@ FREEWAY_SCENARIO(OverrunsByOneInAHeap) {
 }
 TEST(GuardedHeaps, BytesPastTheEndAreLookedAtWhenTheyAreFreedOrTheirHeapEnds) {
   for (const long end : {kFree, kDestroy})
-    expect_explained(run_guarded("OverrunsByOneInAHeap", end), SIGABRT, {"freeway: overflow: the bytes past the end of 0x"});
+    expect_explained(run_guarded("OverrunsByOneInAHeap", end), SIGABRT,
+                     {"freeway: overflow: the bytes past the end of 0x"});
 }
 
 FREEWAY_SCENARIO(ResizesInAHeap) {
@@ -117,7 +120,8 @@ FREEWAY_SCENARIO(ResizesInAHeap) {
     memset(block, 7, 100);
     const size_t before = stats_of(heap).live_blocks;
     require(freeway_heap_realloc(other, block, size) == nullptr && errno == EINVAL, "another heap refuses it");
-    auto* moved = static_cast<unsigned char*>(hide(size % 100 == 0 ? realloc(block, size) : freeway_heap_realloc(heap, block, size)));
+    auto* moved = static_cast<unsigned char*>(
+        hide(size % 100 == 0 ? realloc(block, size) : freeway_heap_realloc(heap, block, size)));
     require(moved != nullptr && malloc_usable_size(moved) >= size, "realloc");
     for (size_t i = 0; i < std::min(size, size_t{100}); ++i) require(moved[i] == 7, "what realloc keeps");
     require(stats_of(heap).live_blocks == before, "it stays in its heap");

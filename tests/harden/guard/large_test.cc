@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// large_test.cc: FREEWAY_GUARD=0,large: what a program sees of the inaccessible page that ends each large block. (Each way
-// that blocks are resized, moved and refused: tests/pages/large_guarded_test.cc.)
+// large_test.cc: FREEWAY_GUARD=0,large: what a program sees of the inaccessible page that ends each large block. (Each
+// way that blocks are resized, moved and refused: tests/pages/large_guarded_test.cc.)
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
-#include "tests/whole/differential/random.h"
 #include "guard_test.h"
+#include "tests/whole/differential/random.h"
 
 namespace freeway::test {
 namespace {
@@ -88,13 +88,13 @@ FREEWAY_SCENARIO(BlocksEndWhereTheirFramesDo) {
 }
 TEST(GuardLarge, WithGuardedSamplesTheFaultIsExplained) {
   if (!on_flagship()) GTEST_SKIP() << "FREEWAY_GUARD is the flagship's";
-  const Outcome outcome =
-      run_scenario("WritesBehindALargeBlock", 5, {"FREEWAY_GUARD=1000000000,large"});
+  const Outcome outcome = run_scenario("WritesBehindALargeBlock", 5, {"FREEWAY_GUARD=1000000000,large"});
   unsigned long block = 0;
   ASSERT_EQ(sscanf(outcome.out.c_str(), "pointer %lx", &block), 1);
   char where[64];
   snprintf(where, sizeof where, "at 0x%lx, by 0x", block);
-  expect_explained(outcome, SIGSEGV, {"freeway: overflow: a write at ", ", 5 bytes past the end of a block of ", where});
+  expect_explained(outcome, SIGSEGV,
+                   {"freeway: overflow: a write at ", ", 5 bytes past the end of a block of ", where});
   EXPECT_EQ(outcome.reports().size(), 1u);
 }
 
@@ -103,7 +103,8 @@ FREEWAY_SCENARIO(ExplainsTheGuard) {
   const size_t usable = malloc_usable_size(block);
   freeway_explanation_t found;
   require(freeway_explain(block + usable + 7, &found, sizeof found) == FREEWAY_LARGE_BLOCK, "the block");
-  require(found.begin == block && found.size == usable && found.offset == static_cast<ptrdiff_t>(usable + 7), "its place");
+  require(found.begin == block && found.size == usable && found.offset == static_cast<ptrdiff_t>(usable + 7),
+          "its place");
   freeway_explain_to(1, block + usable);
 }
 TEST(GuardLarge, FreewayExplainKnowsThePage) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// reports_test.cc: a fault is explained once, and whoever should read it may be gone. The handler that goes on was there
-// before the library started (early_library.c).
+// reports_test.cc: a fault is explained once, and whoever should read it may be gone. The handler that goes on was
+// there before the library started (early_library.c).
 #include <fcntl.h>
 #include <sys/socket.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// filter.h: from forbid_system_calls on, the kernel kills the process at any system call of the calling thread but those by
-// which a test waits, counts, speaks and ends.
+// filter.h: from forbid_system_calls on, the kernel kills the process at any system call of the calling thread but
+// those by which a test waits, counts, speaks and ends.
 #ifndef FREEWAY_TESTS_RESERVE_FILTER_H
 #define FREEWAY_TESTS_RESERVE_FILTER_H
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// no_system_call_test.cc: threads that would be killed at a system call allocate and free a million times within what was
-// reserved. They were made, and had called malloc, before. Nothing tells them to stay on a CPU.
+// no_system_call_test.cc: threads that would be killed at a system call allocate and free a million times within what
+// was reserved. They were made, and had called malloc, before. Nothing tells them to stay on a CPU.
 #include <freeway/freeway.h>
 #include <gtest/gtest.h>
 #include <link.h>
@@ -17,15 +17,15 @@
 
 #include "tests/abi/abi_test.h"
 #include "tests/abi/scenario.h"
-#include "tests/whole/differential/random.h"
 #include "tests/malloc/reserve/filter.h"
+#include "tests/whole/differential/random.h"
 
 namespace freeway::test {
 namespace {
 
 constexpr unsigned kThreads = 4;
 constexpr unsigned kBefore = 20'000;  // calls of each thread before the filter
-constexpr size_t kSlots = 2000;  // of a thread
+constexpr size_t kSlots = 2000;       // of a thread
 
 struct Block {
   void* address;
@@ -50,8 +50,7 @@ void touch(const Block& block) {
 }
 
 // A thread's `calls`, each of a slot: free what is there, or allocate size_of(slot, random).
-template <class SizeOf>
-void work(unsigned self, int calls, Random& random, const SizeOf& size_of) {
+template <class SizeOf> void work(unsigned self, int calls, Random& random, const SizeOf& size_of) {
   for (int i = 0; i < calls; ++i) {
     const size_t slot = random.below(kSlots);
     Block& block = blocks[self][slot];
@@ -81,8 +80,7 @@ void load_code() {
 }
 
 // All threads work, before and behind the filter; ends the process. `may_fault`: whether new pages are no failure.
-template <class SizeOf>
-[[noreturn]] void run(const SizeOf& size_of, bool may_fault) {
+template <class SizeOf> [[noreturn]] void run(const SizeOf& size_of, bool may_fault) {
   const uint64_t seed = test_seed();
   load_code();
   for (unsigned t = 0; t < kThreads; ++t)

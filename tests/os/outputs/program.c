@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// program.c: what outputs_test.py lets write files: says its number, waits for a line, and goes on: to its end, or, with an
-// argument, first to a dump as jemalloc's programs ask for one ("": without a name).
+// program.c: what outputs_test.py lets write files: says its number, waits for a line, and goes on: to its end, or,
+// with an argument, first to a dump as jemalloc's programs ask for one ("": without a name).
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdbool.h>

@@ -4,11 +4,12 @@
 // linked with libfreeway.a and is the init process of a virtual machine (virtual_machine.py). It prints one line per
 // case and, if all of them passed, `PASSED`.
 //
-//   restarts           whether the kernel restarts sections that it preempts; it must if the library trusts it. Where it
-//                      does not the library must use spare slabs, and there is no every_instruction
+//   restarts           whether the kernel restarts sections that it preempts; it must if the library trusts it. Where
+//                      it does not the library must use spare slabs, and there is no every_instruction
 //   every_instruction  a breakpoint on each instruction of each section in use: the kernel must send the thread to the
 //                      abort address, and the section must start again as if nothing had been done. Three ways: three
-//                      times in a row; on a slab, the malloc's or a heap's, that the handler has changed; on another CPU
+//                      times in a row; on a slab, the malloc's or a heap's, that the handler has changed; on another
+//                      CPU
 //   many_threads       threads that allocate, hand blocks to each other and free, more of them than CPUs, with a signal
 //                      handler that does so too; beside them malloc_trim (which takes slabs away from other CPUs) and
 //                      children of vfork. All blocks carry patterns; an audit ends it
@@ -33,12 +34,12 @@
 #include <atomic>
 #include <iterator>
 
-#include "freeway/freeway.h"
-#include "freeway/heap.h"
 #include "cache/hot.h"
 #include "command/restart_probe.h"
-#include "tests/whole/machines/init_program.h"
+#include "freeway/freeway.h"
+#include "freeway/heap.h"
 #include "os/kernel_release.h"
+#include "tests/whole/machines/init_program.h"
 
 extern "C" {
 struct Section {  // struct rseq_cs
@@ -49,8 +50,8 @@ struct Section {  // struct rseq_cs
 extern const Section freeway_section_malloc, freeway_section_malloc_by_cpu, freeway_section_free,
     freeway_section_free_by_cpu, freeway_section_pop, freeway_section_push, freeway_section_pop_batch,
     freeway_section_push_batch, freeway_section_push_run, freeway_section_exchange, freeway_section_replace,
-    freeway_section_open, freeway_section_move, freeway_section_grow, freeway_section_store_if, freeway_section_give_own,
-    freeway_section_malloc_own, freeway_section_free_own;
+    freeway_section_open, freeway_section_move, freeway_section_grow, freeway_section_store_if,
+    freeway_section_give_own, freeway_section_malloc_own, freeway_section_free_own;
 uint64_t freeway_rseq_pop(const void* table, uint64_t size_class);
 }
 
@@ -101,7 +102,8 @@ void take_away() {
 void drive_slab(Random random) {
   static void* blocks[1500];
   for (uint64_t c = 1; c < 8; c++)
-    if (const uint64_t block = freeway_rseq_pop(freeway_hot.slab_of, c); block + 1 > 1) ::free(reinterpret_cast<void*>(block));
+    if (const uint64_t block = freeway_rseq_pop(freeway_hot.slab_of, c); block + 1 > 1)
+      ::free(reinterpret_cast<void*>(block));
   const size_t size = 16 + random.below(8) * 16;
   for (int swing = 0; swing < 4; swing++) {
     for (void*& block : blocks) block = get(size);

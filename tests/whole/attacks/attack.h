@@ -35,8 +35,7 @@ inline void done() { say("after\n"); }
 }
 
 // The compiler must not know what is freed: it would drop or warn about what is done here on purpose.
-template <class T>
-inline T* hide(T* pointer) {
+template <class T> inline T* hide(T* pointer) {
   asm volatile("" : "+r"(pointer)::"memory");
   return pointer;
 }
@@ -109,8 +108,8 @@ inline void aftermath(size_t size) {
   check_contents();
 }
 
-// Keeps the calling thread on a CPU: where an allocator has a cache for each, being moved between two frees would decide
-// what comes of them.
+// Keeps the calling thread on a CPU: where an allocator has a cache for each, being moved between two frees would
+// decide what comes of them.
 inline void stay_on(int cpu) {
   cpu_set_t one;
   CPU_ZERO(&one);

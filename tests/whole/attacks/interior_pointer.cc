@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// interior_pointer SIZE [OFFSET]: free of an aligned address inside a live block; with an OFFSET that is no multiple of 16, of
-// a misaligned one. Exploitable: malloc hands out a part of a block that is live.
+// interior_pointer SIZE [OFFSET]: free of an aligned address inside a live block; with an OFFSET that is no multiple of
+// 16, of a misaligned one. Exploitable: malloc hands out a part of a block that is live.
 #include "attack.h"
 
 int main(int argc, char** argv) {

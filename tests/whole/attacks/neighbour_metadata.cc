@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// neighbour_metadata SIZE plain|letters: 256 bytes behind a live block are overwritten, over its neighbours, of which every second is
-// free, with the attacker's address or with letters. Then frees and allocations follow. What the program's own blocks
-// contain there is the attacker's by now and not looked at. Exploitable: malloc hands out what the attacker named, or
-// a block twice, or damages other blocks.
+// neighbour_metadata SIZE plain|letters: 256 bytes behind a live block are overwritten, over its neighbours, of which
+// every second is free, with the attacker's address or with letters. Then frees and allocations follow. What the
+// program's own blocks contain there is the attacker's by now and not looked at. Exploitable: malloc hands out what the
+// attacker named, or a block twice, or damages other blocks.
 #include "attack.h"
 
 int main(int argc, char** argv) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// next_address SIZE: after a fixed history, the distance of the next block from the last one, and its address: the driver
-// runs many processes and says how often two of them agree.
+// next_address SIZE: after a fixed history, the distance of the next block from the last one, and its address: the
+// driver runs many processes and says how often two of them agree.
 #include <stdio.h>
 
 #include "attack.h"

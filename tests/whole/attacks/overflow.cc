@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
 // overflow SIZE LENGTH: a block is filled to its end, all that malloc_usable_size grants, and LENGTH bytes further. The
-// bytes enlarge the next chunk, where there are chunks. Then both neighbours are freed and allocations of both sizes follow.
-// Exploitable: blocks overlap, or the neighbour's contents changed and nobody noticed until all of this was over.
+// bytes enlarge the next chunk, where there are chunks. Then both neighbours are freed and allocations of both sizes
+// follow. Exploitable: blocks overlap, or the neighbour's contents changed and nobody noticed until all of this was
+// over.
 #include "attack.h"
 
 int main(int argc, char** argv) {

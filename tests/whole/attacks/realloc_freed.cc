@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// realloc_freed SIZE: realloc of a block that is free, to twice its size. Exploitable: a block is later handed out twice.
+// realloc_freed SIZE: realloc of a block that is free, to twice its size. Exploitable: a block is later handed out
+// twice.
 #include "attack.h"
 
 int main(int argc, char** argv) {

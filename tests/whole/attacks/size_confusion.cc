@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // size_confusion SIZE OTHER all|half: many blocks of SIZE are freed, all or every second, and as many of OTHER bytes
-// allocated. Exploitable: one of them overlaps a freed one, so that an old pointer of one kind is now one into another kind.
+// allocated. Exploitable: one of them overlaps a freed one, so that an old pointer of one kind is now one into another
+// kind.
 #include "attack.h"
 
 int main(int argc, char** argv) {

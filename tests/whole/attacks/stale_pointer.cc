@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// stale_pointer SIZE [ALLOCATIONS]: a block is freed, the victim allocates ALLOCATIONS blocks of the size (64), and the attacker writes
-// through the old pointer. Exploitable: it changed one of the victim's blocks.
+// stale_pointer SIZE [ALLOCATIONS]: a block is freed, the victim allocates ALLOCATIONS blocks of the size (64), and the
+// attacker writes through the old pointer. Exploitable: it changed one of the victim's blocks.
 #include "attack.h"
 
 int main(int argc, char** argv) {

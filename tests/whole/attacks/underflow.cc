@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
 // underflow SIZE: the 16 bytes before a block are overwritten: its header, where there is one, or the end of the block
-// before it. The number makes the chunk larger where there are chunks. Then it is freed, and allocations of both sizes follow.
-// Exploitable: blocks overlap, or the neighbour's contents changed and nobody noticed until all of this was over.
+// before it. The number makes the chunk larger where there are chunks. Then it is freed, and allocations of both sizes
+// follow. Exploitable: blocks overlap, or the neighbour's contents changed and nobody noticed until all of this was
+// over.
 #include "attack.h"
 
 int main(int argc, char** argv) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// usable_size_freed SIZE: malloc_usable_size of a block that is free. Exploitable: it damages something, which it does nowhere;
-// the table says who notices.
+// usable_size_freed SIZE: malloc_usable_size of a block that is free. Exploitable: it damages something, which it does
+// nowhere; the table says who notices.
 #include "attack.h"
 
 int main(int argc, char** argv) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// write_after_free SIZE plain|linked: the first 16 bytes of a freed block become the attacker's address, as it is, or as
-// glibc encodes links (xor the link's own address / 4096). Exploitable: malloc hands out what the attacker named,
+// write_after_free SIZE plain|linked: the first 16 bytes of a freed block become the attacker's address, as it is, or
+// as glibc encodes links (xor the link's own address / 4096). Exploitable: malloc hands out what the attacker named,
 // or damages a live block.
 #include "attack.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * cache_program.c: a cache that takes what memory there is. It fills blocks until `MiB` (its argument) in all were asked
- * for; where malloc says NULL it drops the older half and goes on. The last line tells how often that was. */
+ * cache_program.c: a cache that takes what memory there is. It fills blocks until `MiB` (its argument) in all were
+ * asked for; where malloc says NULL it drops the older half and goes on. The last line tells how often that was. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * container_init.c: the init process of an emulated machine (emulated_container.py). It makes a container and runs
- * what /runs says in it, one program after the other: a line each of name, preloaded library and limit, with tabs between
- * them; after each, how it ended. Arguments of the kernel: MEMORY=bytes of the container, ASKED=MiB. */
+ * what /runs says in it, one program after the other: a line each of name, preloaded library and limit, with tabs
+ * between them; after each, how it ended. Arguments of the kernel: MEMORY=bytes of the container, ASKED=MiB. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,10 +60,8 @@ int main(void) {
     if (child == 0) run(library, limit);
     int status = 0;
     waitpid(child, &status, 0);
-    if (WIFSIGNALED(status))
-      printf("end signal %d\n", WTERMSIG(status));
-    else
-      printf("end exit %d\n", WEXITSTATUS(status));
+    if (WIFSIGNALED(status)) printf("end signal %d\n", WTERMSIG(status));
+    else printf("end exit %d\n", WEXITSTATUS(status));
   }
   puts("PASSED");
   sync();

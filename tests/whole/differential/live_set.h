@@ -53,8 +53,7 @@ class CellPool {
   Cell* free_ = nullptr;
 };
 
-template <class T>
-struct CellAllocator {
+template <class T> struct CellAllocator {
   using value_type = T;
   CellPool* pool;
   explicit CellAllocator(CellPool* cells) : pool(cells) {}
@@ -104,8 +103,7 @@ class LiveSet {
   static constexpr unsigned kRegionBits = 20;
   static constexpr size_t kShards = 64;
 
-  template <class Action>
-  bool each_piece(const void* start, size_t size, Action action) {
+  template <class Action> bool each_piece(const void* start, size_t size, Action action) {
     const auto first = reinterpret_cast<uintptr_t>(start);
     const uintptr_t last = first + size;
     for (uintptr_t from = first; from < last;) {

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "heaps.h"
-#include "tests/support/proof.h"
 #include "random_trace.h"
+#include "tests/support/proof.h"
 
 namespace freeway::test {
 namespace {
@@ -43,8 +43,7 @@ class alignas(64) Mailbox {
 
 constexpr size_t kMailboxes = 256;
 
-template <class Heap>
-void run_threads(unsigned count, uint64_t length, unsigned hand_over_percent) {
+template <class Heap> void run_threads(unsigned count, uint64_t length, unsigned hand_over_percent) {
   const uint64_t seed = test_seed();
   LiveSet live;
   auto mailboxes = std::make_unique<Mailbox[]>(kMailboxes);
@@ -77,9 +76,7 @@ void run_threads(unsigned count, uint64_t length, unsigned hand_over_percent) {
     ASSERT_EQ(faults[t], "") << "thread " << t << " of " << count << " of FREEWAY_TEST_SEED=" << seed;
   TraceMachine<Heap> last(live, count << 24, {});
   for (size_t i = 0; i < kMailboxes; ++i) {
-    if (Block block; mailboxes[i].take(&block)) {
-      ASSERT_TRUE(last.put(0, block)) << last.fault();
-    }
+    if (Block block; mailboxes[i].take(&block)) { ASSERT_TRUE(last.put(0, block)) << last.fault(); }
   }
   ASSERT_TRUE(last.finish()) << last.fault();
   EXPECT_TRUE(live.empty());

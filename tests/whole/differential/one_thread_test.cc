@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "heaps.h"
-#include "tests/support/proof.h"
 #include "random_trace.h"
+#include "tests/support/proof.h"
 
 namespace freeway::test {
 namespace {
@@ -23,8 +23,7 @@ void expect_sound_heap() {
   EXPECT_EQ(audit.frames_stranded, 0u);
 }
 
-template <class Heap>
-void run_random_traces(uint64_t traces, typename TraceMachine<Heap>::Limits limits) {
+template <class Heap> void run_random_traces(uint64_t traces, typename TraceMachine<Heap>::Limits limits) {
   const uint64_t seed = test_seed();
   for (uint64_t trace = 0; trace < traces; ++trace) {
     LiveSet live;
@@ -117,8 +116,7 @@ struct WritesToLiveBlocks : FreewayHeap {
   }
 };
 
-template <class Heap>
-std::string fault_in_random_trace() {
+template <class Heap> std::string fault_in_random_trace() {
   // The blocks of a broken heap are not worth freeing: what is left is leaked.
   static LiveSet live;
   RandomTrace steps(test_seed());

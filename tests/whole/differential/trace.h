@@ -76,22 +76,14 @@ inline size_t size_of(uint8_t shape, uint32_t number) {
     return size_t{(number >> 5) & ((uint32_t{1} << length) - 1)};
   };
   switch (shape % kShapes) {
-    case kTiny:
-      return number % 65;
-    case kByteTable:
-      return number % 1100;
-    case kSmall:
-      return scaled(15);
-    case kBesideClasses:
-      return (number % 2100) * 16 + (number >> 16) % 3 - (number % 2100 == 0 ? 0 : 1);
-    case kBesidePowers:
-      return (size_t{1} << (1 + number % 21)) + (number >> 8) % 3 - 1;
-    case kLarge:
-      return 32 * 1024 + scaled(18);
-    case kVeryLarge:
-      return scaled(23);
-    default:
-      return (number & 63) == 0 ? (size_t{256} << 20) + (number >> 6) % (64u << 20) : scaled(20);
+    case kTiny: return number % 65;
+    case kByteTable: return number % 1100;
+    case kSmall: return scaled(15);
+    case kBesideClasses: return (number % 2100) * 16 + (number >> 16) % 3 - (number % 2100 == 0 ? 0 : 1);
+    case kBesidePowers: return (size_t{1} << (1 + number % 21)) + (number >> 8) % 3 - 1;
+    case kLarge: return 32 * 1024 + scaled(18);
+    case kVeryLarge: return scaled(23);
+    default: return (number & 63) == 0 ? (size_t{256} << 20) + (number >> 6) % (64u << 20) : scaled(20);
   }
 }
 
@@ -119,10 +111,8 @@ inline uint64_t word(uint32_t stamp, size_t offset) {
 inline void write(unsigned char* start, size_t from, size_t to, uint32_t stamp) {
   for (size_t at = from; at < to; at += 8) {
     const uint64_t value = word(stamp, at);
-    if (to - at >= sizeof value)
-      memcpy(start + at, &value, sizeof value);
-    else
-      memcpy(start + at, &value, to - at);
+    if (to - at >= sizeof value) memcpy(start + at, &value, sizeof value);
+    else memcpy(start + at, &value, to - at);
   }
 }
 // The offset of the first byte in [from, to) that differs from the pattern, or `to`.
@@ -144,8 +134,7 @@ inline size_t compare(const unsigned char* start, size_t from, size_t to, uint32
 
 // Calls action(from, to) for each part of a block of `size` bytes that carries the pattern; stops when it returns
 // false. The parts do not depend on anything but size and start at multiples of 8.
-template <class Part>
-bool each_part(size_t size, Part part) {
+template <class Part> bool each_part(size_t size, Part part) {
   if (size <= kWhole) return part(size_t{0}, size);
   for (size_t at = 0; at + kFrame < size; at += kFrame)
     if (!part(at, at + (at == 0 ? kEnd : kProbe))) return false;
@@ -155,8 +144,7 @@ bool each_part(size_t size, Part part) {
 }  // namespace pattern
 
 // Runs steps on `Heap` for one thread. All machines of a test share one LiveSet.
-template <class Heap>
-class TraceMachine {
+template <class Heap> class TraceMachine {
  public:
   struct Limits {
     size_t slots = 1024;
@@ -175,41 +163,30 @@ class TraceMachine {
     Block& slot = slots_[step.slot % slots_.size()];
     ++steps_;
     switch (action_of(step)) {
-      case Action::kMalloc:
-        return vacate(slot) && fill_slot(slot, asked_size(step), 16, kPlain);
-      case Action::kCalloc:
-        return vacate(slot) && fill_slot(slot, asked_size(step), 16, kZeroed);
+      case Action::kMalloc: return vacate(slot) && fill_slot(slot, asked_size(step), 16, kPlain);
+      case Action::kCalloc: return vacate(slot) && fill_slot(slot, asked_size(step), 16, kZeroed);
       case Action::kAligned: {
         const size_t alignment = size_t{1} << ((step.number >> 24) % (step.shape >= 250 ? 23 : 14));
         return vacate(slot) && fill_slot(slot, asked_size(step), alignment, Way(kAlignedAlloc + step.shape % 3));
       }
       case Action::kPages:
         return vacate(slot) && fill_slot(slot, asked_size(step), page_size(), step.shape % 2 == 0 ? kValloc : kPvalloc);
-      case Action::kRealloc:
-        return resize(slot, asked_size(step), 0);
+      case Action::kRealloc: return resize(slot, asked_size(step), 0);
       case Action::kReallocarray: {
         const size_t count = 1 + (step.number >> 20) % 64;
         return resize(slot, (asked_size(step) + count - 1) / count * count, count);
       }
-      case Action::kFree:
-        return vacate(slot);
-      case Action::kSizedFree:
-        return vacate(slot, true);
-      case Action::kBatch:
-        return fill_batch(step);
-      case Action::kFreeBatch:
-        return free_batch(step);
-      case Action::kAccount:
-        return accounts_agree();
-      case Action::kRefused:
-        return impossible_is_refused(slot, step);
-      case Action::kCheck:
-        return slot.start == nullptr || intact(slot, "looked at");
+      case Action::kFree: return vacate(slot);
+      case Action::kSizedFree: return vacate(slot, true);
+      case Action::kBatch: return fill_batch(step);
+      case Action::kFreeBatch: return free_batch(step);
+      case Action::kAccount: return accounts_agree();
+      case Action::kRefused: return impossible_is_refused(slot, step);
+      case Action::kCheck: return slot.start == nullptr || intact(slot, "looked at");
       case Action::kTrim:
         if (step.number % 64 == 0) Heap::trim();
         return true;
-      default:
-        return true;
+      default: return true;
     }
   }
 
@@ -273,25 +250,15 @@ class TraceMachine {
   bool fill_slot(Block& slot, size_t size, size_t alignment, Way way) {
     void* pointer = nullptr;
     switch (way) {
-      case kPlain:
-        pointer = Heap::malloc(size);
-        break;
-      case kZeroed:
-        pointer = stamp_ % 2 == 0 ? Heap::calloc(1, size) : Heap::calloc(size, 1);
-        break;
-      case kAlignedAlloc:
-        pointer = Heap::aligned_alloc(alignment, size);
-        break;
-      case kMemalign:
-        pointer = Heap::memalign(alignment, size);
-        break;
+      case kPlain: pointer = Heap::malloc(size); break;
+      case kZeroed: pointer = stamp_ % 2 == 0 ? Heap::calloc(1, size) : Heap::calloc(size, 1); break;
+      case kAlignedAlloc: pointer = Heap::aligned_alloc(alignment, size); break;
+      case kMemalign: pointer = Heap::memalign(alignment, size); break;
       case kPosixMemalign:
         if (alignment < sizeof(void*)) alignment = sizeof(void*);
         if (Heap::posix_memalign(&pointer, alignment, size) != 0) pointer = nullptr;
         break;
-      case kValloc:
-        pointer = Heap::valloc(size);
-        break;
+      case kValloc: pointer = Heap::valloc(size); break;
       case kPvalloc:
         pointer = Heap::pvalloc(size);
         size = (size + page_size() - 1) / page_size() * page_size();
@@ -350,12 +317,9 @@ class TraceMachine {
   bool vacate(Block& slot, bool say_size = false) {
     if (slot.start == nullptr) return true;
     if (!intact(slot, "freed") || !leave(slot)) return false;
-    if (!say_size)
-      Heap::free(slot.start);
-    else if (slot.asked % 2 == 0)
-      Heap::free_sized(slot.start, slot.asked);
-    else
-      Heap::free_aligned_sized(slot.start, 16, slot.asked);
+    if (!say_size) Heap::free(slot.start);
+    else if (slot.asked % 2 == 0) Heap::free_sized(slot.start, slot.asked);
+    else Heap::free_aligned_sized(slot.start, 16, slot.asked);
     slot = {};
     return true;
   }
@@ -441,21 +405,11 @@ class TraceMachine {
     int expected = ENOMEM;
     errno = 0;
     switch (step.shape % 8) {
-      case 0:
-        pointer = Heap::malloc(size);
-        break;
-      case 1:
-        pointer = Heap::calloc(2 + step.number % 7, size);
-        break;
-      case 2:
-        pointer = Heap::realloc(slot.start, size);
-        break;
-      case 3:
-        pointer = Heap::reallocarray(slot.start, 2 + step.number % 7, size);
-        break;
-      case 4:
-        pointer = Heap::aligned_alloc(size_t{1} << (step.number >> 8) % 63, size);
-        break;
+      case 0: pointer = Heap::malloc(size); break;
+      case 1: pointer = Heap::calloc(2 + step.number % 7, size); break;
+      case 2: pointer = Heap::realloc(slot.start, size); break;
+      case 3: pointer = Heap::reallocarray(slot.start, 2 + step.number % 7, size); break;
+      case 4: pointer = Heap::aligned_alloc(size_t{1} << (step.number >> 8) % 63, size); break;
       case 5:
         expected = EINVAL;
         pointer = Heap::aligned_alloc(bad_alignment, 100);
@@ -493,8 +447,7 @@ struct Replayed {
 
 // Runs any bytes as a trace (a rest of less than a step is ignored), each step by the thread that it names, and frees
 // all. Nobody else in the process allocates meanwhile.
-template <class Heap>
-Replayed replay(const uint8_t* bytes, size_t size, Turns& turns) {
+template <class Heap> Replayed replay(const uint8_t* bytes, size_t size, Turns& turns) {
   constexpr uint32_t kRarely = 8;  // what starts a thread or walks all of the heap takes longer than anything else
   static LiveSet live;
   TraceMachine<Heap> machine(live, 1, {.alone = true});

@@ -21,8 +21,7 @@ class Turns {
   Turns(const Turns&) = delete;
 
   // Calls f() in the caller's thread (`who` 0) or in the second one, and returns when it has returned.
-  template <class F>
-  void run(unsigned who, F f) {
+  template <class F> void run(unsigned who, F f) {
     if (who == 0) return f();
     work_ = [](void* context) { (*static_cast<F*>(context))(); };
     context_ = &f;

@@ -166,7 +166,10 @@ void first_call(const char* stage) {
 
 void list() {
   for (const Function& function : kFunctions) {
-    const char* kind = function.dies ? " throws\n" : function.give ? " gives\n" : function.take ? " takes\n" : " other\n";
+    const char* kind = function.dies   ? " throws\n"
+                       : function.give ? " gives\n"
+                       : function.take ? " takes\n"
+                                       : " other\n";
     (void)!write(1, function.name, strlen(function.name));
     (void)!write(1, kind, strlen(kind));
   }

@@ -121,8 +121,7 @@ inline bool child_ends(pid_t child) {
   return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 3;
 }
 
-template <class Align>
-void* aligned(Align* align, size_t bytes) {
+template <class Align> void* aligned(Align* align, size_t bytes) {
   void* block = nullptr;
   const int error = align(&block, kAlignment, bytes);
   if (error != 0) errno = error;  // which it leaves alone itself
@@ -130,8 +129,7 @@ void* aligned(Align* align, size_t bytes) {
 }
 
 // The compiler must not know the functions: it would leave out a malloc that is freed.
-template <class F>
-F* hidden(F* function) {
+template <class F> F* hidden(F* function) {
   asm volatile("" : "+r"(function));
   return function;
 }
@@ -169,7 +167,7 @@ constexpr Function kFunctions[] = {
          [](size_t n) {
            void* blocks[3] = {};
            const size_t got = hidden(&freeway_malloc_batch)(n, 3, blocks);
-           if (got == 3) hidden(&freeway_free_batch)(2, blocks + 1);
+           if (got == 3) hidden (&freeway_free_batch)(2, blocks + 1);
            return got == 3 ? blocks[0] : nullptr;
          }},
     // Without a block to resize: malloc. With one: it is looked up.
@@ -226,7 +224,7 @@ constexpr Function kFunctions[] = {
      .other =
          [] {
            freeway_stats_t stats;
-           hidden(&freeway_stats)(&stats, sizeof stats);
+           hidden (&freeway_stats)(&stats, sizeof stats);
            return stats.live_blocks == 0;
          }},
     {.name = "freeway_audit",

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// What vfork tells the kernel, as a tracer sees it: the thread's struct rseq is unregistered, the child made, the struct
-// registered again, with the length and signature that it was registered with before. A thread whose time slice may be
-// extended (a bit in struct rseq, since Linux 7.0) asks for that again.
+// What vfork tells the kernel, as a tracer sees it: the thread's struct rseq is unregistered, the child made, the
+// struct registered again, with the length and signature that it was registered with before. A thread whose time slice
+// may be extended (a bit in struct rseq, since Linux 7.0) asks for that again.
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -24,7 +24,7 @@ namespace {
 using namespace freeway_test;
 
 constexpr uint64_t kCloneVfork = 0x4000;
-constexpr uint32_t kMayBeExtended = 1 << 5;  // RSEQ_CS_FLAG_SLICE_EXT_ENABLED
+constexpr uint32_t kMayBeExtended = 1 << 5;                   // RSEQ_CS_FLAG_SLICE_EXT_ENABLED
 constexpr int kNeverRegistered = 4, kNoLongerRegistered = 5;  // exit status
 
 struct Call {
@@ -91,7 +91,8 @@ void trace_vfork(bool extended) {
   const auto& [leave, make, enter] = *reinterpret_cast<const Call(*)[3]>(calls.data());
   require(leave.number == SYS_rseq && makes_a_child(make) && enter.number == SYS_rseq, "other calls than these");
   require(leave.arguments[2] == RSEQ_UNREGISTER, "the first one does not unregister", leave.arguments[2]);
-  require(enter.arguments[2] == (extended ? RSEQ_SLICE_EXTENSION : 0), "registered with other flags", enter.arguments[2]);
+  require(enter.arguments[2] == (extended ? RSEQ_SLICE_EXTENSION : 0), "registered with other flags",
+          enter.arguments[2]);
   for (const int same : {0, 1, 3})
     require(leave.arguments[same] == enter.arguments[same], "registered in another way", leave.arguments[same],
             enter.arguments[same]);

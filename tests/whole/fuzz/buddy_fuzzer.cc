@@ -119,24 +119,16 @@ class Run {
     switch (s[0] % 12) {
       case 0:
       case 1:
-      case 2:
-        return allocate(asked(s[1], place));
+      case 2: return allocate(asked(s[1], place));
       case 3:
-      case 4:
-        return allocate_at(address(place), asked(s[1], place >> 3));
-      case 5:
-        return extend(block(place), asked(s[1], place >> 5));
+      case 4: return allocate_at(address(place), asked(s[1], place >> 3));
+      case 5: return extend(block(place), asked(s[1], place >> 5));
       case 6:
       case 7:
-      case 8:
-        return release(block(place));
-      case 9:
-        return s[1] % 2 == 0 ? release(address(place)) : measure(address(place));
-      case 10:
-        freeway_buddy_scatter(place);
-        return statistics();
-      default:
-        return s[1] % 2 == 0 ? repair(place) : corrupt(s[1], place);
+      case 8: return release(block(place));
+      case 9: return s[1] % 2 == 0 ? release(address(place)) : measure(address(place));
+      case 10: freeway_buddy_scatter(place); return statistics();
+      default: return s[1] % 2 == 0 ? repair(place) : corrupt(s[1], place);
     }
   }
 
@@ -207,12 +199,9 @@ class Run {
     const int error = errno;
     const size_t at = offset(where);
     int expected = 0;
-    if (bytes > model_.max())
-      expected = ENOMEM;
-    else if (at >= model_.managed() || at % model_.block_size(bytes) != 0)
-      expected = EINVAL;
-    else if (!model_.is_free(at, model_.block_size(bytes)))
-      expected = EBUSY;
+    if (bytes > model_.max()) expected = ENOMEM;
+    else if (at >= model_.managed() || at % model_.block_size(bytes) != 0) expected = EINVAL;
+    else if (!model_.is_free(at, model_.block_size(bytes))) expected = EBUSY;
     expect((got == nullptr) == (expected != 0) && error == expected, "alloc_at: another answer");
     if (got == nullptr) return;
     expect(got == where, "alloc_at gives another address");

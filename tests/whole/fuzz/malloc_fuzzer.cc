@@ -2,10 +2,10 @@
 //
 // malloc_fuzzer.cc: bytes as a trace of the whole malloc family by two threads in turn, against the oracle of
 // tests/whole/differential/trace.h. Which engine and which mode: as the process was started.
-#include "tests/whole/differential/heaps.h"
-#include "tests/whole/differential/trace.h"
 #include "fuzzer.h"
 #include "step_mutator.h"
+#include "tests/whole/differential/heaps.h"
+#include "tests/whole/differential/trace.h"
 
 namespace freeway::test {
 

@@ -13,10 +13,10 @@
 #include <string>
 #include <vector>
 
-#include "papers/front/options.h"
 #include "fuzzer.h"
 #include "os/memory_size.h"
 #include "os/options.h"
+#include "papers/front/options.h"
 
 extern "C" {
 extern char** environ;
@@ -28,8 +28,8 @@ const char* const kFuzzerSubject = "environment";
 
 namespace {
 
-constexpr const char* kNames[] = {"RSEQ", "ON_ERROR", "HARDEN", "STATS", "DEEPBIND",
-                                  "GUARD", "LIMIT", "PREFAULT", "PURGE", "HUGE", "BACKGROUND"};
+constexpr const char* kNames[] = {"RSEQ",  "ON_ERROR", "HARDEN", "STATS", "DEEPBIND",  "GUARD",
+                                  "LIMIT", "PREFAULT", "PURGE",  "HUGE",  "BACKGROUND"};
 
 // fd 2 as a file in memory, while one of these lives.
 class CapturedErrors {
@@ -107,10 +107,8 @@ long long reading(const std::string& values, const std::string& text) {
 std::vector<std::string> words_of(const std::string& text) {
   std::vector<std::string> words(1);
   for (const char c : text) {
-    if (c == ',')
-      words.emplace_back();
-    else
-      words.back() += c;
+    if (c == ',') words.emplace_back();
+    else words.back() += c;
   }
   return words;
 }
@@ -163,15 +161,17 @@ void try_library_options(const std::vector<std::string>& variables) {
     expect(options.use_rseq && options.libc_rseq_only == (rseq == "libc") && options.force_rseq == (rseq == "force"),
            "RSEQ by a word");
   } else {
-    expect(options.use_rseq == choice("RSEQ", "0", "1", true) && !options.libc_rseq_only && !options.force_rseq, "RSEQ");
+    expect(options.use_rseq == choice("RSEQ", "0", "1", true) && !options.libc_rseq_only && !options.force_rseq,
+           "RSEQ");
   }
   expect(options.report_only == choice("ON_ERROR", "abort", "report", false), "ON_ERROR");
   const std::vector<std::string> harden = words_of(value_of(variables, "HARDEN"));
   bool is_level = harden[0] == "1" || (harden[0] == "0" && harden.size() == 1), fill = false;
   u64 quarantine = 65536;
   for (size_t i = 1; i < harden.size(); ++i) {
-    const char* const stop =
-        harden[i].starts_with("quarantine=") ? parse_memory_size(harden[i].c_str() + 11, process_memory, &quarantine) : nullptr;
+    const char* const stop = harden[i].starts_with("quarantine=")
+                                 ? parse_memory_size(harden[i].c_str() + 11, process_memory, &quarantine)
+                                 : nullptr;
     fill |= harden[i] == "fill";
     is_level &= harden[i] == "fill" || (stop != nullptr && *stop == 0 && quarantine <= 1048576);
   }
@@ -196,10 +196,8 @@ void try_library_options(const std::vector<std::string>& variables) {
   wrong += !ready.empty() && !is_size;
   expect(options.prefault == (is_size ? prefault : 0), "PREFAULT");
   expect(options.never_purge == choice("PURGE", "default", "never", false), "PURGE");
-  if (value_of(variables, "HUGE") == "always")
-    expect(options.huge == 2, "HUGE=always");
-  else
-    expect(options.huge == choice("HUGE", "default", "never", false), "HUGE");
+  if (value_of(variables, "HUGE") == "always") expect(options.huge == 2, "HUGE=always");
+  else expect(options.huge == choice("HUGE", "default", "never", false), "HUGE");
   expect(options.background == choice("BACKGROUND", "0", "1", false), "BACKGROUND");
   expect(options.keep_deepbind == choice("DEEPBIND", "0", "1", false), "DEEPBIND");
   const std::string stats = value_of(variables, "STATS");

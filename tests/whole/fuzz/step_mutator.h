@@ -48,8 +48,7 @@ inline size_t mutate_steps(uint8_t* data, size_t size, size_t most, unsigned see
       for (uint8_t* byte = at(from); byte < at(from + fresh); ++byte) *byte = static_cast<uint8_t>(random.next());
       return (steps + fresh) * length;
     }
-    default:
-      break;
+    default: break;
   }
   if (steps == 0) return LLVMFuzzerMutate(data, size, most);
   uint8_t step[64];

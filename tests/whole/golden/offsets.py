@@ -25,9 +25,10 @@ ROOMS = {
 }
 CROSS = ("x86_64-linux-gnu-g++", "aarch64-linux-gnu-g++")
 BEGIN = """// SPDX-License-Identifier: MIT
-// offsets.h: the offsets by which the assembly reads, in bytes: %s.
-// Written by tests/whole/golden/offsets.py from malloc/offsets.cc, which says why it is kept. Both processors have the
-// same.
+// offsets.h: the offsets by which the assembly reads, in bytes:
+// %s.
+// Written by tests/whole/golden/offsets.py from malloc/offsets.cc, which says why it is kept. Both processors have
+// the same.
 #pragma once
 
 """

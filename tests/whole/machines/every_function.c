@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * every_function: each function of the malloc family, by four threads that free each other's blocks, in a signal handler
- * and in a forked child. What it prints does not depend on the allocator. For memcheck.py.
+ * every_function: each function of the malloc family, by four threads that free each other's blocks, in a signal
+ * handler and in a forked child. What it prints does not depend on the allocator. For memcheck.py.
  * Argument "planted": one choice that depends on memory that was never written.
  */
 #include <malloc.h>

@@ -17,8 +17,7 @@ namespace freeway_test {
 [[noreturn]] inline void fail(const char* what, const void* where) {
   char line[256];
   const int length = ::snprintf(line, sizeof line, "FAILED: %s (%p)\n", what, where);
-  if (::write(1, line, static_cast<size_t>(length)) < 0) {
-  }
+  if (::write(1, line, static_cast<size_t>(length)) < 0) {}
   ::abort();
 }
 inline void require(bool holds, const char* what, const void* where = nullptr) {

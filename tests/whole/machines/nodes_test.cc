@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "freeway/buddy.h"
-#include "tests/whole/machines/pretended_kernel.h"
 #include "tests/support/proof.h"
+#include "tests/whole/machines/pretended_kernel.h"
 
 namespace freeway::test {
 namespace {
@@ -27,9 +27,7 @@ unsigned node_of(unsigned cpu) { return numbers[cpu % numbers.size()]; }
 class Nodes : public testing::Test {
  protected:
   void TearDown() override {
-    if (nodes_ != nullptr) {
-      EXPECT_EQ(freeway_buddy_nodes_destroy(nodes_), 0);
-    }
+    if (nodes_ != nullptr) { EXPECT_EQ(freeway_buddy_nodes_destroy(nodes_), 0); }
     pretended_kernel().nodes_error = 0;
   }
 
@@ -68,9 +66,7 @@ class Nodes : public testing::Test {
       EXPECT_EQ(freeway_buddy_nodes_alloc(nodes_, 4096, FREEWAY_BUDDY_LOCAL_ONLY), nullptr);
       void* elsewhere = freeway_buddy_nodes_alloc(nodes_, 4096, FREEWAY_BUDDY_PREFERRED);
       EXPECT_EQ(elsewhere == nullptr, known.size() == 1);
-      if (elsewhere != nullptr) {
-        EXPECT_NE(give_back(elsewhere), cpu);
-      }
+      if (elsewhere != nullptr) { EXPECT_NE(give_back(elsewhere), cpu); }
       for (void* block : blocks) EXPECT_EQ(give_back(block), cpu);
     }
     proof("machines", "NUMA nodes of buddies, pretended", "nodes", known.size());

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 //
-// The init process of an emulated machine with several NUMA nodes (numa.py): how many of the blocks that threads get lie in
-// memory of another node. Three workloads, each in a process of its own, a thread on each CPU:
+// The init process of an emulated machine with several NUMA nodes (numa.py): how many of the blocks that threads get
+// lie in memory of another node. Three workloads, each in a process of its own, a thread on each CPU:
 //   local       each thread replaces blocks of its own at random
 //   exchange    the same, but every third block that is replaced goes to a thread anywhere, which frees it
 //   next node   each thread gets blocks which a thread of the next node frees
-// Prints a line for each: blocks that were looked at, those of them that lie elsewhere, the peak of the memory; then `PASSED`.
+// Prints a line for each: blocks that were looked at, those of them that lie elsewhere, the peak of the memory; then
+// `PASSED`.
 #include <pthread.h>
 #include <sched.h>
 #include <sys/reboot.h>
@@ -79,8 +80,7 @@ void replace(size_t number, bool exchange) {
   void* table[kTable] = {};
   for (uint64_t step = 0; step < kSteps; step++) {
     void*& slot = table[random.below(kTable)];
-    if (exchange && slot != nullptr && random.below(3) == 0)
-      slot = mailboxes[random.below(kMailboxes)].exchange(slot);
+    if (exchange && slot != nullptr && random.below(3) == 0) slot = mailboxes[random.below(kMailboxes)].exchange(slot);
     if (slot != nullptr) put(slot);
     slot = get_any(random, places);
   }

@@ -24,8 +24,8 @@
 #include <vector>
 
 #include "tests/support/cpu_affinity.h"
-#include "tests/whole/differential/random.h"
 #include "tests/support/proof.h"
+#include "tests/whole/differential/random.h"
 
 namespace {
 
@@ -91,10 +91,8 @@ class Scheduler {
     for (auto& [tid, thread] : threads_) {
       thread.held = kind == 0 ? false : kind == 1 ? random_.chance(50) : i != chosen;
       ++i;
-      if (thread.held && !thread.stopped && !thread.asked)
-        thread.asked = ptrace(PTRACE_INTERRUPT, tid, 0, 0) == 0;
-      else if (!thread.held && thread.stopped && !thread.listening)
-        go_on(tid, thread);
+      if (thread.held && !thread.stopped && !thread.asked) thread.asked = ptrace(PTRACE_INTERRUPT, tid, 0, 0) == 0;
+      else if (!thread.held && thread.stopped && !thread.listening) go_on(tid, thread);
     }
   }
 

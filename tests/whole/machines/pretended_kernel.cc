@@ -46,8 +46,7 @@ bool is_page(u64 address) {
   return false;
 }
 
-template <std::size_t bits>
-void write_mask(const std::bitset<bits>& set, u64* mask, std::size_t bytes) {
+template <std::size_t bits> void write_mask(const std::bitset<bits>& set, u64* mask, std::size_t bytes) {
   std::memset(mask, 0, bytes);
   for (std::size_t i = 0; i < bytes * 8 && i < bits; ++i)
     if (set[i]) mask[i / 64] |= u64{1} << (i % 64);
@@ -136,14 +135,10 @@ std::ptrdiff_t freeway_test_rseq_offset;
 // getauxval, likewise.
 unsigned long freeway_test_getauxval(unsigned long type) {
   switch (type) {
-    case AT_PAGESZ:
-      return pretended_kernel().page;
-    case freeway::test::kFeatureSizeEntry:
-      return pretended_kernel().feature_size;
-    case freeway::test::kAlignmentEntry:
-      return pretended_kernel().alignment;
-    default:
-      return ::getauxval(type);
+    case AT_PAGESZ: return pretended_kernel().page;
+    case freeway::test::kFeatureSizeEntry: return pretended_kernel().feature_size;
+    case freeway::test::kAlignmentEntry: return pretended_kernel().alignment;
+    default: return ::getauxval(type);
   }
 }
 }
@@ -163,32 +158,23 @@ namespace freeway {
 long raw_syscall(long number, u64 a, u64 b, u64 c, u64 d, u64 e, u64 f) {
   using namespace freeway::test;
   switch (number) {
-    case SYS_sched_getaffinity:
-      return get_affinity(b, reinterpret_cast<u64*>(c));
-    case SYS_membarrier:
-      return pretended_kernel().has_membarrier ? 0 : -ENOSYS;
-    case SYS_get_mempolicy:
-      return get_nodes(reinterpret_cast<u64*>(b), c);
-    case SYS_mbind:
-      return bind(a, b, reinterpret_cast<const u64*>(d));
+    case SYS_sched_getaffinity: return get_affinity(b, reinterpret_cast<u64*>(c));
+    case SYS_membarrier: return pretended_kernel().has_membarrier ? 0 : -ENOSYS;
+    case SYS_get_mempolicy: return get_nodes(reinterpret_cast<u64*>(b), c);
+    case SYS_mbind: return bind(a, b, reinterpret_cast<const u64*>(d));
     case SYS_getcpu: {
       const unsigned cpu = rseq.cpu_id < 0 ? 0 : static_cast<unsigned>(rseq.cpu_id);
       if (a != 0) *reinterpret_cast<unsigned*>(a) = cpu;
       if (b != 0) *reinterpret_cast<unsigned*>(b) = pretended_kernel().node_of_cpu(cpu);
       return 0;
     }
-    case SYS_mmap:
-      return map(b, c, d);
+    case SYS_mmap: return map(b, c, d);
     case SYS_munmap:
     case SYS_mprotect:
-    case SYS_madvise:
-      return is_page(a) ? real(number, a, round_up(b), c, d, e, f) : -EINVAL;
-    case SYS_mincore:
-      return is_page(a) ? residence(a, b, reinterpret_cast<unsigned char*>(c)) : -EINVAL;
-    case SYS_mremap:
-      return is_page(a) && is_page(e) ? real(number, a, round_up(b), round_up(c), d, e, f) : -EINVAL;
-    default:
-      return real(number, a, b, c, d, e, f);
+    case SYS_madvise: return is_page(a) ? real(number, a, round_up(b), c, d, e, f) : -EINVAL;
+    case SYS_mincore: return is_page(a) ? residence(a, b, reinterpret_cast<unsigned char*>(c)) : -EINVAL;
+    case SYS_mremap: return is_page(a) && is_page(e) ? real(number, a, round_up(b), round_up(c), d, e, f) : -EINVAL;
+    default: return real(number, a, b, c, d, e, f);
   }
 }
 

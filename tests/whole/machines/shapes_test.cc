@@ -17,12 +17,12 @@
 #include <thread>
 #include <vector>
 
-#include "tests/whole/differential/random.h"
 #include "freeway/freeway.h"
-#include "tests/whole/machines/own_cache.h"
-#include "tests/whole/machines/pretended_kernel.h"
 #include "os/process.h"
 #include "tests/support/proof.h"
+#include "tests/whole/differential/random.h"
+#include "tests/whole/machines/own_cache.h"
+#include "tests/whole/machines/pretended_kernel.h"
 #include "tests/whole/signal/support/patterned_block.h"
 
 namespace freeway::test {
@@ -52,19 +52,16 @@ Numbers operator+(Numbers a, const Numbers& b) {
 }
 
 // A kernel with numbers below `possible`, of which the process may use the first `allowed`.
-template <unsigned possible, unsigned allowed>
-void plain(PretendedKernel& kernel) {
+template <unsigned possible, unsigned allowed> void plain(PretendedKernel& kernel) {
   kernel.possible = possible;
   for (unsigned cpu = 0; cpu < allowed; ++cpu) kernel.allowed.set(cpu);
 }
 // The same before concurrency ids.
-template <unsigned possible, unsigned allowed>
-void old(PretendedKernel& kernel) {
+template <unsigned possible, unsigned allowed> void old(PretendedKernel& kernel) {
   plain<possible, allowed>(kernel);
   kernel.feature_size = 20;
 }
-template <int error>
-void refusing(PretendedKernel& kernel) {
+template <int error> void refusing(PretendedKernel& kernel) {
   kernel.possible = 128;
   kernel.affinity_error = error;
 }
@@ -77,15 +74,13 @@ void sized(PretendedKernel& kernel) {
   kernel.registered = registered;
 }
 // NUMA nodes with the numbers 0, `step`, 2 * `step` and so on, of which the CPUs are by turns.
-template <unsigned count, unsigned step, unsigned features = 28>
-void nodes(PretendedKernel& kernel) {
+template <unsigned count, unsigned step, unsigned features = 28> void nodes(PretendedKernel& kernel) {
   plain<64, 32>(kernel);
   kernel.feature_size = features;
   for (unsigned i = 0; i < count; ++i) kernel.nodes.set(i * step);
   kernel.node_of_cpu = [](unsigned cpu) { return cpu % count * step; };
 }
-template <std::size_t page>
-void paged(PretendedKernel& kernel) {
+template <std::size_t page> void paged(PretendedKernel& kernel) {
   plain<64, 8>(kernel);
   kernel.page = page;
 }

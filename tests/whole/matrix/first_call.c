@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * first_call: each function of the malloc family as the process's very first call, before any constructor has run, the
- * library's included (glibc calls free(NULL) so from 2.44 on). Starts itself anew for each of them; a function is called
- * from DT_PREINIT_ARRAY, or, where the C library does not know that (musl), first of all in main. The process then goes on:
- * what was allocated is filled, checked and freed in main, with a thread and an audit.
+ * library's included (glibc calls free(NULL) so from 2.44 on). Starts itself anew for each of them; a function is
+ * called from DT_PREINIT_ARRAY, or, where the C library does not know that (musl), first of all in main. The process
+ * then goes on: what was allocated is filled, checked and freed in main, with a thread and an audit.
  */
 #include <errno.h>
 #include <malloc.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * heap_program: threads that allocate, hand blocks to each other and free them, moving from CPU to CPU all the while;
- * beside them malloc_trim, forked children and children of vfork that allocate and free on the same heap. Each block says
- * how long it is and is filled with a byte that follows from its address; an audit ends it. In C, for any C library.
+ * beside them malloc_trim, forked children and children of vfork that allocate and free on the same heap. Each block
+ * says how long it is and is filled with a byte that follows from its address; an audit ends it. In C, for any C
+ * library.
  *
  *     heap_program [operations of a thread]
  */
@@ -70,12 +71,10 @@ static void* work(void* argument) {
   void* table[kTable] = {NULL};
   for (long i = 0; i < operations; i++) {
     void** slot = &table[draw(&state, kTable)];
-    if (*slot == NULL)
-      *slot = get(&state);
+    if (*slot == NULL) *slot = get(&state);
     else if (draw(&state, 3) == 0)
       *slot = __atomic_exchange_n(&mailboxes[draw(&state, kMailboxes)], *slot, __ATOMIC_ACQ_REL);
-    else
-      put(*slot), *slot = NULL;
+    else put(*slot), *slot = NULL;
     if (i % 500 == 0) move(&state);
   }
   for (int i = 0; i < kTable; i++) put(table[i]);

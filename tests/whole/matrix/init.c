@@ -57,7 +57,8 @@ static void furnish(const char* root) {
   char whole[128];
   snprintf(whole, sizeof whole, "/roots/%s", root);
   mount_on(whole, whole, NULL, MS_BIND); /* so that programs may say how mounts spread */
-  for (const char* const* part = (const char* const[]){"/programs", "/proc", "/sys", "/dev", "/tmp", NULL}; *part; part++) {
+  for (const char* const* part = (const char* const[]){"/programs", "/proc", "/sys", "/dev", "/tmp", NULL}; *part;
+       part++) {
     char place[256];
     snprintf(place, sizeof place, "/roots/%s%s", root, *part);
     mount_on(*part, place, NULL, MS_BIND | MS_REC);
@@ -104,12 +105,9 @@ static void run(char* line) {
   if (child == 0) start(fields[0], fields[3], fields + 4);
   int status = wait_for(child, atoi(fields[2]));
   kill(-1, SIGKILL); /* all but this process */
-  while (waitpid(-1, NULL, 0) > 0) {
-  }
-  if (status < 0)
-    printf("\n== end %s %s hangs\n", fields[0], fields[1]);
-  else
-    printf("\n== end %s %s %d\n", fields[0], fields[1], status);
+  while (waitpid(-1, NULL, 0) > 0) {}
+  if (status < 0) printf("\n== end %s %s hangs\n", fields[0], fields[1]);
+  else printf("\n== end %s %s %d\n", fields[0], fields[1], status);
   fflush(stdout);
 }
 

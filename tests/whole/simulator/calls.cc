@@ -30,8 +30,7 @@ namespace {
 // --- Contents ---
 
 // Calls f(offset) for the bytes of a block that are looked at: all of a small one, ends of a large one.
-template <class F>
-void each_looked_at(std::size_t size, F&& f) {
+template <class F> void each_looked_at(std::size_t size, F&& f) {
   constexpr std::size_t kAll = 192, kHead = 96, kTail = 48;
   if (size <= kAll) {
     for (std::size_t i = 0; i < size; ++i) f(i);
@@ -132,8 +131,7 @@ namespace {
 
 // Around a call: other threads may do anything meanwhile, so all that is needed lies on the stack.
 // `in_hand`: bytes of blocks, and `superblocks`, that it may take along if it never comes back.
-template <class F>
-auto call(F&& f, std::size_t in_hand = 0, unsigned superblocks = 0) {
+template <class F> auto call(F&& f, std::size_t in_hand = 0, unsigned superblocks = 0) {
   world.begin_call(in_hand, superblocks);
   auto result = f();
   world.end_call(in_hand, superblocks);
@@ -367,10 +365,8 @@ void call_profile() {
     state.samples = sim_samples();
   }
   if (on && !never) state.near_profiles = true;
-  if (!on || mine != state.profiles)
-    state.every_block = false;
-  else if (error == 0)
-    state.every_block = every && !state.other_profiles && is_alone();
+  if (!on || mine != state.profiles) state.every_block = false;
+  else if (error == 0) state.every_block = every && !state.other_profiles && is_alone();
 }
 
 void call_ask() {
@@ -436,18 +432,12 @@ void make_call(const std::uint64_t (&weights)[kCalls]) {
   while (at >= weights[what]) at -= weights[what++];
   if (state.blocks.size() >= state.plan.most_blocks && what != kFree && what >= kMalloc && what <= kBatch) what = kFree;
   switch (what) {
-    case kMalloc:
-      return call_malloc();
-    case kFree:
-      return call_free();
-    case kRealloc:
-      return call_realloc();
-    case kCalloc:
-      return call_calloc();
-    case kAligned:
-      return call_aligned();
-    case kBatch:
-      return call_batch();
+    case kMalloc: return call_malloc();
+    case kFree: return call_free();
+    case kRealloc: return call_realloc();
+    case kCalloc: return call_calloc();
+    case kAligned: return call_aligned();
+    case kBatch: return call_batch();
     case kTrim: {
       const std::size_t keep = state.random.one_in(2) ? 0 : state.random.below(4 << 20);
       world.say("trim(%zu)", keep);
@@ -464,10 +454,8 @@ void make_call(const std::uint64_t (&weights)[kCalls]) {
       world.say("idle()");
       call([&] { return freeway_idle(), 0; });
       return;
-    case kLimit:
-      return call_limit();
-    case kProfile:
-      return call_profile();
+    case kLimit: return call_limit();
+    case kProfile: return call_profile();
     case kReserve: {
       const std::size_t size = any_size(), count = state.random.between(1, 40);
       if (size > 40000) return;
@@ -478,20 +466,13 @@ void make_call(const std::uint64_t (&weights)[kCalls]) {
       call([&] { return freeway_reserve(size, count); }, bytes, static_cast<unsigned>(bytes / kFrame));
       return;
     }
-    case kHeapNew:
-      return call_heap_new();
-    case kHeapMalloc:
-      return call_heap_malloc();
-    case kHeapTrim:
-      return call_heap_trim();
-    case kHeapDestroy:
-      return call_heap_destroy();
-    case kAsk:
-      return call_ask();
-    case kMove:
-      return call_move();
-    default:
-      return;
+    case kHeapNew: return call_heap_new();
+    case kHeapMalloc: return call_heap_malloc();
+    case kHeapTrim: return call_heap_trim();
+    case kHeapDestroy: return call_heap_destroy();
+    case kAsk: return call_ask();
+    case kMove: return call_move();
+    default: return;
   }
 }
 

@@ -43,8 +43,7 @@ void at_most(const char* what, std::uint64_t found, std::uint64_t most) {
 void check_sums(const freeway_audit_t& found) {
   std::size_t small = 0, of_heap[kMostHeaps] = {};
   for (const Block& b : state.blocks) {
-    if (b.heap >= 0)
-      ++of_heap[b.heap];
+    if (b.heap >= 0) ++of_heap[b.heap];
     else if (b.size <= 40 * 1024)
       small += freeway_explain(reinterpret_cast<void*>(b.address), nullptr, 0) == FREEWAY_SMALL_BLOCK;
   }
@@ -177,8 +176,8 @@ void finish(int) {
     equal("reservations that were kept", kernel.count_reserved(), 0);
     return;
   }
-  // What calls that never came back may take along: GUARANTEES.md; tests/whole/signal/support/loss_account.h says the same of
-  // the product.
+  // What calls that never came back may take along: GUARANTEES.md; tests/whole/signal/support/loss_account.h says the
+  // same of the product.
   constexpr std::size_t kMostOfSlab = std::size_t{19} << 20, kLargestSuperblock = 1 << 20, kMostPurged = 4 << 20;
   at_most("blocks that are lost", found.blocks_live, lost * (96 + kernel.page / 16));
   at_most("superblocks that are lost", found.superblocks_held - found.superblocks_held_by_slabs,

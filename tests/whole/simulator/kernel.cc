@@ -153,8 +153,7 @@ bool Kernel::is_accessible(Address at, std::size_t bytes) const {
   return true;
 }
 
-template <class F>
-void Kernel::each_mapping(F&& f) const {
+template <class F> void Kernel::each_mapping(F&& f) const {
   for (auto range = ranges_.begin(); range != ranges_.end();) {
     const auto [begin, first] = *range;
     Address end = begin;

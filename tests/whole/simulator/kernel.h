@@ -84,8 +84,7 @@ class Kernel {
   void cut(Address at, std::size_t bytes);  // and zero
   bool is_whole(Address at, std::size_t bytes) const { return bytes != 0 && at % page == 0 && bytes % page == 0; }
   bool is_foreign(Address at, std::size_t bytes) const;
-  template <class F>
-  void each_mapping(F&& f) const;  // f(address, bytes, how many of them are accessible)
+  template <class F> void each_mapping(F&& f) const;  // f(address, bytes, how many of them are accessible)
   bool at_limit();
   static bool each_resident(Address at, std::size_t bytes, bool (*f)(Address page));
   static void zero(Address at, std::size_t bytes);

@@ -112,10 +112,8 @@ unsigned hunt_all(const std::vector<Hunted>& faults, std::uint64_t first, double
     const double begin = seconds();
     const std::uint64_t found = hunt(first, each.most, time, what);
     printf("| %s | ", each.fault);
-    if (found == 0)
-      printf("not found | %.1f | |\n", seconds() - begin);
-    else
-      printf("%llu | %.2f | %s |\n", static_cast<unsigned long long>(found), seconds() - begin, what.c_str());
+    if (found == 0) printf("not found | %.1f | |\n", seconds() - begin);
+    else printf("%llu | %.2f | %s |\n", static_cast<unsigned long long>(found), seconds() - begin, what.c_str());
     fflush(stdout);
     missing += found == 0;
   }
@@ -165,21 +163,15 @@ int run(int argc, char** argv) {
       return 0;
     }
     const char* value = ++i < argc ? argv[i] : "";
-    if (option == "--seed" || option == "--seeds")
-      good = read_range(value, range);
-    else if (option == "--fresh")
-      good = (fresh = strtoull(value, nullptr, 0)) != 0;
-    else if (option == "--fault")
-      sim_fault = known_fault(value);
-    else if (option == "--first")
-      first = strtoull(value, nullptr, 0);
-    else if (option == "--list")
-      good = read_list(list = value, faults);
+    if (option == "--seed" || option == "--seeds") good = read_range(value, range);
+    else if (option == "--fresh") good = (fresh = strtoull(value, nullptr, 0)) != 0;
+    else if (option == "--fault") sim_fault = known_fault(value);
+    else if (option == "--first") first = strtoull(value, nullptr, 0);
+    else if (option == "--list") good = read_list(list = value, faults);
     else if (option == "--hunt") {
       good = (time = strtod(value, nullptr)) > 0;
       for (const char* fault : kFaults) faults.push_back({fault, ~std::uint64_t{0}});
-    } else
-      good = false;
+    } else good = false;
   }
   if (!good) {
     fputs(kUsage, stderr);

@@ -43,15 +43,11 @@ void weigh(Theme theme, Random& random) {
             {kRealloc, 3},
             {kAsk, 3}});
       break;
-    case kSpare:
-      only({{kMalloc, 30}, {kFree, 30}, {kTrim, 10}, {kTrimStep, 4}, {kIdle, 4}});
-      break;
+    case kSpare: only({{kMalloc, 30}, {kFree, 30}, {kTrim, 10}, {kTrimStep, 4}, {kIdle, 4}}); break;
     case kPages:
       only({{kMalloc, 30}, {kFree, 30}, {kRealloc, 24}, {kCalloc, 10}, {kTrim, 6}, {kTrimStep, 6}, {kAligned, 4}});
       break;
-    case kLimits:
-      only({{kMalloc, 30}, {kFree, 24}, {kLimit, 6}, {kCalloc, 4}, {kTrim, 1}});
-      break;
+    case kLimits: only({{kMalloc, 30}, {kFree, 24}, {kLimit, 6}, {kCalloc, 4}, {kTrim, 1}}); break;
     case kGuards:
       only({{kMalloc, 40},
             {kFree, 36},
@@ -66,11 +62,8 @@ void weigh(Theme theme, Random& random) {
       plan.every_block = random.one_in(2);
       if (plan.every_block) weights[kProfile] = 2;
       break;
-    case kSuperblocks:
-      only({{kMalloc, 40}, {kFree, 36}, {kTrim, 2}, {kTrimStep, 3}, {kBatch, 4}, {kMove, 3}});
-      break;
-    default:
-      return;
+    case kSuperblocks: only({{kMalloc, 40}, {kFree, 36}, {kTrim, 2}, {kTrimStep, 3}, {kBatch, 4}, {kMove, 3}}); break;
+    default: return;
   }
   for (auto& weight : weights)
     if (random.one_in(4)) weight *= 4;
@@ -81,9 +74,7 @@ void weigh(Theme theme, Random& random) {
 void stress(Theme theme, Random& random) {
   Plan& plan = state.plan;
   switch (theme) {
-    case kSpare:
-      sim_rseq_size = 0;
-      break;
+    case kSpare: sim_rseq_size = 0; break;
     case kPages:
     case kSmallSpace:
       plan.large_one_in = random.between(1, 2);
@@ -93,9 +84,7 @@ void stress(Theme theme, Random& random) {
       plan.largest = 2 * kFrame;  // full chunks
       plan.most_blocks = static_cast<unsigned>(random.between(30, 60));
       break;
-    case kLimits:
-      plan.large_one_in = random.between(1, 3);
-      break;
+    case kLimits: plan.large_one_in = random.between(1, 3); break;
     case kSuperblocks:
       // A few blocks each: they fill and empty often.
       for (std::size_t& size : plan.sizes) size = std::size_t{4096} << random.below(4);
@@ -113,8 +102,7 @@ void stress(Theme theme, Random& random) {
       world.pace = std::uint64_t{1} << random.below(5);
       world.weights[kSignal] = 20;
       break;
-    default:
-      break;
+    default: break;
   }
   if (theme != kSmallSpace) return;
   // No window: the arenas lie where the kernel puts them, and it has no long ones.

@@ -443,8 +443,7 @@ void World::event(const char* step) {
       solo_depth_ = self.depth;
       sim_countdown = kLongestCall;
       break;
-    default:
-      break;
+    default: break;
   }
   if (self.section != nullptr && self.section->interrupted) {
     ++self.section->restarts;
@@ -584,14 +583,10 @@ bool sim_is_fault(const char* name, const char* file) {
 
 unsigned long sim_auxiliary(unsigned long type) noexcept {
   switch (type) {
-    case AT_PAGESZ:
-      return kernel.page;
-    case AT_RANDOM:
-      return (1UL << sim_address_bits) - 64;  // where the first stack is
-    case 27:
-      return sim_feature_size;  // AT_RSEQ_FEATURE_SIZE
-    default:
-      return 0;
+    case AT_PAGESZ: return kernel.page;
+    case AT_RANDOM: return (1UL << sim_address_bits) - 64;  // where the first stack is
+    case 27: return sim_feature_size;                       // AT_RSEQ_FEATURE_SIZE
+    default: return 0;
   }
 }
 
@@ -606,18 +601,12 @@ int sim_clock(clockid_t, struct timespec* now) noexcept {
 static long answer(long number, unsigned long a, unsigned long b, unsigned long c, unsigned long d, unsigned long e,
                    unsigned long f) {
   switch (number) {
-    case SYS_mmap:
-      return kernel.map(a, b, static_cast<int>(c), static_cast<int>(d));
-    case SYS_munmap:
-      return kernel.unmap(a, b);
-    case SYS_mprotect:
-      return kernel.protect(a, b, static_cast<int>(c));
-    case SYS_madvise:
-      return kernel.advise(a, b, static_cast<int>(c));
-    case SYS_mincore:
-      return kernel.resident(a, b, reinterpret_cast<unsigned char*>(c));
-    case SYS_mremap:
-      return kernel.remap(a, b, c, static_cast<int>(d), e);
+    case SYS_mmap: return kernel.map(a, b, static_cast<int>(c), static_cast<int>(d));
+    case SYS_munmap: return kernel.unmap(a, b);
+    case SYS_mprotect: return kernel.protect(a, b, static_cast<int>(c));
+    case SYS_madvise: return kernel.advise(a, b, static_cast<int>(c));
+    case SYS_mincore: return kernel.resident(a, b, reinterpret_cast<unsigned char*>(c));
+    case SYS_mremap: return kernel.remap(a, b, c, static_cast<int>(d), e);
     case SYS_membarrier:
       if (kernel.refuse()) return -EPERM;
       if (a == MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ) world.interrupt_sections();
@@ -633,16 +622,10 @@ static long answer(long number, unsigned long a, unsigned long b, unsigned long 
       memset(reinterpret_cast<void*>(c), 0, 8);
       *reinterpret_cast<unsigned long*>(c) = (1UL << world.cpus) - 1;
       return 8;
-    case SYS_getcpu:
-      *reinterpret_cast<unsigned*>(b) = world.thread().cpu % world.nodes;
-      return 0;
-    case SYS_get_mempolicy:
-      *reinterpret_cast<unsigned long*>(b) = (1UL << world.nodes) - 1;
-      return 0;
-    case SYS_getpid:
-      return world.id();
-    case SYS_gettid:
-      return world.thread_id();
+    case SYS_getcpu: *reinterpret_cast<unsigned*>(b) = world.thread().cpu % world.nodes; return 0;
+    case SYS_get_mempolicy: *reinterpret_cast<unsigned long*>(b) = (1UL << world.nodes) - 1; return 0;
+    case SYS_getpid: return world.id();
+    case SYS_gettid: return world.thread_id();
     case SYS_write:
       if (a != 2) return -EBADF;
       world.note_report(reinterpret_cast<const char*>(b), c);
@@ -651,17 +634,13 @@ static long answer(long number, unsigned long a, unsigned long b, unsigned long 
     case SYS_getrandom:  // the first bits choose the window's place: Kernel::kBegin
       *reinterpret_cast<unsigned long*>(a) = kernel.drawn++ == 0 ? 0 : kernel.random.next();
       return static_cast<long>(b);
-    case SYS_personality:
-      return 0;
+    case SYS_personality: return 0;
     case SYS_rt_sigprocmask:
     case SYS_rt_sigaction:
     case SYS_prctl:
-    case SYS_close:
-      return 0;
-    case SYS_openat:
-      return -ENOENT;
-    default:
-      return -ENOSYS;
+    case SYS_close: return 0;
+    case SYS_openat: return -ENOENT;
+    default: return -ENOSYS;
   }
 }
 

@@ -4,11 +4,11 @@
 // seed.
 //
 // Events    a thread that makes an operation on a shared word, or a step, counts down to the next event. The seed says
-//           then which it is: another thread goes on, a handler interrupts the thread, it moves to another CPU, it stops
-//           for ever, the process forks, the clock moves, an audit looks, or the thread must finish its call while all
-//           others stand still
-// Sections  a restartable section is interrupted when its thread is: by a handler, by a move to another CPU, by a thread
-//           that runs on its CPU meanwhile, and by membarrier
+//           then which it is: another thread goes on, a handler interrupts the thread, it moves to another CPU, it
+//           stops for ever, the process forks, the clock moves, an audit looks, or the thread must finish its call
+//           while all others stand still
+// Sections  a restartable section is interrupted when its thread is: by a handler, by a move to another CPU, by a
+//           thread that runs on its CPU meanwhile, and by membarrier
 // Memory    sequentially consistent: what weaker memory shows, the explorer shows
 #ifndef FREEWAY_SIMULATOR_WORLD_H
 #define FREEWAY_SIMULATOR_WORLD_H

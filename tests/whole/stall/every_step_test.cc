@@ -5,7 +5,8 @@
 // process forks there and both go on. A place where no thread could be stopped fails the test.
 //
 // The library is the product's, compiled with stepping/os/machine.h. Each stop is in a process of its own, in which
-// something is in the way of the first arena and of the first segment of metadata, so that further ones are needed soon.
+// something is in the way of the first arena and of the first segment of metadata, so that further ones are needed
+// soon.
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
@@ -106,10 +107,8 @@ void* life_of_a_partner(void* argument) {
     const uint32_t what = errand.get();
     if (what == kFree) paths.empty();
     if (what == kFill) paths.leave_some();
-    if (what == kFree || what == kFill)
-      errand.set(kErrandDone);
-    else
-      errand.wait_while(what);
+    if (what == kFree || what == kFill) errand.set(kErrandDone);
+    else errand.wait_while(what);
   }
 }
 
@@ -196,8 +195,8 @@ void let_others_work(uint64_t seed) {
 // --- What the visitor finds. -----------------------------------------------------------------------------------------
 
 // kDrained: somebody is stopped who has every CPU's slab in hand. kLeftBehind: he was, in the process that this one was
-// forked from. kCramped: others have all slabs that one may claim instead. kOwned: without rseq, others are in all slabs
-// that threads own. kFirst: the process's first call.
+// forked from. kCramped: others have all slabs that one may claim instead. kOwned: without rseq, others are in all
+// slabs that threads own. kFirst: the process's first call.
 enum Surroundings {
   kPlain,
   kFirst,
@@ -212,8 +211,8 @@ enum Surroundings {
 };
 
 // A system call that is refused from now on: membarrier, so that other CPUs' slabs cannot be taken out; munmap of 64
-// MiB and more, as at the kernel's limit of mappings; mmap of 1 MiB and more, so that large blocks are runs of frames. Not
-// refused are pieces of arenas and metadata: addresses at most 3 TiB above the heap's first (src/os/window.h).
+// MiB and more, as at the kernel's limit of mappings; mmap of 1 MiB and more, so that large blocks are runs of frames.
+// Not refused are pieces of arenas and metadata: addresses at most 3 TiB above the heap's first (src/os/window.h).
 void refuse(long call, uint32_t from_bytes, uint32_t error) {
   void* const block = ::malloc(100);
   const auto base = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(block) >> 32);
@@ -423,15 +422,9 @@ void stop_everywhere(const Options& options, Way way, const char* subject) {
       .write_to(1);
 }
 
-void parked_at_every_step(const Options& options) {
-  stop_everywhere(options, kParked, "parked at every step");
-}
-void gone_at_every_step(const Options& options) {
-  stop_everywhere(options, kGone, "ended at every step");
-}
-void forked_at_every_step(const Options& options) {
-  stop_everywhere(options, kForked, "forked at every step");
-}
+void parked_at_every_step(const Options& options) { stop_everywhere(options, kParked, "parked at every step"); }
+void gone_at_every_step(const Options& options) { stop_everywhere(options, kGone, "ended at every step"); }
+void forked_at_every_step(const Options& options) { stop_everywhere(options, kForked, "forked at every step"); }
 
 }  // namespace
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// One heap of the program's at each step of its calls: there a handler, another thread on another CPU, or the child of a fork uses
-// the same heap, or the thread ends for ever. A block is in one pair of hands; once all are freed the heap holds nothing; and what a
-// thread that ended took with it is no later heap's.
+// One heap of the program's at each step of its calls: there a handler, another thread on another CPU, or the child of
+// a fork uses the same heap, or the thread ends for ever. A block is in one pair of hands; once all are freed the heap
+// holds nothing; and what a thread that ended took with it is no later heap's.
 //
 // The library is the product's, compiled with stepping/os/machine.h.
 #include <freeway/heap.h>
@@ -147,8 +147,7 @@ class HeapSteps : public testing::Test {
   }
 
   // Calls f(stop) for each step that the work passes, at several of its passes.
-  template <class F>
-  void at_each(F&& f) {
+  template <class F> void at_each(F&& f) {
     std::set<Step> steps;
     seen = &steps;
     work(100);
@@ -167,7 +166,8 @@ class HeapSteps : public testing::Test {
         if (HasFailure()) return;
       }
     EXPECT_GT(reached, 2 * steps.size());
-    freeway::test::proof("steps of heaps' calls", testing::UnitTest::GetInstance()->current_test_info()->name(), "stops", reached);
+    freeway::test::proof("steps of heaps' calls", testing::UnitTest::GetInstance()->current_test_info()->name(),
+                         "stops", reached);
   }
 
   freeway_heap_t heap_;
@@ -179,7 +179,9 @@ class HeapSteps : public testing::Test {
 // A thread that runs f up to the stop, which then does what it says, and goes on if that returns.
 class Visitor {
  public:
-  Visitor(Stop& at, std::function<void()> f) : at_(at), f_(std::move(f)) { pthread_create(&thread_, nullptr, run, this); }
+  Visitor(Stop& at, std::function<void()> f) : at_(at), f_(std::move(f)) {
+    pthread_create(&thread_, nullptr, run, this);
+  }
   void* join() { return pthread_join(thread_, nullptr), nullptr; }
 
  private:
@@ -273,8 +275,8 @@ TEST_F(HeapSteps, AChildOfAForkHasTheHeap) {
   });
 }
 
-// What it had in hand is lost until the heap is destroyed; then one run of frames at most, unless it ended as it destroyed the heap:
-// then what that had. The next heap in its place has nothing of that.
+// What it had in hand is lost until the heap is destroyed; then one run of frames at most, unless it ended as it
+// destroyed the heap: then what that had. The next heap in its place has nothing of that.
 TEST_F(HeapSteps, AThreadEndsForEver) {
   at_each([&](Stop& at) {
     const size_t before = of_all_heaps();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// profile_mended_test.cc: who begins or ends a profile leaves that call for ever at each of its steps. What is half done is
-// completed by the slow path's ticks: then blocks are sampled, or mallocs are as fast as before. Run with the library
-// that tells of its steps (stepping/os/machine.h).
+// profile_mended_test.cc: who begins or ends a profile leaves that call for ever at each of its steps. What is half
+// done is completed by the slow path's ticks: then blocks are sampled, or mallocs are as fast as before. Run with the
+// library that tells of its steps (stepping/os/machine.h).
 #include <gtest/gtest.h>
 
 #include <csetjmp>
@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "tests/abi/abi_test.h"
 #include "freeway/freeway.h"
+#include "tests/abi/abi_test.h"
 #include "tests/profile/dump_reader.h"
 
 namespace {
@@ -36,8 +36,7 @@ namespace {
 constexpr uint64_t kTag = 4711;
 
 // Runs f up to that step. The step's name; "": f has come to its end.
-template <class F>
-std::string leave(int step, F&& f) {
+template <class F> std::string leave(int step, F&& f) {
   left_at = "";
   if (sigsetjmp(way_out, 1) == 0) {
     leave_at = step;
@@ -101,9 +100,7 @@ TEST(ProfileMended, EndedByOneWhoIsGone) {
     tick();
     const bool has_ended = name.empty() || name.rfind("profile.", 0) == 0;
     EXPECT_EQ(sampled(), has_ended ? 0u : 10u) << "left at step " << step << ": " << name;
-    if (has_ended) {
-      EXPECT_LT(steps_of_pairs(), 100) << "left at step " << step << ": " << name;
-    }
+    if (has_ended) { EXPECT_LT(steps_of_pairs(), 100) << "left at step " << step << ": " << name; }
     ended += has_ended;
     freeway_profile_stop();
     if (name.empty()) break;

@@ -14,8 +14,8 @@
 #include <cstdio>
 #include <utility>
 
-#include "tests/support/engine_under_test.h"
 #include "freeway/freeway.h"
+#include "tests/support/engine_under_test.h"
 #include "tests/support/proof.h"
 #include "tests/whole/signal/support/random.h"
 #include "tests/whole/steps/step_counter.h"
@@ -29,8 +29,7 @@ class Longest {
   // `bound`: instructions; 0: depends on how much there is, so only told.
   Longest(const char* what, uint64_t bound) : what_(what), bound_(bound) {}
 
-  template <class F>
-  void step(F&& f) {
+  template <class F> void step(F&& f) {
     const Steps steps = StepCounter::count(f);
     ++calls_;
     own_ = std::max(own_, steps.own);
@@ -52,8 +51,7 @@ class Longest {
 };
 
 // The test's own tables are not in the heap that it looks at.
-template <class T>
-class Table {
+template <class T> class Table {
  public:
   explicit Table(size_t count) : count_(count) {
     void* memory = ::mmap(nullptr, count * sizeof(T), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -90,14 +88,9 @@ void small_blocks(const Options& options) {
     const size_t size = random.one_in(2) ? random.between(4096, 32768) : random.between(1, 1024);
     release.step([&] { ::free(block); });
     switch (random.below(4)) {
-      case 0:
-        zero.step([&] { block = ::calloc(1, size % 1024); });
-        break;
-      case 1:
-        aligned.step([&] { block = ::aligned_alloc(size_t{32} << random.below(8), size); });
-        break;
-      default:
-        allocate.step([&] { block = ::malloc(size); });
+      case 0: zero.step([&] { block = ::calloc(1, size % 1024); }); break;
+      case 1: aligned.step([&] { block = ::aligned_alloc(size_t{32} << random.below(8), size); }); break;
+      default: allocate.step([&] { block = ::malloc(size); });
     }
     require(block != nullptr, "no memory");
     size_t bytes = 0;
@@ -122,19 +115,15 @@ void scattered_blocks(const Options& options) {
     Table<void*> table(std::min<size_t>(50000, (size_t{64} << 20) / size));
     for (int round = 0; round < 2; round++) {
       for (size_t i = 0; i < table.size(); i++) {
-        if (round == 0 || i >= stepped)
-          table[i] = ::malloc(size);
-        else
-          allocate.step([&] { table[i] = ::malloc(size); });
+        if (round == 0 || i >= stepped) table[i] = ::malloc(size);
+        else allocate.step([&] { table[i] = ::malloc(size); });
         require(table[i] != nullptr, "no memory");
         *static_cast<char*>(table[i]) = 1;
       }
       for (size_t i = table.size(); i > 1; i--) std::swap(table[i - 1], table[random.below(i)]);
       for (size_t i = 0; i < table.size(); i++) {
-        if (round == 0 || i >= 3 * stepped || !random.one_in(3))
-          ::free(table[i]);
-        else
-          release.step([&] { ::free(table[i]); });
+        if (round == 0 || i >= 3 * stepped || !random.one_in(3)) ::free(table[i]);
+        else release.step([&] { ::free(table[i]); });
       }
     }
   }

@@ -87,8 +87,7 @@ volatile uint64_t* top() { return reinterpret_cast<volatile uint64_t*>((above - 
   while (depth > known && !deepest[gauged].compare_exchange_weak(known, depth, std::memory_order_relaxed)) continue;
 }
 
-template <class F>
-[[gnu::always_inline]] inline void gauge(Kind kind, F&& call) {
+template <class F> [[gnu::always_inline]] inline void gauge(Kind kind, F&& call) {
   paint(kind);
   std::atomic_signal_fence(std::memory_order_seq_cst);
   call();
@@ -134,7 +133,8 @@ std::vector<size_t> promised(const std::string& column) {
     if (head.empty()) head = cells;
     const auto place = static_cast<size_t>(std::find(head.begin(), head.end(), column) - head.begin());
     for (size_t kind = 0; kind < kKinds; kind++)
-      if (place < cells.size() && cells[0] == name_of(kind)) found[kind] = std::strtoul(cells[place].c_str(), nullptr, 10);
+      if (place < cells.size() && cells[0] == name_of(kind))
+        found[kind] = std::strtoul(cells[place].c_str(), nullptr, 10);
   }
   return found;
 }

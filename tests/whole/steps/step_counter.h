@@ -35,8 +35,7 @@ class StepCounter {
   }
 
   // Calls f(), stepping.
-  template <class F>
-  static Steps count(F&& f) {
+  template <class F> static Steps count(F&& f) {
     steps_ = {};
     // Below the red zone, in which the compiler may keep something.
     asm volatile("subq $128, %%rsp\n\tpushfq\n\torq $0x100, (%%rsp)\n\tpopfq\n\taddq $128, %%rsp" ::: "memory", "cc");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// false_sharing_test.cc: foreign blocks go home (src/cache/homes.h). Two threads on two CPUs exchange small blocks so that
-// each has neighbours of the other's in its magazine; then each only allocates and frees its own. After a bounded number
-// of frees no cache line holds blocks of both. Addresses are compared, nothing is timed.
+// false_sharing_test.cc: foreign blocks go home (src/cache/homes.h). Two threads on two CPUs exchange small blocks so
+// that each has neighbours of the other's in its magazine; then each only allocates and frees its own. After a bounded
+// number of frees no cache line holds blocks of both. Addresses are compared, nothing is timed.
 #include <freeway/freeway.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -21,15 +21,14 @@ namespace freeway::test {
 namespace {
 
 constexpr size_t kBlocks = 24, kLine = 64;
-// A foreign block that a round uses is freed once in it, and one such free in 65 sends that block home, at least: whatever
-// was exchanged has gone home after so many rounds.
+// A foreign block that a round uses is freed once in it, and one such free in 65 sends that block home, at least:
+// whatever was exchanged has gone home after so many rounds.
 constexpr size_t kRoundsUntilHome = 65 * kBlocks;
 
 // Both threads, in turns that each waits for: what is done, and in which order, does not depend on their speed.
 class Turns {
  public:
-  template <class F>
-  void take(unsigned self, F&& f) {
+  template <class F> void take(unsigned self, F&& f) {
     while (turn_.load(std::memory_order_acquire) % 2 != self) std::this_thread::yield();
     f();
     turn_.fetch_add(1, std::memory_order_release);
@@ -97,12 +96,13 @@ bool went_home(const std::vector<int>& cpus, size_t size) {
   one.join();
   two.join();
   EXPECT_TRUE(sides[0].stays && sides[1].stays);
-  std::printf("  %zu bytes: %zu pairs of blocks share a line at first, %zu at last\n", size, shared_at_first, shared_at_last);
+  std::printf("  %zu bytes: %zu pairs of blocks share a line at first, %zu at last\n", size, shared_at_first,
+              shared_at_last);
   return shared_at_first > kBlocks / 8 && shared_at_last == 0;
 }
 
-// Two threads that other processes keep from running at the same time may get one slab by turns (mm_cid): then they share
-// what they allocate from it. So it is tried again; where nothing goes home, it never does.
+// Two threads that other processes keep from running at the same time may get one slab by turns (mm_cid): then they
+// share what they allocate from it. So it is tried again; where nothing goes home, it never does.
 constexpr int kTries = 20;
 
 TEST(FalseSharing, BlocksOfForeignLinesGoHome) {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 //
-// huge_pages_test.cc: which of the heap's memory may come in huge pages: with FREEWAY_HUGE; where the system's default is to
-// give them to all (transparent_hugepage/enabled: always); and that nothing is said where it is not. The kernel tells of each
-// mapping what was asked for: "nh" or "hg" among the VmFlags of /proc/self/smaps. Each test is in a process of its own, for
-// which that file says what the test wants (a mount of its own over it, which needs a user namespace or rights).
+// huge_pages_test.cc: which of the heap's memory may come in huge pages: with FREEWAY_HUGE; where the system's default
+// is to give them to all (transparent_hugepage/enabled: always); and that nothing is said where it is not. The kernel
+// tells of each mapping what was asked for: "nh" or "hg" among the VmFlags of /proc/self/smaps. Each test is in a
+// process of its own, for which that file says what the test wants (a mount of its own over it, which needs a user
+// namespace or rights).
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -45,7 +46,8 @@ constexpr const char* kDefault = "/sys/kernel/mm/transparent_hugepage/enabled";
 constexpr const char* kPretended = "FREEWAY_TEST_PRETENDED_DEFAULT";
 constexpr int kCannot = 77;
 
-// Becomes this program anew, with tests of this name only, in a process for which the default is `text`, and FREEWAY_HUGE `wish`.
+// Becomes this program anew, with tests of this name only, in a process for which the default is `text`, and
+// FREEWAY_HUGE `wish`.
 [[noreturn]] void become(const std::string& tests, const char* text, const char* wish) {
   char file[] = "/tmp/freeway_default_XXXXXX";
   const int fd = mkstemp(file);

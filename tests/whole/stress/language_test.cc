@@ -67,9 +67,7 @@ TEST(Exceptions, MayBeFreedByAnotherThread) {
         if (error == nullptr) continue;
         try {
           std::rethrow_exception(*error);
-        } catch (const std::runtime_error&) {
-          ++caught;
-        }
+        } catch (const std::runtime_error&) { ++caught; }
         delete error;
       }
       std::this_thread::yield();

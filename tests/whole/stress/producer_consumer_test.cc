@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
-#include "tests/support/engine_under_test.h"
 #include "stress_test.h"
+#include "tests/support/engine_under_test.h"
 
 namespace freeway::test {
 namespace {
@@ -91,8 +91,8 @@ TEST(ProducerConsumer, OnePairOfMixedSizes) { run_pairs(1, 300000, 16, 2000); }
 TEST(ProducerConsumer, EightPairsOfMixedSizes) {
   const char* engine = getenv("FREEWAY_TEST_ENGINE");
   if (engine != nullptr && std::string_view(engine) == "streamflow")
-    GTEST_SKIP() << "Streamflow fills a page block of each class before it takes back what others freed: its bound is in "
-                    "papers/streamflow/tests/space_test.cc";
+    GTEST_SKIP() << "Streamflow fills a page block of each class before it takes back what others freed: its bound is "
+                    "in " "papers/streamflow/tests/space_test.cc";
   run_pairs(8, 40000, 16, 2000);
 }
 TEST(ProducerConsumer, TwoPairsOfLargeBlocks) { run_pairs(2, 10000, 20000, 60000); }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // realloc_peak_test.cc: what a process needs at most while blocks grow and shrink: hardly more than the blocks hold.
-// Each program runs in a child of its own, since the kernel's high-water mark (VmHWM) never falls; and once more where the
-// kernel refuses to move pages, where long blocks are copied piece by piece.
+// Each program runs in a child of its own, since the kernel's high-water mark (VmHWM) never falls; and once more where
+// the kernel refuses to move pages, where long blocks are copied piece by piece.
 #include <gtest/gtest.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>

@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
-#include "tests/support/engine_under_test.h"
 #include "stress_test.h"
+#include "tests/support/engine_under_test.h"
 
 namespace freeway::test {
 namespace {

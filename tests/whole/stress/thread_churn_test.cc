@@ -12,8 +12,8 @@
 #include <thread>
 #include <vector>
 
-#include "tests/support/engine_under_test.h"
 #include "stress_test.h"
+#include "tests/support/engine_under_test.h"
 
 namespace freeway::test {
 namespace {
@@ -73,10 +73,11 @@ TEST(ThreadChurn, MemoryAfterTwentyThousandThreadsIsThatAfterTwoThousand) {
   }
   const size_t at_end = anonymous_rss();
   printf("RSS after %u threads: %zu KiB, after %u: %zu KiB\n", kWarmUp, after_warm_up / kKiB, kThreads, at_end / kKiB);
-  // A kilobyte lost with each thread would be 17 MiB. Where the system's default is huge pages (transparent_hugepage/enabled:
-  // always), each place that a late thread is the first to touch may cost 2 MiB, but for what the library keeps to small
-  // pages: the flagship's whole heap here. The bound is the same for it whatever the setting is.
-  // Without rseq the flagship has spare slabs, as many as threads meet in it, and the last ones may come into use late.
+  // A kilobyte lost with each thread would be 17 MiB. Where the system's default is huge pages
+  // (transparent_hugepage/enabled: always), each place that a late thread is the first to touch may cost 2 MiB, but for
+  // what the library keeps to small pages: the flagship's whole heap here. The bound is the same for it whatever the
+  // setting is. Without rseq the flagship has spare slabs, as many as threads meet in it, and the last ones may come
+  // into use late.
   const char* rseq = getenv("FREEWAY_RSEQ");
   const bool claimed = on_flagship() && rseq != nullptr && strcmp(rseq, "0") == 0;
   // HMalloc's heaps fill up to 4 MiB a class, slowly: papers/hmalloc/tests/lives_test.cc.
@@ -86,8 +87,8 @@ TEST(ThreadChurn, MemoryAfterTwentyThousandThreadsIsThatAfterTwoThousand) {
   EXPECT_GE(free_chain(left_behind.take_all()), 0);
 }
 
-// A thread's only call of all comes after every exit hook, as the C library's own frees do: the destructor of a key in the
-// last round there is. Nothing may be made for such a thread that only an exit hook would give back.
+// A thread's only call of all comes after every exit hook, as the C library's own frees do: the destructor of a key in
+// the last round there is. Nothing may be made for such a thread that only an exit hook would give back.
 pthread_key_t last_key;
 struct Last {
   void* block;
@@ -96,10 +97,8 @@ struct Last {
 
 void free_in_the_last_round(void* value) {
   auto* last = static_cast<Last*>(value);
-  if (--last->rounds_left > 0)
-    pthread_setspecific(last_key, last);
-  else
-    free(last->block);
+  if (--last->rounds_left > 0) pthread_setspecific(last_key, last);
+  else free(last->block);
 }
 
 TEST(ThreadChurn, AThreadThatOnlyFreesWhenItIsNearlyGoneLeavesNothing) {

@@ -26,8 +26,7 @@ struct Held {
 };
 
 // An array that does not come from the malloc whose memory is measured, and is resident from the start.
-template <class T>
-class Book {
+template <class T> class Book {
  public:
   explicit Book(size_t count) : count_(count) {
     void* pages = mmap(nullptr, bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);

@@ -23,10 +23,10 @@
 #include <new>
 #include <utility>
 
-#include "tests/support/cpu_affinity.h"
 #include "freeway/freeway.h"
 #include "freeway/heap.h"
 #include "freeway/shared.h"
+#include "tests/support/cpu_affinity.h"
 #include "tests/whole/signal/support/failure.h"
 #include "tests/whole/system_calls/gate.h"
 #include "tests/whole/system_calls/names.h"
@@ -47,8 +47,7 @@ using namespace freeway_test;
 constexpr size_t kAlignment = 64;
 constexpr auto kAligned = std::align_val_t{kAlignment};
 
-template <class T>
-T hidden(T value) {
+template <class T> T hidden(T value) {
   asm volatile("" : "+r"(value) : : "memory");
   return value;
 }
@@ -70,7 +69,8 @@ using Other = void (*)();
 // Longer than caches and free memory are kept for a thread that says it is idle. Makes no system call itself.
 void rest() {
   constexpr auto kLonger = std::chrono::milliseconds(1100);
-  for (const auto began = std::chrono::steady_clock::now(); std::chrono::steady_clock::now() - began < kLonger;) continue;
+  for (const auto began = std::chrono::steady_clock::now(); std::chrono::steady_clock::now() - began < kLonger;)
+    continue;
 }
 
 struct Function {
@@ -81,13 +81,10 @@ struct Function {
   Other other = nullptr;
 };
 
-template <class F>
-void* or_null(F&& f) {
+template <class F> void* or_null(F&& f) {
   try {
     return f();
-  } catch (const std::bad_alloc&) {
-    return nullptr;
-  }
+  } catch (const std::bad_alloc&) { return nullptr; }
 }
 
 FILE* null_stream = nullptr;
@@ -116,8 +113,7 @@ void move_some() {
   gate::counting = true;
 }
 
-template <class F>
-void uncounted(F&& f) {
+template <class F> void uncounted(F&& f) {
   const bool counted = gate::counting.exchange(false);
   f();
   gate::counting = counted;
@@ -144,8 +140,7 @@ void* shared_block(size_t bytes) {
   return block;
 }
 // Sizes of small and large blocks, in and out of the seat's magazines.
-template <class F>
-void each_shared_size(F&& f) {
+template <class F> void each_shared_size(F&& f) {
   for (const size_t bytes : {size_t{64}, size_t{3000}, size_t{30'000}, size_t{300'000}, size_t{2'500'000}})
     for (size_t i = 0; i < 4'000'000 / bytes + 1 && i < 300; i++) f(bytes);
 }
@@ -218,7 +213,8 @@ constexpr Function kFunctions[] = {
     {.name = "freeway_heap_calloc", .allocate = [](size_t n) { return ::freeway_heap_calloc(own_heap(), 1, n); }},
     {.name = "freeway_heap_aligned_alloc",
      .allocate = [](size_t n) { return ::freeway_heap_aligned_alloc(own_heap(), kAlignment, n); }},
-    {.name = "freeway_heap_realloc", .allocate = [](size_t n) { return ::freeway_heap_realloc(own_heap(), nullptr, n); }},
+    {.name = "freeway_heap_realloc",
+     .allocate = [](size_t n) { return ::freeway_heap_realloc(own_heap(), nullptr, n); }},
     {.name = "freeway_heap_new", .other = [] { own_heap(); }},
     {.name = "freeway_heap_trim", .other = [] { ::freeway_heap_trim(own_heap()); }},
     {.name = "freeway_heap_stats", .other = [] { ::freeway_heap_stats(own_heap(), nullptr, 0); }},
@@ -275,7 +271,8 @@ constexpr Function kFunctions[] = {
     {.name = "freeway_shared_calloc",
      .other = [] { take_shared([](size_t n) { return ::freeway_shared_calloc(shared_heap(), 1, n); }); }},
     {.name = "freeway_shared_aligned_alloc",
-     .other = [] { take_shared([](size_t n) { return ::freeway_shared_aligned_alloc(shared_heap(), kAlignment, n); }); }},
+     .other =
+         [] { take_shared([](size_t n) { return ::freeway_shared_aligned_alloc(shared_heap(), kAlignment, n); }); }},
     {.name = "freeway_shared_free",
      .other = [] { each_shared_size([](size_t n) { ::freeway_shared_free(shared_heap(), shared_block(n)); }); }},
     {.name = "freeway_shared_usable_size",
@@ -300,7 +297,8 @@ constexpr Function kFunctions[] = {
            });
          }},
     {.name = "freeway_shared_root_find", .other = [] { ::freeway_shared_root_find(shared_heap(), "root"); }},
-    {.name = "freeway_shared_root_replace", .other = [] { ::freeway_shared_root_replace(shared_heap(), "root", 0, 0); }},
+    {.name = "freeway_shared_root_replace",
+     .other = [] { ::freeway_shared_root_replace(shared_heap(), "root", 0, 0); }},
     {.name = "freeway_shared_recover", .other = [] { ::freeway_shared_recover(shared_heap()); }},
     {.name = "freeway_shared_trim",
      .other =
@@ -334,8 +332,7 @@ Report reports[kSituations];
 Situation situation = kFirst;
 
 // Counts the system calls of f alone.
-template <class F>
-auto measured(F&& f) {
+template <class F> auto measured(F&& f) {
   struct Window {
     Window() {
       gate::report = &reports[situation];
@@ -353,8 +350,7 @@ constexpr struct {
 void* blocks[6000];
 
 // Bursts of blocks, all taken by `take`, then all given by `give`.
-template <class Take, class Give>
-void bursts(Take&& take, Give&& give) {
+template <class Take, class Give> void bursts(Take&& take, Give&& give) {
   for (const auto& burst : kBursts) {
     for (size_t i = 0; i < burst.count; i++) blocks[i] = take(burst.bytes);
     for (size_t i = 0; i < burst.count; i++)
@@ -369,8 +365,7 @@ void plain_free(void* block, size_t) { ::free(block); }
 void shift_mappings() { (void)hidden(::mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)); }
 
 // What was free and dirty throughout a tick of a quarter of a second is too much: the next slow call gives it back.
-template <class Give>
-void forget_the_peak(Give&& give) {
+template <class Give> void forget_the_peak(Give&& give) {
   for (size_t i = 0; i < 1200; i++) blocks[i] = plain_malloc(50'000);
   for (size_t i = 0; i < 1200; i++) {
     give(blocks[i], 50'000);
@@ -407,10 +402,8 @@ void run_free(Free give) {
   situation = kFast;
   for (int i = 0; i < 2000; i++) {
     void* block = plain_malloc(64);
-    if (i < 200)
-      give(block, 64);
-    else
-      measured_give(block, 64);
+    if (i < 200) give(block, 64);
+    else measured_give(block, 64);
   }
   situation = kSlow;
   for (int cpu = 0; cpu < 2; cpu++) {

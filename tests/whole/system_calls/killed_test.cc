@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
 // A sandbox that kills a process for membarrier or mincore (SECCOMP_RET_KILL_PROCESS), installed once it runs: threads
-// that allocate, free each other's blocks, change CPUs and fork go on as before. Only malloc_trim makes these calls (and
-// whatever finds no memory), and is killed for them; where there is no rseq, membarrier is how threads take slabs from
-// each other, so that one is not tried there: docs/limits.md.
+// that allocate, free each other's blocks, change CPUs and fork go on as before. Only malloc_trim makes these calls
+// (and whatever finds no memory), and is killed for them; where there is no rseq, membarrier is how threads take slabs
+// from each other, so that one is not tried there: docs/limits.md.
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>

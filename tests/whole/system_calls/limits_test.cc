@@ -36,8 +36,7 @@ void limit(int resource, rlim_t bytes) {
 }
 
 // Goes through the tour within the limit that holds now, then, once `lift` has ended it, without.
-template <class Lift>
-void live_within(const char* subject, Lift&& lift, size_t tours = 1) {
+template <class Lift> void live_within(const char* subject, Lift&& lift, size_t tours = 1) {
   tour.memory_is_back(false);
   for (size_t i = 0; i < tours; i++) tour.run(/*in_child=*/false);
   lift();
@@ -411,12 +410,13 @@ int main(int argc, char** argv) {
   ::setenv("FREEWAY_ON_ERROR", "report", 1);
   tour.choose_cpus();
 #define FREEWAY_CASE(name) {#name, name}
-  return run_cases(argc, argv,
-                   {FREEWAY_CASE(mappings_run_out), FREEWAY_CASE(a_mapping_in_the_middle),
-                    FREEWAY_CASE(mappings_run_out_before_the_first_call), FREEWAY_CASE(locked_memory_runs_out),
-                    FREEWAY_CASE(locked_memory_runs_out_before_the_first_call),
-                    FREEWAY_CASE(locked_on_fault_before_the_first_call), FREEWAY_CASE(locked_memory_is_given_back), FREEWAY_CASE(address_space_runs_out),
-                    FREEWAY_CASE(address_space_runs_out_before_the_first_call), FREEWAY_CASE(data_runs_out),
-                    FREEWAY_CASE(data_runs_out_before_the_first_call), FREEWAY_CASE(a_block_grows_beyond_all_memory),
-                    FREEWAY_CASE(phases_in_a_control_group), FREEWAY_CASE(small_programs_in_little_address_space)});
+  return run_cases(
+      argc, argv,
+      {FREEWAY_CASE(mappings_run_out), FREEWAY_CASE(a_mapping_in_the_middle),
+       FREEWAY_CASE(mappings_run_out_before_the_first_call), FREEWAY_CASE(locked_memory_runs_out),
+       FREEWAY_CASE(locked_memory_runs_out_before_the_first_call), FREEWAY_CASE(locked_on_fault_before_the_first_call),
+       FREEWAY_CASE(locked_memory_is_given_back), FREEWAY_CASE(address_space_runs_out),
+       FREEWAY_CASE(address_space_runs_out_before_the_first_call), FREEWAY_CASE(data_runs_out),
+       FREEWAY_CASE(data_runs_out_before_the_first_call), FREEWAY_CASE(a_block_grows_beyond_all_memory),
+       FREEWAY_CASE(phases_in_a_control_group), FREEWAY_CASE(small_programs_in_little_address_space)});
 }

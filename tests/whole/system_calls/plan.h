@@ -39,8 +39,7 @@ struct Plan {
 };
 
 // Calls f(name, value) for each field: how it is called in arguments.
-template <class P, class F>
-void each_field(P& plan, F&& f) {
+template <class P, class F> void each_field(P& plan, F&& f) {
   f("--number=", plan.number);
   f("--first=", plan.first);
   f("--last=", plan.last);

@@ -134,7 +134,8 @@ class Sweep {
     if (WIFEXITED(whole.status) && WEXITSTATUS(whole.status) == kSkipStatus) skip("no seccomp filters here");
     judge({}, whole);
     survey_ = whole.report;
-    require(survey_.failures == 0 && survey_.made[kBeyond] == 0, "a call failed though none was refused", survey_.failures);
+    require(survey_.failures == 0 && survey_.made[kBeyond] == 0, "a call failed though none was refused",
+            survey_.failures);
     for (size_t number = 0; number < kMostNumbers; number++)
       if (survey_.made[number] != 0) std::printf("  %4u %s\n", survey_.made[number], name_of(number));
   }
@@ -185,8 +186,7 @@ class Sweep {
 
   // `weight`: how much likelier than others the plan is to be tried.
   void attempt(const Trial& trial, double weight = 1) {
-    if (counting_only_)
-      plans_ += weight;
+    if (counting_only_) plans_ += weight;
     else if (weight == kAlways || static_cast<double>(random_.below(1 << 20)) < weight * share_ * (1 << 20))
       judge(trial, run(trial));
   }
@@ -200,9 +200,11 @@ class Sweep {
     // What the C and C++ libraries keep for themselves is all that is live in the end.
     else if (survey_.calls != 0 && outcome.report.live_blocks > survey_.live_blocks)
       trouble = "blocks are live in the end";
-    // A further arena is 1 GiB. Where the call that was refused left no window (src/os/window.h), the first one is 64 GiB, and
-    // the reservation for metadata 8 GiB; and where what lies badly cannot be unmapped, half as much is tried beside it.
-    else if (survey_.calls != 0 && outcome.report.address_space > survey_.address_space + (uint64_t{2 * (64 + 8)} << 30))
+    // A further arena is 1 GiB. Where the call that was refused left no window (src/os/window.h), the first one is 64
+    // GiB, and the reservation for metadata 8 GiB; and where what lies badly cannot be unmapped, half as much is tried
+    // beside it.
+    else if (survey_.calls != 0 &&
+             outcome.report.address_space > survey_.address_space + (uint64_t{2 * (64 + 8)} << 30))
       trouble = "address space was lost";
     if (trouble == nullptr) return;
     failed_++;

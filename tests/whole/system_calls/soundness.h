@@ -17,8 +17,8 @@ struct Leftovers {
   uint64_t address_space;  // bytes, of the process
 };
 
-// Trims, audits, and fails the test if frames, superblocks or memory are missing. What freeway_reserve keeps stays through a
-// trim, but not beyond a limit: `reserved` says that some may be there.
+// Trims, audits, and fails the test if frames, superblocks or memory are missing. What freeway_reserve keeps stays
+// through a trim, but not beyond a limit: `reserved` says that some may be there.
 inline Leftovers require_nothing_lost(bool reserved = false) {
   trim_heap();
   if (reserved) {

@@ -20,8 +20,8 @@
 #include <cstring>
 #include <new>
 
-#include "tests/support/cpu_affinity.h"
 #include "freeway/freeway.h"
+#include "tests/support/cpu_affinity.h"
 #include "tests/whole/signal/support/failure.h"
 
 extern "C" {
@@ -81,8 +81,7 @@ class Tour {
   }
 
   // First, last and some bytes in between are the block's tag.
-  template <class F>
-  static void each_probe(size_t size, F&& f) {
+  template <class F> static void each_probe(size_t size, F&& f) {
     const size_t step = size <= 4096 ? 509 : (size / 8) | 1;
     for (size_t at = 0; at < size; at += step) f(at);
     if (size != 0) f(size - 1);
@@ -110,8 +109,7 @@ class Tour {
     errno = 0;
     return put(i, ::malloc(size), size, 16, "malloc");
   }
-  template <class Free>
-  void drop(size_t i, Free&& give) {
+  template <class Free> void drop(size_t i, Free&& give) {
     Slot s = slots_[i];
     if (s.block == nullptr) return;
     verify(s, "a block was damaged");
@@ -268,10 +266,8 @@ class Tour {
     get_some(1, 600, 2, 2500);
     pthread_t thread;
     const int error = ::pthread_create(&thread, nullptr, body, this);
-    if (error == 0)
-      ::pthread_join(thread, nullptr);
-    else
-      require(may_fail_ && (error == EAGAIN || error == ENOMEM), "pthread_create", static_cast<uint64_t>(error));
+    if (error == 0) ::pthread_join(thread, nullptr);
+    else require(may_fail_ && (error == EAGAIN || error == ENOMEM), "pthread_create", static_cast<uint64_t>(error));
     drop_all(1201);
   }
 

@@ -2,11 +2,13 @@
  *
  * jemalloc/jemalloc.h: what libfreeway-jemalloc offers of jemalloc 5's interface, over Freeway.
  *
- * For programs that are compiled against it instead of jemalloc's own header: the names, arguments and flags are the same.
- * Everything that is declared here is defined in that library (malloc, free and their like: in libfreeway.so, which it brings
- * along; see <stdlib.h> and <malloc.h>). freeway-jemalloc(3) has each function and all names of mallctl.
+ * For programs that are compiled against it instead of jemalloc's own header: the names, arguments and flags are the
+ * same. Everything that is declared here is defined in that library (malloc, free and their like: in libfreeway.so,
+ * which it brings along; see <stdlib.h> and <malloc.h>). freeway-jemalloc(3) has each function and all names of
+ * mallctl.
  *
- * Unless a comment says otherwise a function here is lock-free, and may be called from any thread and any signal handler.
+ * Unless a comment says otherwise a function here is lock-free, and may be called from any thread and any signal
+ * handler.
  */
 #ifndef FREEWAY_JEMALLOC_JEMALLOC_H
 #define FREEWAY_JEMALLOC_JEMALLOC_H
@@ -27,8 +29,8 @@
 /* je_get_defrag_hint is there: a program like redis can defragment itself. */
 #define JEMALLOC_FRAG_HINT
 
-/* Flags of the functions that end in x. An alignment is a power of two. Caches and arenas are accepted and mean nothing:
- * there is one heap. */
+/* Flags of the functions that end in x. An alignment is a power of two. Caches and arenas are accepted and mean
+ * nothing: there is one heap. */
 #define MALLOCX_LG_ALIGN(la) ((int)(la))
 #define MALLOCX_ALIGN(a) ((int)__builtin_ctzll((unsigned long long)(a)))
 #define MALLOCX_ZERO ((int)0x40)
@@ -62,26 +64,27 @@ void sdallocx(void* block, size_t size, int flags) FREEWAY_JEMALLOC_NOEXCEPT;
 /* The real size that mallocx(size, flags) would give: all of it may be used. 0 where no block can be so large. */
 size_t nallocx(size_t size, int flags) FREEWAY_JEMALLOC_NOEXCEPT;
 
-/* Reads the value `name` to *old_value, whose size is *old_size, and writes *new_value, of new_size bytes, to it; both may be
- * left out (NULL, 0). 0, or ENOENT (no such name), EINVAL (wrong sizes; *old_size is then how much was read), EPERM (cannot
- * be read, or cannot be set to that), EAGAIN (no memory), EFAULT (what it asks for failed). Signal-safe. What acts makes the
- * system calls of the function of freeway.h that stands behind it. */
+/* Reads the value `name` to *old_value, whose size is *old_size, and writes *new_value, of new_size bytes, to it; both
+ * may be left out (NULL, 0). 0, or ENOENT (no such name), EINVAL (wrong sizes; *old_size is then how much was read),
+ * EPERM (cannot be read, or cannot be set to that), EAGAIN (no memory), EFAULT (what it asks for failed). Signal-safe.
+ * What acts makes the system calls of the function of freeway.h that stands behind it. */
 int mallctl(const char* name, void* old_value, size_t* old_size, void* new_value,
             size_t new_size) FREEWAY_JEMALLOC_NOEXCEPT;
-/* The name as numbers, at most *length of them, for mallctlbymib; *length becomes their count. Numbers within a name are
- * themselves, and may be changed. */
+/* The name as numbers, at most *length of them, for mallctlbymib; *length becomes their count. Numbers within a name
+ * are themselves, and may be changed. */
 int mallctlnametomib(const char* name, size_t* mib, size_t* length) FREEWAY_JEMALLOC_NOEXCEPT;
 int mallctlbymib(const size_t* mib, size_t length, void* old_value, size_t* old_size, void* new_value,
                  size_t new_size) FREEWAY_JEMALLOC_NOEXCEPT;
 
-/* Gives the statistics as text to `write` piece by piece, with `opaque`; NULL: to malloc_message. `options`: "J" for JSON, "g"
- * without configuration and options; others are accepted. As signal-safe as `write`. */
+/* Gives the statistics as text to `write` piece by piece, with `opaque`; NULL: to malloc_message. `options`: "J" for
+ * JSON, "g" without configuration and options; others are accepted. As signal-safe as `write`. */
 void malloc_stats_print(void (*write)(void* opaque, const char* text), void* opaque,
                         const char* options) FREEWAY_JEMALLOC_NOEXCEPT;
 /* A program may set it; NULL, as it is at first, stands for fd 2. */
 extern void (*malloc_message)(void* opaque, const char* text);
 
-/* 1 if the program should move the block, so that memory can go back: freeway_should_move. Redis asks for it by this name. */
+/* 1 if the program should move the block, so that memory can go back: freeway_should_move. Redis asks for it by this
+ * name. */
 int je_get_defrag_hint(void* block) FREEWAY_JEMALLOC_NOEXCEPT;
 
 #if defined(__cplusplus)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// stay.cc: a plugin (a cdylib) that carries Freeway is never unloaded, as libfreeway.so is not (-z nodelete): blocks, threads'
-// ends and restartable sections lead into its code until the process ends. A crate cannot give its dependents that linker
-// flag, so the plugin asks the loader for it when it is loaded. In programs there is nothing to do, nor with musl, where
-// dlclose does nothing.
+// stay.cc: a plugin (a cdylib) that carries Freeway is never unloaded, as libfreeway.so is not (-z nodelete): blocks,
+// threads' ends and restartable sections lead into its code until the process ends. A crate cannot give its dependents
+// that linker flag, so the plugin asks the loader for it when it is loaded. In programs there is nothing to do, nor
+// with musl, where dlclose does nothing.
 #include <dlfcn.h>
 #include <link.h>
 

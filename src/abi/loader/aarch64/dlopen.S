@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // dlopen.S: dlopen in front of the C library's, without RTLD_DEEPBIND (aarch64). Why it jumps: x86_64/dlopen.S.
 //
-// x0 = name, w1 = flags, x30 = the return address: all stay for the next dlopen. x16: a jump through it may land on `bti c`.
+// x0 = name, w1 = flags, x30 = the return address: all stay for the next dlopen. x16: a jump through it may land on
+// `bti c`.
 
 #include "arch/aarch64/section.inc"
 

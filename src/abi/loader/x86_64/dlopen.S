@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // dlopen.S: dlopen in front of the C library's, without RTLD_DEEPBIND (x86-64).
 //
-// It jumps, since the C library takes the return address for the caller's, from which RUNPATH, $ORIGIN and the namespace
-// follow. rdi = name, esi = flags, both for the next dlopen.
+// It jumps, since the C library takes the return address for the caller's, from which RUNPATH, $ORIGIN and the
+// namespace follow. rdi = name, esi = flags, both for the next dlopen.
 
     .intel_syntax noprefix
     .text

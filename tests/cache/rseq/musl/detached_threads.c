@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
 // Threads by the thousand that nobody waits for, each with some blocks. musl's unmap their own stack and thread-local
-// storage before they are gone: a struct rseq that is still registered in it then gets the process killed by the kernel.
-// The argument: whether threads are expected to be registered when they have called malloc (1 or 0). NO_KEYS: without
-// thread-specific data, which a static program then does not have.
+// storage before they are gone: a struct rseq that is still registered in it then gets the process killed by the
+// kernel. The argument: whether threads are expected to be registered when they have called malloc (1 or 0). NO_KEYS:
+// without thread-specific data, which a static program then does not have.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdio.h>

@@ -63,8 +63,7 @@ inline bool is_left_out(const void* address) {
 
 }  // namespace explored
 
-template <class T>
-class Atomic {
+template <class T> class Atomic {
   static_assert(sizeof(T) <= 8);
 
  public:
@@ -106,10 +105,8 @@ class Atomic {
   }
   T run_alone(Kind kind, T operand) const {
     const T before = value_;
-    if (kind == Kind::kAdd)
-      value_ = static_cast<T>(before + operand);
-    else if (kind != Kind::kLoad)
-      value_ = operand;
+    if (kind == Kind::kAdd) value_ = static_cast<T>(before + operand);
+    else if (kind != Kind::kLoad) value_ = operand;
     return before;
   }
 

@@ -25,8 +25,7 @@ inline void about_to_store() {
 }
 
 // Runs `f`, and `other` before f's store number `n`, counted from 0. False if f has fewer: then only f has run.
-template <class F>
-bool interrupted_before_store(u64 n, F&& f, std::function<void()> other) {
+template <class F> bool interrupted_before_store(u64 n, F&& f, std::function<void()> other) {
   at_store = std::move(other);
   stores_left = n;
   f();
@@ -36,13 +35,10 @@ bool interrupted_before_store(u64 n, F&& f, std::function<void()> other) {
 }
 
 // Runs `f` as a thread that ends before its store number `n`; false if it has fewer.
-template <class F>
-bool ended_before_store(u64 n, F&& f) {
+template <class F> bool ended_before_store(u64 n, F&& f) {
   try {
     interrupted_before_store(n, f, [] { throw Stopped(); });
-  } catch (const Stopped&) {
-    return true;
-  }
+  } catch (const Stopped&) { return true; }
   return false;
 }
 
@@ -50,8 +46,7 @@ bool ended_before_store(u64 n, F&& f) {
 
 namespace freeway {
 
-template <class T>
-class Atomic {
+template <class T> class Atomic {
  public:
   constexpr Atomic() : value_{} {}
   constexpr explicit Atomic(T value) : value_(value) {}
@@ -84,8 +79,7 @@ class Atomic {
     test::about_to_store();
     value_ = value;
   }
-  template <class F>
-  T change(F&& next) {
+  template <class F> T change(F&& next) {
     test::about_to_store();
     const T before = value_;
     value_ = next(before);
@@ -105,8 +99,7 @@ class Atomic {
 };
 
 // Fields that their owner alone sees: whoever ends takes his view along.
-template <class T>
-class Plain {
+template <class T> class Plain {
  public:
   constexpr Plain() : value_{} {}
   constexpr explicit Plain(T value) : value_(value) {}

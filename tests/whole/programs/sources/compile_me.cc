@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// compile_me: a C++20 file that is work for a compiler (templates, ranges, coroutines, regular expressions) and, when it
-// runs, for an allocator. Prints the same every time.
+// compile_me: a C++20 file that is work for a compiler (templates, ranges, coroutines, regular expressions) and, when
+// it runs, for an allocator. Prints the same every time.
 #include <algorithm>
 #include <array>
 #include <concepts>
@@ -56,21 +56,18 @@ class Numbers {
 };
 
 Numbers squares(long until) {
-  for (long i = 0; i < until; ++i) co_yield i * i;
+  for (long i = 0; i < until; ++i) co_yield i* i;
 }
 
-template <std::integral T, T... I>
-constexpr auto table(std::integer_sequence<T, I...>) {
+template <std::integral T, T... I> constexpr auto table(std::integer_sequence<T, I...>) {
   return std::array<T, sizeof...(I)>{((I * 2654435761u) % 9973)...};
 }
 constexpr auto kTable = table(std::make_integer_sequence<unsigned, 2000>());
 
-template <int Depth>
-struct Nest {
+template <int Depth> struct Nest {
   using type = std::tuple<typename Nest<Depth - 1>::type, std::map<int, typename Nest<Depth - 1>::type>>;
 };
-template <>
-struct Nest<0> {
+template <> struct Nest<0> {
   using type = std::variant<int, std::string, std::vector<double>>;
 };
 
@@ -115,10 +112,12 @@ int main() {
   std::cout << "odd " << sorted.size() << ' ' << sorted.front() << '\n';
 
   std::string text;
-  for (int i = 0; i < 3000; ++i) text += "word" + std::string(1, static_cast<char>('a' + i % 7)) + std::to_string(i) + " ";
+  for (int i = 0; i < 3000; ++i)
+    text += "word" + std::string(1, static_cast<char>('a' + i % 7)) + std::to_string(i) + " ";
   for (const auto& [word, count] : count_words(text)) std::cout << word << ' ' << count << '\n';
 
-  std::vector<std::variant<int, std::string, std::vector<double>>> mixed{7, std::string("seven"), std::vector<double>(9)};
+  std::vector<std::variant<int, std::string, std::vector<double>>> mixed{7, std::string("seven"),
+                                                                         std::vector<double>(9)};
   for (const auto& one : mixed) std::cout << std::visit(Add{}, one) << '\n';
 
   std::array<long, 4> sums{};

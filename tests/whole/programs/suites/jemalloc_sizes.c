@@ -26,9 +26,7 @@ static size_t size_after(size_t least, size_t i) {
   return size;
 }
 
-static size_t small_size(size_t i) {
-  return i == SMALL - 1 ? nallocx(SMALLEST_LARGE - 1, 0) : size_after(1, i);
-}
+static size_t small_size(size_t i) { return i == SMALL - 1 ? nallocx(SMALLEST_LARGE - 1, 0) : size_after(1, i); }
 
 static size_t large_size(size_t i) { return i == LARGE - 1 ? LARGEST : size_after(SMALLEST_LARGE, i); }
 

@@ -194,18 +194,12 @@ inline int run_cases(int argc, char** argv, std::initializer_list<Case> cases) {
   bool supervised = false;
   if (const char* seed = std::getenv("FREEWAY_TEST_SEED")) options.seed = std::strtoull(seed, nullptr, 0);
   for (int i = 1; i < argc; i++) {
-    if (const char* v = option_value(argc, argv, i, "--seconds"))
-      options.seconds = std::atof(v);
-    else if (const char* l = option_value(argc, argv, i, "--limit"))
-      options.limit = std::atof(l);
-    else if (const char* s = option_value(argc, argv, i, "--seed"))
-      options.seed = std::strtoull(s, nullptr, 0);
-    else if (const char* o = option_value(argc, argv, i, "--only"))
-      only = o;
-    else if (const char* c = option_value(argc, argv, i, "--case"))
-      direct = c;
-    else if (std::strcmp(argv[i], "--supervised") == 0)
-      supervised = true;
+    if (const char* v = option_value(argc, argv, i, "--seconds")) options.seconds = std::atof(v);
+    else if (const char* l = option_value(argc, argv, i, "--limit")) options.limit = std::atof(l);
+    else if (const char* s = option_value(argc, argv, i, "--seed")) options.seed = std::strtoull(s, nullptr, 0);
+    else if (const char* o = option_value(argc, argv, i, "--only")) only = o;
+    else if (const char* c = option_value(argc, argv, i, "--case")) direct = c;
+    else if (std::strcmp(argv[i], "--supervised") == 0) supervised = true;
     else {
       std::fprintf(stderr, "unknown option %s; see signal/support/case_runner.h\n", argv[i]);
       return 2;

@@ -55,38 +55,22 @@ class Drills : public LosableSlots {
 
   void run(size_t drill) {
     switch (drill) {
-      case kPairs:
-        return pairs();
-      case kRefusals:
-        return refusals();
-      case kAligned:
-        return aligned();
-      case kResizes:
-        return resizes();
-      case kSmallBurst:
-        return burst(random_.one_in(2) ? 32u << random_.below(5) : random_.between(16, 1024), 300);
-      case kMediumBurst:
-        return burst(random_.between(1025, 32768), 24);
-      case kGrowing:
-        return burst(random_.between(16, 64), 1500);  // more than a magazine holds before it grows
-      case kRefused:
-        return refused();
-      case kLarge:
-        return large();
-      case kHuge:
-        return huge();
-      case kTrim:
-        return trim();
-      case kBatches:
-        return random_.one_in(3) ? names_.moves() : names_.batches();
-      case kOtherNames:
-        return names_.other_names();
-      case kOwnHeaps:
-        return names_.heaps();
-      case kNotCommitted:
-        return not_committed();
-      default:
-        return rare_.run(drill - kRare);
+      case kPairs: return pairs();
+      case kRefusals: return refusals();
+      case kAligned: return aligned();
+      case kResizes: return resizes();
+      case kSmallBurst: return burst(random_.one_in(2) ? 32u << random_.below(5) : random_.between(16, 1024), 300);
+      case kMediumBurst: return burst(random_.between(1025, 32768), 24);
+      case kGrowing: return burst(random_.between(16, 64), 1500);  // more than a magazine holds before it grows
+      case kRefused: return refused();
+      case kLarge: return large();
+      case kHuge: return huge();
+      case kTrim: return trim();
+      case kBatches: return random_.one_in(3) ? names_.moves() : names_.batches();
+      case kOtherNames: return names_.other_names();
+      case kOwnHeaps: return names_.heaps();
+      case kNotCommitted: return not_committed();
+      default: return rare_.run(drill - kRare);
     }
   }
 
@@ -215,9 +199,7 @@ class Drills : public LosableSlots {
         enter_allocator(Call::kPosixMemalign);
         if (::posix_memalign(&block, size_t{1} << 20, size) != 0) block = nullptr;
         break;
-      default:
-        enter_allocator(Call::kMalloc);
-        block = ::malloc(size);
+      default: enter_allocator(Call::kMalloc); block = ::malloc(size);
     }
     leave_allocator();
     return block;

@@ -41,10 +41,7 @@ struct HeapAccount {
   ReserveFunction reserve = reinterpret_cast<ReserveFunction>(::dlsym(RTLD_DEFAULT, "freeway_reserve"));
   int (*profile_start)(size_t) = reinterpret_cast<int (*)(size_t)>(::dlsym(RTLD_DEFAULT, "freeway_profile_start"));
   void (*profile_stop)() = reinterpret_cast<void (*)()>(::dlsym(RTLD_DEFAULT, "freeway_profile_stop"));
-  template <class F>
-  static F* find(const char* name) {
-    return reinterpret_cast<F*>(::dlsym(RTLD_DEFAULT, name));
-  }
+  template <class F> static F* find(const char* name) { return reinterpret_cast<F*>(::dlsym(RTLD_DEFAULT, name)); }
   decltype(&::freeway_heap_new) heap_new = find<decltype(::freeway_heap_new)>("freeway_heap_new");
   decltype(&::freeway_heap_malloc) heap_malloc = find<decltype(::freeway_heap_malloc)>("freeway_heap_malloc");
   decltype(&::freeway_heap_calloc) heap_calloc = find<decltype(::freeway_heap_calloc)>("freeway_heap_calloc");

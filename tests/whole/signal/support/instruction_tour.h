@@ -76,8 +76,7 @@ class InstructionTour {
     const bool all_rare = visit_rare(deadline, begin, visit, finish);
     finish_tour(what_happens, round.over() && all_rare);
   }
-  template <class Visit>
-  void travel(const char* what_happens, const Deadline& deadline, Visit visit) {
+  template <class Visit> void travel(const char* what_happens, const Deadline& deadline, Visit visit) {
     travel(what_happens, deadline, visit, [] {}, [] {});
   }
 
@@ -121,10 +120,8 @@ class InstructionTour {
       return turn_;
     }
     void note(size_t drill, bool hit) {
-      if (hit)
-        misses_[drill] = 0;
-      else if (++misses_[drill] == most_)
-        retired_++;
+      if (hit) misses_[drill] = 0;
+      else if (++misses_[drill] == most_) retired_++;
     }
     uint64_t seed() { return random_.next(); }
 
@@ -141,8 +138,7 @@ class InstructionTour {
   // Enough for a short run to say something.
   bool done(const Deadline& deadline) const { return deadline.passed() && progress_->load() >= 50; }
 
-  template <class Begin, class Finish, class F>
-  static void in_child(Begin begin, Finish finish, F f) {
+  template <class Begin, class Finish, class F> static void in_child(Begin begin, Finish finish, F f) {
     const pid_t child = ::fork();
     if (child == 0) {
       begin();
@@ -169,16 +165,14 @@ class InstructionTour {
   }
 
   // A random part of the stops first; then all.
-  template <class Visit>
-  bool visit_once(size_t drill, Visit& visit) {
+  template <class Visit> bool visit_once(size_t drill, Visit& visit) {
     if (const uint64_t fewer = 1 + 3 * random_.below(4); fewer > 1 && !Drills::is_rare(drill))
       if (visit_with(drill, uint64_t{1} << fewer, visit)) return true;
     return visit_with(drill, Drills::is_rare(drill) && random_.one_in(2) ? 64 : 1, visit);
   }
 
   // With an int3 on one stop of `of`.
-  template <class Visit>
-  bool visit_with(size_t drill, uint64_t of, Visit& visit) {
+  template <class Visit> bool visit_with(size_t drill, uint64_t of, Visit& visit) {
     chosen_of_ = of;
     for (bool& chosen : is_chosen_) chosen = false;
     armed_ = true;

@@ -117,7 +117,8 @@ class LibraryText {
     }
   }
 
-  // Lines of objdump: "0000000000001234 <name>:" and "    1234:\tinstruction". A line "(bad)" is data. Where there is no
+  // Lines of objdump: "0000000000001234 <name>:" and "    1234:\tinstruction". A line "(bad)" is data. Where there is
+  //                                                       no
   // objdump, FREEWAY_TEST_DISASSEMBLY names a file with what it says elsewhere.
   void read_instructions() {
     const char* file = std::getenv("FREEWAY_TEST_DISASSEMBLY");

@@ -11,8 +11,7 @@
 
 namespace freeway_test {
 
-template <size_t kSlots>
-struct LosableTable {
+template <size_t kSlots> struct LosableTable {
   Random random{0};
   void* volatile slots[kSlots] = {};
   volatile size_t in_hand = 0;  // bytes of the program's own blocks that would be lost now

@@ -16,8 +16,7 @@
 
 namespace freeway_test {
 
-template <size_t K>
-class Mailbox {
+template <size_t K> class Mailbox {
  public:
   // Looks at a few slots from a random one on; false if all were taken.
   bool put(void* block, Random& random) {
@@ -36,8 +35,7 @@ class Mailbox {
     return nullptr;
   }
   // Takes everything; for the end of a test.
-  template <class Consumer>
-  void drain(Consumer consume) {
+  template <class Consumer> void drain(Consumer consume) {
     for (auto& slot : slots_)
       if (void* block = slot.exchange(nullptr, std::memory_order_acq_rel)) consume(block);
   }

@@ -85,14 +85,12 @@ class NameDrills {
     if (heap == nullptr) return note(0);  // the papers' engines
     void* blocks[kCount];
     for (size_t i = 0; i < kCount; i++) {
-      const size_t size = i % 40 == 39 ? random_.between(33'000, 200'000) : random_.between(16, i % 8 == 0 ? 9000 : 600);
+      const size_t size =
+          i % 40 == 39 ? random_.between(33'000, 200'000) : random_.between(16, i % 8 == 0 ? 9000 : 600);
       enter_allocator(Call::kOthers);
-      if (i % 20 == 19)
-        blocks[i] = heap_account.heap_aligned_alloc(heap, 4096, size);
-      else if (i % 5 == 0)
-        blocks[i] = heap_account.heap_calloc(heap, 1, size);
-      else
-        blocks[i] = heap_account.heap_malloc(heap, size);
+      if (i % 20 == 19) blocks[i] = heap_account.heap_aligned_alloc(heap, 4096, size);
+      else if (i % 5 == 0) blocks[i] = heap_account.heap_calloc(heap, 1, size);
+      else blocks[i] = heap_account.heap_malloc(heap, size);
       leave_allocator();
       require(blocks[i] != nullptr, "no memory in a heap", size);
       stamp(blocks[i], size, static_cast<uint32_t>(i));
@@ -146,18 +144,12 @@ class NameDrills {
       }
       for (void* const block : blocks) verify(block, "a block of another name is damaged");
       enter_allocator(Call::kOthers);
-      if (functions_.cfree != nullptr)
-        functions_.cfree(blocks[0]);
-      else
-        ::free(blocks[0]);
-      if (functions_.free_sized != nullptr)
-        functions_.free_sized(blocks[1], size);
-      else
-        ::free(blocks[1]);
-      if (functions_.free_aligned_sized != nullptr)
-        functions_.free_aligned_sized(blocks[2], 16, size);
-      else
-        ::free(blocks[2]);
+      if (functions_.cfree != nullptr) functions_.cfree(blocks[0]);
+      else ::free(blocks[0]);
+      if (functions_.free_sized != nullptr) functions_.free_sized(blocks[1], size);
+      else ::free(blocks[1]);
+      if (functions_.free_aligned_sized != nullptr) functions_.free_aligned_sized(blocks[2], 16, size);
+      else ::free(blocks[2]);
       ::free(blocks[3]);
       ::operator delete(blocks[4]);
       ::operator delete[](blocks[5]);
@@ -197,10 +189,7 @@ class NameDrills {
 
   // What the C library in use does not declare.
   struct Functions {
-    template <class F>
-    static F* find(const char* name) {
-      return HeapAccount::find<F>(name);
-    }
+    template <class F> static F* find(const char* name) { return HeapAccount::find<F>(name); }
     size_t (*malloc_batch)(size_t, size_t, void**) = find<size_t(size_t, size_t, void**)>("freeway_malloc_batch");
     void (*free_batch)(size_t, void**) = find<void(size_t, void**)>("freeway_free_batch");
     size_t (*trim)(size_t) = find<size_t(size_t)>("freeway_trim");

@@ -36,33 +36,21 @@ class RareDrills {
 
   void run(size_t drill) {
     switch (drill) {
-      case 0:
-        return aged();
-      case 1:
-        return leaves();
-      case 2:
-        return further_arenas();
-      case 3:
-        return superblocks_elsewhere();
-      case 4:
-        refuse(SYS_membarrier);
-        return trims();
+      case 0: return aged();
+      case 1: return leaves();
+      case 2: return further_arenas();
+      case 3: return superblocks_elsewhere();
+      case 4: refuse(SYS_membarrier); return trims();
       case 5:
         refuse(SYS_madvise);
         trims();
         return frees_large();
-      case 6:
-        return slab_of_another_thread();
-      case 7:
-        return beyond_the_watermark();
-      case 8:
-        return foreign_blocks();
-      case 9:
-        return readied();
-      case 10:
-        return limited();
-      default:
-        return many_superblocks();
+      case 6: return slab_of_another_thread();
+      case 7: return beyond_the_watermark();
+      case 8: return foreign_blocks();
+      case 9: return readied();
+      case 10: return limited();
+      default: return many_superblocks();
     }
   }
 
@@ -93,20 +81,13 @@ class RareDrills {
     in_hand_ = size;
     enter_allocator(by);
     switch (by) {
-      case Call::kCalloc:
-        block = ::calloc(1, size);
-        break;
-      case Call::kRealloc:
-        block = ::realloc(nullptr, size);
-        break;
-      case Call::kAlignedAlloc:
-        block = ::aligned_alloc(size_t{1} << 16, size);
-        break;
+      case Call::kCalloc: block = ::calloc(1, size); break;
+      case Call::kRealloc: block = ::realloc(nullptr, size); break;
+      case Call::kAlignedAlloc: block = ::aligned_alloc(size_t{1} << 16, size); break;
       case Call::kPosixMemalign:
         if (::posix_memalign(&block, 64, size) != 0) block = nullptr;
         break;
-      default:
-        block = ::malloc(size);
+      default: block = ::malloc(size);
     }
     leave_allocator();
     in_hand_ = 0;
@@ -352,8 +333,7 @@ class RareDrills {
       return nullptr;
     };
     require(::pthread_create(&thread, nullptr, life, this) == 0, "no thread");
-    while (!done_ && here_ != there_) {
-    }  // running at the same time, the two have different slabs
+    while (!done_ && here_ != there_) {}  // running at the same time, the two have different slabs
     ::pthread_join(thread, nullptr);
   }
 

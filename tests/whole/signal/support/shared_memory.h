@@ -12,16 +12,14 @@
 
 namespace freeway_test {
 
-template <class T>
-T* share() {
+template <class T> T* share() {
   void* memory = ::mmap(nullptr, sizeof(T), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   require(memory != MAP_FAILED, "no shared mapping");
   return new (memory) T;
 }
 
 // `count` objects that are zero.
-template <class T>
-T* share_array(size_t count) {
+template <class T> T* share_array(size_t count) {
   void* memory = ::mmap(nullptr, count * sizeof(T) + 1, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   require(memory != MAP_FAILED, "no shared mapping");
   return static_cast<T*>(memory);

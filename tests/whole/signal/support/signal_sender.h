@@ -68,8 +68,7 @@ class SignalSender {
       ::clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, nullptr);
     } else {
       const double end = now_seconds() + static_cast<double>(us) * 1e-6;
-      while (now_seconds() < end) {
-      }
+      while (now_seconds() < end) {}
     }
   }
 

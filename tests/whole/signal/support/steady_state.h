@@ -23,7 +23,8 @@ inline void replace_large_blocks(Random& random, void* (&table)[64], size_t time
 }
 
 // Only while this is the only thread that allocates. What the heap needed before is forgotten over a second or two, and
-// given back meanwhile: so it may take some turns until nothing more is given back. With a wrong count it never comes to that.
+// given back meanwhile: so it may take some turns until nothing more is given back. With a wrong count it never comes
+// to that.
 inline void require_steady_state(uint64_t seed) {
   if (heap_account.stats == nullptr) return;
   constexpr size_t kTimes = 5000, kTurns = 60;
@@ -40,7 +41,8 @@ inline void require_steady_state(uint64_t seed) {
   }
   for (void* block : table) ::free(block);
   require(purges * 10 <= kTimes,
-          "a constant set of blocks, but memory is given back at every turn (purges, of so many frees)", purges, kTimes);
+          "a constant set of blocks, but memory is given back at every turn (purges, of so many frees)", purges,
+          kTimes);
 }
 
 // Whether blocks that this thread frees are kept for it to have again: a slab that a call has taken and not given back
@@ -53,8 +55,8 @@ inline void require_caches_in_use() {
   for (void* block : blocks) ::free(block);
   freeway_stats_t stats;
   heap_account.stats(&stats, sizeof stats);
-  require(stats.cached >= sizeof blocks / sizeof *blocks * 64, "freed blocks are not kept: where is this thread's slab?",
-          stats.cached);
+  require(stats.cached >= sizeof blocks / sizeof *blocks * 64,
+          "freed blocks are not kept: where is this thread's slab?", stats.cached);
 }
 
 }  // namespace freeway_test

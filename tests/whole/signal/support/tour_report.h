@@ -42,8 +42,8 @@ inline bool begins_with_any(const std::string& name, std::initializer_list<const
 
 // `name` is demangled.
 inline bool on_fast_path(const std::string& name) {
-  if (begins_with_any(name, {"freeway_rseq_", "freeway_alone_", "freeway_malloc_slow", "freeway_free_slow", "freeway_free_full",
-                             "freeway_send_home"}))
+  if (begins_with_any(name, {"freeway_rseq_", "freeway_alone_", "freeway_malloc_slow", "freeway_free_slow",
+                             "freeway_free_full", "freeway_send_home"}))
     return false;
   if (name.find("::") == std::string::npos || begins_with_any(name, {"operator "})) return true;
   for (const char* inner :
@@ -53,8 +53,8 @@ inline bool on_fast_path(const std::string& name) {
 }
 
 // What no call of the drills can get to: the first call (first_call_test), reports of errors and the ends of the
-// process (tests/abi), what is printed for people, audits, vfork (tests/whole/fork), FREEWAY_HARDEN, and what the linker
-// adds.
+// process (tests/abi), what is printed for people, audits, vfork (tests/whole/fork), FREEWAY_HARDEN, and what the
+// linker adds.
 inline bool is_outside_of_calls(const std::string& name) {
   if (name.find("::") == std::string::npos)
     return begins_with_any(name, {"_", "deregister", "register_tm", "frame_dummy", "freeway_audit", "freeway_vfork",

@@ -9,8 +9,7 @@ using namespace freeway;
 
 namespace {
 
-template <class F>
-void each_arena(F&& f) {
+template <class F> void each_arena(F&& f) {
   process_malloc.substrate().frames().each_arena([&](Arena<Machine>& arena) { return f(arena), true; });
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // sections.cc: what the product has in assembly (fast_path.S, rseq_sections.S, own_sections.S, alone.S), as one thread
-// after the other executes it here. tests/cache/rseq and tests/whole/golden are about the assembly; this has the same steps, with
-// the same numbers.
+// after the other executes it here. tests/cache/rseq and tests/whole/golden are about the assembly; this has the same
+// steps, with the same numbers.
 #include "arch/alone.h"
 #include "cache/hot.h"
 #include "cache/rseq_sections.h"
@@ -21,8 +21,7 @@ char* thread_at(u64 offset) { return sim_thread_pointer + offset; }
 int cpu_id(u64 area) { return *reinterpret_cast<int*>(thread_at(area + RSEQ_CPU_ID)); }
 
 // body() in a section: it is interrupted at any of its operations, and its last one commits.
-template <class Body>
-__attribute__((noinline)) u64 section(Body&& body) {
+template <class Body> __attribute__((noinline)) u64 section(Body&& body) {
   SimSection here;
   sim_section_begin(&here);
   _setjmp(here.start);
@@ -35,8 +34,7 @@ __attribute__((noinline)) u64 section(Body&& body) {
 Slab* null_slab() { return reinterpret_cast<Slab*>(freeway_hot.null_slab); }
 
 // f(slab) in a section on the CPU's slab.
-template <class F>
-u64 on_slab(const void* table, F&& f) {
+template <class F> u64 on_slab(const void* table, F&& f) {
   return section([&]() -> u64 {
     if (cpu_id(freeway_rseq.area) < 0) return kNoSlab;             // [2]
     const auto* slabs = static_cast<const Atomic<Slab*>*>(table);  // [3]
@@ -50,8 +48,7 @@ Atomic<u8>& birth_at(u64 block, unsigned c) {
 }
 
 // [2] to [4] of malloc and free: f(slab) on the slab of the CPU, by mm_cid or by cpu_id; `out` where there is none.
-template <class F>
-u64 on_cpu(u64 out, F&& f) {
+template <class F> u64 on_cpu(u64 out, F&& f) {
   return section([&]() -> u64 {
     u32 id;
     if (cpu_id(freeway_hot.rseq) >= 0) {
@@ -121,14 +118,10 @@ FREEWAY_EXPORT void* freeway_malloc(std::size_t size) noexcept {
   if (form == MallocForm::kDrawn) return freeway_malloc_drawn(size);
   const unsigned c = class_in_tables(size);
   switch (pop(c, size, form, block, slab)) {
-    case kDrawn:
-      return freeway_malloc_drawn(size);
-    case kChosen:
-      return freeway_malloc_chosen(size, slab);
-    case kDone:
-      break;
-    default:
-      return freeway_malloc_slow(size);
+    case kDrawn: return freeway_malloc_drawn(size);
+    case kChosen: return freeway_malloc_chosen(size, slab);
+    case kDone: break;
+    default: return freeway_malloc_slow(size);
   }
   if (form == MallocForm::kChecked) birth_at(block, c).store_relaxed(static_cast<u8>(block + 1));
   return reinterpret_cast<void*>(block);

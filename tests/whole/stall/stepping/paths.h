@@ -21,7 +21,22 @@ class Paths : public LosableSlots {
  public:
   Paths() : LosableSlots(nullptr, 0) {}
 
-  enum Leg : size_t { kSmall, kMedium, kSwing, kPartial, kMoves, kResizes, kLarge, kOwnHeaps, kHuge, kTrim, kProfiles, kRefused, kBulk, kLegs };
+  enum Leg : size_t {
+    kSmall,
+    kMedium,
+    kSwing,
+    kPartial,
+    kMoves,
+    kResizes,
+    kLarge,
+    kOwnHeaps,
+    kHuge,
+    kTrim,
+    kProfiles,
+    kRefused,
+    kBulk,
+    kLegs
+  };
 
   // Outside the heap.
   void begin(uint64_t seed) {
@@ -36,31 +51,20 @@ class Paths : public LosableSlots {
     switch (leg) {
       case kSmall:
         return burst(random_.one_in(2) ? 32u << random_.below(5) : random_.between(kSmallestBlock, 1024), 400);
-      case kMedium:
-        return burst(random_.between(1025, 32768), 40);
+      case kMedium: return burst(random_.between(1025, 32768), 40);
       case kSwing:
         for (int i = 0; i < 3; i++) burst(32, 1200);  // more than a magazine holds before it grows
         return;
-      case kPartial:
-        return partial(random_.between(400, 1000));
-      case kMoves:
-        return moves();
-      case kResizes:
-        return resizes();
-      case kLarge:
-        return large();
-      case kOwnHeaps:
-        return own_heaps();
-      case kHuge:
-        return huge();
-      case kTrim:
-        return trim();
-      case kProfiles:
-        return profiles();
-      case kRefused:
-        return refused();
-      default:
-        return bulk();
+      case kPartial: return partial(random_.between(400, 1000));
+      case kMoves: return moves();
+      case kResizes: return resizes();
+      case kLarge: return large();
+      case kOwnHeaps: return own_heaps();
+      case kHuge: return huge();
+      case kTrim: return trim();
+      case kProfiles: return profiles();
+      case kRefused: return refused();
+      default: return bulk();
     }
   }
 
@@ -150,8 +154,8 @@ class Paths : public LosableSlots {
     for (size_t i = 0; i < kRuns; i += 2) resize(i, random_.between(2, kFrames) * kFrameBytes);
     for (size_t i = 0; i < kRuns; i++) drop(i);
   }
-  // A heap that is filled, emptied but for some blocks, trimmed, filled again and destroyed: small blocks, of strips and superblocks,
-  // and those that have frames of their own.
+  // A heap that is filled, emptied but for some blocks, trimmed, filled again and destroyed: small blocks, of strips
+  // and superblocks, and those that have frames of their own.
   void own_heaps() {
     constexpr size_t kCount = 500;
     if (heap_account.heap_new == nullptr) return;
@@ -161,7 +165,8 @@ class Paths : public LosableSlots {
     for (int round = 0; heap != nullptr && round < 3; round++) {
       for (size_t i = 0; i < kCount; i++) {
         const size_t size = i % 100 == 99 ? 100'000 : i % 3 == 0 ? 48 : i % 3 == 1 ? 300 + i : 2100 + 3 * i;
-        blocks[i] = i % 20 == 19 ? heap_account.heap_aligned_alloc(heap, 4096, size) : heap_account.heap_malloc(heap, size);
+        blocks[i] =
+            i % 20 == 19 ? heap_account.heap_aligned_alloc(heap, 4096, size) : heap_account.heap_malloc(heap, size);
       }
       for (size_t i = 0; i < kCount; i++)
         if (blocks[i] != nullptr && round < 2 && i % 7 != 3) ::free(blocks[i]);
@@ -177,8 +182,8 @@ class Paths : public LosableSlots {
     if (other != nullptr) heap_account.heap_destroy(other);
     note(0);
   }
-  // Of the pages only a few are touched. The second block is in the way of the first one: a mapping that must move; a run
-  // whose pages move to a mapping.
+  // Of the pages only a few are touched. The second block is in the way of the first one: a mapping that must move; a
+  // run whose pages move to a mapping.
   void huge() {
     constexpr size_t i = kStamped;
     note(2500 * kMiB);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// sites.h: every place in src/ and papers/ that is marked with Env::step("name"): found in the sources, so that a mark that no
-// test stops at is noticed.
+// sites.h: every place in src/ and papers/ that is marked with Env::step("name"): found in the sources, so that a mark
+// that no test stops at is noticed.
 #ifndef FREEWAY_TESTS_STALL_STEPPING_SITES_H
 #define FREEWAY_TESTS_STALL_STEPPING_SITES_H
 
@@ -83,7 +83,9 @@ inline std::vector<Site> sites_of_this_library() {
   for (size_t i = 1; i < sites.size(); i++)
     for (size_t j = 0; j < i; j++)
       if (sites[i].file == sites[j].file && sites[i].name == sites[j].name) sites[i].again = sites[j].again = true;
-  const auto is_own = [&](const Site& site) { return site.file.starts_with(folders.back() == "src" ? "" : folders.back()); };
+  const auto is_own = [&](const Site& site) {
+    return site.file.starts_with(folders.back() == "src" ? "" : folders.back());
+  };
   require(std::any_of(sites.begin(), sites.end(), is_own), "no steps: is this the library for this test?");
   return sites;
 }
@@ -105,8 +107,9 @@ inline bool belongs_to_another_form(const Site& site) {
                              name == "own.sampling" || name == "strip.unfollowing";
     if (of_profiles != (std::getenv("FREEWAY_PROFILE") != nullptr)) return true;
     if (name.starts_with("gap.")) return !rseq_mode();  // bytes are counted in sections
-    const bool of_heaps_slabs = site.file == "heap/slab_place.h" || name.starts_with("own.slab") || name == "own.opening" ||
-                                name == "own.putting_in" || name == "own.closing" || name == "own.emptied";
+    const bool of_heaps_slabs = site.file == "heap/slab_place.h" || name.starts_with("own.slab") ||
+                                name == "own.opening" || name == "own.putting_in" || name == "own.closing" ||
+                                name == "own.emptied";
     if (name == "strip.gathered") return !rseq_mode() || is_careful;  // for magazines
     if (name == "strip.found") return rseq_mode() && !is_careful;     // where there are none
     if (of_heaps_slabs) return !rseq_mode() || is_careful;
@@ -114,16 +117,18 @@ inline bool belongs_to_another_form(const Site& site) {
     const bool of_guards = name.starts_with("guard.");
     const bool of_rest = name.starts_with("quarantine.") || name.starts_with("scattered.") ||
                          name.starts_with("random.") || name == "births.leaf";
-    const bool of_magazines = name.starts_with("magazine.") && name != "magazine.freeing" && name != "magazine.emptying";
+    const bool of_magazines =
+        name.starts_with("magazine.") && name != "magazine.freeing" && name != "magazine.emptying";
     const bool of_kept_slabs =
         name == "spare.entered" || name == "spare.settled" || name == "spare.marked" || name == "spare.judged";
     const bool of_cpus = name.starts_with("drain.") || name == "heap.seized" || name == "heap.installed";
     if (name == "visit.ending") return true;  // a trim that meets a destroy: tests/heap/visit_model.cc stops there
     if (name == "superblock.stealing") return true;  // several NUMA nodes: the models have two
-    if (name.starts_with("roots.")) return true;  // of heaps that processes share: their models
+    if (name.starts_with("roots.")) return true;     // of heaps that processes share: their models
     if (of_guards) return guard == nullptr;
     if (of_rest) return !is_careful;
-    if (name.starts_with("way.") || name.starts_with("usage.")) return is_careful;  // blocks are where they are at random
+    if (name.starts_with("way.") || name.starts_with("usage."))
+      return is_careful;  // blocks are where they are at random
     if (of_magazines || name == "heap.direct") return is_careful;
     return rseq_mode() || is_careful ? of_kept_slabs : of_cpus;
   }

@@ -16,8 +16,7 @@ FREEWAY_INLINE void sim_point(const char* step = nullptr) {
   if (__builtin_expect(--sim_countdown <= 0, 0)) sim_event(step);
 }
 
-template <class T>
-class Atomic : private ProductAtomic<T> {
+template <class T> class Atomic : private ProductAtomic<T> {
   using Base = ProductAtomic<T>;
 
  public:
