@@ -7,6 +7,7 @@ Whether a fault acts is asked while the model runs, by `Env::mutant("its name")`
 """
 
 import difflib
+import os
 import sys
 from pathlib import Path
 
@@ -45,7 +46,7 @@ def plant(text: str, changes: list[tuple[str, str]], name: str) -> str:
     return text
 
 
-def with_places(before: str, after: str, path: Path) -> str:
+def with_places(before: str, after: str, path: str) -> str:
     """`after`, with #line where its lines are those of `before` again: traces and coverage name the header itself."""
     old, new = before.split("\n"), after.split("\n")
     lines = []
@@ -57,11 +58,12 @@ def with_places(before: str, after: str, path: Path) -> str:
 
 
 def plant_all(out: Path, files: list[Path], source: Path = SOURCE) -> None:
+    """The headers are named from the folder above `out`, where a build compiles: so a cache may keep what it makes."""
     for faults in files:
         for name, changes in hunks(faults).items():
             path = header(name, source)
             text = path.read_text()
-            planted = with_places(text, plant(text, changes, f"{faults}: {name}"), path)
+            planted = with_places(text, plant(text, changes, f"{faults}: {name}"), os.path.relpath(path, out.parent))
             place = out / name
             place.parent.mkdir(parents=True, exist_ok=True)
             if not place.exists() or place.read_text() != planted:
