@@ -13,8 +13,7 @@
 // Orders    relaxed: the question after them is a release (profile/wanted.h: followers)
 // Progress  lock-free: once more where a profile was begun or ended meanwhile
 // Lost if killed: a profile that is on without samples of small blocks, or off with slower calls; up to the next
-// follower: a
-//           thread that begins or ends a profile, or a tick of the slow path, which compares (has_form)
+//           follower: a thread that begins or ends a profile, or a tick of the slow path, which compares (has_form)
 // Checked   tests/profile/wanted_model.cc, tests/whole/golden
 #pragma once
 

@@ -16,6 +16,7 @@ test that failed, with seconds, and the tests that passed. What is not in a row 
 from __future__ import annotations
 
 import argparse
+import functools
 import hashlib
 import json
 import os
@@ -30,7 +31,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 from mutants import SKIPPED, Copy, Killer, short
-from plant import SOURCE, all_faults, header, hunks
+from plant import SOURCE, all_faults, faults_of, header
 from planted import CLAIMING, FIRST_CALL, MUTANTS, OWNING, Mutant
 
 TABLE = Path(__file__).resolve().parent / "matrix.json"
@@ -69,11 +70,9 @@ def room_of(faults: Path) -> str:
 def model_faults() -> Iterator[ModelFault]:
     for file in all_faults():
         found: dict[str, list[Path]] = {}
-        for name, changes in hunks(file).items():
-            for _, after in changes:
-                for fault in re.findall(r'mutant\((?:[\w. ]+ \? )?"([^"]+)"(?: : "([^"]+)")?\)', after):
-                    for each in filter(None, fault):
-                        found.setdefault(each, []).append(header(name, SOURCE))
+        for place, names in faults_of(file).items():
+            for name in names:
+                found.setdefault(name, []).append(header(place, SOURCE))
         for name, headers in found.items():
             yield ModelFault(file, name, tuple(dict.fromkeys(headers)))
 
@@ -230,13 +229,9 @@ def is_target(build: Path, name: str) -> bool:
     return any(line.startswith(f"build {name}: phony") for line in ninja_lines(build))
 
 
+@functools.cache
 def ninja_lines(build: Path) -> list[str]:
-    if build not in _LINES:
-        _LINES[build] = (build / "build.ninja").read_text().splitlines()
-    return _LINES[build]
-
-
-_LINES: dict[Path, list[str]] = {}
+    return (build / "build.ninja").read_text().splitlines()
 
 
 def stems_of(build: Path, program: str) -> list[str]:

@@ -8,10 +8,12 @@ Whether a fault acts is asked while the model runs, by `Env::mutant("its name")`
 
 import difflib
 import os
+import re
 import sys
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[2]
+_CALL, _NAME = re.compile(r"mutant\(([^()]*)\)"), re.compile(r'"([^"]+)"')
 
 
 def all_faults() -> list[Path]:
@@ -36,6 +38,16 @@ def hunks(faults: Path) -> dict[str, list[tuple[str, str]]]:
         after = [line[1:] for line in lines if line[0] in " +"]
         found.setdefault(name, []).append(("\n".join([*before, ""]), "\n".join([*after, ""])))
     return found
+
+
+def faults_of(faults: Path) -> dict[str, list[str]]:
+    """For each header the names of its faults."""
+    return {
+        name: list(
+            dict.fromkeys(each for _, after in changes for call in _CALL.findall(after) for each in _NAME.findall(call))
+        )
+        for name, changes in hunks(faults).items()
+    }
 
 
 def plant(text: str, changes: list[tuple[str, str]], name: str) -> str:

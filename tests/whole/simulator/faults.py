@@ -4,24 +4,13 @@
 A name is "room/header.h:the fault", since two headers may have faults of the same name.
 """
 
-import re
 import sys
 from pathlib import Path
 
-
-def names(faults: Path) -> list[str]:
-    found: list[str] = []
-    header = ""
-    for line in faults.read_text().splitlines():
-        if line.startswith("@ "):
-            header = line[2:]
-        if not line.startswith("+"):
-            continue
-        for arguments in re.findall(r"mutant\(([^()]*)\)", line):
-            found += [f"{header}:{name}" for name in re.findall(r'"([^"]+)"', arguments)]
-    return list(dict.fromkeys(found))
-
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "mutants"))
+from plant import faults_of
 
 if __name__ == "__main__":
-    everything = [name for file in sys.argv[2:] for name in names(Path(file))]
+    by_header = [each for file in sys.argv[2:] for each in faults_of(Path(file)).items()]
+    everything = [f"{header}:{name}" for header, names in by_header for name in names]
     Path(sys.argv[1]).write_text("".join(f'"{name}",\n' for name in everything))
