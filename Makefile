@@ -36,12 +36,14 @@ export FREEWAY_PYTHON := $(CURDIR)/$(VENV)/bin/python
 
 install_packages := scripts/install-packages
 # $(call build,preset[,--target ...]): configures (cheap when nothing changed) and builds. Editors look for the commands
-# of compilers in the root.
-build = cmake --preset $(1) -DFREEWAY_WERROR=$(WERROR) >build/$(1).configure.log 2>&1 \
+# of compilers in the root. `make` and `make run` do not install GoogleTest: without it, they configure no tests.
+TESTS := ON
+all run: TESTS = $(shell test -e /usr/include/gtest/gtest.h && echo ON || echo OFF)
+build = cmake --preset $(1) -DFREEWAY_WERROR=$(WERROR) -DFREEWAY_BUILD_TESTS=$(TESTS) >build/$(1).configure.log 2>&1 \
 	|| { cat build/$(1).configure.log; exit 1; }; \
 	$(if $(filter release,$(1)),ln -sf build/release/compile_commands.json .;) \
 	cmake --build --preset $(1) -j $(JOBS) $(2)
-products := --target freeway_shared freeway_static freeway_shared_heap freeway_command freeway_jemalloc
+products := --target freeway_products
 # With the papers' engines, and `freeway profile`.
 installed := --target freeway_installed
 # $(call test,preset): as CMakePresets.json says; the last lines are ctest's own summary.
@@ -51,11 +53,11 @@ test = ctest --preset $(1) -j $(JOBS) $(CTEST_ARGS)
 # Installing packages is a queue anyway; the parallel work is in the commands.
 .NOTPARALLEL:
 
-all: packages-build packages-test | build ## build the libraries and the command (build/release)
-	@$(call build,release,$(installed))
+all: packages-build | build ## build the libraries and the command (build/release)
+	@$(call build,release,$(products))
 
-run: packages-build packages-test packages-run $(VENV)/.stamp | build ## run real programs under Freeway beside glibc; CMD="prog args" runs that instead
-	@$(call build,release,$(products) measured_run)
+run: packages-build packages-run | build ## run real programs under Freeway beside glibc; CMD="prog args" runs that instead
+	@$(call build,release,--target freeway_shared freeway_command measured_run)
 	@scripts/run-demo "$(CMD)"
 
 test: packages-build packages-test $(VENV)/.stamp | build ## build and run the tests that find most in twelve minutes

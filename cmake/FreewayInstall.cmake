@@ -14,14 +14,15 @@ install(TARGETS ${freeway_libraries} EXPORT FreewayTargets
 foreach(engine ${freeway_engines})
   install(TARGETS freeway_${engine} LIBRARY DESTINATION "${FREEWAY_INSTALL_ENGINESDIR}" NAMELINK_SKIP)
 endforeach()
-# What an installation needs, built by one name.
-add_custom_target(freeway_installed DEPENDS ${freeway_libraries})
+# The libraries and the command; what an installation needs, which is these and the papers'.
+add_custom_target(freeway_products DEPENDS ${freeway_libraries})
+add_custom_target(freeway_installed DEPENDS freeway_products)
 foreach(engine ${freeway_engines})
   add_dependencies(freeway_installed freeway_${engine})
 endforeach()
 foreach(program freeway_command freeway_profile)
   if(TARGET ${program})
-    add_dependencies(freeway_installed ${program})
+    add_dependencies(freeway_products ${program})
   endif()
 endforeach()
 # gdb loads it by this name, beside the library.

@@ -10,7 +10,7 @@
 #include "attend.h"
 #include "binding.h"
 #include "content.h"
-#include "helper_thread.h"
+#include "process.h"
 
 namespace freeway_command {
 namespace {

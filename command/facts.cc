@@ -15,9 +15,9 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 
 #include "arch/rseq_layout.h"
+#include "process.h"
 
 extern char** environ;
 
@@ -29,13 +29,6 @@ namespace freeway_command {
 namespace {
 
 constexpr std::size_t kKiB = 1024;
-
-std::string first_line(const char* path) {
-  std::string line;
-  std::ifstream file(path);
-  std::getline(file, line);
-  return line;
-}
 
 Fact kernel() {
   utsname name{};

@@ -6,8 +6,6 @@
 #include <sys/types.h>
 
 #include <cstddef>
-#include <string>
-#include <vector>
 
 namespace freeway_command {
 
@@ -20,11 +18,5 @@ int order_trim(pid_t process, pid_t helper, std::size_t keep);
 bool has_order(pid_t process, pid_t helper);
 // Whether it has done all that it was told.
 bool is_done(pid_t process, pid_t helper);
-
-// A field of /proc/PID/task/TID/status, without blanks around it; empty if there is none.
-std::string thread_status(pid_t process, pid_t thread, const std::string& field);
-
-// The process and all that descend from it, as far as their parents live.
-std::vector<pid_t> family_of(pid_t process);
 
 }  // namespace freeway_command

@@ -17,6 +17,7 @@
 
 #include "attend.h"
 #include "helper_thread.h"
+#include "process.h"
 
 #ifndef SYS_pidfd_open
 #define SYS_pidfd_open 434

@@ -15,6 +15,7 @@
 #include <string>
 
 #include "helper_thread.h"
+#include "process.h"
 #include "report.h"
 
 namespace freeway_command {

@@ -14,17 +14,11 @@
 #include <fstream>
 
 #include "heap/memory.h"
+#include "process.h"
 #include "report.h"
 
 namespace freeway_command {
 namespace {
-
-std::string first_line(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
 
 // "7f…-7f… r-xp 00000000 fe:01 1234   /path with blanks (deleted)"
 bool parse_mapping(const std::string& line, Mapping& mapping) {
@@ -68,9 +62,7 @@ class LiveMemory : public Memory {
     pages_ = open((folder + "/pagemap").c_str(), O_RDONLY | O_CLOEXEC);
     if (!mappings_.empty()) return;
     const bool is_forbidden = errno == EACCES || errno == EPERM;  // also of one's own that has ended
-    const std::string stat = first_line(folder + "/stat");
-    const bool has_ended = stat.find(") Z") != std::string::npos;
-    if (is_forbidden && !has_ended) throw Failure(kOwnFailure, forbidden(pid));
+    if (is_forbidden && !has_ended(pid, pid)) throw Failure(kOwnFailure, forbidden(pid));
     throw Failure(kOwnFailure,
                   "process " + std::to_string(pid) + " has no memory: it has ended, or is a thread of the kernel");
   }

@@ -12,54 +12,24 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
-#include <filesystem>
-#include <fstream>
 
 #include "heap/registers.h"
+#include "process.h"
 #include "report.h"
 
 namespace freeway_command {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr int kPatienceMs = 10'000;  // for a thread that is in the kernel and does not come back
-
-fs::path folder_of(int pid) { return "/proc/" + std::to_string(pid); }
-
-// "Z": it has ended, and nobody has asked for its status yet; "X": it is about to vanish.
-bool has_ended(int pid, int thread) {
-  std::ifstream file(folder_of(pid) / "task" / std::to_string(thread) / "stat");
-  std::string line;
-  std::getline(file, line);
-  const std::size_t name_end = line.rfind(") ");
-  return name_end == line.npos || name_end + 2 >= line.size() || line[name_end + 2] == 'Z' || line[name_end + 2] == 'X';
-}
-
-// The number of who traces the process already; 0: nobody does.
-int tracer_of(int pid) {
-  std::ifstream file(folder_of(pid) / "status");
-  for (std::string line; std::getline(file, line);)
-    if (line.starts_with("TracerPid:")) return std::atoi(line.c_str() + sizeof("TracerPid:") - 1);
-  return 0;
-}
 
 [[noreturn]] void fail_of(int pid, int error) {
   const std::string name = "process " + std::to_string(pid);
-  if (const int tracer = tracer_of(pid); tracer != 0)
+  if (const std::string tracer = thread_status(pid, pid, "TracerPid"); !tracer.empty() && tracer != "0")
     throw Failure(kOwnFailure,
-                  name + " is traced by process " + std::to_string(tracer) +
+                  name + " is traced by process " + tracer +
                       " (a debugger?), and a process has one tracer at most: look at it when that has ended");
   if (error == EPERM) throw Failure(kOwnFailure, forbidden(pid));
   throw Failure(kOwnFailure, name + " cannot be stopped: " + std::strerror(error));
-}
-
-std::vector<int> threads_of(int pid) {
-  std::vector<int> all;
-  std::error_code error;
-  for (fs::directory_iterator each(folder_of(pid) / "task", error), end; !error && each != end; each.increment(error))
-    all.push_back(std::atoi(each->path().filename().c_str()));
-  return all;
 }
 
 // Adds the thread's registers of one kind, if there are such.
@@ -71,8 +41,7 @@ std::size_t read_registers(int thread, unsigned kind, void* to, std::size_t byte
 }  // namespace
 
 Stopped::Stopped(int pid) : pid_(pid) {
-  std::error_code error;
-  if (!fs::exists(folder_of(pid), error))
+  if (thread_status(pid, pid, "State").empty())
     throw Failure(kOwnFailure, "there is no process " + std::to_string(pid) + " (ps -e lists them)");
   try {
     // A thread that is not stopped yet may start another one.

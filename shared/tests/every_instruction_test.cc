@@ -16,8 +16,8 @@
 #include "shared/tests/file_states.h"
 #include "shared/tests/shared_file.h"
 #include "tests/support/proof.h"
+#include "tests/support/random.h"
 #include "tests/whole/signal/support/failure.h"
-#include "tests/whole/signal/support/random.h"
 
 namespace {
 using namespace freeway_test;

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "shared/tests/ground.h"
-#include "tests/whole/differential/random.h"
+#include "tests/support/random.h"
 
 namespace freeway::test {
 namespace {

@@ -15,7 +15,7 @@
 
 #include "shared/tests/ground.h"
 #include "tests/support/proof.h"
-#include "tests/whole/differential/random.h"
+#include "tests/support/random.h"
 
 namespace freeway::test {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "shared/tests/shared_file.h"
-#include "tests/whole/signal/support/random.h"
+#include "tests/support/random.h"
 
 namespace freeway_test {
 

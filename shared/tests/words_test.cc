@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/whole/differential/random.h"
+#include "tests/support/random.h"
 
 namespace freeway::shared {
 namespace {

@@ -14,7 +14,7 @@
 #include "abi_test.h"
 #include "scenario.h"
 #include "tests/support/proof.h"
-#include "tests/whole/differential/random.h"
+#include "tests/support/random.h"
 
 namespace freeway::test {
 namespace {

@@ -24,7 +24,7 @@
 #include "abi_test.h"
 #include "program_heap.h"
 #include "scenario.h"
-#include "tests/whole/differential/random.h"
+#include "tests/support/random.h"
 #include "tests/whole/signal/support/heap_account.h"
 
 namespace freeway::test {

@@ -17,7 +17,7 @@
 #include "abi_test.h"
 #include "fill_up.h"
 #include "scenario.h"
-#include "tests/whole/differential/random.h"
+#include "tests/support/random.h"
 
 namespace freeway::test {
 namespace {

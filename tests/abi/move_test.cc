@@ -16,7 +16,7 @@
 
 #include "abi_test.h"
 #include "freeway/freeway.h"
-#include "tests/whole/differential/random.h"
+#include "tests/support/random.h"
 
 namespace freeway::test {
 namespace {

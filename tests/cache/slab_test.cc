@@ -11,7 +11,7 @@
 
 #include "cache/slots.h"
 #include "tests/cache/test_slab.h"
-#include "tests/whole/differential/random.h"
+#include "tests/support/random.h"
 
 namespace freeway::test {
 namespace {

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "tests/cache/test_slab.h"
+#include "tests/support/random.h"
 #include "tests/support/test_env.h"
-#include "tests/whole/differential/random.h"
 
 namespace freeway::test {
 namespace {

@@ -17,7 +17,7 @@
 #include "os/random.h"
 #include "tests/cache/test_slab.h"
 #include "tests/superblock/test_backing.h"
-#include "tests/whole/differential/random.h"
+#include "tests/support/random.h"
 
 namespace freeway::test {
 

@@ -11,7 +11,7 @@
 
 #include "harden/births.h"
 #include "tests/harden/births_on_place.h"
-#include "tests/whole/differential/random.h"
+#include "tests/support/random.h"
 
 namespace freeway {
 namespace {

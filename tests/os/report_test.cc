@@ -16,7 +16,7 @@
 
 #include "base/check.h"
 #include "tests/support/captured.h"
-#include "tests/whole/differential/random.h"
+#include "tests/support/random.h"
 
 namespace freeway::test {
 namespace {

@@ -9,8 +9,8 @@
 
 #include <vector>
 
+#include "tests/support/random.h"
 #include "tests/support/test_env.h"
-#include "tests/whole/differential/random.h"
 
 namespace freeway {
 namespace {

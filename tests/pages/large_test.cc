@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "tests/pages/large_world.h"
-#include "tests/whole/differential/random.h"
+#include "tests/support/random.h"
 
 namespace freeway {
 namespace {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "pages/large.h"
+#include "tests/support/random.h"
 #include "tests/support/test_env.h"
-#include "tests/whole/differential/random.h"
 
 namespace freeway {
 namespace {

@@ -17,7 +17,7 @@
 
 #include "tests/abi/abi_test.h"
 #include "tests/profile/dump_reader.h"
-#include "tests/whole/differential/random.h"
+#include "tests/support/random.h"
 
 namespace freeway::test {
 namespace {

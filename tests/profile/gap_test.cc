@@ -8,7 +8,7 @@
 
 #include <cmath>
 
-#include "tests/whole/differential/random.h"
+#include "tests/support/random.h"
 
 namespace freeway::profile {
 namespace {

@@ -14,7 +14,7 @@
 #include "tests/abi/abi_test.h"
 #include "tests/abi/program_heap.h"
 #include "tests/profile/dump_reader.h"
-#include "tests/whole/differential/random.h"
+#include "tests/support/random.h"
 
 namespace freeway::test {
 namespace {

@@ -10,7 +10,7 @@
 #include <set>
 #include <vector>
 
-#include "tests/whole/differential/random.h"
+#include "tests/support/random.h"
 
 namespace freeway::profile {
 namespace {

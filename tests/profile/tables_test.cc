@@ -12,8 +12,8 @@
 #include "profile/live_blocks.h"
 #include "profile/sites.h"
 #include "profile/stack_copies.h"
+#include "tests/support/random.h"
 #include "tests/support/test_env.h"
-#include "tests/whole/differential/random.h"
 
 namespace freeway::profile {
 namespace {

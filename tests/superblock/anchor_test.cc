@@ -11,7 +11,7 @@
 #include <tuple>
 #include <vector>
 
-#include "tests/whole/differential/random.h"
+#include "tests/support/random.h"
 
 namespace freeway {
 namespace {

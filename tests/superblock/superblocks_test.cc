@@ -13,7 +13,7 @@
 
 #include "os/random.h"
 #include "tests/superblock/superblocks_fixture.h"
-#include "tests/whole/differential/random.h"
+#include "tests/support/random.h"
 
 namespace freeway::test {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "tests/superblock/superblocks_fixture.h"
-#include "tests/whole/differential/random.h"
+#include "tests/support/random.h"
 
 namespace freeway::test {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "freeway/freeway.h"
 #include "routes.h"
-#include "tests/whole/differential/random.h"
+#include "tests/support/random.h"
 
 namespace freeway::hmalloc {
 namespace {

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "heap_world.h"
-#include "tests/whole/differential/random.h"
+#include "tests/support/random.h"
 
 namespace freeway::hmalloc {
 namespace {

@@ -8,7 +8,7 @@
 #include <deque>
 
 #include "heap_world.h"
-#include "tests/whole/differential/random.h"
+#include "tests/support/random.h"
 
 namespace freeway::hmalloc {
 namespace {

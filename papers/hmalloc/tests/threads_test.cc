@@ -11,7 +11,7 @@
 #include "heap_world.h"
 #include "os/machine.h"
 #include "tests/support/acting_fault.h"
-#include "tests/whole/differential/random.h"
+#include "tests/support/random.h"
 
 namespace freeway::hmalloc {
 namespace {

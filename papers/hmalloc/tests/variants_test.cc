@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "freeway/freeway.h"
-#include "tests/whole/differential/random.h"
+#include "tests/support/random.h"
 
 namespace freeway::hmalloc {
 namespace {

@@ -5,8 +5,8 @@
 #include <thread>
 
 #include "allocator_world.h"
+#include "tests/support/random.h"
 #include "tests/support/test_env.h"
-#include "tests/whole/differential/random.h"
 
 namespace freeway::michael {
 namespace {

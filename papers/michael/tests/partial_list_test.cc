@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/random.h"
 #include "tests/support/test_env.h"
-#include "tests/whole/differential/random.h"
 
 namespace freeway::michael {
 namespace {

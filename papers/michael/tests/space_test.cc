@@ -4,8 +4,8 @@
 // most two superblocks of a size class (§4.2.5): the active one and the partial one; others are with the size class,
 // for all.
 #include "allocator_world.h"
+#include "tests/support/random.h"
 #include "tests/support/test_env.h"
-#include "tests/whole/differential/random.h"
 
 namespace freeway::michael {
 namespace {

@@ -7,7 +7,7 @@
 #include "os/machine.h"
 #include "papers/michael/descriptor.h"
 #include "papers/michael/size_classes.h"
-#include "tests/whole/differential/random.h"
+#include "tests/support/random.h"
 
 namespace freeway::michael {
 namespace {

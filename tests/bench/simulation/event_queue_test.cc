@@ -11,7 +11,7 @@
 #include <set>
 #include <vector>
 
-#include "tests/whole/differential/random.h"
+#include "tests/support/random.h"
 
 namespace simulation {
 namespace {

@@ -11,7 +11,7 @@
 #include <stdexcept>
 
 #include "tests/bench/simulation/small_models.h"
-#include "tests/whole/differential/random.h"
+#include "tests/support/random.h"
 
 namespace simulation::test {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "guard_test.h"
-#include "tests/whole/differential/random.h"
+#include "tests/support/random.h"
 
 namespace freeway::test {
 namespace {

@@ -18,7 +18,7 @@
 #include "tests/abi/abi_test.h"
 #include "tests/abi/scenario.h"
 #include "tests/malloc/reserve/filter.h"
-#include "tests/whole/differential/random.h"
+#include "tests/support/random.h"
 
 namespace freeway::test {
 namespace {

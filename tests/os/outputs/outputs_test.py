@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import stat
 import subprocess
@@ -22,10 +23,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-PROGRAM = sys.argv.pop(1)
-LIBRARY = os.environ["FREEWAY_LIB"]
-JEMALLOC = os.environ["FREEWAY_JEMALLOC"]
-COMMAND = os.environ["FREEWAY_COMMAND"]
+# The build folder may be its owner's alone: other users run copies.
+COPIES = tempfile.TemporaryDirectory(prefix="freeway-outputs-")
+Path(COPIES.name).chmod(0o755)
+PROGRAM, LIBRARY, JEMALLOC, COMMAND = (
+    shutil.copy(path, COPIES.name)
+    for path in (sys.argv.pop(1), *(os.environ[f"FREEWAY_{name}"] for name in ("LIB", "JEMALLOC", "COMMAND")))
+)
+os.environ["FREEWAY_LIB"] = LIBRARY
 SOURCES = Path(os.environ["FREEWAY_SOURCE_DIR"])
 
 ONE_USER, ANOTHER = 65534, 65533

@@ -8,7 +8,7 @@
 
 #include <iterator>
 
-#include "random.h"
+#include "tests/support/random.h"
 #include "trace.h"
 
 namespace freeway::test {

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "tests/whole/differential/random.h"
+#include "tests/support/random.h"
 
 // libFuzzer's own; absent where inputs are only replayed.
 extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t most) __attribute__((weak));

@@ -12,6 +12,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "tests/support/random.h"
+
 namespace freeway_test {
 
 [[noreturn]] inline void fail(const char* what, const void* where) {
@@ -23,17 +25,6 @@ namespace freeway_test {
 inline void require(bool holds, const char* what, const void* where = nullptr) {
   if (!holds) fail(what, where);
 }
-
-struct Random {
-  uint64_t state;
-  uint64_t next() {
-    state += 0x9e3779b97f4a7c15u;
-    uint64_t x = (state ^ (state >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
-  }
-  uint64_t below(uint64_t bound) { return next() % bound; }
-};
 
 // A block says how long it is and is filled with a byte that follows from its address.
 inline unsigned char pattern_of(const void* block) {

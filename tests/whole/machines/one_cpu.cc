@@ -25,7 +25,7 @@
 
 #include "tests/support/cpu_affinity.h"
 #include "tests/support/proof.h"
-#include "tests/whole/differential/random.h"
+#include "tests/support/random.h"
 
 namespace {
 

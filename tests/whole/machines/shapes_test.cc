@@ -20,7 +20,7 @@
 #include "freeway/freeway.h"
 #include "os/process.h"
 #include "tests/support/proof.h"
-#include "tests/whole/differential/random.h"
+#include "tests/support/random.h"
 #include "tests/whole/machines/own_cache.h"
 #include "tests/whole/machines/pretended_kernel.h"
 #include "tests/whole/signal/support/patterned_block.h"

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "tests/support/proof.h"
+#include "tests/support/random.h"
 #include "tests/whole/signal/support/case_runner.h"
-#include "tests/whole/signal/support/random.h"
 
 namespace {
 using namespace freeway_test;

@@ -17,7 +17,7 @@
 #include "freeway/freeway.h"
 #include "tests/support/engine_under_test.h"
 #include "tests/support/proof.h"
-#include "tests/whole/signal/support/random.h"
+#include "tests/support/random.h"
 #include "tests/whole/steps/step_counter.h"
 
 namespace freeway_test {

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "tests/abi/abi_test.h"
-#include "tests/whole/differential/random.h"
+#include "tests/support/random.h"
 #include "tests/whole/differential/trace.h"
 
 namespace freeway::test {

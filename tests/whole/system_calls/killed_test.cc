@@ -24,8 +24,8 @@
 
 #include "tests/support/cpu_affinity.h"
 #include "tests/support/proof.h"
+#include "tests/support/random.h"
 #include "tests/whole/signal/support/failure.h"
-#include "tests/whole/signal/support/random.h"
 
 namespace {
 using namespace freeway_test;

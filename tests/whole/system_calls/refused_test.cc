@@ -21,8 +21,8 @@
 #include <vector>
 
 #include "tests/support/proof.h"
+#include "tests/support/random.h"
 #include "tests/whole/signal/support/failure.h"
-#include "tests/whole/signal/support/random.h"
 #include "tests/whole/system_calls/names.h"
 #include "tests/whole/system_calls/plan.h"
 

@@ -8,9 +8,9 @@
 #include <cstdint>
 #include <cstdlib>
 
+#include "tests/support/random.h"
 #include "tests/whole/signal/support/call_watch.h"
 #include "tests/whole/signal/support/patterned_block.h"
-#include "tests/whole/signal/support/random.h"
 
 namespace freeway_test {
 

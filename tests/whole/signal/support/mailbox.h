@@ -12,7 +12,7 @@
 #include <atomic>
 #include <cstddef>
 
-#include "tests/whole/signal/support/random.h"
+#include "tests/support/random.h"
 
 namespace freeway_test {
 

@@ -19,9 +19,9 @@
 #include <ctime>
 #include <initializer_list>
 
+#include "tests/support/random.h"
 #include "tests/whole/signal/support/case_runner.h"
 #include "tests/whole/signal/support/failure.h"
-#include "tests/whole/signal/support/random.h"
 #include "tests/whole/signal/support/shared_memory.h"
 
 namespace freeway_test {

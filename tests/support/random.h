@@ -2,8 +2,8 @@
 //
 // random.h: random numbers that a failed test can be repeated with. A test takes its seed from FREEWAY_TEST_SEED, or
 // from the clock, and prints it.
-#ifndef FREEWAY_TESTS_DIFFERENTIAL_RANDOM_H
-#define FREEWAY_TESTS_DIFFERENTIAL_RANDOM_H
+#ifndef FREEWAY_TESTS_SUPPORT_RANDOM_H
+#define FREEWAY_TESTS_SUPPORT_RANDOM_H
 
 #include <time.h>
 
@@ -13,10 +13,11 @@
 
 namespace freeway::test {
 
-// SplitMix64 (Steele, Lea, Flood 2014): every seed is a good one, so threads may use seed + thread number.
+// SplitMix64 (Steele, Lea, Flood 2014): every seed is a good one, so threads may use seed + thread number. All its
+// state is in one word: a signal handler that interrupts it at any instruction, or a jump out of it, leaves a good one.
 class Random {
  public:
-  explicit Random(uint64_t seed) : state_(seed) {}
+  explicit constexpr Random(uint64_t seed) : state_(seed) {}
 
   uint64_t next() {
     uint64_t z = state_ += 0x9e3779b97f4a7c15;
@@ -24,8 +25,10 @@ class Random {
     z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
     return z ^ (z >> 31);
   }
-  // In [0, bound), bound > 0; the bias of the remainder does not matter here.
-  uint64_t below(uint64_t bound) { return next() % bound; }
+  // In [0, bound), bound > 0; the bias does not matter here.
+  uint64_t below(uint64_t bound) { return static_cast<uint64_t>((__uint128_t{next()} * bound) >> 64); }
+  uint64_t between(uint64_t least, uint64_t most) { return least + below(most - least + 1); }
+  bool one_in(uint64_t n) { return n != 0 && below(n) == 0; }
   bool chance(unsigned percent) { return below(100) < percent; }
 
  private:
@@ -54,4 +57,8 @@ inline uint64_t test_seed() {
 
 }  // namespace freeway::test
 
-#endif  // FREEWAY_TESTS_DIFFERENTIAL_RANDOM_H
+namespace freeway_test {
+using freeway::test::Random;
+}
+
+#endif  // FREEWAY_TESTS_SUPPORT_RANDOM_H
