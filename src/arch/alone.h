@@ -3,12 +3,11 @@
 //
 // libc clears __libc_single_threaded before it makes a second thread. Test, load and store are one restartable section:
 // if a signal handler comes in between, and frees a block, or makes a thread, the section starts again and sees it. So
-// no other thread exists between the test and the store.
-// libc does not know Freeway's own helper thread. Before the helper touches such a word, it has the sections read a 0
-// instead of libc's flag, and then interrupts them all (malloc/idle.cc).
-// Not covered: threads that libc does not know (raw clone(CLONE_VM), a second libc loaded by dlmopen) and that
-// allocate from this heap before libc makes its first thread. docs/limits.md says so.
-// aarch64 does not need it: its atomics cost as much as plain accesses while the line is in the cache.
+// no other thread exists between the test and the store. libc does not know Freeway's own helper thread. Before the
+// helper touches such a word, it has the sections read a 0 instead of libc's flag, and then interrupts them all
+// (malloc/idle.cc). Not covered: threads that libc does not know (raw clone(CLONE_VM), a second libc loaded by dlmopen)
+// and that allocate from this heap before libc makes its first thread. docs/limits.md says so. aarch64 does not need
+// it: its atomics cost as much as plain accesses while the line is in the cache.
 #pragma once
 
 #include "arch/atomic.h"

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
-// offsets.h: the offsets by which the assembly reads, in bytes:
-// `freeway_rseq`.
-// Written by tests/whole/golden/offsets.py from malloc/offsets.cc, which says why it is kept. Both processors have
-// the same.
+// offsets.h: the assembly's offsets, in bytes: `freeway_rseq`.
+// Both processors have the same. Written by tests/whole/golden/offsets.py from malloc/offsets.cc, which says why.
 #pragma once
 
 #define RSEQ_PLACE_AREA 0

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
-// offsets.h: the offsets by which the assembly reads, in bytes:
-// `freeway_hot` (HOT_) and a slab (SLAB_).
-// Written by tests/whole/golden/offsets.py from malloc/offsets.cc, which says why it is kept. Both processors have
-// the same.
+// offsets.h: the assembly's offsets, in bytes: `freeway_hot` (HOT_) and a slab (SLAB_).
+// Both processors have the same. Written by tests/whole/golden/offsets.py from malloc/offsets.cc, which says why.
 #pragma once
 
 #define HOT_FREE_SECTION 32

@@ -78,9 +78,8 @@ long write_history(const Near& what, int fd = 2);
 using FindEnd = bool (*)(uptr address, Near& near);
 void know_ends(FindEnd find);
 // Explains a fault at the address on fd 2, if it is near a guarded block, or on a page that the added function knows.
-// `pc`: the instruction; access: 'r', 'w', '?'.
-// The thread's last fault again is counted and not explained: after a handler that puts the default back and returns,
-// it comes twice.
+// `pc`: the instruction; access: 'r', 'w', '?'. The thread's last fault again is counted and not explained: after a
+// handler that puts the default back and returns, it comes twice.
 bool explain_fault(uptr address, uptr pc, char access);
 
 }  // namespace freeway::guard

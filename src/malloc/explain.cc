@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 // explain.cc: what an address is.
 //
-// Reads Freeway's own maps and nothing at the address; takes nothing, stops nobody. The state of
-// others' blocks may change meanwhile; descriptors and slabs are type-stable, so every address that is read stays
-// readable.
+// Reads Freeway's own maps and nothing at the address; takes nothing, stops nobody. The state of others' blocks may
+// change meanwhile; descriptors and slabs are type-stable, so every address that is read stays readable.
 #include <string.h>
 
 #include "harden/guarded.h"

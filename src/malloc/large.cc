@@ -47,12 +47,15 @@ bool resize_large(uptr& address, FrameInfo info, std::size_t bytes) {
   LargeBlocks<Machine>& large = process_malloc.substrate().large();
   const uptr before = address;
   const u64 now = process::coarse_time_ns();
+  // Another thread may have the address before move() returns.
+  const bool may_be_sampled = FREEWAY_UNLIKELY(profile::has_samples());
+  const profile::LiveBlock sample = may_be_sampled ? profile::forget(before) : profile::LiveBlock{};
   if (!large.resize(before, info, bytes, now)) {
     const uptr moved = large.move(before, info, bytes, now);
-    if (moved == 0) return false;
+    if (moved == 0) return profile::put_back(sample), false;
     address = moved;
   }
-  if (FREEWAY_UNLIKELY(profile::has_samples())) profile::freed(before);
+  profile::ended(sample);
   if (FREEWAY_UNLIKELY(profile::is_on())) profile_large(address, bytes);
   return true;
 }

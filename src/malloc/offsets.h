@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
-// offsets.h: the offsets by which the assembly reads, in bytes:
-// a heap of the program's (OWN_); the forms of malloc (MALLOC_).
-// Written by tests/whole/golden/offsets.py from malloc/offsets.cc, which says why it is kept. Both processors have
-// the same.
+// offsets.h: the assembly's offsets, in bytes: a heap of the program's (OWN_); the forms of malloc (MALLOC_).
+// Both processors have the same. Written by tests/whole/golden/offsets.py from malloc/offsets.cc, which says why.
 #pragma once
 
 #define MALLOC_COUNTED 1

@@ -2,7 +2,7 @@
 // LiveBlocks: the sampled blocks that are live, by address.
 //
 // Words     address: 0 = free -> address | 1 (CAS): being filled in -> address -> 0 (CAS, by the thread that frees the
-//           block) site, size, born, place: the owner's, between the first two steps
+//           block). site, size, born, place: the owner's, between the first two steps
 // Duties    the thread that has the block in hand puts and takes its entry: before malloc returns it, before free gives
 //           it away. So there is at most one entry for an address. Of two frees of one block (the program's error) one
 //           takes it
@@ -14,8 +14,8 @@
 //           [A2] a thread that puts a block into an entry comes after the one that took the last one out of it: [R1]'s
 //           sequence goes on through the taker's step, and the taker has read the facts before that [A3]
 //           [R3] a fact is stored after the address was moved; [A3] a thread that reads the fact sees that in its
-//           second look A program that hands blocks on by relaxed stores may free one on a processor that
-//           does not see its entry yet: then the entry stays, as a leak
+//           second look. A program that hands blocks on by relaxed stores may free one on a processor that does not
+//           see its entry yet: then the entry stays, as a leak
 // Progress  wait-free, kNear looks       Lost if killed: the entry in hand, with its block
 // Checked   tests/profile/live_blocks_model.cc, tests/profile/tables_test.cc
 #pragma once

@@ -201,12 +201,23 @@ void sampled(uptr block, std::size_t bytes, u32 place) {
   dump_if_due(bytes > every ? bytes : every);
 }
 
-void freed(uptr block) {
-  LiveBlock gone;
-  if (!process_profile.blocks.take(block, gone)) return;
+LiveBlock forget(uptr block) {
+  LiveBlock sample;
+  if (!process_profile.blocks.take(block, sample)) sample.address = 0;
+  return sample;
+}
+
+void freed(uptr block) { ended(forget(block)); }
+
+void ended(const LiveBlock& sample) {
+  if (sample.address == 0) return;
   const u64 now = now_ms();
-  process_profile.sites.freed(static_cast<u32>(gone.site), gone.bytes, gone.born, now);
-  tell_freed(gone, now);
+  process_profile.sites.freed(static_cast<u32>(sample.site), sample.bytes, sample.born, now);
+  tell_freed(sample, now);
+}
+
+void put_back(const LiveBlock& sample) {
+  if (sample.address != 0 && !process_profile.blocks.put(sample)) ended(sample);
 }
 
 bool has_samples() { return process_profile.samples.load_relaxed() != 0; }

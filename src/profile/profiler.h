@@ -47,7 +47,11 @@ bool draws(std::size_t bytes);
 // A block of `bytes` was sampled: notes it under the stack of the caller, and follows it up to its free. Without room
 // for that it counts as lost. `place`: its place if it were not sampled, in the engine's words; 0: not known.
 void sampled(uptr block, std::size_t bytes, u32 place = 0);
-// A block is freed that may have been sampled.
+// A block is freed that may have been sampled: forget() takes its sample out before it is given away (address 0: it has
+// none); that has ended then, or is put back where the block is still live.
+LiveBlock forget(uptr block);
+void ended(const LiveBlock& sample);
+void put_back(const LiveBlock& sample);
 void freed(uptr block);
 // Whether any block was ever sampled.
 bool has_samples();

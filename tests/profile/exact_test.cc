@@ -155,6 +155,21 @@ TEST_F(Exact, AfterReallocItIsTheNewBlock) {
     }
 }
 
+TEST_F(Exact, AReallocThatFailsLeavesIt) {
+  for (const size_t size : {100 * kMiB, 10 * kMiB, size_t{100'000}, size_t{100}}) {
+    void* block;
+    {
+      Tagged tagged(kTag);
+      block = hide(malloc(size));
+      EXPECT_EQ(realloc(block, size_t{1} << 46), nullptr);
+    }
+    EXPECT_EQ(live().live, 1u) << size;
+    EXPECT_EQ(live().live_bytes, size);
+    free(block);
+    EXPECT_EQ(live().live, 0u) << size;
+  }
+}
+
 TEST_F(Exact, BatchesToo) {
   void* blocks[50];
   {

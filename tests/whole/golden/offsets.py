@@ -25,10 +25,8 @@ ROOMS = {
 }
 CROSS = ("x86_64-linux-gnu-g++", "aarch64-linux-gnu-g++")
 BEGIN = """// SPDX-License-Identifier: MIT
-// offsets.h: the offsets by which the assembly reads, in bytes:
-// %s.
-// Written by tests/whole/golden/offsets.py from malloc/offsets.cc, which says why it is kept. Both processors have
-// the same.
+// offsets.h: the assembly's offsets, in bytes: %s.
+// Both processors have the same. Written by tests/whole/golden/offsets.py from malloc/offsets.cc, which says why.
 #pragma once
 
 """

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
 //
 // profile_mended_test.cc: who begins or ends a profile leaves that call for ever at each of its steps. What is half
-// done is completed by the slow path's ticks: then blocks are sampled, or mallocs are as fast as before. Run with the
-// library that tells of its steps (stepping/os/machine.h).
+// done is completed by the slow path's ticks: then blocks are sampled, or mallocs are as fast as before. And: at each
+// step of a block's move, a block that has its old address already is followed by itself. Run with the library that
+// tells of its steps (stepping/os/machine.h).
 #include <gtest/gtest.h>
 
 #include <csetjmp>
 #include <cstdlib>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -18,6 +20,8 @@ namespace {
 
 sigjmp_buf way_out;
 int leave_at = -1;  // which step from now on; -1: none
+int act_at = -1;    // the same
+std::function<void()> action;
 int steps = 0;
 const char* left_at = nullptr;
 
@@ -25,6 +29,7 @@ const char* left_at = nullptr;
 
 extern "C" void stepping_at(const char* name, const char*, int) {
   ++steps;
+  if (act_at >= 0 && act_at-- == 0) action();
   if (leave_at < 0 || leave_at-- != 0) return;
   left_at = name;
   siglongjmp(way_out, 1);
@@ -106,6 +111,36 @@ TEST(ProfileMended, EndedByOneWhoIsGone) {
     if (name.empty()) break;
   }
   EXPECT_EQ(ended, 4u) << "three steps, and the end";
+}
+
+TEST(ProfileMended, MovedBlockIsNotFollowedWhereItWas) {
+  constexpr size_t kBytes = size_t{8} << 20, kMore = size_t{20} << 20;
+  EXPECT_EQ(freeway_profile_start(1), 0);
+  unsigned same_place = 0;
+  for (int step = 0;; ++step) {
+    void* block = hide(malloc(kBytes));
+    void* const wall = hide(malloc(kBytes));  // the block cannot grow where it is
+    const auto address = reinterpret_cast<uintptr_t>(block);
+    // As another thread would.
+    action = [&] {
+      {
+        Tagged tagged(kTag);
+        void* other = hide(malloc(kBytes));
+        same_place += reinterpret_cast<uintptr_t>(other) == address;
+        free(other);
+      }
+      EXPECT_EQ(take_dump().of_tag(kTag).live, 0u) << "at step " << step;
+    };
+    act_at = step;
+    block = hide(realloc(block, kMore));
+    const bool has_acted = act_at < 0;
+    act_at = -1;
+    free(block);
+    free(wall);
+    if (!has_acted) break;
+  }
+  EXPECT_GT(same_place, 0u);
+  freeway_profile_stop();
 }
 
 }  // namespace
