@@ -11,23 +11,16 @@
 #include <cstdlib>
 
 #include "shared/heap.h"
-#include "tests/support/acting_fault.h"
+#include "tests/support/test_env.h"
 
 namespace freeway::test {
-
-struct SharedEnv {
-  static bool mutant(const char* name) { return fault_acts(name); }  // asked by planted headers alone
-  template <class T> using Atomic = freeway::Atomic<T>;
-  static void fence_full() { freeway::fence_full(); }
-  static void fence_signal() { freeway::fence_signal(); }
-};
 
 class SharedGround {
  public:
   static constexpr u32 kSeats = 24;
 
   struct World {
-    using Env = SharedEnv;
+    using Env = TestEnv;
     using Shape = shared::FlagshipShape;
     using Tables = shared::Tables<Env, Shape>;
     Tables tables;
@@ -53,9 +46,9 @@ class SharedGround {
       if (ground->punches) madvise(ground->at(tables.offset_of(first)), u64{n} << kFrameShift, MADV_REMOVE);
       return shared::Punched::kDone;
     }
-    SharedEnv::Atomic<u64>* slot(u64 offset) {
+    TestEnv::Atomic<u64>* slot(u64 offset) {
       const bool inside = offset % 8 == 0 && shared::Heap<World>(*this).is_in_live_block(offset);
-      return inside ? static_cast<SharedEnv::Atomic<u64>*>(ground->at(offset)) : nullptr;
+      return inside ? static_cast<TestEnv::Atomic<u64>*>(ground->at(offset)) : nullptr;
     }
   };
   using Heap = shared::Heap<World>;
@@ -87,12 +80,12 @@ class SharedGround {
 
   bool punches = false, at_once = true;
   u32 refusals = 0;  // the so-manieth call of back() from now on is refused; 0: none
-  SharedEnv::Atomic<u64> given_back;
+  TestEnv::Atomic<u64> given_back;
 
  private:
   struct Head {
-    SharedEnv::Atomic<u32> frames;
-    SharedEnv::Atomic<u32> gone[kSeats];
+    TestEnv::Atomic<u32> frames;
+    TestEnv::Atomic<u32> gone[kSeats];
   };
   using Tables = World::Tables;
   using Shape = World::Shape;

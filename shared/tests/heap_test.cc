@@ -200,7 +200,7 @@ TEST(SharedHeap, ASeatThatIsTakenOverIsUnsettledUntilItIsClean) {
   ground.set_gone(3);
   struct Watched : Ground::World {
     unsigned unsettled = 0;
-    SharedEnv::Atomic<u64>* slot(u64 offset) {
+    TestEnv::Atomic<u64>* slot(u64 offset) {
       unsettled += shared::participant::is_unsettled(tables.participant(1).load_relaxed());
       return Ground::World::slot(offset);
     }

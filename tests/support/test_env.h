@@ -6,8 +6,11 @@
 //
 // Refusing   kernel().refuse(Call::kCommit, 3) refuses the third commit from now on; refuse_any(n) the n-th call of any
 //            kind; refuse_all(true) everything until refuse_all(false)
-// Steps      at_step("arena.taken", f) calls f at the next step of that name; stop_at("arena.taken") throws Stopped
-//            there, which is how a thread that never comes back looks to the others
+// Steps      at_step("arena.taken", f) calls f at the next step of that name, at_step("", f) at the next one of any
+//            name; stop_at("arena.taken") throws Stopped there, which is how a thread that never comes back looks to the
+//            others
+// Threads    several may run in it, as long as no step is waited for
+// Counting   rmws_of(f) is the number of atomic read-modify-writes that f makes (link freeway_counting)
 #ifndef FREEWAY_TESTS_UNIT_TEST_ENV_H
 #define FREEWAY_TESTS_UNIT_TEST_ENV_H
 
@@ -28,9 +31,10 @@ struct TestEnv {
   template <class T> using Plain = freeway::Plain<T>;
 
   static void fence_acquire() { freeway::fence_acquire(); }
+  static void fence_full() { freeway::fence_full(); }
   static void fence_signal() { freeway::fence_signal(); }
   static void step(const char* name) {
-    if (!hook || name != hook_name) return;
+    if (!hook || (!hook_name.empty() && name != hook_name)) return;
     if (hook_skips > 0) {
       --hook_skips;
       return;
@@ -67,7 +71,7 @@ struct TestEnv {
     return one;
   }
 
-  // Calls `f` at the next step called `name`, after `skips` others of that name. One at a time.
+  // Calls `f` at the next step called `name` (empty: any), after `skips` others of that name. One at a time.
   static void at_step(const char* name, std::function<void()> f, unsigned skips = 0) {
     hook_name = name;
     hook_skips = skips;
@@ -96,6 +100,14 @@ template <class F> bool ended_at(const char* step, F&& f, unsigned skips = 0) {
   TestEnv::step_left();
   return false;
 }
+
+#ifdef FREEWAY_COUNT_RMW
+template <class F> int rmws_of(F&& f) {
+  const u64 before = rmw_count;
+  f();
+  return static_cast<int>(rmw_count - before);
+}
+#endif
 
 inline bool is_zero(uptr address, std::size_t bytes) {
   const auto* p = reinterpret_cast<const unsigned char*>(address);

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "heap_world.h"
-#include "tests/support/acting_fault.h"
+#include "tests/support/test_env.h"
 
 namespace freeway::hmalloc {
 namespace {
@@ -15,58 +15,17 @@ struct Counts {
   int rmws, stores;
   bool operator==(const Counts&) const = default;
 };
-Counts counted;
+int stores;
 
 std::ostream& operator<<(std::ostream& out, const Counts& c) {
   return out << c.rmws << " RMWs, " << c.stores << " atomic stores";
 }
 
-struct CountingEnv {
-  static bool mutant(const char* name) { return test::fault_acts(name); }  // asked by planted headers alone
-  template <class T> class Atomic : public freeway::Atomic<T> {
-    using Base = freeway::Atomic<T>;
-
-   public:
-    void store_relaxed(T value) { ++counted.stores, Base::store_relaxed(value); }
-    void store_release(T value) { ++counted.stores, Base::store_release(value); }
-#define FREEWAY_COUNT_RMW(name) \
-  T name(T value) { return ++counted.rmws, Base::name(value); }
-    FREEWAY_COUNT_RMW(exchange_acquire)
-    FREEWAY_COUNT_RMW(exchange_relaxed)
-#undef FREEWAY_COUNT_RMW
-#define FREEWAY_COUNT_CAS(name) \
-  bool name(T& expected, T desired) { return ++counted.rmws, Base::name(expected, desired); }
-    FREEWAY_COUNT_CAS(cas_relaxed)
-    FREEWAY_COUNT_CAS(cas_release)
-    FREEWAY_COUNT_CAS(cas_acquire)
-    FREEWAY_COUNT_CAS(cas_relaxed_acquire)
-#undef FREEWAY_COUNT_CAS
-
-   private:  // not used by hmalloc: counted nowhere, so not to be had
-    using Base::cas_acq_rel;
-    using Base::cas_acq_rel_acquire;
-    using Base::cas_acquire_acquire;
-    using Base::exchange_acq_rel;
-    using Base::exchange_release;
-    using Base::fetch_add_acq_rel;
-    using Base::fetch_add_acquire;
-    using Base::fetch_add_relaxed;
-    using Base::fetch_add_release;
-    using Base::fetch_and_acq_rel;
-    using Base::fetch_and_acquire;
-    using Base::fetch_and_relaxed;
-    using Base::fetch_and_release;
-    using Base::fetch_or_acq_rel;
-    using Base::fetch_or_acquire;
-    using Base::fetch_or_relaxed;
-    using Base::fetch_or_release;
-    using Base::fetch_sub_acq_rel;
-    using Base::fetch_sub_acquire;
-    using Base::fetch_sub_relaxed;
-    using Base::fetch_sub_release;
+struct CountingEnv : test::TestEnv {
+  template <class T> struct Atomic : freeway::Atomic<T> {
+    void store_relaxed(T value) { ++stores, freeway::Atomic<T>::store_relaxed(value); }
+    void store_release(T value) { ++stores, freeway::Atomic<T>::store_release(value); }
   };
-  template <class T> using Plain = freeway::Plain<T>;
-  static void step(const char*) {}
 };
 
 using World = HeapWorld<CountingEnv>;
@@ -78,9 +37,9 @@ class CommonPath : public ::testing::Test {
   World::Heap& other = *world.heaps.join(world);
 
   template <class F> Counts cost(F&& f) {
-    counted = {};
-    f();
-    return counted;
+    const int before = stores;
+    const int rmws = test::rmws_of(f);
+    return {rmws, stores - before};
   }
 };
 

@@ -9,26 +9,17 @@
 #include <vector>
 
 #include "heap_world.h"
-#include "os/machine.h"
-#include "tests/support/acting_fault.h"
 #include "tests/support/random.h"
 
 namespace freeway::hmalloc {
 namespace {
-
-struct ThreadEnv {  // real atomics; no hooks, which are not for several threads
-  static bool mutant(const char* name) { return test::fault_acts(name); }  // asked by planted headers alone
-  template <class T> using Atomic = freeway::Atomic<T>;
-  template <class T> using Plain = freeway::Plain<T>;
-  static void step(const char*) {}
-};
 
 // Sizes at which superblocks are exhausted all the time.
 struct SmallSizes : PaperSizes {
   static constexpr std::size_t kFirst = 64 * kKiB, kLater = 128 * kKiB;
   static constexpr u32 kCacheLimit = 5;
 };
-using World = HeapWorld<ThreadEnv, SmallSizes>;
+using World = HeapWorld<test::TestEnv, SmallSizes>;
 
 struct Mailboxes {
   static constexpr int kBoxes = 64;

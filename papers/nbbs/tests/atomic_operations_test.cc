@@ -10,33 +10,13 @@
 #include <random>
 #include <vector>
 
-#include "arch/atomic.h"
 #include "papers/nbbs/buddy.h"
+#include "tests/support/test_env.h"
 
 namespace freeway::nbbs {
 namespace {
 
-struct CountingEnv {
-  static inline u64 rmws = 0;
-
-  template <class T> class Atomic {
-   public:
-    T load_relaxed() const { return word_.load_relaxed(); }
-    T load_acquire() const { return word_.load_acquire(); }
-    void store_relaxed(T value) { word_.store_relaxed(value); }
-    void store_release(T value) { word_.store_release(value); }
-    bool cas_acquire(T& seen, T next) { return ++rmws, word_.cas_acquire(seen, next); }
-    bool cas_release(T& seen, T next) { return ++rmws, word_.cas_release(seen, next); }
-    bool cas_acq_rel(T& seen, T next) { return ++rmws, word_.cas_acq_rel(seen, next); }
-    T fetch_or_release(T bits) { return ++rmws, word_.fetch_or_release(bits); }
-    T exchange_acquire(T value) { return ++rmws, word_.exchange_acquire(value); }
-
-   private:
-    freeway::Atomic<T> word_;
-  };
-  static void step(const char*) {}
-};
-using CountingBuddy = Buddy<CountingEnv>;
+using CountingBuddy = Buddy<test::TestEnv>;
 
 struct Counts {
   double alloc = 0, free = 0;  // per operation
@@ -56,9 +36,9 @@ Counts count_mix(const Settings& settings, bool scattered) {
   u64 allocs = 0, frees = 0;
   Counts counts;
   const auto counted = [&](u64& times, double& sum, u64& most, auto&& operation) {
-    const u64 before = CountingEnv::rmws;
+    const u64 before = rmw_count;
     operation();
-    const u64 made = CountingEnv::rmws - before;
+    const u64 made = rmw_count - before;
     ++times;
     sum += static_cast<double>(made);
     most = made > most ? made : most;
@@ -66,13 +46,13 @@ Counts count_mix(const Settings& settings, bool scattered) {
   for (int i = 0; i < 100000; ++i) {
     if (random() % 2 == 0 || live.empty()) {
       const unsigned level = settings.levels - 1 - static_cast<unsigned>(random() % 12);
-      const u64 before = CountingEnv::rmws;
+      const u64 before = rmw_count;
       const Node n = buddy->take(level, starting_node(level, scattered ? random() : 1));
       if (n == 0) continue;
       live.push_back(n);
       ++allocs;
-      counts.alloc += static_cast<double>(CountingEnv::rmws - before);
-      counts.most_alloc = std::max(counts.most_alloc, CountingEnv::rmws - before);
+      counts.alloc += static_cast<double>(rmw_count - before);
+      counts.most_alloc = std::max(counts.most_alloc, rmw_count - before);
     } else {
       std::swap(live[random() % live.size()], live.back());
       counted(frees, counts.free, counts.most_free, [&] { buddy->give(live.back()); });
@@ -132,17 +112,17 @@ TEST(AtomicOperations, OfOneBlockAreExact) {
         buddy->init(s);
         const u64 d = depth(s);
         for (int round = 0; round < 2; ++round) {
-          CountingEnv::rmws = 0;
+          rmw_count = 0;
           ASSERT_TRUE(buddy->take_node(last_of(levels - 1)));
           const u64 ups = kind == Kind::kCorrectedUp ? d - 1 : 0;
-          EXPECT_EQ(CountingEnv::rmws, d + ups) << levels << " levels, " << k << " a word";
-          CountingEnv::rmws = 0;
+          EXPECT_EQ(rmw_count, d + ups) << levels << " levels, " << k << " a word";
+          rmw_count = 0;
           ASSERT_TRUE(buddy->give(last_of(levels - 1)));
-          u64 expected = k == 1 ? d - 1 : d;                                     // a store, or a CAS, and d - 1 clears
-          if (kind == Kind::kPublished && k == 1) expected = 2 * (d - 1);        // mark, store, unmark
-          if (kind == Kind::kPublished && k == 4) expected = 2 * (d - 1) + 1;    // mark, CAS, unmark
-          if (kind == Kind::kPublished && k == 3) expected = CountingEnv::rmws;  // not spelled out by the paper
-          EXPECT_EQ(CountingEnv::rmws, expected) << levels << " levels, " << k << " a word";
+          u64 expected = k == 1 ? d - 1 : d;                                   // a store, or a CAS, and d - 1 clears
+          if (kind == Kind::kPublished && k == 1) expected = 2 * (d - 1);      // mark, store, unmark
+          if (kind == Kind::kPublished && k == 4) expected = 2 * (d - 1) + 1;  // mark, CAS, unmark
+          if (kind == Kind::kPublished && k == 3) expected = rmw_count;        // not spelled out by the paper
+          EXPECT_EQ(rmw_count, expected) << levels << " levels, " << k << " a word";
         }
       }
 }
@@ -155,11 +135,11 @@ TEST(AtomicOperations, InAWordInUseIsOneWithUp) {
     auto* buddy = reinterpret_cast<CountingBuddy*>(align_up(reinterpret_cast<uptr>(memory.data()), 64));
     buddy->init(s);
     ASSERT_TRUE(buddy->take_node(first_of(19)));
-    CountingEnv::rmws = 0;
+    rmw_count = 0;
     ASSERT_TRUE(buddy->take_node(first_of(19) + 1));
-    EXPECT_EQ(CountingEnv::rmws, 1U);
+    EXPECT_EQ(rmw_count, 1U);
     ASSERT_TRUE(buddy->give(first_of(19) + 1));
-    EXPECT_EQ(CountingEnv::rmws, 2U) << "and so is its free";
+    EXPECT_EQ(rmw_count, 2U) << "and so is its free";
   }
 }
 
@@ -170,9 +150,9 @@ TEST(AtomicOperations, ASearchSkipsABiggerBlockWithoutAny) {
   auto* buddy = reinterpret_cast<CountingBuddy*>(align_up(reinterpret_cast<uptr>(memory.data()), 64));
   buddy->init(s);
   ASSERT_TRUE(buddy->take_node(2));  // half of it
-  CountingEnv::rmws = 0;
+  rmw_count = 0;
   EXPECT_EQ(buddy->take(19, first_of(19)), first_of(19) + first_of(18)) << "the first behind it";
-  EXPECT_EQ(CountingEnv::rmws, 5U);
+  EXPECT_EQ(rmw_count, 5U);
 }
 
 }  // namespace

@@ -16,22 +16,14 @@
 #include <random>
 #include <vector>
 
-#include "arch/atomic.h"
 #include "papers/nbbs/buddy.h"
 #include "tests/support/proof.h"
+#include "tests/support/test_env.h"
 
 namespace freeway::nbbs {
 namespace {
 
-// Ends the process at the n-th step of the tree's code.
-struct DyingEnv {
-  template <class T> using Atomic = freeway::Atomic<T>;
-  static inline int steps_left = -1;
-  static void step(const char*) {
-    if (steps_left >= 0 && steps_left-- == 0) _exit(7);
-  }
-};
-using SharedTree = Buddy<DyingEnv>;
+using SharedTree = Buddy<test::TestEnv>;
 
 struct Form {
   unsigned levels_per_word;
@@ -42,7 +34,6 @@ constexpr Form kForms[] = {{1, Kind::kCorrected},   {3, Kind::kCorrected},   {4,
 
 class Killed : public testing::TestWithParam<Form> {
  protected:
-  void SetUp() override { DyingEnv::steps_left = -1; }
   void TearDown() override {
     for (auto [memory, bytes] : mappings_) munmap(memory, bytes);
   }
@@ -62,7 +53,7 @@ class Killed : public testing::TestWithParam<Form> {
   static bool dies_at(int step, const std::function<void()>& f) {
     const pid_t child = fork();
     if (child == 0) {
-      DyingEnv::steps_left = step;
+      test::TestEnv::at_step("", [] { _exit(7); }, static_cast<unsigned>(step));
       f();
       _exit(0);
     }
