@@ -7,8 +7,7 @@
 // Refusing   kernel().refuse(Call::kCommit, 3) refuses the third commit from now on; refuse_any(n) the n-th call of any
 //            kind; refuse_all(true) everything until refuse_all(false)
 // Steps      at_step("arena.taken", f) calls f at the next step of that name, at_step("", f) at the next one of any
-//            name; stop_at("arena.taken") throws Stopped there, which is how a thread that never comes back looks to the
-//            others
+//            name; stop_at("arena.taken") throws Stopped there: so a thread that never comes back looks to the others
 // Threads    several may run in it, as long as no step is waited for
 // Counting   rmws_of(f) is the number of atomic read-modify-writes that f makes (link freeway_counting)
 #ifndef FREEWAY_TESTS_UNIT_TEST_ENV_H
