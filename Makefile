@@ -73,7 +73,6 @@ papers: packages-build packages-test | build ## build the systems of the five pa
 
 t: packages-build packages-test $(VENV)/.stamp | build ## build and run one test: make t T=unit_magazines
 	@[ -n "$(T)" ] || { echo "Which test? make t T=unit_magazines" >&2; exit 1; }
-	@cmake --preset release -DFREEWAY_WERROR=$(WERROR) >build/release.configure.log 2>&1 || { cat build/release.configure.log; exit 1; }
 	@$(call build,release,--target $$(scripts/target-of-test '$(T)'))
 	@ctest --test-dir build/release -R '^$(subst .,[.],$(T))([.]|$$)' --output-on-failure --no-tests=error $(CTEST_ARGS)
 

@@ -350,7 +350,7 @@ namespace {
 
 void call_profile() {
   const bool on = state.random.one_in(2), every = state.plan.every_block || state.random.one_in(2);
-  ++state.profile_changes;
+  const bool only = state.profile_changes++ == 0;  // of two at once either may be the last
   const unsigned mine = ++state.profiles;
   const bool never = !every && state.random.one_in(2);  // a gap longer than all blocks
   const std::size_t interval = every ? 1 : never ? std::size_t{1} << 40 : state.random.between(2, 5000);
@@ -359,13 +359,13 @@ void call_profile() {
   world.say(on ? "profile_start(%zu)" : "profile_stop()", interval);
   const int error = call([&] { return on ? freeway_profile_start(interval) : (freeway_profile_stop(), 0); });
   --state.profile_changes;
-  state.no_block = on && error == 0 && never && mine == state.profiles && !state.near_profiles && is_alone();
+  state.no_block = on && error == 0 && never && only && mine == state.profiles && !state.near_profiles && is_alone();
   if (state.no_block) {
     const World::Quiet quiet;
     state.samples = sim_samples();
   }
   if (on && !never) state.near_profiles = true;
-  if (!on || mine != state.profiles) state.every_block = false;
+  if (!on || !only || mine != state.profiles) state.every_block = false;
   else if (error == 0) state.every_block = every && !state.other_profiles && is_alone();
 }
 

@@ -179,9 +179,11 @@ void finish(int) {
   // What calls that never came back may take along: GUARANTEES.md; tests/whole/signal/support/loss_account.h says the
   // same of the product.
   constexpr std::size_t kMostOfSlab = std::size_t{19} << 20, kLargestSuperblock = 1 << 20, kMostPurged = 4 << 20;
-  at_most("blocks that are lost", found.blocks_live, lost * (96 + kernel.page / 16));
-  at_most("superblocks that are lost", found.superblocks_held - found.superblocks_held_by_slabs,
-          world.lost_superblocks);
+  constexpr unsigned kBlocksOfOne = 4096;  // of a superblock
+  const std::uint64_t held = found.superblocks_held - found.superblocks_held_by_slabs;
+  // Who purges a superblock has the blocks of whole pages in hand: up to all of them.
+  at_most("blocks that are lost", found.blocks_live, lost * 96 + held * kBlocksOfOne);
+  at_most("superblocks that are lost", held, world.lost_superblocks);
   at_most("superblocks that no list has", found.superblocks_adrift, world.lost_superblocks);
   at_most("slabs that are lost", found.slabs_held, 3 * lost);
   at_most("bytes of free blocks that are lost", found.bytes_held,
