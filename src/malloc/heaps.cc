@@ -48,12 +48,14 @@ FREEWAY_NOINLINE void* followable(OwnHeap& heap, void* block, unsigned c, std::s
 
 // A profile has chosen the block of `bytes`: notes it, if it can be followed.
 FREEWAY_NOINLINE void sample(OwnHeap& heap, void* block, std::size_t bytes) {
+  const auto address = reinterpret_cast<uptr>(block);
   auto* run = all().run_at(record_at(block));
   if (run == nullptr) return;
-  all().strips().follow(*run, reinterpret_cast<uptr>(block));
+  all().strips().follow(*run, address);
   heap.is_sampled.store_relaxed(1);
   Machine::step("own.sampling");
-  profile::sampled(reinterpret_cast<uptr>(block), bytes);
+  profile::sampled(address, bytes);
+  if (!profile::has_samples()) all().strips().unfollow(*run, address);  // it ended before its first: no free looks
 }
 
 void* allocate_of_once(OwnHeap& heap, std::size_t bytes, std::size_t alignment, bool zeroed, bool is_chosen) {

@@ -116,7 +116,7 @@ def figures() -> list[Figure]:
         count, name = classes()[0]
         found.append(Figure("functions of the largest class", count, 40, 40, name))
     if (BUILD / "libfreeway.so").exists():
-        found.append(Figure("bytes of text of libfreeway.so", text_bytes(), 214000, 200000))
+        found.append(Figure("bytes of text of libfreeway.so", text_bytes(), 214100, 200000))
         found.append(
             Figure(
                 "compile steps of `make`",
@@ -125,7 +125,7 @@ def figures() -> list[Figure]:
                 150,
             )
         )
-        found.append(Figure("compile steps of everything", compile_steps("all"), 730, 700))
+        found.append(Figure("compile steps of everything", compile_steps("all"), 731, 700))
         if shutil.which("gdb") and os.uname().machine == "x86_64":
             files = way()
             for call, limit, goal in (("hit", 6, 5), ("empty", 25, 18), ("mmap", 38, 30)):

@@ -4,7 +4,10 @@
 // done is completed by the slow path's ticks: then blocks are sampled, or mallocs are as fast as before. And: at each
 // step of a block's move, a block that has its old address already is followed by itself. Run with the library that
 // tells of its steps (stepping/os/machine.h).
+#include <freeway/heap.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <csetjmp>
 #include <cstdlib>
@@ -75,6 +78,30 @@ int steps_of_pairs() {
   const int before = steps;
   for (int i = 0; i < 1000; ++i) free(hide(malloc(100)));
   return steps - before;
+}
+
+// The first test: no process but these children has had a sample yet, so that a free need not look for one.
+TEST(ProfileMended, EndedWhileABlockOfAHeapIsChosen) {
+  constexpr int kNotReached = 1;
+  for (int step = 0;; ++step) {
+    const pid_t child = fork();
+    if (child == 0) {
+      const freeway_heap_t heap = freeway_heap_new(nullptr, 0);
+      action = freeway_profile_stop;
+      if (heap == 0 || freeway_profile_start(1) != 0) _exit(2);
+      act_at = step;
+      void* const block = hide(freeway_heap_malloc(heap, 4000));
+      const bool has_acted = act_at < 0;
+      act_at = -1;
+      free(block);
+      _exit(has_acted ? 0 : kNotReached);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFEXITED(status)) << "at step " << step;
+    if (WEXITSTATUS(status) == kNotReached) break;
+    EXPECT_EQ(WEXITSTATUS(status), 0) << "at step " << step;
+  }
 }
 
 TEST(ProfileMended, BegunByOneWhoIsGone) {
