@@ -265,8 +265,8 @@ typedef struct freeway_explanation_t {
   freeway_state_t state;
   void* begin; /* of the block; NULL where there is none */
   size_t size; /* of the block, in bytes: what malloc_usable_size says; 0 where there is none */
-  ptrdiff_t
-      offset; /* of the address from `begin`: negative before a guarded block, >= size past its end or a large one's */
+  /* Of the address from `begin`: negative before a guarded block, >= size past its end or a large one's. */
+  ptrdiff_t offset;
   const char* what; /* a few words about it, in static storage: "in a magazine", "at rest since its free" */
   /* Of a guarded block: where the calls of malloc and free returned to, and which threads made them; else 0. */
   void* allocated_by;
@@ -304,10 +304,9 @@ typedef struct freeway_block_info_t {
   size_t superblock_size;   /* bytes of the superblock that it lies in; of other kinds: of its own memory */
   size_t superblock_blocks; /* count: blocks that the superblock has room for; 1 for other kinds */
   size_t superblock_live;   /* count: of these, live ones, and free ones that lie in magazines; 1 for other kinds */
-  size_t
-      class_permille; /* 0..1000: how full (as superblock_live) the superblocks of its size are on average, without full
-                               ones and those that malloc allocates from; as of the last walk of freeway_should_move.
-                               1000: there are none */
+  /* 0..1000: how full (as superblock_live) the superblocks of its size are on average, without full ones and those that
+   * malloc allocates from; as of the last walk of freeway_should_move. 1000: there are none. */
+  size_t class_permille;
 } freeway_block_info_t;
 
 /* Fills *info (`size`: sizeof(freeway_block_info_t), as in freeway_stats) with what is known of the live block that

@@ -59,8 +59,8 @@ typedef struct freeway_shared freeway_shared_t;
 
 /* Zero in a field: what is said as the default. */
 typedef struct {
-  size_t
-      capacity;   /* bytes for blocks, rounded up to 64 KiB; 1 MiB to 2 TiB; default 1 GiB. Memory is taken as needed */
+  /* Bytes for blocks, rounded up to 64 KiB; 1 MiB to 2 TiB; default 1 GiB. Memory is taken as needed. */
+  size_t capacity;
   unsigned seats; /* calls under way at once, in all processes, 2 to 254; default 254. Each used one: about 24 KiB */
 } freeway_shared_options_t;
 
