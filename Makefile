@@ -44,7 +44,7 @@ build = cmake --preset $(1) -DFREEWAY_WERROR=$(WERROR) -DFREEWAY_BUILD_TESTS=$(T
 	$(if $(filter release,$(1)),ln -sf build/release/compile_commands.json .;) \
 	cmake --build --preset $(1) -j $(JOBS) $(2)
 products := --target freeway_products
-# With the papers' engines, and `freeway profile`.
+# With the papers' engines.
 installed := --target freeway_installed
 # $(call test,preset): as CMakePresets.json says; the last lines are ctest's own summary.
 test = ctest --preset $(1) -j $(JOBS) $(CTEST_ARGS)

@@ -55,7 +55,7 @@ bool resize_large(uptr& address, FrameInfo info, std::size_t bytes) {
     if (moved == 0) return profile::put_back(sample), false;
     address = moved;
   }
-  profile::ended(sample);
+  if (may_be_sampled) profile::ended(sample);
   if (FREEWAY_UNLIKELY(profile::is_on())) profile_large(address, bytes);
   return true;
 }

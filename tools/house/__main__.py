@@ -117,14 +117,7 @@ def figures() -> list[Figure]:
         found.append(Figure("functions of the largest class", count, 40, 40, name))
     if (BUILD / "libfreeway.so").exists():
         found.append(Figure("bytes of text of libfreeway.so", text_bytes(), 214100, 200000))
-        found.append(
-            Figure(
-                "compile steps of `make`",
-                compile_steps("freeway_products"),
-                150,
-                150,
-            )
-        )
+        found.append(Figure("compile steps of `make`", compile_steps("freeway_products"), 150, 150))
         found.append(Figure("compile steps of everything", compile_steps("all"), 731, 700))
         if shutil.which("gdb") and os.uname().machine == "x86_64":
             files = way()
