@@ -5,6 +5,8 @@
 #include "malloc/family.h"
 #include "freeway/heap.h"
 
+#include <new>
+
 using freeway::process_heap;
 
 namespace freeway::family {
@@ -59,9 +61,30 @@ extern "C" {
 
 FREEWAY_EXPORT void* freeway_malloc(std::size_t size) noexcept { return process_heap.allocate(size); }
 FREEWAY_EXPORT void freeway_free(void* block) noexcept { process_heap.free(block, __builtin_return_address(0)); }
+FREEWAY_EXPORT void freeway_free_sized(void* block, std::size_t) noexcept {
+  process_heap.free(block, __builtin_return_address(0));
+}
+FREEWAY_EXPORT void freeway_free_aligned_sized(void* block, std::size_t, std::size_t) noexcept {
+  process_heap.free(block, __builtin_return_address(0));
+}
 #ifndef FREEWAY_PREFIXED
 FREEWAY_EXPORT void* malloc(std::size_t) noexcept __attribute__((alias("freeway_malloc")));
 FREEWAY_EXPORT void free(void*) noexcept __attribute__((alias("freeway_free")));
+FREEWAY_EXPORT void cfree(void*) noexcept __attribute__((alias("freeway_free")));
+FREEWAY_EXPORT void free_sized(void*, std::size_t) noexcept __attribute__((alias("freeway_free_sized")));
+FREEWAY_EXPORT void free_aligned_sized(void*, std::size_t, std::size_t) noexcept
+    __attribute__((alias("freeway_free_aligned_sized")));
+
+// The basic forms of operator new and delete, in assembly elsewhere.
+FREEWAY_HIDDEN void* freeway_new_slow(std::size_t size);
+FREEWAY_HIDDEN void* freeway_own_new(std::size_t size) {
+  void* block = process_heap.allocate(size);
+  return FREEWAY_LIKELY(block != nullptr) ? block : freeway_new_slow(size);
+}
+FREEWAY_HIDDEN void* freeway_aligned_new_slow(std::size_t size, std::align_val_t alignment);
+FREEWAY_HIDDEN void* freeway_own_aligned_new(std::size_t size, std::align_val_t alignment) {
+  return freeway_aligned_new_slow(size, alignment);
+}
 #endif
 
 // What the papers' libraries do not have: heaps. Programs that were linked with libfreeway.so still load.
@@ -82,3 +105,15 @@ FREEWAY_EXPORT void* freeway_heap_realloc(freeway_heap_t, void*, std::size_t) no
 FREEWAY_EXPORT std::size_t freeway_heap_trim(freeway_heap_t) noexcept { return 0; }
 FREEWAY_EXPORT int freeway_heap_stats(freeway_heap_t, freeway_heap_stats_t*, std::size_t) noexcept { return ENOTSUP; }
 }
+
+#ifndef FREEWAY_PREFIXED
+#pragma GCC diagnostic ignored "-Wsized-deallocation"  // the sized ones are in src/abi/new.cc
+FREEWAY_EXPORT void* operator new(std::size_t) __attribute__((alias("freeway_own_new")));
+FREEWAY_EXPORT void* operator new(std::size_t, std::align_val_t) __attribute__((alias("freeway_own_aligned_new")));
+FREEWAY_EXPORT void operator delete(void* block) noexcept {
+  process_heap.free(block, __builtin_return_address(0));
+}
+FREEWAY_EXPORT void operator delete(void* block, std::align_val_t) noexcept {
+  process_heap.free(block, __builtin_return_address(0));
+}
+#endif

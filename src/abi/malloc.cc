@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // malloc.cc: the C family: freeway_… functions, and (unless FREEWAY_PREFIXED) the standard names as aliases of them.
 //
-// malloc, free and vfork themselves are assembly (malloc/*/fast_path.S). errno: free leaves it alone; everything else
-// sets ENOMEM or EINVAL when it fails, posix_memalign, as glibc's, only ENOMEM.
+// malloc, all forms of free, and vfork are assembly (malloc/*/fast_path.S, vfork.S). errno: free leaves it alone;
+// everything else sets ENOMEM or EINVAL when it fails, posix_memalign, as glibc's, only ENOMEM.
 #include <errno.h>
 #include <stdint.h>
 
@@ -98,12 +98,6 @@ FREEWAY_EXPORT std::size_t freeway_malloc_usable_size(void* block) noexcept {
   return family::usable_size(block, FREEWAY_CALLER);
 }
 
-FREEWAY_EXPORT void freeway_free_sized(void* block, std::size_t) noexcept { family::free(block, FREEWAY_CALLER); }
-
-FREEWAY_EXPORT void freeway_free_aligned_sized(void* block, std::size_t, std::size_t) noexcept {
-  family::free(block, FREEWAY_CALLER);
-}
-
 FREEWAY_EXPORT std::size_t freeway_malloc_batch(std::size_t size, std::size_t count, void** blocks) noexcept {
   if (!is_array(count, blocks)) {
     errno = EINVAL;
@@ -117,11 +111,6 @@ FREEWAY_EXPORT void freeway_free_batch(std::size_t count, void** blocks) noexcep
   for (std::size_t i = 0; i < count; ++i) family::free(blocks[i], FREEWAY_CALLER);
 }
 
-#ifndef FREEWAY_PREFIXED
-// Only programs linked before glibc 2.26 need it.
-FREEWAY_EXPORT void cfree(void* block) noexcept { freeway_free(block); }
-#endif
-
 FREEWAY_ALIAS(void*, calloc, (std::size_t, std::size_t));
 FREEWAY_ALIAS(void*, realloc, (void*, std::size_t));
 FREEWAY_ALIAS(void*, reallocarray, (void*, std::size_t, std::size_t));
@@ -131,7 +120,5 @@ FREEWAY_ALIAS(int, posix_memalign, (void**, std::size_t, std::size_t));
 FREEWAY_ALIAS(void*, valloc, (std::size_t));
 FREEWAY_ALIAS(void*, pvalloc, (std::size_t));
 FREEWAY_ALIAS(std::size_t, malloc_usable_size, (void*));
-FREEWAY_ALIAS(void, free_sized, (void*, std::size_t));
-FREEWAY_ALIAS(void, free_aligned_sized, (void*, std::size_t, std::size_t));
 
 }  // extern "C"

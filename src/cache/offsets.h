@@ -4,6 +4,7 @@
 #pragma once
 
 #define HOT_FREE_SECTION 32
+#define HOT_NEW_SECTION 544
 #define HOT_RSEQ 448
 #define HOT_CPU_RSEQ 456
 #define HOT_ARENA 464

@@ -41,7 +41,6 @@ void* allocate(std::size_t bytes) {
 }
 
 void* aligned(std::size_t bytes, std::size_t alignment) {
-  if (alignment <= kMinBlock) return freeway_malloc(bytes);
   if (bytes > Malloc::kMaxSize || !process_malloc.start()) return refused();
   if (bytes <= kMaxSmall)
     if (void* block = allocate_small_aligned(bytes, alignment)) return block;
@@ -49,10 +48,28 @@ void* aligned(std::size_t bytes, std::size_t alignment) {
   return block != nullptr ? block : refused();
 }
 
+// Short blocks: memset's call would be longer than its work.
+FREEWAY_INLINE void* zero(void* block, std::size_t bytes) {
+  auto* begin = static_cast<char*>(block);
+  if (bytes > 128 || bytes < 16) return memset(block, 0, bytes);
+  char* const end = begin + bytes;
+  if (bytes > 64) {
+    memset(begin + 32, 0, 32);
+    memset(end - 64, 0, 32);
+  }
+  if (bytes > 32) {
+    memset(begin + 16, 0, 16);
+    memset(end - 32, 0, 16);
+  }
+  memset(begin, 0, 16);
+  memset(end - 16, 0, 16);
+  return block;
+}
+
 void* zeroed(std::size_t bytes) {
   if (bytes <= kMaxSmall) {
     void* block = freeway_malloc(bytes);
-    return block == nullptr ? nullptr : memset(block, 0, bytes);
+    return FREEWAY_LIKELY(block != nullptr) ? zero(block, bytes) : nullptr;
   }
   if (bytes > Malloc::kMaxSize || !process_malloc.start()) return refused();
   bool zero = false;
@@ -81,6 +98,10 @@ namespace family {
 bool start() { return process_malloc.start(); }
 
 void* allocate_aligned(std::size_t bytes, std::size_t alignment, const void* caller) {
+  if (alignment <= kMinBlock) return freeway_malloc(bytes);
+  // malloc's blocks of such a size are so aligned (class_of_aligned). A profile counts what the program asked for.
+  if (FREEWAY_LIKELY(alignment <= kMaxSmall && bytes < freeway_hot.step_limit.load_relaxed()))
+    return freeway_malloc(align_up(bytes == 0 ? 1 : bytes, alignment));
   return guard::made_for(aligned(bytes, alignment), caller);
 }
 
@@ -115,8 +136,9 @@ void bad_batch(std::size_t count, const void* blocks, const void* caller) {
 }
 
 std::size_t usable_size(const void* block, const void* caller) {
-  if (block == nullptr) return 0;
   const auto address = reinterpret_cast<uptr>(block);
+  if (const std::size_t bytes = process_malloc.heap().usable_open(address)) return bytes;
+  if (block == nullptr) return 0;
   const FrameInfo info = process_malloc.map().get(address);
   if (info.kind() == FrameInfo::kSmall) {
     if (const std::size_t bytes = process_malloc.heap().usable(address, info.value())) return bytes;

@@ -78,6 +78,8 @@ class Heap {  // all zero until start(): it takes no room in the file
   Verdict free(uptr address, u32 descriptor);
   // 0: no live block begins there, as far as is known.
   std::size_t usable(uptr address, u32 descriptor);
+  // The same of any address, while free's fast path is open; 0: this does not know.
+  FREEWAY_INLINE std::size_t usable_open(uptr address) const;
   bool begins_block(uptr address, u32 descriptor) const;
   // A freed block of class `c`, found good, whose magazine has no room.
   void put_back(unsigned c, void* block);
@@ -177,6 +179,20 @@ inline Births<Machine>::Byte& Heap::birth_of(uptr block, unsigned c) const {
 inline Atomic<u8>& home_of(uptr address) {
   const uptr frame = (address - freeway_hot.arena.load_relaxed()) >> kFrameShift;
   return reinterpret_cast<Atomic<u8>*>(freeway_hot.home)[frame];
+}
+
+inline std::size_t Heap::usable_open(uptr address) const {
+  const uptr frame = (address - freeway_hot.arena.load_relaxed()) >> kFrameShift;
+  if (FREEWAY_UNLIKELY(frame >= freeway_hot.frames.load_relaxed())) return 0;
+  const unsigned c = class_bytes()[frame].load_relaxed();
+  if (FREEWAY_UNLIKELY(!may_begin(address, c))) return 0;
+  const SizeClass& k = kSizeClasses[c];
+  const u32 descriptor = substrate_->map().get_primary(frame).value();
+  if (FREEWAY_UNLIKELY(superblocks_.is_free(descriptor, k.index_of(address & freeway_hot.span_mask[c])))) return 0;
+  const u32 id = rseq_index();  // a thread that is not registered has none
+  if (FREEWAY_UNLIKELY(id >= RSEQ_IDS)) return 0;
+  const Slab& slab = *freeway_hot.slab_of[id].load_relaxed();
+  return FREEWAY_LIKELY(slab_words::on_top(slab, c) != address) ? k.size : 0;
 }
 
 inline bool Heap::is_foreign(const Slab& slab, unsigned c, const void* block) const {

@@ -39,6 +39,7 @@ FREEWAY_OFFSETS {
   FREEWAY_OFFSET(RSEQ_PLACE_ALONE, offsetof(RseqPlace, alone));
 
   FREEWAY_OFFSET(HOT_FREE_SECTION, offsetof(Hot, free_section));
+  FREEWAY_OFFSET(HOT_NEW_SECTION, offsetof(Hot, new_section));
   FREEWAY_OFFSET(HOT_RSEQ, offsetof(Hot, rseq));
   FREEWAY_OFFSET(HOT_CPU_RSEQ, offsetof(Hot, cpu_rseq));
   FREEWAY_OFFSET(HOT_ARENA, offsetof(Hot, arena));

@@ -17,6 +17,24 @@ void release(void* block, const void* caller) {
   family::free(block, caller);
 }
 
+// Of short blocks: memcpy's call would be longer than its work.
+FREEWAY_INLINE void copy(void* to, const void* from, std::size_t bytes) {
+  if (bytes > 128 || bytes < 16) return static_cast<void>(memcpy(to, from, bytes));
+  const auto move = [&](std::size_t at, std::size_t count) {
+    memcpy(static_cast<char*>(to) + at, static_cast<const char*>(from) + at, count);
+  };
+  if (bytes > 64) {
+    move(32, 32);
+    move(bytes - 64, 32);
+  }
+  if (bytes > 32) {
+    move(16, 16);
+    move(bytes - 32, 16);
+  }
+  move(0, 16);
+  move(bytes - 16, 16);
+}
+
 // `heap`: the handle of the one that a guarded block is of.
 void* move_block(void* block, std::size_t old_bytes, std::size_t bytes, const void* caller, u64 heap = 0) {
   void* other = heap == 0 ? freeway_malloc(bytes) : heaps::allocate(heap, bytes, kMinBlock, /*zeroed=*/false, caller);
@@ -62,6 +80,15 @@ void* resize(void* block, std::size_t bytes, const void* caller) {
 }  // namespace
 
 void* family::reallocate(void* block, std::size_t bytes, const void* caller) {
+  if (FREEWAY_LIKELY(bytes - 1 < kMaxSmall))
+    if (const std::size_t old_bytes = process_malloc.heap().usable_open(reinterpret_cast<uptr>(block))) {
+      if (keeps(bytes, old_bytes)) return block;
+      void* other = freeway_malloc(bytes);
+      if (other == nullptr) return nullptr;
+      copy(other, block, bytes < old_bytes ? bytes : old_bytes);
+      freeway_free(block);
+      return guard::made_for(other, caller);
+    }
   return guard::made_for(resize(block, bytes, caller), caller);
 }
 

@@ -25,6 +25,9 @@
 extern "C" {
 extern FREEWAY_HIDDEN const freeway::SectionDescriptor freeway_section_malloc;
 extern FREEWAY_HIDDEN const freeway::SectionDescriptor freeway_section_free;
+#ifndef FREEWAY_PREFIXED
+extern FREEWAY_HIDDEN const freeway::SectionDescriptor freeway_section_new;
+#endif
 }
 
 namespace freeway {
@@ -95,6 +98,9 @@ void Heap::fill_tables() {
   }
   freeway_hot.malloc_section = freeway_section_malloc;
   freeway_hot.free_section = freeway_section_free;
+#ifndef FREEWAY_PREFIXED
+  freeway_hot.new_section = freeway_section_new;
+#endif
 }
 
 // Finds a place for the births of the primary arena, and tells the fast path.

@@ -98,15 +98,19 @@ constexpr unsigned class_of_size(std::size_t bytes) {
   return 21 + (log - 10) * 5 + (eighth == 0 ? 0 : eighth / 2 + 1);
 }
 
-// The smallest class whose blocks hold `bytes` and are aligned to `alignment` (a power of two); 0 if no class does.
+// The smallest class whose blocks hold `bytes` and are aligned to `alignment` (a power of two); 0 if no class does: that
+// of the size rounded up to the alignment.
 constexpr unsigned class_of_aligned(std::size_t bytes, std::size_t alignment) {
   if (bytes > kMaxSmall || alignment > kMaxSmall) return 0;
-  std::size_t rounded = align_up(bytes == 0 ? 1 : bytes, alignment);
-  if (rounded > kMaxSmall) return 0;
-  unsigned c = class_of_size(rounded);
-  while (c < kClassCount && kSizeClasses[c].size % alignment != 0) ++c;
-  return c < kClassCount ? c : 0;
+  return class_of_size(align_up(bytes == 0 ? 1 : bytes, alignment));
 }
+constexpr bool rounded_sizes_are_aligned() {
+  for (std::size_t alignment = kMinBlock; alignment <= kMaxSmall; alignment *= 2)
+    for (std::size_t bytes = alignment; bytes <= kMaxSmall; bytes += alignment)
+      if (kSizeClasses[class_of_size(bytes)].size % alignment != 0) return false;
+  return true;
+}
+static_assert(rounded_sizes_are_aligned());
 
 // The two tables of the fast path: by the byte up to 1 KiB, by 128 bytes up to kMaxSmall.
 constexpr std::size_t kByteTableMax = 1024;

@@ -75,7 +75,7 @@ volatile bool behind_commit = false;  // the breakpoint is not in the section, b
 // sets the second.
 volatile uintptr_t second_address = 0;
 constexpr size_t kShortDrills[] = {Drills::kPairs, Drills::kSmallBurst, Drills::kGrowing, Drills::kMediumBurst,
-                                   Drills::kOwnHeaps};
+                                   Drills::kOwnHeaps, Drills::kOtherNames};
 
 bool goes_by_mm_cid() { return ::getauxval(kFeatureSizeEntry) >= kFeaturesWithMmCid; }
 
@@ -388,6 +388,8 @@ bool in_use(const RestartableSection& section) {
   const bool is_checked = section.name.find("_checked_") != std::string::npos;
   const bool is_counted = section.name.find("_counted_") != std::string::npos;
   const bool is_malloc = section.name.find("malloc") != std::string::npos;
+  const bool is_new = section.name.find("_section_new") != std::string::npos;
+  if (is_new && profiled()) return false;
   if ((by_cpu_id || has_twin) && (is_checked != hardened() || is_counted != (profiled() && is_malloc))) return false;
   // Blocks come in random order there, and freed ones go to beds: no run is pushed, no magazine grows.
   // Heaps of one's own have no caches then.

@@ -48,10 +48,11 @@ struct Section {  // struct rseq_cs
 };
 // Hidden names of the library: the static one lets us at them.
 extern const Section freeway_section_malloc, freeway_section_malloc_by_cpu, freeway_section_free,
-    freeway_section_free_by_cpu, freeway_section_pop, freeway_section_push, freeway_section_pop_batch,
+    freeway_section_free_by_cpu, freeway_section_new, freeway_section_new_by_cpu, freeway_section_pop, freeway_section_push, freeway_section_pop_batch,
     freeway_section_push_batch, freeway_section_push_run, freeway_section_exchange, freeway_section_replace,
     freeway_section_open, freeway_section_move, freeway_section_grow, freeway_section_store_if,
     freeway_section_give_own, freeway_section_malloc_own, freeway_section_free_own;
+void* freeway_own_new(size_t size);
 uint64_t freeway_rseq_pop(const void* table, uint64_t size_class);
 }
 
@@ -108,6 +109,7 @@ void drive_slab(Random random) {
   for (int swing = 0; swing < 4; swing++) {
     for (void*& block : blocks) block = get(size);
     for (void*& block : blocks) put(block);
+    ::free(freeway_own_new(size));
   }
 }
 
@@ -216,6 +218,8 @@ void every_instruction() {
                   {freeway_section_malloc_by_cpu, "malloc_by_cpu", !goes_by_mm_cid()},
                   {freeway_section_free, "free", goes_by_mm_cid()},
                   {freeway_section_free_by_cpu, "free_by_cpu", !goes_by_mm_cid()},
+                  {freeway_section_new, "new", goes_by_mm_cid()},
+                  {freeway_section_new_by_cpu, "new_by_cpu", !goes_by_mm_cid()},
                   {freeway_section_pop, "pop"},
                   {freeway_section_push, "push"},
                   {freeway_section_pop_batch, "pop_batch"},

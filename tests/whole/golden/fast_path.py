@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Counts the instructions of the fast paths of malloc and free in libfreeway.so.
+"""Counts the instructions of the fast paths of malloc, free and C++'s basic forms in libfreeway.so.
 
 The fast path is the one on which no conditional branch is taken, from the function's first instruction to its first
 return (unconditional jumps are followed): the code is laid out so. It is read from the disassembly because instructions
@@ -24,6 +24,15 @@ from pathlib import Path
 
 GOLDEN = Path(__file__).resolve().with_name("fast_path.json")
 LONGEST_PATH = 500
+FUNCTIONS = {
+    "malloc": "malloc",
+    "operator new": "_Znwm",
+    "aligned new": "_ZnwmSt11align_val_t",
+    "free": "free",
+    "free_sized": "free_sized",
+    "operator delete": "_ZdlPv",
+    "aligned delete": "_ZdlPvSt11align_val_t",
+}
 FRAME_POINTERS = re.compile(r"%[re]bp\b|\b[xw]29\b")
 
 
@@ -131,7 +140,7 @@ def main() -> int:
     code = disassemble(library)
     faults: list[str] = []
     counts: dict[str, int] = {}
-    paths = {function: fast_path(code, entry_of(library, function), function) for function in ("malloc", "free")}
+    paths = {name: fast_path(code, entry_of(library, symbol), name) for name, symbol in FUNCTIONS.items()}
     for function in ("malloc", "free"):
         slow = entry_of(library, f"freeway_{function}_slow", exported=False)
         paths[f"owned_{function}"] = fast_path(code, entry_of(library, function), function, branch_to=slow)
