@@ -11,9 +11,14 @@
 // calls at all keeps its memory; it may call malloc_trim.) Giving back at once costs a program of phases a page fault
 // per page and phase: measured, blocks of 1 KiB in phases of a million took 4 times as long.
 //
+// But of what a burst leaves, all beyond 8 MiB and an eighth of what is live goes at once, as far as a *budget* reaches:
+// 64 MiB for each second that the process has lived (a refault of so much takes 0.01 to 0.04 s), 4 GiB at most. What is
+// asked for again within about a second is *learned*: so much more stays, forgotten with a half-life of 5.5 s.
+//
 // Memory that the program asked to have ready (keep) stays whatever the peak; with never() everything does.
 //
-// Words     counters and the peak, all relaxed: they steer, nothing depends on them
+// Words     counters, the peak, the budget, all relaxed: they steer, nothing depends on them. Threads that grant
+//           themselves memory at once may overdraw the budget by a step each
 // Checked   tests/pages/frames_model.cc, tests/pages/purge_policy_test.cc
 #pragma once
 
@@ -32,6 +37,11 @@ constexpr u64 kTickNs = 250'000'000;
 constexpr u64 kMostTicks = 32;
 constexpr u64 kRefusedTicks = 8;
 constexpr u64 kDoubtTicks = 8;
+constexpr std::size_t kAtOnceFloorFrames = 8 * kMiB / kFrameSize;
+constexpr std::size_t kLeastAtOnceFrames = 4 * kMiB / kFrameSize;
+constexpr std::size_t kBudgetATickFrames = 16 * kMiB / kFrameSize;
+constexpr std::size_t kMostBudgetFrames = 4 * kGiB / kFrameSize;
+constexpr u64 kMostLearnedTicks = 256;
 
 // The peak after `ticks` ticks without a new one.
 constexpr std::size_t decayed(std::size_t peak, std::size_t live, u64 ticks) {
@@ -39,6 +49,12 @@ constexpr std::size_t decayed(std::size_t peak, std::size_t live, u64 ticks) {
   std::size_t above = peak - live;
   for (u64 i = clamp(ticks, 0, kMostTicks); i > 0 && above > 0; --i) above -= ceil_div(above, 4);
   return live + above;
+}
+
+// What was learned, after `ticks` ticks: a 32nd less each.
+constexpr std::size_t forgotten(std::size_t learned, u64 ticks) {
+  for (u64 i = clamp(ticks, 0, kMostLearnedTicks); i > 0 && learned > 0; --i) learned -= ceil_div(learned, 32);
+  return learned;
 }
 
 // Dirty frames that may stay, if live and dirty ones may be the peak and `1 / part` of it.
@@ -63,6 +79,8 @@ template <class Env> class PurgePolicy {
   void on_take(std::size_t frames, std::size_t dirty_frames) {
     const std::size_t live = live_.fetch_add_relaxed(frames) + frames;
     if (dirty_frames != 0) note_least(fewer_dirty(dirty_frames));
+    if (const std::size_t given = given_.load_relaxed(); FREEWAY_UNLIKELY(given != 0))
+      learn(given, frames - dirty_frames);
     if (live > peak_.load_relaxed()) peak_.store_relaxed(live);
   }
 
@@ -110,6 +128,8 @@ template <class Env> class PurgePolicy {
   void keep(std::size_t frames) { kept_.fetch_add_relaxed(frames); }
   std::size_t kept() const { return kept_.load_relaxed(); }
   std::size_t ready() const { return clamp(dirty(), 0, kept()); }  // of those, now
+  // The process's clock is `now`: time counts from here on. (Else from the first target() on.)
+  void begin(u64 now) { last_tick_.store_relaxed(now); }
   // true: nothing is given back by itself.
   void never(bool never) { never_.store_relaxed(never); }
   bool is_never() const { return never_.load_relaxed(); }
@@ -125,6 +145,7 @@ template <class Env> class PurgePolicy {
       peak_.store_relaxed(purge_policy::decayed(peak_.load_relaxed(), live(), ticks));
       idle_.store_relaxed(least_.load_relaxed());
       least_.store_relaxed(counted);
+      if (last != 0) pass(ticks);
     }
     if (counted < lost_.load_relaxed()) lost_.store_relaxed(counted);
     const std::size_t lost = lost_.load_relaxed();
@@ -136,7 +157,11 @@ template <class Env> class PurgePolicy {
     std::size_t allowed = purge_policy::allowed_for_long(peak, live());
     if (idle_.load_relaxed() <= lost + allowed) allowed = purge_policy::allowed_for_a_tick(peak, live());
     const std::size_t step = dirty_now < purge_policy::kStepFrames ? 0 : dirty_now - purge_policy::kStepFrames;
-    if (dirty_now <= allowed || dirty_now <= kept()) return kNoPurge;
+    if (dirty_now <= kept()) return kNoPurge;
+    if (dirty_now <= allowed) {
+      const std::size_t frames = at_once(dirty_now);
+      return frames == 0 ? kNoPurge : lost + dirty_now - frames;
+    }
     const std::size_t fewer = allowed / 4 > kept() ? allowed / 4 : kept();
     return lost + (fewer > step ? fewer : step);
   }
@@ -154,9 +179,43 @@ template <class Env> class PurgePolicy {
     if (dirty_now < least_.load_relaxed()) least_.store_relaxed(dirty_now);
   }
 
+  // --- At once. ------------------------------------------------------------------------------------------------------
+
+  void pass(u64 ticks) {
+    const std::size_t more =
+        budget_.load_relaxed() + clamp(ticks, 0, kMostBudgetTicks) * purge_policy::kBudgetATickFrames;
+    budget_.store_relaxed(clamp(more, 0, purge_policy::kMostBudgetFrames));
+    given_.store_relaxed(purge_policy::decayed(given_.load_relaxed(), 0, ticks));
+    learned_.store_relaxed(purge_policy::forgotten(learned_.load_relaxed(), ticks));
+  }
+
+  // How many of the dirty frames go now; the budget has paid for them.
+  std::size_t at_once(std::size_t dirty_now) {
+    const std::size_t budget = budget_.load_relaxed();
+    if (FREEWAY_LIKELY(budget < purge_policy::kLeastAtOnceFrames)) return 0;
+    std::size_t stays = purge_policy::kAtOnceFloorFrames + live() / 8 + learned_.load_relaxed();
+    if (stays < kept()) stays = kept();
+    if (dirty_now < stays + purge_policy::kLeastAtOnceFrames) return 0;
+    std::size_t frames = dirty_now - stays;
+    if (frames > purge_policy::kStepFrames) frames = purge_policy::kStepFrames;
+    if (frames > budget) frames = budget;
+    budget_.store_relaxed(budget - frames);
+    given_.store_relaxed(given_.load_relaxed() + frames);
+    return frames;
+  }
+
+  // `clean` frames were taken, and as many as that of the `given` ones are missed.
+  FREEWAY_NOINLINE void learn(std::size_t given, std::size_t clean) {
+    const std::size_t missed = clean < given ? clean : given;
+    given_.store_relaxed(given - missed);
+    learned_.store_relaxed(learned_.load_relaxed() + missed);
+  }
+
+  static constexpr u64 kMostBudgetTicks = purge_policy::kMostBudgetFrames / purge_policy::kBudgetATickFrames;
   Counter live_, dirty_, lost_, peak_, kept_;
   typename Env::template Atomic<bool> never_;
   Counter least_, idle_;  // the fewest dirty frames since the last tick, and between the last two
+  Counter budget_, given_, learned_;
   typename Env::template Atomic<u64> last_tick_, quiet_until_, doubt_from_, purged_total_, purges_;
 };
 

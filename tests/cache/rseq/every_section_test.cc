@@ -74,8 +74,8 @@ volatile bool behind_commit = false;  // the breakpoint is not in the section, b
 // another thread. Then a first breakpoint stands on the way to the section, and its handler fills the magazines and
 // sets the second.
 volatile uintptr_t second_address = 0;
-constexpr size_t kShortDrills[] = {Drills::kPairs, Drills::kSmallBurst, Drills::kGrowing, Drills::kMediumBurst,
-                                   Drills::kOwnHeaps, Drills::kOtherNames};
+constexpr size_t kShortDrills[] = {Drills::kPairs,       Drills::kSmallBurst, Drills::kGrowing,
+                                   Drills::kMediumBurst, Drills::kOwnHeaps,   Drills::kOtherNames};
 
 bool goes_by_mm_cid() { return ::getauxval(kFeatureSizeEntry) >= kFeaturesWithMmCid; }
 

@@ -48,10 +48,10 @@ struct Section {  // struct rseq_cs
 };
 // Hidden names of the library: the static one lets us at them.
 extern const Section freeway_section_malloc, freeway_section_malloc_by_cpu, freeway_section_free,
-    freeway_section_free_by_cpu, freeway_section_new, freeway_section_new_by_cpu, freeway_section_pop, freeway_section_push, freeway_section_pop_batch,
-    freeway_section_push_batch, freeway_section_push_run, freeway_section_exchange, freeway_section_replace,
-    freeway_section_open, freeway_section_move, freeway_section_grow, freeway_section_store_if,
-    freeway_section_give_own, freeway_section_malloc_own, freeway_section_free_own;
+    freeway_section_free_by_cpu, freeway_section_new, freeway_section_new_by_cpu, freeway_section_pop,
+    freeway_section_push, freeway_section_pop_batch, freeway_section_push_batch, freeway_section_push_run,
+    freeway_section_exchange, freeway_section_replace, freeway_section_open, freeway_section_move, freeway_section_grow,
+    freeway_section_store_if, freeway_section_give_own, freeway_section_malloc_own, freeway_section_free_own;
 void* freeway_own_new(size_t size);
 uint64_t freeway_rseq_pop(const void* table, uint64_t size_class);
 }
@@ -168,10 +168,10 @@ void on_break(int, siginfo_t*, void* context) {
 
 [[noreturn]] void interrupt_once() {
   plant(planted_at);
-  for (uint64_t round = 0; round < 50 && times_aborted == 0; round++) drive({seed + round});
+  for (uint64_t round = 0; round < 50 && times_aborted == 0; round++) drive(Random(seed + round));
   if (times_aborted == 0) ::_exit(3);
   require(way != Way::kRepeat || times_aborted == 3, "the section did not start again");
-  drive({seed});
+  drive(Random(seed));
   require_clean_audit();
   ::_exit(0);
 }

@@ -37,7 +37,8 @@ std::vector<uint64_t> read_instructions(const std::string& program) {
     if (std::strncmp(after, " <", 2) == 0) {
       const std::string name(after + 2, std::strcspn(after + 2, ">"));
       wanted = name.find("7freeway") != std::string::npos || name.compare(0, 8, "freeway_") == 0;
-      for (const char* section : {"freeway_malloc", "freeway_free", "freeway_own_new", "freeway_rseq_", "freeway_alone_"})
+      for (const char* section :
+           {"freeway_malloc", "freeway_free", "freeway_own_new", "freeway_rseq_", "freeway_alone_"})
         if (name.compare(0, std::strlen(section), section) == 0 && name.find("slow") == std::string::npos)
           wanted = false;
     } else if (wanted && *after == ':' && after[1] == '\t' && std::strstr(after, "(bad)") == nullptr) {

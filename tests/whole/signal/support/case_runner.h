@@ -206,7 +206,7 @@ inline int run_cases(int argc, char** argv, std::initializer_list<Case> cases) {
     }
   }
   if (options.seed == 0) options.seed = static_cast<uint64_t>(now_seconds() * 1e6) | 1;
-  if (options.limit == 0) options.limit = 60 + 10 * options.seconds;
+  if (options.limit == 0) options.limit = 240 + 10 * options.seconds;
 
   if (direct != nullptr) {
     for (const Case& test : cases)
