@@ -152,6 +152,11 @@ u64 time_ns(int clock) {
   return static_cast<u64>(now.tv_sec) * 1'000'000'000 + static_cast<u64>(now.tv_nsec);
 }
 u64 coarse_time_ns() { return time_ns(CLOCK_MONOTONIC_COARSE); }
+u64 begin_time_ns() {
+  timespec now{};
+  raw_syscall(SYS_clock_gettime, CLOCK_MONOTONIC_COARSE, reinterpret_cast<u64>(&now));
+  return static_cast<u64>(now.tv_sec) * 1'000'000'000 + static_cast<u64>(now.tv_nsec);
+}
 u64 wall_time_ns() { return time_ns(CLOCK_REALTIME); }
 
 u64 id() { return static_cast<u64>(raw_syscall(SYS_getpid)); }

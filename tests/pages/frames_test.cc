@@ -114,7 +114,7 @@ TEST_F(FramesTest, AFurtherArenaIsLargeEnoughForTheAlignmentThatItWasMadeFor) {
   for (std::size_t gigabytes : {2, 4, 8}) {
     make();
     kernel().pack(40 * kGiB);
-    frames().take(1, 1);  // the primary's base may be aligned by chance
+    frames().take(kPrimary, 1);  // an address in the primary may be so aligned by chance
     const Run run = frames().take(3, gigabytes * kGiB / kFrameSize);
     ASSERT_TRUE(run);
     EXPECT_EQ(run.address % (gigabytes * kGiB), 0u);

@@ -47,7 +47,7 @@ SECTIONS
     *rseq_sections.S.o(.text)
     *alone.S.o(.text)
 %s
-    *(.text.unlikely .text.unlikely.* .text.startup .text.startup.* .text .text.*)
+    *(.text.unlikely .text.unlikely.* .text.startup .text.startup.* .text.exit .text.exit.* .text .text.*)
   }
 }
 INSERT BEFORE .text;
@@ -87,7 +87,7 @@ def main() -> int:
     # Those of the compiler's own files have no sections of their own.
     names = [name for name in names if re.match(r"_Z|freeway_|[a-z]+$", name)]
     ORDER.write_text(
-        SCRIPT % "\n".join(f"    *(.text.{name}* .text.unlikely.{name}* .text.startup.{name}*)" for name in names)
+        SCRIPT % "\n".join(f"    *(.text.{name}* .text.unlikely.{name}* .text.startup.{name}* .text.exit.{name}*)" for name in names)
     )
     print(f"{ORDER}: {len(names)} functions of {len(runs)} programs")
     return 0
