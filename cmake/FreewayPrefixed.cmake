@@ -5,7 +5,7 @@
 set(freeway_naming_sources
   "${PROJECT_SOURCE_DIR}/src/malloc/${freeway_arch}/fast_path.S" "${PROJECT_SOURCE_DIR}/src/malloc/${freeway_arch}/vfork.S"
   "${PROJECT_SOURCE_DIR}/src/abi/malloc.cc" "${PROJECT_SOURCE_DIR}/src/abi/extension.cc")
-set(freeway_nameless_objects "$<FILTER:${freeway_core_objects},EXCLUDE,/(fast_path|vfork)[.]S[.]o$>")
+set(freeway_nameless_objects "$<FILTER:${freeway_core_objects},EXCLUDE,/(fast_path|new|vfork)[.]S[.]o$>")
 
 add_library(freeway_prefixed STATIC
   ${freeway_nameless_objects} ${freeway_abi_objects} ${freeway_naming_sources})

@@ -26,6 +26,11 @@ extern "C" FREEWAY_HIDDEN freeway::RseqPlace freeway_rseq;
 
 namespace freeway {
 
+// Whether this thread is registered with a struct rseq there (relative to the thread pointer: may be negative).
+inline bool rseq_is_registered(u64 area) {
+  return *reinterpret_cast<const volatile int*>(reinterpret_cast<uptr>(__builtin_thread_pointer()) + area +
+                                                RSEQ_CPU_ID) >= 0;
+}
 // The index of the slab on whose CPU this thread was a moment ago; whether that is its concurrency id, not the CPU's
 // number.
 inline u32 rseq_index() {

@@ -41,6 +41,7 @@ void* allocate(std::size_t bytes) {
 }
 
 void* aligned(std::size_t bytes, std::size_t alignment) {
+  if (alignment <= kMinBlock) return freeway_malloc(bytes);
   if (bytes > Malloc::kMaxSize || !process_malloc.start()) return refused();
   if (bytes <= kMaxSmall)
     if (void* block = allocate_small_aligned(bytes, alignment)) return block;
@@ -98,9 +99,9 @@ namespace family {
 bool start() { return process_malloc.start(); }
 
 void* allocate_aligned(std::size_t bytes, std::size_t alignment, const void* caller) {
-  if (alignment <= kMinBlock) return freeway_malloc(bytes);
-  // malloc's blocks of such a size are so aligned (class_of_aligned). A profile counts what the program asked for.
-  if (FREEWAY_LIKELY(alignment <= kMaxSmall && bytes < freeway_hot.step_limit.load_relaxed()))
+  // malloc's blocks of such a size are so aligned (class_of_aligned). But a profile counts what the program asked for,
+  // and a guarded block names the caller.
+  if (FREEWAY_LIKELY(alignment <= kMaxSmall && bytes < freeway_hot.step_limit.load_relaxed() && !guard::is_on()))
     return freeway_malloc(align_up(bytes == 0 ? 1 : bytes, alignment));
   return guard::made_for(aligned(bytes, alignment), caller);
 }

@@ -189,9 +189,8 @@ inline std::size_t Heap::usable_open(uptr address) const {
   const SizeClass& k = kSizeClasses[c];
   const u32 descriptor = substrate_->map().get_primary(frame).value();
   if (FREEWAY_UNLIKELY(superblocks_.is_free(descriptor, k.index_of(address & freeway_hot.span_mask[c])))) return 0;
-  const u32 id = rseq_index();  // a thread that is not registered has none
-  if (FREEWAY_UNLIKELY(id >= RSEQ_IDS)) return 0;
-  const Slab& slab = *freeway_hot.slab_of[id].load_relaxed();
+  if (FREEWAY_UNLIKELY(!rseq_is_registered(freeway_rseq.area))) return 0;
+  const Slab& slab = *freeway_hot.slab_of[rseq_index()].load_relaxed();
   return FREEWAY_LIKELY(slab_words::on_top(slab, c) != address) ? k.size : 0;
 }
 

@@ -25,9 +25,8 @@
 extern "C" {
 extern FREEWAY_HIDDEN const freeway::SectionDescriptor freeway_section_malloc;
 extern FREEWAY_HIDDEN const freeway::SectionDescriptor freeway_section_free;
-#ifndef FREEWAY_PREFIXED
-extern FREEWAY_HIDDEN const freeway::SectionDescriptor freeway_section_new;
-#endif
+// Where the program has operator new.
+extern FREEWAY_HIDDEN const freeway::SectionDescriptor freeway_section_new __attribute__((weak));
 }
 
 namespace freeway {
@@ -98,9 +97,7 @@ void Heap::fill_tables() {
   }
   freeway_hot.malloc_section = freeway_section_malloc;
   freeway_hot.free_section = freeway_section_free;
-#ifndef FREEWAY_PREFIXED
-  freeway_hot.new_section = freeway_section_new;
-#endif
+  if (&freeway_section_new != nullptr) freeway_hot.new_section = freeway_section_new;
 }
 
 // Finds a place for the births of the primary arena, and tells the fast path.

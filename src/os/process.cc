@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "os/process.h"
 
+#include "arch/rseq_place.h"
+
 #include <errno.h>  // also program_invocation_short_name
 #include <linux/futex.h>
 #include <linux/membarrier.h>
@@ -45,10 +47,7 @@ Rseq rseq() {
   return result;
 }
 
-bool is_registered(u64 offset) {
-  const auto thread = reinterpret_cast<uptr>(__builtin_thread_pointer());  // offsets from it may be negative
-  return *reinterpret_cast<const volatile int*>(thread + offset + RSEQ_CPU_ID) >= 0;
-}
+bool is_registered(u64 offset) { return rseq_is_registered(offset); }
 
 bool kernel_restarts_sections() {
   if constexpr (kThisProcessor == Processor::kX86_64) return true;

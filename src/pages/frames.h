@@ -126,15 +126,18 @@ template <class Env> class Frames {
   FREEWAY_NOINLINE void tick(u64 now) {
     const bool none_may_stay = limits_.is_above_soft(0);
     if (policy_.doubts(now, none_may_stay ? 1 : purge_policy::kDoubtTicks)) look_for_lost();
-    const std::size_t target = policy_.target(now, none_may_stay);
-    if (target < policy_.dirty()) purge_to(target);
+    const std::size_t dirty = policy_.dirty(), target = policy_.target(now, none_may_stay);
+    if (target < dirty) purge_to(target, dirty - target);
     if (on_tick_ != nullptr) on_tick_();
   }
 
-  // Gives back the memory of free dirty frames until `target` frames or fewer keep theirs.
-  void purge_to(std::size_t target) {
-    auto dirty = [this] { return policy_.dirty(); };
-    auto purged = [this](uptr address, std::size_t frames, unsigned were_dirty) {
+  // Gives back the memory of free dirty frames until `target` frames or fewer keep theirs, or about `most` are purged:
+  // those that others free meanwhile are theirs.
+  void purge_to(std::size_t target, std::size_t most = ~std::size_t{0}) {
+    std::size_t done = 0;
+    auto dirty = [&] { return done < most ? policy_.dirty() : 0; };
+    auto purged = [&](uptr address, std::size_t frames, unsigned were_dirty) {
+      done += were_dirty;
       policy_.on_purge(were_dirty);
       limits_.uncharge(were_dirty);
       if (on_purge_ != nullptr) on_purge_(purge_context_, address, frames * kFrameSize);

@@ -11,14 +11,14 @@
 // calls at all keeps its memory; it may call malloc_trim.) Giving back at once costs a program of phases a page fault
 // per page and phase: measured, blocks of 1 KiB in phases of a million took 4 times as long.
 //
-// But of what a burst leaves, all beyond 8 MiB and an eighth of what is live goes at once, as far as a *budget* reaches:
-// 64 MiB for each second that the process has lived (a refault of so much takes 0.01 to 0.04 s), 4 GiB at most. What is
-// asked for again within about a second is *learned*: so much more stays, forgotten with a half-life of 5.5 s.
+// But of what a burst leaves, all beyond 8 MiB and an eighth of what is live goes at once, as far as a *budget*
+// reaches: 64 MiB for each second that the process has lived (a refault of so much takes 0.01 to 0.04 s), 4 GiB at
+// most. What is asked for again within about a second is *learned*: so much more stays, with a half-life of 5.5 s.
 //
 // Memory that the program asked to have ready (keep) stays whatever the peak; with never() everything does.
 //
-// Words     counters, the peak, the budget, all relaxed: they steer, nothing depends on them. Threads that grant
-//           themselves memory at once may overdraw the budget by a step each
+// Words     counters, the peak, the budget, all relaxed: they steer, nothing depends on them. Each thread that lets go
+//           at once may overdraw the budget by a step, and each purge by a run of 4 MiB
 // Checked   tests/pages/frames_model.cc, tests/pages/purge_policy_test.cc
 #pragma once
 

@@ -98,8 +98,8 @@ constexpr unsigned class_of_size(std::size_t bytes) {
   return 21 + (log - 10) * 5 + (eighth == 0 ? 0 : eighth / 2 + 1);
 }
 
-// The smallest class whose blocks hold `bytes` and are aligned to `alignment` (a power of two); 0 if no class does: that
-// of the size rounded up to the alignment.
+// The smallest class whose blocks hold `bytes` and are aligned to `alignment` (a power of two): that of the size
+// rounded up to the alignment. 0 if no class is.
 constexpr unsigned class_of_aligned(std::size_t bytes, std::size_t alignment) {
   if (bytes > kMaxSmall || alignment > kMaxSmall) return 0;
   return class_of_size(align_up(bytes == 0 ? 1 : bytes, alignment));

@@ -43,6 +43,7 @@ SECTIONS
   .text : ALIGN(4096)
   {
     *fast_path.S.o(.text)
+    */new.S.o(.text)
     *crtbegin*.o(.text)
     *rseq_sections.S.o(.text)
     *alone.S.o(.text)
@@ -87,7 +88,10 @@ def main() -> int:
     # Those of the compiler's own files have no sections of their own.
     names = [name for name in names if re.match(r"_Z|freeway_|[a-z]+$", name)]
     ORDER.write_text(
-        SCRIPT % "\n".join(f"    *(.text.{name}* .text.unlikely.{name}* .text.startup.{name}* .text.exit.{name}*)" for name in names)
+        SCRIPT
+        % "\n".join(
+            f"    *(.text.{name}* .text.unlikely.{name}* .text.startup.{name}* .text.exit.{name}*)" for name in names
+        )
     )
     print(f"{ORDER}: {len(names)} functions of {len(runs)} programs")
     return 0

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// fast_path.S: malloc, operator new and free, from entry to return (aarch64).
+// fast_path.S: malloc and free, from entry to return (aarch64).
 //
 // The steps are those of x86_64/fast_path.S, under the same numbers; its header explains them, and the checked ones.
 //
@@ -18,12 +18,10 @@
 //         alone: a store that finds its page write-protected faults before any later one is done, and protecting waits
 //         for those under way. slab_of -> slab -> top -> slot is a chain of addresses, so [4] and [5] see what the
 //         slab's publisher released. A block's birth goes the way of the block (harden/births.h, Orders).
-// Length  23 instructions malloc and operator new, 44 free; every field of freeway_hot is within reach of an immediate but the frames'
+// Length  23 instructions malloc, 44 free; every field of freeway_hot is within reach of an immediate but the frames'
 //         bytes.
 
-#include "arch/aarch64/section.inc"
-#include "cache/offsets.h"
-#include "malloc/offsets.h"
+#include "malloc/aarch64/fast_path.inc"
 
     .text
 
@@ -33,10 +31,6 @@
 
     SECTION_DESCRIPTOR malloc
     SECTION_DESCRIPTOR malloc_by_cpu
-#ifndef FREEWAY_PREFIXED
-    SECTION_DESCRIPTOR new
-    SECTION_DESCRIPTOR new_by_cpu
-#endif
     SECTION_DESCRIPTOR free
     SECTION_DESCRIPTOR free_by_cpu
     SECTION_DESCRIPTOR checked_malloc
@@ -45,102 +39,6 @@
     SECTION_DESCRIPTOR counted_malloc_by_cpu
     SECTION_DESCRIPTOR checked_free
     SECTION_DESCRIPTOR checked_free_by_cpu
-
-#define AT_FREE - HOT_FREE_SECTION
-#define AT_NEW - HOT_NEW_SECTION
-
-// A function of these names, and its end. C++ has the program define its own ones, also beside the static library: weak.
-.macro FUNCTION binding, names:vararg
-  .irp name, \names
-    .\binding \name
-    .type   \name, %function
-\name:
-  .endr
-.endm
-.macro END names:vararg
-  .irp name, \names
-    .size   \name, . - \name
-  .endr
-.endm
-
-// x15 = where the birth of the block in x\block is kept; `at`: how far x9 is from freeway_hot. Changes x10, x12.
-.macro BIRTH block, at
-    add     x10, x9, x11, lsl #3
-    ldr     x15, [x10, #(HOT_BIRTH_SCALE - \at)]
-    ldr     x12, [x10, #(HOT_BIRTH_BASE - \at)]
-    mul     x15, x15, x\block
-    add     x15, x12, x15, lsr #8
-.endm
-
-// The forms of malloc and free. NEW: plain, and operator new.
-.equ PLAIN, 0
-.equ CHECKED, 1
-.equ COUNTED, 2
-.equ NEW, 3
-
-// From [4] to [6] of malloc; the CPU's number is in w13.
-.macro POP name, form, at:vararg
-    add     x14, x9, #(HOT_SLAB_OF \at)
-    ldr     x14, [x14, x13, lsl #3]                     // [4]
-    ldr     x13, [x14, x11, lsl #3]                     // [5]
-    ldr     x15, [x13, #-8]!
-  .if \form == PLAIN
-    cbz     x15, .Lleave_malloc
-  .elseif \form == NEW
-    cbz     x15, .Lnew_slow
-  .elseif \form == CHECKED
-    cmp     x15, #0
-    b.le    .Lmalloc_slow
-  .else
-    cbz     x15, .Lmalloc_drawn
-    ldr     x10, [x14, #SLAB_GAP]
-    subs    x10, x10, x0
-    b.ls    .Lmalloc_chosen
-    str     x10, [x14, #SLAB_GAP]
-  .endif
-    str     x13, [x14, x11, lsl #3]                     // [6]
-.Lpost_\name:
-    mov     x0, x15
-  .if \form == CHECKED
-    BIRTH   0, 0
-    add     w10, w0, #1
-    strb    w10, [x15]
-  .endif
-    ret
-.endm
-
-// From [2] on: by mm_cid, and by cpu_id for kernels without it (before Linux 6.3). x11 = class, x9 + `at` =
-// freeway_hot; `move`: POP or PUSH. Who has no CPU goes `out`.
-.macro SECTION move, name, form, at:vararg
-    mrs     x13, tpidr_el0
-    ldr     x12, [x9, #(HOT_RSEQ \at)]
-    add     x12, x12, x13
-  .if \form == PLAIN || \form == NEW
-    str     x9, [x12, #RSEQ_SECTION]                    // [2]
-  .else
-    adrp    x13, freeway_section_\name
-    add     x13, x13, :lo12:freeway_section_\name
-    str     x13, [x12, #RSEQ_SECTION]                   // [2]
-  .endif
-.Lstart_\name:
-    ldr     w13, [x12, #RSEQ_CPU_ID]                    // [3]
-    tbnz    w13, #31, .L\name\()_by_cpu
-    ldr     w13, [x12, #RSEQ_MM_CID]
-    \move    \name, \form, \at
-.endm
-.macro SECTION_BY_CPU move, name, form, out, at:vararg
-.L\name\():
-    mrs     x13, tpidr_el0
-    ldr     x12, [x9, #(HOT_CPU_RSEQ \at)]
-    add     x12, x12, x13
-    adrp    x13, freeway_section_\name
-    add     x13, x13, :lo12:freeway_section_\name
-    str     x13, [x12, #RSEQ_SECTION]
-.Lstart_\name:
-    ldr     w13, [x12, #RSEQ_CPU_ID]
-    tbnz    w13, #31, \out
-    \move    \name, \form, \at
-.endm
 
 // All of malloc in a form that is used while the limits are 0.
 .macro MALLOC form_name, form, out
@@ -161,9 +59,9 @@
 .endm
 
     .p2align 6
-    FUNCTION globl, freeway_malloc
+    FUNCTION freeway_malloc
 #ifndef FREEWAY_PREFIXED
-    FUNCTION globl, malloc
+    FUNCTION malloc
 #endif
     .cfi_startproc
     LANDING_PAD
@@ -217,64 +115,6 @@
     END     freeway_malloc
 #ifndef FREEWAY_PREFIXED
     END     malloc
-
-    .p2align 6
-    .hidden freeway_own_new
-    FUNCTION globl, freeway_own_new
-    FUNCTION weak, _Znwm
-    .cfi_startproc
-    LANDING_PAD
-    adrp    x9, freeway_hot + HOT_NEW_SECTION
-    add     x9, x9, :lo12:freeway_hot + HOT_NEW_SECTION
-    ldr     x10, [x9, #(HOT_BYTE_LIMIT AT_NEW)]
-    cmp     x0, x10
-    b.hs    .Lnew_medium
-    add     x10, x9, x0
-    ldrb    w11, [x10, #(HOT_BYTE_TABLE AT_NEW)]
-.Lnew_class:
-    SECTION POP, new, NEW, AT_NEW
-.Lnew_medium:
-    ldr     x10, [x9, #(HOT_STEP_LIMIT AT_NEW)]
-    cmp     x0, x10
-    b.hs    .Lnew_slow
-    add     x10, x0, #127
-    add     x10, x9, x10, lsr #7
-    ldrb    w11, [x10, #(HOT_STEP_TABLE AT_NEW)]
-    b       .Lnew_class
-    SECTION_BY_CPU POP, new_by_cpu, NEW, .Lnew_slow, AT_NEW
-.Lnew_slow:
-    b       freeway_new_slow
-    SECTION_ABORT new, .Lnew_class
-    SECTION_ABORT new_by_cpu, .Lnew_by_cpu
-    .cfi_endproc
-    END     freeway_own_new, _Znwm
-
-    // operator new(size, alignment): new of the size rounded up, whose blocks are so aligned (class_of_aligned).
-    .p2align 5
-    .hidden freeway_own_aligned_new
-    FUNCTION globl, freeway_own_aligned_new
-    FUNCTION weak, _ZnwmSt11align_val_t
-    .cfi_startproc
-    LANDING_PAD
-    sub     x10, x1, #1
-    cmp     x10, #(HOT_STEP_SIZES - 1)
-    b.hs    .Laligned_new_slow
-    tst     x10, x1
-    b.ne    .Laligned_new_slow
-    adrp    x9, freeway_hot
-    add     x9, x9, :lo12:freeway_hot
-    ldr     x11, [x9, #HOT_STEP_LIMIT]
-    cmp     x0, x11
-    b.hs    .Laligned_new_slow
-    add     x11, x0, x10
-    bics    x11, x11, x10
-    b.eq    .Laligned_new_slow                          // 0 bytes
-    mov     x0, x11
-    b       freeway_own_new
-.Laligned_new_slow:
-    b       freeway_aligned_new_slow
-    .cfi_endproc
-    END     freeway_own_aligned_new, _ZnwmSt11align_val_t
 #endif
 
 // w\to = the byte of frame x8 in the table at `offset` of x9.
@@ -315,10 +155,10 @@
 .endm
 
     .p2align 6
-    FUNCTION globl, freeway_free, freeway_free_sized, freeway_free_aligned_sized
+    .hidden freeway_own_free
+    FUNCTION freeway_own_free, freeway_free, freeway_free_sized, freeway_free_aligned_sized
 #ifndef FREEWAY_PREFIXED
-    FUNCTION globl, free, free_sized, free_aligned_sized, cfree  // (cfree: of programs linked before glibc 2.26)
-    FUNCTION weak, _ZdlPv, _ZdlPvSt11align_val_t
+    FUNCTION free, free_sized, free_aligned_sized, cfree  // (cfree: of programs linked before glibc 2.26)
 #endif
     .cfi_startproc
     LANDING_PAD
@@ -383,9 +223,9 @@
     SECTION_ABORT checked_free, .Lchecked_free_class
     SECTION_ABORT checked_free_by_cpu, .Lchecked_free_by_cpu
     .cfi_endproc
-    END     freeway_free, freeway_free_sized, freeway_free_aligned_sized
+    END     freeway_own_free, freeway_free, freeway_free_sized, freeway_free_aligned_sized
 #ifndef FREEWAY_PREFIXED
-    END     free, free_sized, free_aligned_sized, cfree, _ZdlPv, _ZdlPvSt11align_val_t
+    END     free, free_sized, free_aligned_sized, cfree
 #endif
 
     END_OF_FILE

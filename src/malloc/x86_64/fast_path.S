@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// fast_path.S: malloc, operator new and free, from entry to return (x86-64).
+// fast_path.S: malloc and free, from entry to return (x86-64).
 //
 // One magazine per CPU and size class; `top` points past its uppermost block. Below the first slot and past the last
 // one stands 0, so an empty magazine reads 0 below top and a full one reads 0 at top: no limit is loaded. A CPU without
@@ -38,16 +38,12 @@
 // magazine, no section) draws instead, in freeway_malloc_drawn. free knows nothing of it: sampled blocks lie in frames
 // of class 0.
 //
-// operator new is malloc's plain form, in a section of its own: what malloc does otherwise, freeway_new_slow asks it for.
-// operator delete, and the forms that are told the size, are free.
+// The forms of free that are told the size are free. operator new: new.S.
 //
-// Counted by tests/whole/golden: 16 instructions malloc and operator new, 29 free. Checked by tests/cache/rseq.
+// Counted by tests/whole/golden: 16 instructions malloc, 29 free. Checked by tests/cache/rseq.
 
-#include "arch/x86_64/section.inc"
-#include "cache/offsets.h"
-#include "malloc/offsets.h"
+#include "malloc/x86_64/fast_path.inc"
 
-    .intel_syntax noprefix
     .text
 
     // A program linked with the static library may name malloc and free alone: libc's own calls of calloc and realloc
@@ -56,10 +52,6 @@
 
     SECTION_DESCRIPTOR malloc
     SECTION_DESCRIPTOR malloc_by_cpu
-#ifndef FREEWAY_PREFIXED
-    SECTION_DESCRIPTOR new
-    SECTION_DESCRIPTOR new_by_cpu
-#endif
     SECTION_DESCRIPTOR free
     SECTION_DESCRIPTOR free_by_cpu
     SECTION_DESCRIPTOR checked_malloc
@@ -68,94 +60,6 @@
     SECTION_DESCRIPTOR counted_malloc_by_cpu
     SECTION_DESCRIPTOR checked_free
     SECTION_DESCRIPTOR checked_free_by_cpu
-
-#define AT_FREE - HOT_FREE_SECTION
-#define AT_NEW - HOT_NEW_SECTION
-
-// A function of these names, and its end. C++ has the program define its own ones, also beside the static library: weak.
-.macro FUNCTION binding, names:vararg
-  .irp name, \names
-    .\binding \name
-    .type   \name, @function
-\name:
-  .endr
-.endm
-.macro END names:vararg
-  .irp name, \names
-    .size   \name, . - \name
-  .endr
-.endm
-
-// at = where the birth of `block` is kept; the class is in rcx.
-.macro BIRTH at, block, hot:vararg
-    mov     \at, [\hot + rcx*8 + HOT_BIRTH_SCALE]
-    imul    \at, \block
-    shr     \at, 8
-    add     \at, [\hot + rcx*8 + HOT_BIRTH_BASE]
-.endm
-
-// The forms of malloc and free. NEW: plain, and operator new.
-.equ PLAIN, 0
-.equ CHECKED, 1
-.equ COUNTED, 2
-.equ NEW, 3
-
-// From [4] to [6] of malloc; the CPU's number is in eax.
-.macro POP name, form, at:vararg
-    mov     rsi, [r8 + rax*8 + HOT_SLAB_OF \at]         // [4]
-    mov     rdx, [rsi + rcx*8]                          // [5]
-    mov     rax, [rdx - 8]
-    test    rax, rax
-  .if \form == PLAIN
-    je      .Lleave_malloc
-  .elseif \form == NEW
-    je      freeway_new_slow
-  .elseif \form == CHECKED
-    jle     freeway_malloc_slow
-  .else
-    je      freeway_malloc_drawn
-    mov     rdx, [rsi + SLAB_GAP]
-    sub     rdx, rdi
-    jbe     freeway_malloc_chosen
-    mov     [rsi + SLAB_GAP], rdx
-  .endif
-    sub     qword ptr [rsi + rcx*8], 8                  // [6]
-.Lpost_\name:
-  .if \form == CHECKED
-    BIRTH   rdx, rax, r8
-    lea     ecx, [rax + 1]
-    mov     [rdx], cl
-  .endif
-    ret
-.endm
-
-// From [2] on: by mm_cid, and by cpu_id for kernels without it (before Linux 6.3). rcx = class, r8 + `at` =
-// freeway_hot; `move`: POP or PUSH. Who has no CPU goes `out`.
-.macro SECTION move, name, form, at:vararg
-    mov     r9, [r8 + HOT_RSEQ \at]
-  .if \form == PLAIN || \form == NEW
-    mov     fs:[r9 + RSEQ_SECTION], r8                  // [2]
-  .else
-    lea     rax, [rip + freeway_section_\name]
-    mov     fs:[r9 + RSEQ_SECTION], rax                 // [2]
-  .endif
-.Lstart_\name:
-    cmp     dword ptr fs:[r9 + RSEQ_CPU_ID], 0          // [3]
-    js      .L\name\()_by_cpu
-    mov     eax, fs:[r9 + RSEQ_MM_CID]
-    \move    \name, \form, \at
-.endm
-.macro SECTION_BY_CPU move, name, form, out, at:vararg
-.L\name\():
-    mov     r9, [r8 + HOT_CPU_RSEQ \at]
-    lea     rax, [rip + freeway_section_\name]
-    mov     fs:[r9 + RSEQ_SECTION], rax
-.Lstart_\name:
-    mov     eax, fs:[r9 + RSEQ_CPU_ID]
-    test    eax, eax
-    js      \out
-    \move    \name, \form, \at
-.endm
 
 // All of malloc in a form that is used while the limits are 0.
 .macro MALLOC form_name, form, out
@@ -177,9 +81,9 @@
     // On a page of its own, so that its time does not depend on what else is linked: random_replace took 0.36 s with
     // malloc at six places in a page, and 0.43 s with it at 0x180 and the same instructions.
     .p2align 12
-    FUNCTION globl, freeway_malloc
+    FUNCTION freeway_malloc
 #ifndef FREEWAY_PREFIXED
-    FUNCTION globl, malloc
+    FUNCTION malloc
 #endif
     .cfi_startproc
     lea     r8, [rip + freeway_hot]
@@ -220,52 +124,6 @@
     END     freeway_malloc
 #ifndef FREEWAY_PREFIXED
     END     malloc
-
-    .p2align 6
-    .hidden freeway_own_new
-    FUNCTION globl, freeway_own_new
-    FUNCTION weak, _Znwm
-    .cfi_startproc
-    lea     r8, [rip + freeway_hot + HOT_NEW_SECTION]
-    cmp     rdi, [r8 + HOT_BYTE_LIMIT AT_NEW]
-    jae     .Lnew_medium
-    movzx   ecx, byte ptr [r8 + rdi + HOT_BYTE_TABLE AT_NEW]
-.Lnew_class:
-    SECTION POP, new, NEW, AT_NEW
-.Lnew_medium:
-    cmp     rdi, [r8 + HOT_STEP_LIMIT AT_NEW]
-    jae     freeway_new_slow
-    lea     rcx, [rdi + 127]
-    shr     rcx, 7
-    movzx   ecx, byte ptr [r8 + rcx + HOT_STEP_TABLE AT_NEW]
-    jmp     .Lnew_class
-    SECTION_BY_CPU POP, new_by_cpu, NEW, freeway_new_slow, AT_NEW
-    SECTION_ABORT new, .Lnew_class
-    SECTION_ABORT new_by_cpu, .Lnew_by_cpu
-    .cfi_endproc
-    END     freeway_own_new, _Znwm
-
-    // operator new(size, alignment): new of the size rounded up, whose blocks are so aligned (class_of_aligned).
-    .p2align 5
-    .hidden freeway_own_aligned_new
-    FUNCTION globl, freeway_own_aligned_new
-    FUNCTION weak, _ZnwmSt11align_val_t
-    .cfi_startproc
-    lea     rcx, [rsi - 1]
-    cmp     rcx, HOT_STEP_SIZES - 1
-    jae     freeway_aligned_new_slow
-    test    rcx, rsi
-    jne     freeway_aligned_new_slow
-    cmp     rdi, [rip + freeway_hot + HOT_STEP_LIMIT]
-    jae     freeway_aligned_new_slow
-    lea     rax, [rdi + rcx]
-    not     rcx
-    and     rax, rcx
-    je      freeway_aligned_new_slow                    // 0 bytes
-    mov     rdi, rax
-    jmp     freeway_own_new
-    .cfi_endproc
-    END     freeway_own_aligned_new, _ZnwmSt11align_val_t
 #endif
 
 // From [4] to [8] of free; the CPU's number is in eax; rcx = class, rdx = frame, rdi = block.
@@ -292,10 +150,10 @@
 .endm
 
     .p2align 6
-    FUNCTION globl, freeway_free, freeway_free_sized, freeway_free_aligned_sized
+    .hidden freeway_own_free
+    FUNCTION freeway_own_free, freeway_free, freeway_free_sized, freeway_free_aligned_sized
 #ifndef FREEWAY_PREFIXED
-    FUNCTION globl, free, free_sized, free_aligned_sized, cfree  // (cfree: of programs linked before glibc 2.26)
-    FUNCTION weak, _ZdlPv, _ZdlPvSt11align_val_t
+    FUNCTION free, free_sized, free_aligned_sized, cfree  // (cfree: of programs linked before glibc 2.26)
 #endif
     .cfi_startproc
     lea     r8, [rip + freeway_hot + HOT_FREE_SECTION]
@@ -344,9 +202,9 @@
     SECTION_ABORT checked_free, .Lchecked_free_class
     SECTION_ABORT checked_free_by_cpu, .Lchecked_free_by_cpu
     .cfi_endproc
-    END     freeway_free, freeway_free_sized, freeway_free_aligned_sized
+    END     freeway_own_free, freeway_free, freeway_free_sized, freeway_free_aligned_sized
 #ifndef FREEWAY_PREFIXED
-    END     free, free_sized, free_aligned_sized, cfree, _ZdlPv, _ZdlPvSt11align_val_t
+    END     free, free_sized, free_aligned_sized, cfree
 #endif
 
     .section .note.GNU-stack, "", @progbits

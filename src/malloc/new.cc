@@ -25,9 +25,6 @@ using std::nothrow_t;
 using std::size_t;
 using Handler = void (*)();
 
-// The program may define its own, also beside the static library.
-#define FREEWAY_REPLACEABLE FREEWAY_EXPORT __attribute__((weak))
-
 extern "C" {
 // std::get_new_handler() and std::__throw_bad_alloc() of libstdc++.
 Handler freeway_get_new_handler() __asm__("_ZSt15get_new_handlerv") __attribute__((weak));
@@ -38,7 +35,7 @@ void* freeway_visible_new(size_t) __asm__("_Znwm");
 void* freeway_visible_aligned_new(size_t, align_val_t) __asm__("_ZnwmSt11align_val_t");
 void freeway_visible_delete(void*) __asm__("_ZdlPv");
 void freeway_visible_aligned_delete(void*, align_val_t) __asm__("_ZdlPvSt11align_val_t");
-// Ours, whatever the program sees: malloc/*/fast_path.S.
+// Ours, whatever the program sees: */new.S.
 FREEWAY_HIDDEN void* freeway_own_new(size_t);
 FREEWAY_HIDDEN void* freeway_own_aligned_new(size_t, align_val_t);
 }
@@ -128,40 +125,40 @@ FREEWAY_HIDDEN void* freeway_aligned_new_slow(size_t size, align_val_t alignment
 #pragma GCC diagnostic ignored "-Wsized-deallocation"  // the unsized one is not in this file
 
 // The forms that call the basic ones.
-FREEWAY_REPLACEABLE void* operator new[](size_t size) { return freeway_visible_new(size); }
-FREEWAY_REPLACEABLE void* operator new[](size_t size, align_val_t alignment) {
+FREEWAY_EXPORT void* operator new[](size_t size) { return freeway_visible_new(size); }
+FREEWAY_EXPORT void* operator new[](size_t size, align_val_t alignment) {
   return freeway_visible_aligned_new(size, alignment);
 }
-FREEWAY_REPLACEABLE void* operator new(size_t size, const nothrow_t& tag) noexcept {
+FREEWAY_EXPORT void* operator new(size_t size, const nothrow_t& tag) noexcept {
   return nothrow_new(size, tag, "_ZnwmRKSt9nothrow_t");
 }
-FREEWAY_REPLACEABLE void* operator new[](size_t size, const nothrow_t& tag) noexcept {
+FREEWAY_EXPORT void* operator new[](size_t size, const nothrow_t& tag) noexcept {
   return nothrow_new(size, tag, "_ZnamRKSt9nothrow_t");
 }
-FREEWAY_REPLACEABLE void* operator new(size_t size, align_val_t alignment, const nothrow_t& tag) noexcept {
+FREEWAY_EXPORT void* operator new(size_t size, align_val_t alignment, const nothrow_t& tag) noexcept {
   return nothrow_aligned_new(size, alignment, tag, "_ZnwmSt11align_val_tRKSt9nothrow_t");
 }
-FREEWAY_REPLACEABLE void* operator new[](size_t size, align_val_t alignment, const nothrow_t& tag) noexcept {
+FREEWAY_EXPORT void* operator new[](size_t size, align_val_t alignment, const nothrow_t& tag) noexcept {
   return nothrow_aligned_new(size, alignment, tag, "_ZnamSt11align_val_tRKSt9nothrow_t");
 }
-FREEWAY_REPLACEABLE void operator delete(void* block, const nothrow_t&) noexcept { freeway_visible_delete(block); }
-FREEWAY_REPLACEABLE void operator delete(void* block, size_t) noexcept { freeway_visible_delete(block); }
-FREEWAY_REPLACEABLE void operator delete[](void* block) noexcept { freeway_visible_delete(block); }
-FREEWAY_REPLACEABLE void operator delete[](void* block, const nothrow_t&) noexcept { freeway_visible_delete(block); }
-FREEWAY_REPLACEABLE void operator delete[](void* block, size_t) noexcept { freeway_visible_delete(block); }
-FREEWAY_REPLACEABLE void operator delete(void* block, align_val_t alignment, const nothrow_t&) noexcept {
+FREEWAY_EXPORT void operator delete(void* block, const nothrow_t&) noexcept { freeway_visible_delete(block); }
+FREEWAY_EXPORT void operator delete(void* block, size_t) noexcept { freeway_visible_delete(block); }
+FREEWAY_EXPORT void operator delete[](void* block) noexcept { freeway_visible_delete(block); }
+FREEWAY_EXPORT void operator delete[](void* block, const nothrow_t&) noexcept { freeway_visible_delete(block); }
+FREEWAY_EXPORT void operator delete[](void* block, size_t) noexcept { freeway_visible_delete(block); }
+FREEWAY_EXPORT void operator delete(void* block, align_val_t alignment, const nothrow_t&) noexcept {
   freeway_visible_aligned_delete(block, alignment);
 }
-FREEWAY_REPLACEABLE void operator delete(void* block, size_t, align_val_t alignment) noexcept {
+FREEWAY_EXPORT void operator delete(void* block, size_t, align_val_t alignment) noexcept {
   freeway_visible_aligned_delete(block, alignment);
 }
-FREEWAY_REPLACEABLE void operator delete[](void* block, align_val_t alignment) noexcept {
+FREEWAY_EXPORT void operator delete[](void* block, align_val_t alignment) noexcept {
   freeway_visible_aligned_delete(block, alignment);
 }
-FREEWAY_REPLACEABLE void operator delete[](void* block, align_val_t alignment, const nothrow_t&) noexcept {
+FREEWAY_EXPORT void operator delete[](void* block, align_val_t alignment, const nothrow_t&) noexcept {
   freeway_visible_aligned_delete(block, alignment);
 }
-FREEWAY_REPLACEABLE void operator delete[](void* block, size_t, align_val_t alignment) noexcept {
+FREEWAY_EXPORT void operator delete[](void* block, size_t, align_val_t alignment) noexcept {
   freeway_visible_aligned_delete(block, alignment);
 }
 
