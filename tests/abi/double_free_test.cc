@@ -4,6 +4,11 @@
 // second free under FREEWAY_HARDEN=1, and where nothing of its size was freed on this CPU in between; else at latest
 // when the block's batch goes back to its superblock.
 #include <gtest/gtest.h>
+#if __has_include(<sys/rseq.h>)
+#include <sys/rseq.h>
+#endif
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <set>
 #include <string>
@@ -155,6 +160,34 @@ TEST(DoubleFree, ThroughEveryCallThatFreesIsSeenWhenHardened) {
     expect_report(outcome, {kind});
   }
 }
+
+#if __has_include(<sys/rseq.h>)
+// A thread that is not registered for rseq any more has no CPU's slab: its blocks are in its spare one.
+FREEWAY_SCENARIO(WithoutRegistration) {
+  free(hide(malloc(200)));
+  auto* const area = static_cast<char*>(__builtin_thread_pointer()) + __rseq_offset;
+  for (const unsigned bytes : {32u, __rseq_size})
+    if (syscall(SYS_rseq, area, bytes, RSEQ_FLAG_UNREGISTER, RSEQ_SIG) == 0) break;
+  void* block = hide(malloc(200));
+  void* other = hide(malloc(200));
+  require(other != nullptr, "malloc");
+  announce(block);
+  free(block);
+  if (argument == 0) hide(realloc(hide(block), 190));
+  if (argument == 1) hide(realloc(hide(block), 5000));
+  if (argument == 2) hide(malloc_usable_size(hide(block)));
+  dprintf(1, "survived\n");
+}
+
+TEST(DoubleFree, OfTheLastBlockIsSeenByReallocInAThreadThatIsNotRegistered) {
+  for (long call = 0; call < 3; ++call) {
+    const Outcome outcome = run_scenario("WithoutRegistration", call);
+    EXPECT_TRUE(outcome.aborted()) << call << "\n" << outcome.err;
+    EXPECT_EQ(outcome.out.find("survived"), std::string::npos) << call;
+    expect_report(outcome, {call == 2 ? "malloc_usable_size of a freed pointer" : "realloc of a freed pointer"});
+  }
+}
+#endif
 
 // `argument` % 10: what lies between the two frees; / 10: the size. Blocks go back to their superblocks from the top of
 // a full magazine, so the magazine is filled first.

@@ -253,6 +253,18 @@ TEST_F(FramesTest, FramesThatAreGivenBehindAPurgesBackGoLater) {
 }
 
 // Those of a thread that vanished before it gave them are not looked for on each call, and cost the others nothing.
+// What others free meanwhile is theirs to look at: a call purges about as much as it set out to.
+TEST_F(FramesTest, APurgeDoesNotGoOnForWhatOthersFreeMeanwhile) {
+  const std::size_t some = 2 * kChunkFrames;
+  const Run low = frames().take(some, 1), high = frames().take(kChunkFrames, 1);
+  frames().give(high.address, kChunkFrames, kNow);
+  TestEnv::at_step("arena.purged", [&] { frames().give(low.address, some, kNow); });
+  frames().purge_to(0, kChunkFrames);
+  ASSERT_FALSE(TestEnv::step_left());
+  EXPECT_EQ(counts().dirty, some);
+  check_counts();
+}
+
 TEST_F(FramesTest, FramesOfAThreadThatVanishedWhileItGaveThemStayPutAside) {
   const std::size_t some = 3 * kChunkFrames;
   const Run run = frames().take(some, 1);

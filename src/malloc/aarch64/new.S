@@ -9,6 +9,8 @@
 
 #include "malloc/aarch64/fast_path.inc"
 
+#ifndef FREEWAY_PREFIXED
+
     .text
 
     SECTION_DESCRIPTOR new
@@ -77,5 +79,6 @@
     b       freeway_own_free
     .cfi_endproc
     END     _ZdlPv, _ZdlPvSt11align_val_t
+#endif
 
     END_OF_FILE

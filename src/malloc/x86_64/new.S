@@ -9,6 +9,8 @@
 
 #include "malloc/x86_64/fast_path.inc"
 
+#ifndef FREEWAY_PREFIXED
+
     .text
 
     SECTION_DESCRIPTOR new
@@ -64,5 +66,6 @@
     jmp     freeway_own_free
     .cfi_endproc
     END     _ZdlPv, _ZdlPvSt11align_val_t
+#endif
 
     .section .note.GNU-stack, "", @progbits

@@ -4,6 +4,8 @@
     symbols.py exported    what other objects can bind to: a name more is a clash waiting, a name less a broken program
     symbols.py undefined   what the library needs: libc only; nothing of threads, of the C++ run-time, of libatomic
     symbols.py versions    which C libraries it loads with: no symbol of glibc's that came after 2.17
+    symbols.py program     that --library, a C program with libfreeway.a, has none of C++'s operators, which would hide
+                           those that its libraries bring
     symbols.py data        how much writable memory the library brings along in its file: next to nothing, since every
                            process that loads it has a copy; the heap itself must begin as zeros
 
@@ -155,7 +157,7 @@ def report(what: str, faults: list[str], looked_at: str) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("list", choices=["exported", "undefined", "versions", "data"])
+    parser.add_argument("list", choices=["exported", "undefined", "versions", "data", "program"])
     parser.add_argument("--library", type=Path, default=os.environ.get("FREEWAY_LIB"))
     parser.add_argument("--shared-heap", action="store_true", help="the library is libfreeway-shared.so")
     parser.add_argument("--update", action="store_true")
@@ -163,6 +165,10 @@ def main() -> int:
     if arguments.library is None:
         parser.error("neither --library nor FREEWAY_LIB is given")
     library = Path(arguments.library)
+    if arguments.list == "program":
+        names = [line.split()[-1] for line in readelf(library, "--symbols").splitlines() if " FUNC " in line]
+        faults = [name for name in names if re.match(r"_Z[nd][wal]", name)] if "malloc" in names else ["no malloc"]
+        return report(arguments.list, faults, f"{len(names)} functions")
     name = os.environ.get("FREEWAY_TEST_ENGINE")
     engine = SHARED_HEAP if arguments.shared_heap else ENGINES[name]
     flagship = engine == ENGINES[None]
