@@ -343,7 +343,7 @@ MUTANTS = (
     ),
     Mutant(
         "births: the tag is set before the block is the caller's",
-        "malloc/x86_64/fast_path.S",
+        "malloc/x86_64/fast_path.inc",
         """    sub     qword ptr [rsi + rcx*8], 8                  // [6]
 .Lpost_\\name:
   .if \\form == CHECKED
