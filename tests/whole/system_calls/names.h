@@ -29,6 +29,7 @@ inline constexpr SystemCall kSystemCalls[] = {
     {SYS_prlimit64, "prlimit64", true},
     {SYS_personality, "personality", true},
     {SYS_getrandom, "getrandom", true},
+    {SYS_clock_gettime, "clock_gettime", true},
     {SYS_getcpu, "getcpu", true},
     {SYS_gettid, "gettid", true},
     {SYS_get_mempolicy, "get_mempolicy", true},
