@@ -26,12 +26,12 @@ GOLDEN = Path(__file__).resolve().with_name("fast_path.json")
 LONGEST_PATH = 500
 FUNCTIONS = {
     "malloc": "malloc",
-    "operator new": "_Znwm",
-    "aligned new": "_ZnwmSt11align_val_t",
+    "operator_new": "_Znwm",
+    "aligned_new": "_ZnwmSt11align_val_t",
     "free": "free",
     "free_sized": "free_sized",
-    "operator delete": "_ZdlPv",
-    "aligned delete": "_ZdlPvSt11align_val_t",
+    "operator_delete": "_ZdlPv",
+    "aligned_delete": "_ZdlPvSt11align_val_t",
 }
 FRAME_POINTERS = re.compile(r"%[re]bp\b|\b[xw]29\b")
 
