@@ -184,24 +184,28 @@ uptr map_far(std::size_t bytes, std::size_t alignment, u64 protection, u64 flags
 }
 
 uptr map_somewhere(std::size_t bytes, std::size_t alignment, u64 protection, u64 flags) {
-  const bool large = bytes >= kLarge;
+  const bool large = bytes >= kLarge || alignment > window::kSmallAlignment;
   const Span span = part_of_window(large ? window::Part::kLarge : window::Part::kSmall);
   if (bytes < span.end - span.begin) {
     auto& region = large ? large_mappings : small_mappings;
-    const auto taken = region.take(span.begin, span.end, bytes + (large ? kGap : 0), alignment,
-                                   [&](uptr at) { return map_at(at, bytes, protection, flags); });
-    if (taken.address != 0 || taken.refused) return taken.address;
+    const std::size_t room = large ? bytes + kGap : align_up(bytes, alignment);
+    const auto place = [&](uptr at) { return large ? at : window::mirrored(span.begin, span.end, at, room); };
+    const auto taken = region.take(span.begin, span.end, room, alignment,
+                                   [&](uptr at) { return map_at(place(at), bytes, protection, flags); });
+    if (taken.address != 0) return place(taken.address);
+    if (taken.refused) return 0;
   }
   if (alignment >= kFar) return map_far(bytes, alignment, protection, flags);
   return map_aligned(bytes, alignment, protection, flags);
 }
 
 // A place that is unmapped can be mapped again.
-void forget_mapping(uptr address) {
+void forget_mapping(uptr address, std::size_t bytes) {
   const u64 word = window_word.peek();
   if (word <= kNoWindow) return;
   const Span small = part_of_window(window::Part::kSmall), large = part_of_window(window::Part::kLarge);
-  if (small.begin <= address && address < small.end) small_mappings.lower(address);
+  if (small.begin <= address && address < small.end)  // as it was mapped, if for a multiple of 64 KiB
+    small_mappings.lower(window::mirrored(small.begin, small.end, address, align_up(bytes, 64 * kKiB)));
   if (large.begin <= address && address < large.end) large_mappings.lower(address);
 }
 
@@ -319,7 +323,7 @@ std::size_t resident(uptr address, std::size_t bytes) {
 bool release(uptr address, std::size_t bytes) {
   tsan::before_unmap();
   if (raw_syscall(SYS_munmap, address, bytes) != 0) return false;
-  forget_mapping(address);
+  forget_mapping(address, bytes);
   return true;
 }
 
@@ -357,7 +361,7 @@ bool move_as(u64 flags, uptr from, std::size_t old_bytes, uptr to, std::size_t n
   const long result = raw_syscall(SYS_mremap, from, old_bytes, new_bytes, flags, to);
   tsan::after_map();
   if (!failed(result)) {
-    if (flags == kMoveTo) forget_mapping(from);  // else it is still mapped
+    if (flags == kMoveTo) forget_mapping(from, old_bytes);  // else it is still mapped
     return true;
   }
   // The kernel did not even look; nor does it at a flag that it does not know.

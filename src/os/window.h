@@ -6,8 +6,9 @@
 // that cannot be moved). The address sanitizer's shadow ends at an eighth; Java's coloured pointers lie below 20 TiB.
 // Free of all of them: 5/32 to 8/32. The window is a third of that, at a random multiple of 4 MiB.
 //
-// Nothing is mapped for the window. Its first 3/4 are places for ranges that grow (arenas, metadata), then come 1/8 for
-// small mappings (slabs, page map) and 1/8 for large ones (huge blocks).
+// Nothing is mapped for the window. It has 1/8 for small mappings (slabs, page map), then 3/4 for ranges that grow
+// (metadata, arenas), then 1/8 for large mappings (huge blocks). Small mappings go downwards, ranges upwards from the
+// place where the two parts meet, which is no multiple of 2 MiB: what every process has there shares its page tables.
 #pragma once
 
 #include "base/space.h"
@@ -30,13 +31,19 @@ constexpr uptr base(unsigned bits, u64 random) {
   return 5 * bytes(bits) + random % places * kGranule;
 }
 
-enum class Part { kRanges, kSmall, kLarge };
-constexpr std::size_t part_begin(Part part, unsigned bits) {
-  return part == Part::kRanges ? 0 : bytes(bits) / 8 * (part == Part::kSmall ? 6 : 7);
-}
+enum class Part { kSmall, kRanges, kLarge };
+constexpr std::size_t kSmallAlignment = kMiB;  // the most that a small mapping may ask for
 constexpr std::size_t part_end(Part part, unsigned bits) {
-  return bytes(bits) / 8 * (part == Part::kRanges ? 6 : part == Part::kSmall ? 7 : 8);
+  if (part == Part::kSmall) return bytes(bits) / 8 + kMiB;
+  return bytes(bits) / 8 * (part == Part::kRanges ? 7 : 8);
 }
+constexpr std::size_t part_begin(Part part, unsigned bits) {
+  if (part == Part::kSmall) return 0;
+  return part_end(part == Part::kRanges ? Part::kSmall : Part::kRanges, bits);
+}
+
+// A place of `bytes` in [begin, end), as far from the one end as `at` is from the other.
+constexpr uptr mirrored(uptr begin, uptr end, uptr at, std::size_t bytes) { return end - bytes - (at - begin); }
 
 // Bits that differ for different states (one round of splitmix64, whose next state is kStep further).
 constexpr u64 kStep = 0x9e3779b97f4a7c15;

@@ -36,6 +36,9 @@ template <class Env> class Metadata {
     limits_ = limits;
   }
 
+  // Chooses the first segment's place now. Without it, or if that is refused, take() does it.
+  void begin() { placed(segments_[0]); }
+
   // The index of `units` consecutive zeroed units, 0 if there is no memory, or no segment so long.
   FREEWAY_NOINLINE u32 take(u32 units) {
     u32 seen = cursor_.load_relaxed();

@@ -17,6 +17,9 @@ constexpr u64 kReserved = 64, kLowMask = kFrameSize - 1;  // the low bits of the
 }
 
 bool Substrate::start(ClassByte* classes, std::size_t huge_from) {
+  // Metadata comes first: so it lies beside the small mappings, and shares their page tables (os/window.h).
+  metadata_.init(Metadata<Machine>::kSegmentBytes, &frames_.limits());
+  metadata_.begin();
   const auto place = []() -> u64 {
     for (std::size_t bytes = kPrimaryBytes; bytes >= kChunkSize; bytes /= 2)
       if (const Space space = vm::space(bytes, kChunkSize))
@@ -31,7 +34,6 @@ bool Substrate::start(ClassByte* classes, std::size_t huge_from) {
   const std::size_t bytes = std::size_t{1} << (packed % kReserved);
   frames_.init({base, (packed & kReserved) != 0}, bytes, chunks_);
   map_.init(base, bytes / kFrameSize, classes, reinterpret_cast<Atomic<u32>*>(frame_infos_), &frames_.limits());
-  metadata_.init(Metadata<Machine>::kSegmentBytes, &frames_.limits());
   large_.init(&frames_, &map_, huge_from);
   cpus_ = process::cpus();
   return true;

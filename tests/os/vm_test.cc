@@ -86,6 +86,16 @@ TEST_F(VmTest, MappedMemoryIsAlignedZeroAndWritable) {
   }
 }
 
+TEST_F(VmTest, SmallMappingsGoDownwardsAndAPlaceThatIsFreeAgainIsFoundAgain) {
+  const uptr first = vm::map(4 * kUnit, kUnit), second = vm::map(kUnit, kUnit);
+  ASSERT_TRUE(first != 0 && second != 0);
+  EXPECT_EQ(second + kUnit, first);
+  EXPECT_TRUE(vm::release(first, 4 * kUnit));
+  EXPECT_EQ(vm::map(4 * kUnit, kUnit), first);
+  EXPECT_TRUE(vm::release(second, kUnit));
+  EXPECT_TRUE(vm::release(first, 4 * kUnit));
+}
+
 TEST_F(VmTest, CommittedMemoryIsZeroAndCommittingAgainChangesNothing) {
   const uptr address = vm::reserve(4 * kUnit, kUnit);
   ASSERT_TRUE(vm::commit(address, 2 * kUnit));

@@ -58,13 +58,35 @@ TEST(Window, ItsPlaceIsHardToGuessAndTheSameForTheSameDice) {
 
 TEST(Window, ItsPartsLieSideBySideAndHaveRoom) {
   for (unsigned bits = window::kLeastBits; bits <= window::kMostBits; ++bits) {
-    EXPECT_EQ(window::part_begin(Part::kRanges, bits), 0u);
-    EXPECT_EQ(window::part_end(Part::kRanges, bits), window::part_begin(Part::kSmall, bits));
-    EXPECT_EQ(window::part_end(Part::kSmall, bits), window::part_begin(Part::kLarge, bits));
+    EXPECT_EQ(window::part_begin(Part::kSmall, bits), 0u);
+    EXPECT_EQ(window::part_end(Part::kSmall, bits), window::part_begin(Part::kRanges, bits));
+    EXPECT_EQ(window::part_end(Part::kRanges, bits), window::part_begin(Part::kLarge, bits));
     EXPECT_EQ(window::part_end(Part::kLarge, bits), window::bytes(bits));
-    EXPECT_GE(window::part_end(Part::kRanges, bits), kGiB);
+    EXPECT_GE(window::part_end(Part::kRanges, bits) - window::part_begin(Part::kRanges, bits), kGiB);
   }
-  EXPECT_GE(window::part_end(Part::kRanges, 47), 64 * kGiB + 64 * 64 * kMiB + 256 * kGiB) << "all arenas and metadata";
+  EXPECT_GE(window::part_end(Part::kRanges, 47) - window::part_begin(Part::kRanges, 47),
+            64 * kGiB + 64 * 64 * kMiB + 256 * kGiB)
+      << "all arenas and metadata";
+}
+
+TEST(Window, WhatEveryProcessHasOfTwoPartsSharesItsPageTables) {
+  for (unsigned bits = window::kLeastBits; bits <= window::kMostBits; ++bits) {
+    const uptr meeting = window::base(bits, 12345) + window::part_end(Part::kSmall, bits);
+    EXPECT_EQ(meeting % (2 * kMiB), kMiB) << "both sides lie within one page of a page table";
+    EXPECT_EQ(meeting % window::kSmallAlignment, 0u);
+  }
+}
+
+TEST(Window, TheMirrorKeepsPlacesInsideApartAndAligned) {
+  const uptr begin = 4 * kGiB, end = begin + 256 * kMiB + kMiB;
+  uptr above = end;
+  for (uptr at = begin; at < begin + 200 * kMiB; at += kMiB) {
+    const uptr place = window::mirrored(begin, end, at, kMiB);
+    EXPECT_EQ(place + kMiB, above) << "the first lies at the end, each next one below";
+    EXPECT_EQ(place % kMiB, 0u);
+    EXPECT_EQ(window::mirrored(begin, end, place, kMiB), at);
+    above = place;
+  }
 }
 
 class RegionTest : public testing::Test {
