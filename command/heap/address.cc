@@ -23,7 +23,7 @@ bool is_dead(const Heap& heap, unsigned c, uint64_t block) {
   const uint64_t arena = heap.word(d.heap_births_arena), bytes = heap.word(d.heap_births_bytes);
   if (block - arena >= bytes) return false;
   freeway::u8 size_class = 0, tag = 0;
-  read_or_throw(heap.memory(), heap.word(d.heap_map_classes) + ((block - arena) >> d.frame_shift), &size_class, 1);
+  read_or_throw(heap.memory(), heap.word(d.heap_map_classes) + 2 * ((block - arena) >> d.frame_shift), &size_class, 1);
   if (size_class != c) return false;
   const unsigned shift = birth::shift_of(heap.description().size_class(c).size);
   const uint64_t byte =

@@ -90,7 +90,7 @@ typedef struct freeway_debug_t {
   freeway_debug_field_t heap_map_roots;   /* addresses of the page map's leaves, or 0 */
   freeway_debug_field_t heap_map_primary; /* address of the primary arena */
   freeway_debug_field_t heap_map_frames;  /* of the primary arena */
-  freeway_debug_field_t heap_map_classes; /* address of a byte for each of these frames */
+  freeway_debug_field_t heap_map_classes; /* address of two bytes for each of these frames; the first is its class */
   freeway_debug_field_t heap_map_infos;   /* address of an entry (4 bytes) for each of them */
   freeway_debug_field_t heap_map_leaves;  /* count */
   freeway_debug_field_t heap_arena;       /* the primary arena: an object in the heap */

@@ -5,10 +5,10 @@
 //
 // Words     limits, offsets, tables: written by initialisation only, by each thread that takes part in it, with the
 //           same values; the limits last. slab_of[id]: null slab -> slab -> null slab (while it is drained) -> slab,
-//           stored by the holder of the CPU's exclusive word (cpu_slabs.h). frame_class: see page_map.h
+//           stored by the holder of the CPU's exclusive word (cpu_slabs.h). frame_bytes: see page_map.h,
+//           homes.h
 //           byte_limit, step_limit, malloc_form: also as profiles are begun and ended (malloc/profile.cc)
-//           birth_scale, birth_base: see harden/births.h. home: see homes.h. What other sections read:
-//           arch/rseq_place.h
+//           birth_scale, birth_base: see harden/births.h. What other sections read: arch/rseq_place.h
 // Orders    initialisation happens in the process's first allocation, which creating a second thread comes after. (A
 //           thread made by hand before any allocation would need more; there the limits read as zero or as set, and the
 //           tables and offsets under them have one value only.)
@@ -54,8 +54,7 @@ struct Hot {
   u8 byte_table[kByteTableMax + 1];
   u8 step_table[kStepTableSize];
   alignas(64) Atomic<Slab*> slab_of[RSEQ_IDS];
-  u8 frame_class[kPrimaryFrames];  // an Atomic<u8> each (clang counts constructors against a limit)
-  u8 home[kPrimaryFrames];         // the same
+  u8 frame_bytes[kPrimaryFrames][2];  // FrameBytes each, see page_map.h (clang counts constructors against a limit)
 };
 static_assert(kHotClasses >= kClassCount);
 

@@ -19,7 +19,7 @@
 
 #include "arch/atomic.h"
 #include "base/compiler.h"
-#include "size/size_classes.h"
+#include "cache/loans.h"
 
 namespace freeway {
 
@@ -49,11 +49,13 @@ constexpr u32 big_slots(unsigned c) {
 constexpr std::array<MagazineShape, kClassCount> make_shapes() {
   std::array<MagazineShape, kClassCount> shapes{};
   u32 small = 1, big = 1;  // slot 0 is the zero below the first magazine; each one's upper zero is the next one's lower
-  for (unsigned c = 1; c < kClassCount; ++c) {
-    shapes[c] = {small_slots(c), big_slots(c), small, big};
-    small += shapes[c].small + 1;
-    if (shapes[c].big != shapes[c].small) big += shapes[c].big + 1;
-  }
+  for (const bool borrows : {false, true})  // the classes that every process uses lie together
+    for (unsigned c = 1; c < kClassCount; ++c) {
+      if ((loans::cost_of(c) != 0) != borrows) continue;
+      shapes[c] = {small_slots(c), big_slots(c), small, big};
+      small += shapes[c].small + 1;
+      if (shapes[c].big != shapes[c].small) big += shapes[c].big + 1;
+    }
   shapes[0] = {0, 0, small, big};  // the totals
   return shapes;
 }

@@ -113,7 +113,7 @@ struct Describe {
     d.heap_map_roots = FREEWAY_ROW(Process, substrate_.map_.root_, );
     d.heap_map_primary = FREEWAY_WORD(Process, substrate_.map_.primary_);
     d.heap_map_frames = FREEWAY_WORD(Process, substrate_.map_.frames_);
-    d.heap_map_classes = FREEWAY_WORD(Process, substrate_.map_.classes_);
+    d.heap_map_classes = FREEWAY_WORD(Process, substrate_.map_.bytes_);
     d.heap_map_infos = FREEWAY_WORD(Process, substrate_.map_.infos_);
     d.heap_map_leaves = FREEWAY_WORD(Process, substrate_.map_.leaves_);
     d.heap_arena = FREEWAY_WORD(Process, substrate_.frames_.primary_);

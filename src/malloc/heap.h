@@ -12,6 +12,7 @@
 #include "arch/rseq_place.h"
 #include "cache/homes.h"
 #include "cache/hot.h"
+#include "cache/loans.h"
 #include "cache/magazines.h"
 #include "cache/way.h"
 #include "harden/births.h"
@@ -55,8 +56,10 @@ class Backing {
   SuperblockKind kind_ = kOrdinary;
 };
 
-// The byte that each frame of the primary arena has for the fast path: the class of its blocks, or 0.
-inline Substrate::ClassByte* class_bytes() { return reinterpret_cast<Substrate::ClassByte*>(freeway_hot.frame_class); }
+// What the fast path reads of each frame of the primary arena.
+inline Substrate::FrameBytes* frame_bytes() {
+  return reinterpret_cast<Substrate::FrameBytes*>(freeway_hot.frame_bytes);
+}
 
 // The class of a request, 0 if it is not small: class_of_size by the fast path's tables.
 FREEWAY_INLINE unsigned class_of_request(std::size_t bytes) {
@@ -94,7 +97,8 @@ class Heap {  // all zero until start(): it takes no room in the file
   void empty_in_sections();
 
   Substrate& substrate() { return *substrate_; }
-  Superblocks<Machine, Backing>& sampled_superblocks() { return sampled_; }
+  // Initialised at each use, with the same: they lie on a page of their own.
+  FREEWAY_COLD Superblocks<Machine, Backing>& sampled_superblocks();
   Descriptor<Machine>& descriptor(u32 index) const { return backing_.descriptor(index); }
 
   // --- For the layers below (their concepts). ------------------------------------------------------------------------
@@ -144,6 +148,7 @@ class Heap {  // all zero until start(): it takes no room in the file
 
   Substrate* substrate_ = nullptr;
   Backing backing_;
+  Loans<Machine> loans_;
   Once<Machine> births_place_, nodes_;
   Random<Machine> random_;
   Magazines<Heap> magazines_;
@@ -178,13 +183,13 @@ inline Births<Machine>::Byte& Heap::birth_of(uptr block, unsigned c) const {
 // The home of a frame of the primary arena.
 inline Atomic<u8>& home_of(uptr address) {
   const uptr frame = (address - freeway_hot.arena.load_relaxed()) >> kFrameShift;
-  return reinterpret_cast<Atomic<u8>*>(freeway_hot.home)[frame];
+  return frame_bytes()[frame].home;
 }
 
 inline std::size_t Heap::usable_open(uptr address) const {
   const uptr frame = (address - freeway_hot.arena.load_relaxed()) >> kFrameShift;
   if (FREEWAY_UNLIKELY(frame >= freeway_hot.frames.load_relaxed())) return 0;
-  const unsigned c = class_bytes()[frame].load_relaxed();
+  const unsigned c = frame_bytes()[frame].size_class.load_relaxed();
   if (FREEWAY_UNLIKELY(!may_begin(address, c))) return 0;
   const SizeClass& k = kSizeClasses[c];
   const u32 descriptor = substrate_->map().get_primary(frame).value();

@@ -35,9 +35,10 @@ class Malloc {  // all zero until start()
   FREEWAY_NOINLINE bool start_slow();
   void guard_large();
 
-  Substrate substrate_;
+  // What every process writes of the three lies on as few pages as can be: the heap's end and the substrate's begin.
   [[no_unique_address]] Heap heap_;  // see own_heaps
   Atomic<u32> ready_;
+  Substrate substrate_;
 };
 
 extern FREEWAY_HIDDEN constinit Malloc process_malloc;

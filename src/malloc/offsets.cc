@@ -57,8 +57,9 @@ FREEWAY_OFFSETS {
   FREEWAY_OFFSET(HOT_BYTE_TABLE, offsetof(Hot, byte_table));
   FREEWAY_OFFSET(HOT_STEP_TABLE, offsetof(Hot, step_table));
   FREEWAY_OFFSET(HOT_SLAB_OF, offsetof(Hot, slab_of));
-  FREEWAY_OFFSET(HOT_FRAME_CLASS, offsetof(Hot, frame_class));
-  FREEWAY_OFFSET(HOT_HOME, offsetof(Hot, home));
+  FREEWAY_OFFSET(HOT_FRAME_CLASS, offsetof(Hot, frame_bytes) + offsetof(Substrate::FrameBytes, size_class));
+  FREEWAY_OFFSET(HOT_FRAME_HOME, offsetof(Hot, frame_bytes) + offsetof(Substrate::FrameBytes, home));
+  static_assert(sizeof(Substrate::FrameBytes) == 2);
   FREEWAY_OFFSET(HOT_BYTE_SIZES, kByteTableMax + 1);
   FREEWAY_OFFSET(HOT_STEP_SIZES, kMaxSmall + 1);
   FREEWAY_OFFSET(MALLOC_COUNTED, MallocForm::kCounted);

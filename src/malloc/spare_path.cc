@@ -4,7 +4,7 @@
 // (cache/spare_slabs.h). All others go on to entry.cc.
 //
 //   malloc(n)                                            free(p)
-//   [1] class = byte_table[n]        (else step table)   [1] class = frame_class[(p - arena) >> 16]
+//   [1] class = byte_table[n]        (else step table)   [1] class = frame_bytes[(p - arena) >> 16]
 //   [2] inside = the thread's name                       [7] no block of the class begins at p -> slow
 //   [3] the seat is not its own -> slow                  [2] inside = the thread's name
 //   [4] p = slab.top[class][-1]; 0 -> slow               [3] the seat is not its own -> slow
@@ -25,7 +25,7 @@ namespace freeway {
 namespace {
 
 FREEWAY_INLINE unsigned class_of_frame(uptr frame) {
-  return FREEWAY_LIKELY(frame < kPrimaryFrames) ? class_bytes()[frame].load_relaxed() : 0;
+  return FREEWAY_LIKELY(frame < kPrimaryFrames) ? frame_bytes()[frame].size_class.load_relaxed() : 0;
 }
 FREEWAY_INLINE unsigned class_of_block(const void* block) {
   return class_of_frame((reinterpret_cast<uptr>(block) - freeway_hot.arena.load_relaxed()) >> kFrameShift);

@@ -32,7 +32,7 @@ extern FREEWAY_HIDDEN const freeway::SectionDescriptor freeway_section_new __att
 namespace freeway {
 
 bool Malloc::start_slow() {
-  if (!substrate_.start(class_bytes(), LargeBlocks<Machine>::kHugeFrames)) return false;
+  if (!substrate_.start(frame_bytes(), LargeBlocks<Machine>::kHugeFrames)) return false;
   // Tables of megabytes of which a small process touches a few pages.
   const uptr begin = align_up(reinterpret_cast<uptr>(this), kFrameSize);
   vm::prefer_small(begin, align_down(reinterpret_cast<uptr>(this + 1), kFrameSize) - begin);
@@ -71,11 +71,9 @@ void Malloc::guard_large() {
 void Heap::start(Substrate& substrate) {
   substrate_ = &substrate;
   backing_.init(this, kOrdinary);
-  sampled_backing_.init(this, kSampled);
   // For good: superblocks are listed by these nodes, and the process may be allowed others later.
   const u64 nodes = nodes_.get([]() -> u64 { return process::nodes(); }, [](u64) {});
   superblocks_.init(&backing_, static_cast<unsigned>(nodes));
-  sampled_.init(&sampled_backing_);
   magazines_.init(this);
   scattered_.init(this, &magazines_, &quarantine_);
   way_.init(this, &magazines_);

@@ -213,6 +213,8 @@ void forget_mapping(uptr address, std::size_t bytes) {
 
 std::size_t page_size() { return getauxval(AT_PAGESZ); }
 
+bool has_window() { return part_of_window(window::Part::kRanges).begin != 0; }
+
 Space space(std::size_t bytes, std::size_t alignment) {
   const Span span = part_of_window(window::Part::kRanges);
   while (const uptr base = span.begin == 0 ? 0 : ranges.claim(span.begin, span.end, bytes, alignment)) {

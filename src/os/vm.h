@@ -28,6 +28,8 @@ std::size_t page_size();
 // in the window that no other range of ours was given (os/window.h); if there is no window, a reservation. None if
 // refused.
 Space space(std::size_t bytes, std::size_t alignment);
+// Whether space() chooses places, rather than reserving them.
+bool has_window();
 // Maps a piece of such a place, accessible and zero. kOccupied: something is mapped in it, and nothing was changed.
 Extended extend(uptr address, std::size_t bytes);
 // `bytes` of address space aligned to `alignment` (a power of two >= 64 KiB), not accessible; 0 if refused.

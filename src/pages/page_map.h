@@ -56,18 +56,22 @@ constexpr std::size_t kMaxFrames = FrameInfo::kGuarded - 1;
 template <class Env> class PageMap {
  public:
   using Entry = typename Env::template Atomic<u32>;
-  using ClassByte = typename Env::template Atomic<u8>;
+  // What the fast path reads of a frame of the primary arena: on one line.
+  struct FrameBytes {
+    typename Env::template Atomic<u8> size_class;  // of its blocks; 0: they are not the fast path's
+    typename Env::template Atomic<u8> home;        // see cache/homes.h
+  };
   static constexpr unsigned kAddressBits = 48;
   static constexpr unsigned kLeafBits = 16;  // frames a leaf: 4 GiB of addresses
   static constexpr std::size_t kLeafBytes = sizeof(Entry) << kLeafBits;
   static constexpr std::size_t kRoots = std::size_t{1} << (kAddressBits - kFrameShift - kLeafBits);
 
-  // Once. `classes` (may be null: then they are not read) and `infos` have an entry for each frame of the primary
+  // Once. `bytes` (may be null: then they are not read) and `infos` have an entry for each frame of the primary
   // arena. `limits`: charged for leaves, if not null.
-  void init(uptr primary, std::size_t frames, ClassByte* classes, Entry* infos, Limits<Env>* limits = nullptr) {
+  void init(uptr primary, std::size_t frames, FrameBytes* bytes, Entry* infos, Limits<Env>* limits = nullptr) {
     limits_ = limits;
     primary_ = primary;
-    classes_ = classes;
+    bytes_ = bytes;
     infos_ = infos;
     __atomic_signal_fence(__ATOMIC_RELEASE);  // a handler that frees sees frames and their infos
     frames_ = frames;
@@ -91,7 +95,7 @@ template <class Env> class PageMap {
   // fast path reads; else 0.
   u32 value_of_primary(uptr address, unsigned c) const {
     const std::size_t frame = (address - primary_) / kFrameSize;
-    if (FREEWAY_UNLIKELY(frame >= frames_ || classes_[frame].load_relaxed() != c)) return 0;
+    if (FREEWAY_UNLIKELY(frame >= frames_ || bytes_[frame].size_class.load_relaxed() != c)) return 0;
     return FrameInfo{infos_[frame].load_relaxed()}.value();
   }
 
@@ -106,14 +110,14 @@ template <class Env> class PageMap {
       std::size_t frame = (address - primary_) / kFrameSize + i;
       entry->store_release(info.bits);  // [R2] pairs with [A2]
       Env::step("map.setting");
-      if (frame < frames_ && classes_ != nullptr) classes_[frame].store_relaxed(static_cast<u8>(size_class));
+      if (frame < frames_ && bytes_ != nullptr) bytes_[frame].size_class.store_relaxed(static_cast<u8>(size_class));
     }
     return true;
   }
   FREEWAY_NOINLINE void clear(uptr address, std::size_t frames) {
     for (std::size_t i = 0; i < frames; ++i) {
       std::size_t frame = (address - primary_) / kFrameSize + i;
-      if (frame < frames_ && classes_ != nullptr) classes_[frame].store_relaxed(0);
+      if (frame < frames_ && bytes_ != nullptr) bytes_[frame].size_class.store_relaxed(0);
       Env::step("map.clearing");
       if (Entry* entry = find(address + i * kFrameSize)) entry->store_relaxed(0);
     }
@@ -130,7 +134,7 @@ template <class Env> class PageMap {
   // empty.
   u32 class_byte(uptr address) const {
     const std::size_t frame = (address - primary_) / kFrameSize;
-    return frame < frames_ && classes_ != nullptr ? classes_[frame].load_relaxed() : 0;
+    return frame < frames_ && bytes_ != nullptr ? bytes_[frame].size_class.load_relaxed() : 0;
   }
   template <class F> void each_outside(F&& f) const {
     for (std::size_t root = 0; root < kRoots; ++root)
@@ -173,7 +177,7 @@ template <class Env> class PageMap {
   typename Env::template Atomic<Entry*> root_[kRoots];  // first: see Substrate
   uptr primary_ = 0;
   std::size_t frames_ = 0;
-  ClassByte* classes_ = nullptr;
+  FrameBytes* bytes_ = nullptr;
   Entry* infos_ = nullptr;
   Limits<Env>* limits_ = nullptr;
   typename Env::template Atomic<std::size_t> leaves_;

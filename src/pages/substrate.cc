@@ -16,10 +16,11 @@ namespace {
 constexpr u64 kReserved = 64, kLowMask = kFrameSize - 1;  // the low bits of the packed place
 }
 
-bool Substrate::start(ClassByte* classes, std::size_t huge_from) {
-  // Metadata comes first: so it lies beside the small mappings, and shares their page tables (os/window.h).
+bool Substrate::start(FrameBytes* frame_bytes, std::size_t huge_from) {
   metadata_.init(Metadata<Machine>::kSegmentBytes, &frames_.limits());
-  metadata_.begin();
+  // First, so that it lies beside the small mappings and shares their page tables; where there is no window it is not
+  // reserved before it is used.
+  if (vm::has_window()) metadata_.begin();
   const auto place = []() -> u64 {
     for (std::size_t bytes = kPrimaryBytes; bytes >= kChunkSize; bytes /= 2)
       if (const Space space = vm::space(bytes, kChunkSize))
@@ -33,7 +34,7 @@ bool Substrate::start(ClassByte* classes, std::size_t huge_from) {
   const uptr base = packed & ~kLowMask;
   const std::size_t bytes = std::size_t{1} << (packed % kReserved);
   frames_.init({base, (packed & kReserved) != 0}, bytes, chunks_);
-  map_.init(base, bytes / kFrameSize, classes, reinterpret_cast<Atomic<u32>*>(frame_infos_), &frames_.limits());
+  map_.init(base, bytes / kFrameSize, frame_bytes, reinterpret_cast<Atomic<u32>*>(frame_infos_), &frames_.limits());
   large_.init(&frames_, &map_, huge_from);
   cpus_ = process::cpus();
   return true;

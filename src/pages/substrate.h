@@ -32,12 +32,12 @@ extern template class LargeBlocks<Machine>;
 
 class Substrate {  // all zero until start()
  public:
-  using ClassByte = PageMap<Machine>::ClassByte;
+  using FrameBytes = PageMap<Machine>::FrameBytes;
 
   // Finds a place for the primary arena (a smaller one where addresses are short) and tells the layers about it.
-  // `classes`: a byte a primary frame for the page map, or null. `huge_from`: see LargeBlocks. False: there is no
+  // `bytes`: of each primary frame, for the page map, or null. `huge_from`: see LargeBlocks. False: there is no
   // memory at all.
-  bool start(ClassByte* classes, std::size_t huge_from);
+  bool start(FrameBytes* bytes, std::size_t huge_from);
   // Reads the environment; not before it can be read. `speak`: complaints go to fd 2.
   void read_environment(bool speak);
 
@@ -76,7 +76,9 @@ class Substrate {  // all zero until start()
   template <class Owns> void audit_frames(freeway_audit_t& audit, Owns&& owns);
 
  private:
-  // In the order in which a small program touches the fewest pages: the members that all use lie between large tables.
+  // In the order in which a small program touches the fewest pages: the first chunks, between large tables the members
+  // that all use, the first infos.
+  Chunk<Machine> chunks_[kPrimaryBytes / kChunkSize];
   PageMap<Machine> map_;
   Frames<Machine> frames_;
   Metadata<Machine> metadata_;
@@ -86,7 +88,6 @@ class Substrate {  // all zero until start()
   Once<Machine> primary_;
   Atomic<u64> large_count_;
   Atomic<std::size_t> span_frames_;
-  Chunk<Machine> chunks_[kPrimaryBytes / kChunkSize];
   u32 frame_infos_[kPrimaryFrames] = {};  // an Atomic<u32> each (clang counts constructors against a limit)
 };
 

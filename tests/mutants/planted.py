@@ -229,6 +229,13 @@ MUTANTS = (
         Killer("tests/abi/abi_extension", ("--gtest_filter=Trim.*",), CLAIMING),
     ),
     Mutant(
+        "loans: they never end",
+        "cache/loans.h",
+        "if (cost == 0 || lost + cost > loans::kMostLost) return c;",
+        "if (cost == 0) return c;",
+        ALIGNED,
+    ),
+    Mutant(
         "claim: load and store, no CAS",
         "sync/claim.h",
         "return word_.cas_acquire(seen, next);  // [A1] pairs with [R1]",

@@ -18,14 +18,15 @@ constexpr std::size_t kLift = Large::kLiftFrames * kFrameSize;
 constexpr u64 kNow = 1'000'000'000;
 
 struct LargeWorld {
-  explicit LargeWorld(std::size_t count) : chunks(count), classes(count * kChunkFrames), infos(count * kChunkFrames) {
+  explicit LargeWorld(std::size_t count)
+      : chunks(count), frame_bytes(count * kChunkFrames), infos(count * kChunkFrames) {
     const uptr base = kernel().reserve(count * kChunkSize, kChunkSize);
     frames.init({base, true}, count * kChunkSize, chunks.data());
-    map.init(base, count * kChunkFrames, classes.data(), infos.data());
+    map.init(base, count * kChunkFrames, frame_bytes.data(), infos.data());
     large.init(&frames, &map);
   }
   std::vector<Chunk<TestEnv>> chunks;
-  std::vector<PageMap<TestEnv>::ClassByte> classes;
+  std::vector<PageMap<TestEnv>::FrameBytes> frame_bytes;
   std::vector<PageMap<TestEnv>::Entry> infos;
   Frames<TestEnv> frames;
   PageMap<TestEnv> map;

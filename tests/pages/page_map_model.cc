@@ -80,7 +80,7 @@ struct MapProgram {
   PagesKernel kernel;
   Chunk<PagesEnv> chunk;
   Arena<PagesEnv> arena;
-  Map::ClassByte classes[kChunkFrames];
+  Map::FrameBytes bytes[kChunkFrames];
   Map::Entry infos[kChunkFrames];
   Descriptor descriptors[kDescriptors + 1];
   ModelEnv::Atomic<u32> made;
@@ -93,7 +93,7 @@ struct MapProgram {
     PagesEnv::kernel = &kernel;
     model_name(chunk, "chunk");
     model_name(arena, "arena");
-    model_name(classes, "class");
+    model_name(bytes, "frame bytes");
     model_name(infos, "entry");
     model_name(descriptors, "descriptor");
     model_name(list, "list");
@@ -108,7 +108,7 @@ struct MapProgram {
     arena.init({PagesKernel::kArena, true}, kChunkSize, &chunk);
     arena.take(kChunkFrames, 1);
     chunk.used.store_relaxed(~low_bits(script.free));
-    the_map.init(script.primary ? PagesKernel::kArena : 0, script.primary ? kChunkFrames : 0, classes, infos);
+    the_map.init(script.primary ? PagesKernel::kArena : 0, script.primary ? kChunkFrames : 0, bytes, infos);
     follow(script.setup, kThreads);
     kernel.settle();
   }
@@ -207,7 +207,7 @@ struct MapProgram {
     for (u32 f = 0; f < script.free; ++f) {
       const bool used = (chunk.used.load_relaxed() >> f & 1) != 0;
       const u32 entry = the_map.get(address(f)).bits;
-      const u32 byte = script.primary ? classes[f].load_relaxed() : 0;
+      const u32 byte = script.primary ? bytes[f].size_class.load_relaxed() : 0;
       model_observe(entry);
       lost += used && !owned[f];
       if (!used) model_check(entry == 0 && byte == 0, "what is free leads nowhere");

@@ -60,14 +60,14 @@ class PageMapTest : public testing::Test {
   void make() {
     kernel().reset();
     memory_ = std::make_unique<Map>();
-    classes_ = std::vector<Map::ClassByte>(kFrames);
+    bytes_ = std::vector<Map::FrameBytes>(kFrames);
     infos_ = std::vector<Map::Entry>(kFrames);
-    map().init(kPrimary, kFrames, classes_.data(), infos_.data());
+    map().init(kPrimary, kFrames, bytes_.data(), infos_.data());
   }
   Map& map() { return *memory_; }
 
   std::unique_ptr<Map> memory_;
-  std::vector<Map::ClassByte> classes_;
+  std::vector<Map::FrameBytes> bytes_;
   std::vector<Map::Entry> infos_;
 };
 
@@ -117,7 +117,7 @@ TEST_F(PageMapTest, FramesElsewhereAreReadBackAndHaveNoClassByte) {
     ASSERT_EQ(map().get(place + kFrameSize - 1).bits, FrameInfo::huge(n).bits);
     ASSERT_EQ(map().value_of_primary(place, 9), 0u);
   }
-  for (auto& byte : classes_) ASSERT_EQ(byte.load_relaxed(), 0u);
+  for (auto& bytes : bytes_) ASSERT_EQ(bytes.size_class.load_relaxed(), 0u);
   EXPECT_EQ(map().leaf_bytes(), 4 * Map::kLeafBytes) << "two of the places share one";
 }
 
@@ -134,7 +134,7 @@ TEST_F(PageMapTest, ClearingTakesAllOfARangeAway) {
   for (std::size_t f = 0; f < kFrames; ++f) {
     const bool left = f == 26;
     ASSERT_EQ(map().get(kPrimary + f * kFrameSize).bits, left ? FrameInfo::small(6).bits : 0);
-    ASSERT_EQ(classes_[f].load_relaxed(), left ? 34 : 0);
+    ASSERT_EQ(bytes_[f].size_class.load_relaxed(), left ? 34 : 0);
   }
 }
 

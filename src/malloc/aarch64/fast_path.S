@@ -117,9 +117,9 @@
     END     malloc
 #endif
 
-// w\to = the byte of frame x8 in the table at `offset` of x9.
+// w\to = one of the two bytes of frame x8, in the table at `offset` of x9.
 .macro OF_FRAME to, offset
-    add     x\to, x9, x8
+    add     x\to, x9, x8, lsl #1
     add     x\to, x\to, #((\offset) & ~0xfff)
     ldrb    w\to, [x\to, #((\offset) & 0xfff)]
 .endm
@@ -147,7 +147,7 @@
   .if \form == PLAIN
     add     x13, x14, x11                               // [8]
     ldrb    w13, [x13, #SLAB_HOME]
-    OF_FRAME 10, HOT_HOME \at
+    OF_FRAME 10, HOT_FRAME_HOME \at
     cmp     w13, w10
     b.ne    .Lforeign
   .endif

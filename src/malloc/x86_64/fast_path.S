@@ -6,7 +6,7 @@
 // a slab finds the null slab, empty and full at once. Class 0 (large, foreign, NULL) is such a class in every slab.
 //
 //   malloc(n)                                            free(p)
-//   [1] class = byte_table[n]        (else step table)   [1] class = frame_class[(p - arena) >> 16]  (else slow)
+//   [1] class = byte_table[n]        (else step table)   [1] class = frame_bytes[(p - arena) >> 16]  (else slow)
 //   [2] rseq_cs = this section                           [7] no block of the class begins at p -> slow
 //   [3] not registered -> by cpu_id, or slow             [2] rseq_cs = this section
 //   [4] slab = slab_of[mm_cid]                           [3] not registered -> by cpu_id, or slow
@@ -143,7 +143,7 @@
 .Lpost_\name:
   .if \form == PLAIN
     movzx   eax, byte ptr [rsi + rcx + SLAB_HOME]       // [8]
-    cmp     al, [r8 + rdx + HOT_HOME \at]
+    cmp     al, [r8 + rdx*2 + HOT_FRAME_HOME \at]
     jne     .Lforeign
   .endif
     ret
@@ -162,7 +162,7 @@
     shr     rdx, 16
     cmp     rdx, [r8 + HOT_FRAMES AT_FREE]
     jae     .Lleave_free
-    movzx   ecx, byte ptr [r8 + rdx + HOT_FRAME_CLASS AT_FREE]  // [1]
+    movzx   ecx, byte ptr [r8 + rdx*2 + HOT_FRAME_CLASS AT_FREE]  // [1]
     mov     r9, [r8 + rcx*8 + HOT_SPAN_MASK AT_FREE]    // [7]
     and     r9, rdi
     imul    r9, [r8 + rcx*8 + HOT_FACTOR AT_FREE]
@@ -188,7 +188,7 @@
     jae     freeway_free_slow
     test    dil, 15
     jne     freeway_free_slow
-    movzx   ecx, byte ptr [r8 + rdx + HOT_FRAME_CLASS AT_FREE]
+    movzx   ecx, byte ptr [r8 + rdx*2 + HOT_FRAME_CLASS AT_FREE]
     BIRTH   r9, rdi, r8 AT_FREE
     lea     eax, [rdi + 1]
     cmp     [r9], al

@@ -150,15 +150,22 @@ struct Watched {
 };
 Watched* watched;  // shared with the children
 
+// Each few rounds magazines begin anew: one that has grown as far as the drills need will not grow again.
+void begin_anew(int round) {
+  if (round % 8 == 7) drills->run(Drills::kTrim);
+}
+
 // Interrupts the section at `address` once, in a forked child, and watches it.
 [[noreturn]] void watch_once(const RestartableSection& section, uintptr_t address) {
   static SectionWitness witness;
   const auto run = [&](int rounds, void (*fill)()) {
     if (witness.interrupted()) return;
     witness.start(text, section, start_of_function(address), address, fill);
-    for (int round = 0; round < rounds && !witness.interrupted(); round++)
+    for (int round = 0; round < rounds && !witness.interrupted(); round++) {
       for (const size_t drill : kShortDrills)
         if (!witness.interrupted()) drills->run(drill);
+      if (!witness.interrupted()) begin_anew(round);
+    }
     witness.finish();
   };
   run(20, nullptr);
@@ -177,10 +184,12 @@ Watched* watched;  // shared with the children
 [[noreturn]] void interrupt_once(uintptr_t address) {
   if (variant == Variant::kRepeat) stay_here();
   breakpoint.plant(address);
-  for (int round = 0; round < 20 && times_aborted == 0; round++)
+  for (int round = 0; round < 20 && times_aborted == 0; round++) {
     for (const size_t drill : kShortDrills)
       if (times_aborted == 0) drills->run(drill);
-  for (int round = 0; round < 40 && times_aborted == 0; round++)
+    if (times_aborted == 0) begin_anew(round);
+  }
+  for (int round = 0; round < 40 && times_aborted == 0; round++) {
     for (const size_t drill : kShortDrills)
       if (times_aborted == 0) {
         breakpoint.clear();
@@ -188,6 +197,8 @@ Watched* watched;  // shared with the children
         breakpoint.plant(start_of_function(address));
         drills->run(drill);
       }
+    if (times_aborted == 0) begin_anew(round);
+  }
   breakpoint.clear();
   second_address = 0;
   if (times_aborted == 0) ::_exit(kNotDriven);

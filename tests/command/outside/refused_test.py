@@ -149,11 +149,10 @@ class Cores(Looking):
         content = path.read_bytes()
         span = struct.pack("<Q", said["addresses"][0] & ~0xFFFF)
         found = [
-            m.start() for m in re.finditer(re.escape(span), content) if content[m.start() + 12 :][:4] == b"\5\0\0\0"
+            m.start() for m in re.finditer(re.escape(span), content) if content[m.start() + 12 :][:4] == b"\x08\0\0\0"
         ]
-        self.assertEqual(
-            len(found), 1
-        )  # span, link, class: src/superblock/descriptor.h; blocks of 80 bytes are of class 5
+        # span, link, class: src/superblock/descriptor.h; the first blocks of 80 bytes are of class 8, src/cache/loans.h
+        self.assertEqual(len(found), 1)
         with path.open("r+b") as file:
             for wrong in (46, 63, 64, 200, 0xFFFFFFFF):
                 file.seek(found[0] + 12)

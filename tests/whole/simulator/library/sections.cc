@@ -9,6 +9,7 @@
 #include "cache/slab.h"
 #include "harden/births.h"
 #include "heap/own_heap.h"
+#include "malloc/heap.h"
 #include "malloc/malloc_form.h"
 #include "malloc/own_sections.h"
 
@@ -130,10 +131,9 @@ FREEWAY_EXPORT void* freeway_malloc(std::size_t size) noexcept {
 FREEWAY_EXPORT void freeway_free(void* pointer) noexcept {
   const auto block = reinterpret_cast<u64>(pointer);
   const u64 frame = (block - freeway_hot.arena.load_relaxed()) >> kFrameShift;
-  auto& classes = reinterpret_cast<Atomic<u8>(&)[kPrimaryFrames]>(freeway_hot.frame_class);
   if (frame < freeway_hot.frames.load_relaxed()) {
-    const unsigned c = classes[frame].load_relaxed();  // [1]
-    if (!may_begin(block, c)) {                        // [7]
+    const unsigned c = frame_bytes()[frame].size_class.load_relaxed();  // [1]
+    if (!may_begin(block, c)) {                                         // [7]
       if (c == 0) return freeway_free_own(pointer, 0, frame);
     } else {
       Slab* in = nullptr;
@@ -149,7 +149,7 @@ FREEWAY_EXPORT void freeway_free(void* pointer) noexcept {
       });
       if (out == kSlow) return freeway_free_slow(pointer, 0, frame);
       if (out == kDone) {
-        const u8 home = reinterpret_cast<Atomic<u8>*>(freeway_hot.home)[frame].load_relaxed();  // [8]
+        const u8 home = frame_bytes()[frame].home.load_relaxed();  // [8]
         if (in->home[c].load_relaxed() == home) return;
         const u32 left = in->patience.load_relaxed() - 1;
         in->patience.store_relaxed(left);
@@ -160,7 +160,7 @@ FREEWAY_EXPORT void freeway_free(void* pointer) noexcept {
   }
   const u64 frames = freeway_hot.checked;
   if (frames == 0 || frame >= frames || block % 16 != 0) return freeway_free_slow(pointer, 0, frame);
-  const unsigned c = classes[frame].load_relaxed();
+  const unsigned c = frame_bytes()[frame].size_class.load_relaxed();
   if (birth_at(block, c).load_relaxed() != static_cast<u8>(block + 1)) return freeway_free_slow(pointer, 0, frame);
   birth_at(block, c).store_relaxed(0);
   const u64 out = on_cpu(kFull, [&](Slab& slab) -> u64 {

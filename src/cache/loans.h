@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+// loans.h: the first few blocks of a size class are blocks of a larger one.
+//
+// A small process has a few blocks of each of many sizes, and each class's first block touches a page of a superblock
+// and lines of a magazine. So a class whose size is no power of two begins with blocks of the next one that is, until
+// that has cost kMostLost bytes; then it has superblocks of its own. (Blocks of up to 64 bytes are many everywhere.)
+//
+// Word      lost[c]: bytes that class c's requests have lost inside larger blocks; only grows, up to kMostLost
+// Moves     serve: lost += what this block loses. Lost updates lend a block more
+// Who       any thread, any signal handler; off the fast path, whose magazine of class c is empty meanwhile
+// Keeps     a block of a power of two is aligned to all that a smaller class is (class_of_aligned)
+// Progress  wait-free       Lost if killed: nothing
+// Checked   tests/cache/loans_test.cc
+#pragma once
+
+#include <array>
+
+#include "size/size_classes.h"
+
+namespace freeway {
+
+namespace loans {
+
+constexpr u32 kMostLost = kKiB;
+constexpr u32 kLeastSize = 64, kMostSize = 4 * kKiB;  // smaller and larger blocks are not lent
+
+// The class that lends to each class; itself if none does.
+constexpr std::array<u8, kClassCount> make_lenders() {
+  std::array<u8, kClassCount> lenders{};
+  for (unsigned c = 1; c < kClassCount; ++c) {
+    const u32 size = kSizeClasses[c].size;
+    const bool borrows = size > kLeastSize && size <= kMostSize;
+    lenders[c] = static_cast<u8>(borrows ? class_of_size(std::size_t{1} << (log2_floor(size - 1) + 1)) : c);
+  }
+  return lenders;
+}
+inline constexpr std::array<u8, kClassCount> kLenders = make_lenders();
+
+// What a block costs.
+constexpr u32 cost_of(unsigned c) { return kSizeClasses[kLenders[c]].size - kSizeClasses[c].size; }
+
+}  // namespace loans
+
+template <class Env> class Loans {
+ public:
+  // The class whose block a request of class `c` gets.
+  unsigned serve(unsigned c) {
+    const u32 cost = loans::cost_of(c), lost = lost_[c].load_relaxed();
+    if (cost == 0 || lost + cost > loans::kMostLost) return c;
+    lost_[c].store_relaxed(lost + cost);
+    return loans::kLenders[c];
+  }
+
+ private:
+  typename Env::template Atomic<u32> lost_[kClassCount];
+};
+
+}  // namespace freeway
