@@ -6,7 +6,7 @@
 // that has cost kMostLost bytes; then it has superblocks of its own. (Blocks of up to 64 bytes are many everywhere.)
 //
 // Word      lost[c]: bytes that class c's requests have lost inside larger blocks; only grows, up to kMostLost
-// Moves     serve: lost += what this block loses. Lost updates lend a block more
+// Moves     serve: lost += what this block loses. Lost updates lend a block more     end: lost = kMostLost
 // Who       any thread, any signal handler; off the fast path, whose magazine of class c is empty meanwhile
 // Keeps     a block of a power of two is aligned to all that a smaller class is (class_of_aligned)
 // Progress  wait-free       Lost if killed: nothing
@@ -50,6 +50,9 @@ template <class Env> class Loans {
     lost_[c].store_relaxed(lost + cost);
     return loans::kLenders[c];
   }
+
+  // From now on class `c` gets its own.
+  void end(unsigned c) { lost_[c].store_relaxed(loans::kMostLost); }
 
  private:
   typename Env::template Atomic<u32> lost_[kClassCount];

@@ -136,6 +136,7 @@ class Heap {  // all zero until start(): it takes no room in the file
   // --- Parts that others may use, and all others, in the order in which a small program touches the fewest pages. ----
 
   Births<Machine> births;
+  Loans<Machine> loans;
 
  private:
   void fill_tables();
@@ -148,7 +149,6 @@ class Heap {  // all zero until start(): it takes no room in the file
 
   Substrate* substrate_ = nullptr;
   Backing backing_;
-  Loans<Machine> loans_;
   Once<Machine> births_place_, nodes_;
   Random<Machine> random_;
   Magazines<Heap> magazines_;

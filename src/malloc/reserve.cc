@@ -87,6 +87,7 @@ std::size_t reserve_small(Heap& heap, unsigned c, std::size_t count) {
   const std::size_t aside = slabs * (kMagazines[c].big + k.blocks);
   if (count > kMaxFrames * u64{k.blocks}) count = kMaxFrames * u64{k.blocks};
   const std::size_t wanted = ceil_div(count + aside, k.blocks);
+  heap.loans.end(c);
   populate_used(heap, c);
   Frames<Machine>& all = heap.substrate().frames();
   const std::size_t ready = all.policy().ready();

@@ -66,7 +66,7 @@ void follow_node(const Superblocks<Machine, Backing>& superblocks, Slab& slab) {
 }  // namespace
 
 void* Heap::allocate(std::size_t bytes) {
-  const unsigned c = loans_.serve(class_of_size(bytes));
+  const unsigned c = loans.serve(class_of_size(bytes));
   void* block = refill(c);
   Machine::step("heap.unborn");
   const auto address = reinterpret_cast<uptr>(block);

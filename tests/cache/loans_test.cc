@@ -47,5 +47,13 @@ TEST(Loans, EachClassBorrowsUntilItHasLostItsShareAndThenNeverAgain) {
   }
 }
 
+TEST(Loans, AClassWhoseLoansWereEndedGetsItsOwnAtOnce) {
+  Loans loans;
+  for (unsigned c = 1; c < kClassCount; ++c) {
+    loans.end(c);
+    EXPECT_EQ(loans.serve(c), c);
+  }
+}
+
 }  // namespace
 }  // namespace freeway

@@ -229,6 +229,13 @@ MUTANTS = (
         Killer("tests/abi/abi_extension", ("--gtest_filter=Trim.*",), CLAIMING),
     ),
     Mutant(
+        "loans: what was reserved is not what is given",
+        "malloc/reserve.cc",
+        "  heap.loans.end(c);\n",
+        "",
+        Killer("tests/malloc/reserve/reserve_kept", ("--gtest_filter=Reserve.*",)),
+    ),
+    Mutant(
         "loans: they never end",
         "cache/loans.h",
         "if (cost == 0 || lost + cost > loans::kMostLost) return c;",

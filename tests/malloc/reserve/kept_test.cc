@@ -67,6 +67,19 @@ FREEWAY_SCENARIO(ReservedAndKept) {
 
 TEST(Reserve, WhatIsReadyStaysReady) { expect_succeeds("ReservedAndKept"); }
 
+// The first blocks of a size may be of a larger class (cache/loans.h), which has nothing ready.
+FREEWAY_SCENARIO(ReservedBlocksAreUsed) {
+  constexpr size_t kSize = 200, kCount = 1000;
+  require(freeway_reserve(kSize, kCount) == kCount, "reserve");
+  void* block = hide(malloc(kSize));
+  const size_t own = malloc_usable_size(block);
+  require(own < kSize + kSize / 4, "the first block is not of the class that was reserved");
+  for (size_t i = 0; i < kCount - 1; ++i)
+    require(malloc_usable_size(hide(malloc(kSize))) == own, "a block is of another class");
+}
+
+TEST(Reserve, WhatIsReadyIsWhatMallocGives) { expect_succeeds("ReservedBlocksAreUsed"); }
+
 FREEWAY_SCENARIO(KeptForGood) {
   let_purge(100 * kMiB);
   require(stats().dirty >= 100 * kMiB, "something was given back");
