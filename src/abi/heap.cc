@@ -39,7 +39,7 @@ FREEWAY_EXPORT void* freeway_heap_calloc(freeway_heap_t heap, std::size_t count,
 
 FREEWAY_EXPORT void* freeway_heap_aligned_alloc(freeway_heap_t heap, std::size_t alignment, std::size_t size) noexcept {
   if (!freeway::is_power_of_two(alignment)) return errno = EINVAL, nullptr;
-  return heaps::allocate(handle_of(heap), size, alignment, /*zeroed=*/false, __builtin_return_address(0));
+  return heaps::allocate_aligned(handle_of(heap), size, alignment, __builtin_return_address(0));
 }
 
 FREEWAY_EXPORT void* freeway_heap_realloc(freeway_heap_t heap, void* block, std::size_t size) noexcept {

@@ -58,6 +58,18 @@ FREEWAY_INLINE void* allocate(u64 handle, std::size_t bytes) {
   }
   return allocate_slow(handle, bytes);
 }
+// As aligned_alloc. What a CPU has in hand is aligned if it is of a superblock, and may be if it is of a strip.
+FREEWAY_INLINE void* allocate_aligned(u64 handle, std::size_t bytes, std::size_t alignment, const void* caller) {
+  const std::size_t rounded = align_up(bytes == 0 ? 1 : bytes, alignment);
+  auto* heap = all().find(handle);
+  if (FREEWAY_LIKELY(heap != nullptr && rounded >= bytes && rounded < freeway_hot.step_limit.load_relaxed())) {
+    const unsigned c = class_of_request(rounded);
+    const u64 block = freeway_rseq_give_own(heap, 0, c);
+    if (FREEWAY_LIKELY(block != 0 && block % alignment == 0)) return reinterpret_cast<void*>(block);
+    if (block != 0) heap->free(c, block);
+  }
+  return allocate(handle, bytes, alignment, /*zeroed=*/false, caller);
+}
 
 }  // namespace heaps
 }  // namespace freeway

@@ -236,6 +236,13 @@ MUTANTS = (
         Killer("tests/malloc/reserve/reserve_kept", ("--gtest_filter=Reserve.*",)),
     ),
     Mutant(
+        "heaps: a block in hand is taken as aligned",
+        "malloc/heaps.h",
+        "FREEWAY_LIKELY(block != 0 && block % alignment == 0)",
+        "FREEWAY_LIKELY(block != 0)",
+        Killer("tests/abi/abi_heap", ("--gtest_filter=Heap*.*",), ("FREEWAY_RSEQ=1",)),
+    ),
+    Mutant(
         "loans: they never end",
         "cache/loans.h",
         "if (cost == 0 || lost + cost > loans::kMostLost) return c;",
