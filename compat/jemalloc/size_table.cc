@@ -10,25 +10,30 @@ namespace freeway_jemalloc {
 namespace {
 
 constexpr unsigned kMostClasses = 128;
-constexpr unsigned kMostTries = 64;                        // of a block that was not given at random to a guard
+constexpr unsigned kMostLoans = 64;                        // a class's first blocks may be a larger one's
+constexpr unsigned kMostTries = 128;                       // some blocks are given at random to a guard
 constexpr std::size_t kLargeUnit = std::size_t{64} << 10;  // larger blocks are whole frames
 constexpr std::size_t kQuantum = 16;
 
 constinit std::atomic<std::size_t> g_classes[kMostClasses];
 constinit std::atomic<unsigned> g_known{0};
 
-// The size of a small block for `size` bytes; 0: there is none, or no memory.
+// The size of a small block for `size` bytes, once the loans of its class have ended; 0: there is none, or no memory.
 std::size_t probe(std::size_t size) {
-  for (unsigned tries = 0; tries < kMostTries; ++tries) {
+  std::size_t least = 0;
+  for (unsigned tries = 0, found = 0; tries < kMostTries && found <= kMostLoans; ++tries) {
     void* block = freeway_malloc(size);
     if (block == nullptr) return 0;
     freeway_block_info_t info;
     freeway_block_info(block, &info, sizeof info);
     freeway_free(block);
-    if (info.kind == FREEWAY_SMALL_BLOCK) return info.size;
     if (info.kind == FREEWAY_LARGE_BLOCK) return 0;
+    if (info.kind != FREEWAY_SMALL_BLOCK) continue;
+    ++found;
+    if (least != 0 && info.size != least) return info.size < least ? info.size : least;
+    least = info.size;
   }
-  return 0;
+  return least;
 }
 
 unsigned find_out() {

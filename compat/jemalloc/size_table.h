@@ -4,7 +4,7 @@
 // Words     g_known: how many classes the table has; 0: nobody has found them yet
 // Moves     each thread that finds 0 fills the whole table and stores the count. All store the same
 // Orders    [S1] the count publishes the classes; [S2] sees them
-// Progress  wait-free but for the some fifty calls of malloc and free. Lost if killed: a block
+// Progress  wait-free but for the some 3,000 calls of malloc and free. Lost if killed: a block
 #pragma once
 
 #include <cstddef>

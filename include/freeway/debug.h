@@ -25,7 +25,7 @@ extern "C" {
 #endif
 
 #define FREEWAY_DEBUG_MAGIC "Freeway's heap\n" /* with its zero: 16 bytes */
-#define FREEWAY_DEBUG_VERSION 3
+#define FREEWAY_DEBUG_VERSION 4
 #define FREEWAY_DEBUG_CLASSES 64
 
 /* A word of an object, or a row of them: word i is at the object's address + offset + i * stride. */

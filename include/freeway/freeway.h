@@ -315,15 +315,15 @@ typedef struct freeway_block_info_t {
  * system call. */
 size_t freeway_block_info(const void* block, freeway_block_info_t* info, size_t size) FREEWAY_NOEXCEPT;
 
-/* The hint for programs that defragment themselves, as databases do: 1 if moving the live block (malloc of the same
- * size, memcpy, free) is likely to help to set a superblock free, and the thread's next malloc of that size will not
- * give a block of one that is worth leaving as well; else 0, and for anything that is no small block. Its superblock is
- * then neither full nor one that malloc allocates from, and not much fuller than the average of its size; and what such
- * superblocks hold would fit into fewer of them. Blocks that the program has freed a moment ago go back to their
- * superblocks for that: only ask about blocks that you are ready to move. 0 of blocks that the profiler has sampled;
- * always 0 with FREEWAY_HARDEN, and with the papers' engines. Lock-free, signal-safe. System calls: as free, and once a
- * CPU mmap for its cache. The first call walks through the whole heap, as freeway_stats does; later ones each go on
- * with that walk a little. */
+/* The hint for programs that defragment themselves, as databases do: 1 if moving the live block (malloc of what
+ * malloc_usable_size says of it, memcpy, free) is likely to help to set a superblock free, and the thread's next malloc
+ * of that size will not give a block of one that is worth leaving as well; else 0, and for anything that is no small
+ * block. Its superblock is then neither full nor one that malloc allocates from, and not much fuller than the average
+ * of its size; and what such superblocks hold would fit into fewer of them. Blocks that the program has freed a moment
+ * ago go back to their superblocks for that: only ask about blocks that you are ready to move. 0 of blocks that the
+ * profiler has sampled; always 0 with FREEWAY_HARDEN, and with the papers' engines. Lock-free, signal-safe. System
+ * calls: as free, and once a CPU mmap for its cache. The first call walks through the whole heap, as freeway_stats
+ * does; later ones each go on with that walk a little. */
 int freeway_should_move(const void* block) FREEWAY_NOEXCEPT;
 
 #if defined(__cplusplus)

@@ -6,7 +6,8 @@
 // that has cost kMostLost bytes; then it has superblocks of its own. (Blocks of up to 64 bytes are many everywhere.)
 //
 // Word      lost[c]: bytes that class c's requests have lost inside larger blocks; only grows, up to kMostLost
-// Moves     serve: lost += what this block loses. Lost updates lend a block more     end: lost = kMostLost
+// Moves     serve: lost += what this block loses (CAS; the class's own where another thread was first)
+//           end: lost = kMostLost
 // Who       any thread, any signal handler; off the fast path, whose magazine of class c is empty meanwhile
 // Keeps     a block of a power of two is aligned to all that a smaller class is (class_of_aligned)
 // Progress  wait-free       Lost if killed: nothing
@@ -45,10 +46,11 @@ template <class Env> class Loans {
  public:
   // The class whose block a request of class `c` gets.
   unsigned serve(unsigned c) {
-    const u32 cost = loans::cost_of(c), lost = lost_[c].load_relaxed();
+    const u32 cost = loans::cost_of(c);
+    u32 lost = lost_[c].load_relaxed();
     if (cost == 0 || lost + cost > loans::kMostLost) return c;
-    lost_[c].store_relaxed(lost + cost);
-    return loans::kLenders[c];
+    Env::step("loans.seen");
+    return lost_[c].cas_relaxed(lost, lost + cost) ? loans::kLenders[c] : c;
   }
 
   // From now on class `c` gets its own.

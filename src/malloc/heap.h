@@ -97,8 +97,7 @@ class Heap {  // all zero until start(): it takes no room in the file
   void empty_in_sections();
 
   Substrate& substrate() { return *substrate_; }
-  // Initialised at each use, with the same: they lie on a page of their own.
-  FREEWAY_COLD Superblocks<Machine, Backing>& sampled_superblocks();
+  Superblocks<Machine, Backing>& sampled_superblocks() { return sampled_; }
   Descriptor<Machine>& descriptor(u32 index) const { return backing_.descriptor(index); }
 
   // --- For the layers below (their concepts). ------------------------------------------------------------------------

@@ -145,12 +145,6 @@ bool is_chosen(std::size_t bytes) {
   return profile::draws(bytes);
 }
 
-Superblocks<Machine, Backing>& Heap::sampled_superblocks() {
-  sampled_backing_.init(this, kSampled);
-  sampled_.init(&sampled_backing_);
-  return sampled_;
-}
-
 // malloc of the class's size gives a block of the class; but a profile counts the bytes that the program asked for.
 void* allocate_small_aligned(std::size_t bytes, std::size_t alignment) {
   const unsigned c = class_of_aligned(bytes, alignment);

@@ -71,9 +71,11 @@ void Malloc::guard_large() {
 void Heap::start(Substrate& substrate) {
   substrate_ = &substrate;
   backing_.init(this, kOrdinary);
+  sampled_backing_.init(this, kSampled);
   // For good: superblocks are listed by these nodes, and the process may be allowed others later.
   const u64 nodes = nodes_.get([]() -> u64 { return process::nodes(); }, [](u64) {});
   superblocks_.init(&backing_, static_cast<unsigned>(nodes));
+  sampled_.init(&sampled_backing_);
   magazines_.init(this);
   scattered_.init(this, &magazines_, &quarantine_);
   way_.init(this, &magazines_);

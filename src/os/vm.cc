@@ -82,7 +82,7 @@ u64 choose_window() {
   for (int i = 0; i < kTries; ++i) {
     const uptr base =
         window::base(bits, random == 0 ? static_cast<u64>(i) * 1024 : window::mixed(random + static_cast<u64>(i)));
-    const Probe got = probe(base);
+    const Probe got = probe(base + window::part_begin(window::Part::kRanges, bits));
     if (got == Probe::kFree) return base | bits;
     if (got == Probe::kOccupied) continue;
     if (got == Probe::kStuck) return kNoWindow;
@@ -217,11 +217,14 @@ bool has_window() { return part_of_window(window::Part::kRanges).begin != 0; }
 
 Space space(std::size_t bytes, std::size_t alignment) {
   const Span span = part_of_window(window::Part::kRanges);
+  std::size_t stride = bytes;  // to get past a mapping of unknown length
   while (const uptr base = span.begin == 0 ? 0 : ranges.claim(span.begin, span.end, bytes, alignment)) {
     const Probe got = probe(base);
     if (got == Probe::kRefused) return {};
     if (got == Probe::kFree) return {base};
     if (got == Probe::kStuck) break;
+    ranges.claim(span.begin, span.end, stride, window::kGranule);
+    stride *= 2;
   }
   return {map_aligned(bytes, alignment, 0, kPrivateAnonymous | kNoReserve), true};
 }

@@ -55,5 +55,15 @@ TEST(Loans, AClassWhoseLoansWereEndedGetsItsOwnAtOnce) {
   }
 }
 
+TEST(Loans, AnEndInTheMidstOfALoanIsNotUndone) {
+  for (unsigned c = 1; c < kClassCount; ++c) {
+    if (loans::cost_of(c) == 0 || loans::cost_of(c) > loans::kMostLost) continue;
+    Loans loans;
+    test::TestEnv::at_step("loans.seen", [&] { loans.end(c); });
+    EXPECT_EQ(loans.serve(c), c);
+    for (int i = 0; i < 100; ++i) ASSERT_EQ(loans.serve(c), c);
+  }
+}
+
 }  // namespace
 }  // namespace freeway

@@ -107,7 +107,7 @@ def figures() -> list[Figure]:
     """All that can be measured here."""
     test_files = [path for path in Path("tests").rglob("*") if path.is_file()]
     found = [
-        Figure("lines of src", lines_below(Path("src")), 20900, 16500),
+        Figure("lines of src", lines_below(Path("src")), 20910, 16500),
         Figure("lines of papers", lines_below(Path("papers")), 9500, 9500),
         Figure("files below tests", len(test_files), 720, 500),
         Figure("options of the environment", options(), 12, 12),

@@ -78,9 +78,9 @@ class Printing(unittest.TestCase):
         self.assertRegex(said, r"(?m)^  mapped +[\d.]+ MiB, 300.0 MiB of it huge;")
         self.assertRegex(said, r"(?m)^ *1024 +\d+ +\d+ +2500 +\d+ +\d+ ")
         for line in (
-            r"the beginning of a live small block of 112 bytes at 0x\w+",
-            r"99 bytes inside a live small block of 112 bytes at 0x\w+",
-            r"the beginning of a free small block of 224 bytes at 0x\w+: in a magazine: .*",
+            r"the beginning of a live small block of 128 bytes at 0x\w+",
+            r"99 bytes inside a live small block of 128 bytes at 0x\w+",
+            r"the beginning of a free small block of 256 bytes at 0x\w+: in a magazine: .*",
             r"the beginning of a free small block of 1024 bytes at 0x\w+.*",
             r"the beginning of a live large block of 327680 bytes at 0x\w+",
             r"200000 bytes inside a live large block of 327680 bytes at 0x\w+",

@@ -105,7 +105,7 @@ class Cores(Looking):
         for subcommand in ("stat", "classes"):
             stderr = look(subcommand, path, status=REFUSED).stderr
             self.assertIn(
-                "laid out by version 77; this command, of Freeway 0.1.0, knows version 3: use the one", stderr
+                "laid out by version 77; this command, of Freeway 0.1.0, knows version 4: use the one", stderr
             )
 
     def test_without_private_memory_it_says_how_to_have_it(self) -> None:
