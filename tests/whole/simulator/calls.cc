@@ -143,11 +143,11 @@ template <class F> auto call(F&& f, std::size_t in_hand = 0, unsigned superblock
 // Whether a profile of every block is on: then a number that says since when; else 0.
 unsigned is_sampled_now() { return state.every_block && state.profile_changes == 0 ? state.profiles : 0; }
 
-void allocated(void* block, std::size_t size, std::size_t alignment, int heap, unsigned before) {
-  // Of an aligned block a profile that begins meanwhile may have its class's size.
+void allocated(void* block, std::size_t size, std::size_t alignment, int heap, unsigned before, bool rounded = false) {
+  // Of an aligned block a profile that begins meanwhile may have its class's size, or the one it was rounded to.
   if (block != nullptr)
     return enter(reinterpret_cast<Address>(block), size, alignment, heap, before != 0 && before == is_sampled_now(),
-                 /*filled=*/false, 0, alignment > 16 ? kUnknown : size);
+                 /*filled=*/false, 0, rounded || alignment > 16 ? kUnknown : size);
   if (!may_fail() && size < (1 << 20) && heap < 0) {
     char text[80];
     snprintf(text, sizeof(text), "no memory for %zu bytes, and nothing was refused", size);
@@ -191,7 +191,7 @@ void call_aligned() {
   world.say("aligned_alloc(%zu, %zu)", alignment, size);
   void* block = call([&] { return freeway_aligned_alloc(alignment, size); }, size + alignment);
   world.say("= %p", block);
-  allocated(block, size, alignment, -1, sampled);
+  allocated(block, size, alignment, -1, sampled, /*rounded=*/true);
 }
 
 void free_block(std::size_t at) {
