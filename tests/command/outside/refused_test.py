@@ -99,7 +99,7 @@ class Cores(Looking):
         with path.open("r+b") as file:
             content = file.read()
             at = content.index(MAGIC)
-            self.assertEqual(struct.unpack_from("<I", content, at + VERSION_AT), (3,))
+            self.assertEqual(struct.unpack_from("<I", content, at + VERSION_AT), (4,))
             file.seek(at + VERSION_AT)
             file.write(struct.pack("<I", 77))
         for subcommand in ("stat", "classes"):
