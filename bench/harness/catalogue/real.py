@@ -19,6 +19,10 @@ def _real(name: str, command: str, label: str, what: str, *groups: str, quick: b
     return Workload(name, (f"real/{script}", *rest), metrics, suites, ("real", *groups), what)
 
 
+def _resident(when: str, label: str) -> Metric:
+    return Metric(f"rss_{when}_kib", f"redis-server's RSS, {label}", "KiB", timing=False)
+
+
 def _python(script: str, what: str) -> list[Workload]:
     command = f"python.py --script {script} --objects"
     return [
@@ -46,6 +50,34 @@ WORKLOADS: tuple[Workload, ...] = (
         ("real", "quick"),
         ("real",),
         "redis-server answers redis-benchmark: ten commands with small values, two with big ones",
+    ),
+    Workload(
+        "redis-churn",
+        ("real/redis.py", "--work", "churn"),
+        (
+            Metric(CPU_NS, "redis-server, a key made or deleted"),
+            _resident("full", "a million keys"),
+            _resident("deleted", "three in four deleted"),
+            _resident("later", "10 s later"),
+            _resident("refilled", "with others instead"),
+            PEAK_RSS,
+        ),
+        SUITES,
+        ("real", "memory"),
+        "a million values of 100 bytes, three in four deleted at random, then 400,000 of 240: what stays resident",
+    ),
+    Workload(
+        "mariadb",
+        ("real/mariadb.py",),
+        (
+            Metric(CPU_NS, "mariadbd, a transaction"),
+            Metric("p99_ms", "sysbench's latency, 99 %", "ms", timing=False),
+            Metric("transactions_per_s", "sysbench", "1/s", timing=False, higher_is_better=True),
+            PEAK_RSS,
+        ),
+        SUITES,
+        ("real",),
+        "mariadbd answers sysbench's oltp_read_write of 16 connections, tables in memory",
     ),
     _real("sqlite", "sqlite.py", "sqlite3", "a script of inserts, joins, groups, updates on a database in memory"),
     *_python("records", "JSON, regular expressions, dictionaries, sorting"),

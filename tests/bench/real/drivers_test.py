@@ -86,6 +86,11 @@ class Drivers(unittest.TestCase):
     def test_redis(self) -> None:
         """A server, linked with another malloc."""
         self.same_under_both("redis.py")
+        self.same_under_both("redis.py", "--work", "churn")
+
+    def test_mariadb(self) -> None:
+        """A server of many threads."""
+        self.same_under_both("mariadb.py")
 
     def test_git(self) -> None:
         """A program that starts others."""

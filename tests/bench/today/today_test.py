@@ -119,6 +119,23 @@ class Work(unittest.TestCase):
             self.assertEqual(done.returncode, 1, f"{program}: {done.stdout}")
             self.assertIn("not what", done.stderr)
 
+    def test_fleet(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            profile = Path(folder) / "profile.csv"
+            profile.write_text("8, 50, 20000\n24, 3000.5, 900\n128, 500, 2000.25\n")
+            few = ("--profile", str(profile), "--operations", "20000", "--laps", "2")
+            for threads in ("1", "3"):
+                lines = [
+                    run("fleet_profile", *few, "--threads", threads, "--remote", share) for share in ("0", "40", "100")
+                ]
+                self.assertEqual(len({(line["checksum"], line["ops"]) for line in lines}), 1)
+            self.assertNotEqual(
+                run("fleet_profile", *few, preload=ONE_BLOCK)["checksum"], run("fleet_profile", *few)["checksum"]
+            )
+            self.assertGreater(run("fleet_profile", *few)["rss_per_live"], 1)
+            profile.write_text("8, 50, 20000\nbytes, rate, live\n")
+            self.assertEqual(start("fleet_profile", *few).returncode, 2)
+
     def test_wrong_words_are_refused(self) -> None:
         for program, arguments in (
             ("random_replace", ("--sizes", "nobody")),
