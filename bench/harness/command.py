@@ -12,6 +12,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from harness import fragmentation
 from harness.allocators import ROOT, known_allocators
 from harness.catalogue import workloads
 from harness.compare import Difference, Side, differences, drift, mean_of
@@ -19,9 +20,10 @@ from harness.count import CountError, instruction_counts, rmw_counts
 from harness.machine import commit, facts
 from harness.measure import ALL, CHOSEN, Request, default_limits, run
 from harness.plan import SUITES
-from harness.results import ResultsError, Run, Writer
+from harness.results import ResultsError, Run, Writer, read
 from harness.runner import NOISE_RETRIES
 from harness.sampling import Bench
+from harness.statistics import geomean
 from harness.terminal import number, ratio_text
 
 RESULTS = ROOT / "build/lab"
@@ -165,6 +167,32 @@ def count_command(options: argparse.Namespace) -> int:
     return 0
 
 
+def fragmentation_command(options: argparse.Namespace) -> int:
+    """lab fragmentation"""
+    results = read(options.results or newest())
+    bench = Bench(options.build.resolve(), shrink=results.runs[-1].shrink)
+    console = wide_console()
+    found = []
+    for each in fragmentation.rows(bench, results, options.least * 1024):
+        if isinstance(each, str):
+            console.print(f"[yellow]{each}[/yellow]")
+        else:
+            found.append(each)
+    names = list(dict.fromkeys(name for row in found for name in row.over_live))
+    table = Table(title="Peak RSS / peak of live bytes", title_justify="left")
+    for heading in ("workload", "live, MiB", *names):
+        table.add_column(heading, justify="left" if heading == "workload" else "right")
+    for row in found:
+        ratios = (f"{row.over_live[name]:.2f}" if name in row.over_live else "" for name in names)
+        table.add_row(str(row.case), f"{row.live_kib / 1024:.1f}", *ratios)
+    shared = [row for row in found if len(row.over_live) == len(names)]
+    if shared:
+        means = (geomean([row.over_live[name] for row in shared]) for name in names)
+        table.add_row(f"geometric mean of {len(shared)}", "", *(f"{mean:.3f}" for mean in means))
+    console.print(table)
+    return 0
+
+
 def report_command(options: argparse.Namespace) -> int:
     """lab report"""
     from harness.report import (
@@ -239,6 +267,11 @@ def parser() -> argparse.ArgumentParser:
     five.add_argument("--html", type=Path, metavar="FILE", help="default build/lab/report.html")
     five.add_argument("--markdown", type=Path, metavar="FILE", help="the same as text, too")
     five.add_argument("--readme", action="store_true", help="only print the README's table")
+
+    frag = add("fragmentation", fragmentation_command, "peak RSS of a results file, divided by what was live at most")
+    frag.add_argument("results", nargs="?", type=Path, help="default: the newest of build/lab")
+    frag.add_argument("--least", type=float, default=1, metavar="MIB", help="leave out what has less live (default 1)")
+    frag.add_argument("--build", **build)
 
     six = add("pulse", pulse_command, "a minute of figures at this commit: a line more in bench/results/over-time")
     six.add_argument("--draw", action="store_true", help="measure nothing, only draw the lines there are")
