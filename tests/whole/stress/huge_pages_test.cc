@@ -155,7 +155,7 @@ TEST_F(InProcessThatTriesThem, TheHeapTakesHardlyMoreMemoryThanItsBlocks) {
   const size_t before = anonymous_rss();
   for (auto& block : blocks) memset(block = static_cast<unsigned char*>(hide(malloc(16 * kKiB))), 1, 16 * kKiB);
   EXPECT_LE(anonymous_rss() - before, sizeof blocks / sizeof *blocks * 16 * kKiB + 4 * kMiB);
-  // One block each 2 MiB. Where huge pages come slowly, only one or two pieces right behind the first 256 MiB are tried.
+  // One block each 2 MiB. Where huge pages come slowly, only one or two pieces behind the first 256 MiB are tried.
   int tried_early = 0, tried = 0;
   for (size_t i = 0; i < std::size(blocks); i += 2 * kMiB / (16 * kKiB)) {
     if (advice_for(blocks[i]) == "nh") ++(i * 16 * kKiB < 250 * kMiB ? tried_early : tried);
