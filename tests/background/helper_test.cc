@@ -32,9 +32,11 @@ TEST(Helper, NothingOfTheKindWithoutIt) {
 }
 
 FREEWAY_SCENARIO(SilenceWithoutHelper) {
+  const size_t before = anonymous_rss();
   burst(static_cast<size_t>(argument));
   const size_t left = anonymous_rss();
-  require(left > 8 * kMiB, "some of the burst is left");
+  // How much depends on how long the burst took; each purge leaves a quarter of 4 MiB.
+  require(left > before + 512 * 1024, "some of the burst is left");
   usleep(1'500'000);
   require(anonymous_rss() >= left, "what was left is still there");
   require(threads_of(getpid()).size() == 1, "one thread");
@@ -142,7 +144,7 @@ TEST(Helper, TakesNoSignalThatIsTheProgramsToTake) {
 FREEWAY_SCENARIO(OrderedTrim) {
   const pid_t helper = begin_helper();
   static void* blocks[4000];
-  // The program goes on ticking, so nothing is idle; large blocks leave free frames.
+  // Large blocks leave free frames.
   auto dirty = [] {
     freeway_stats_t stats;
     freeway_stats(&stats, sizeof stats);
@@ -158,7 +160,8 @@ FREEWAY_SCENARIO(OrderedTrim) {
 }
 
 TEST(Helper, DoesWhatItIsOrdered) {
-  const Outcome outcome = run_scenario("OrderedTrim", 0, kOn);
+  // Nothing goes back unasked, however long the burst takes.
+  const Outcome outcome = run_scenario("OrderedTrim", 0, {"FREEWAY_BACKGROUND=1", "FREEWAY_PURGE=never"});
   EXPECT_TRUE(outcome.succeeded()) << outcome.err;
 }
 

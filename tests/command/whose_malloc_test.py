@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import threading
 import unittest
 from pathlib import Path
 
@@ -41,6 +42,15 @@ void free(void* p) { (void)p; }
 void* calloc(size_t n, size_t m) { return malloc(n * m); }
 void* realloc(void* p, size_t n) { void* q = malloc(n); return p && q ? memmove(q, p, n) : q; }
 """
+# Runs until its folder has a file `done`.
+WAITS = """
+#include <unistd.h>
+int main(void) {
+  while (access("done", F_OK) != 0) usleep(10000);
+  return 0;
+}
+"""
+PATIENCE_S = 300  # then it is not said at all
 TEXT_OF_JEMALLOC = '\nconst char* malloc_message = "<jemalloc>: out of luck";\n'
 
 
@@ -160,30 +170,49 @@ class WhoseMalloc(unittest.TestCase):
             self.assert_does_not_take(script, f"{program} has a malloc built in")
         self.assert_takes(self.executable("shell", "#!/bin/sh\ntrue\n"), r"\(the C library\)$")
 
+    def told(self, script: str, lines: int) -> tuple[list[str], int]:
+        """What `run --require` says while the script's processes wait for `lines` lines to be said, and its status."""
+        env = {k: v for k, v in os.environ.items() if not k.startswith("FREEWAY_") and k != "LD_PRELOAD"}
+        command = [str(COMMAND), "run", "--require", "--", "sh", "-c", script]
+        env |= {"FREEWAY_LIB": str(LIBRARY)}
+        with subprocess.Popen(command, env=env, cwd=self.folder, stderr=subprocess.PIPE, text=True) as running:
+            assert running.stderr is not None
+            enough = threading.Timer(PATIENCE_S, self.end_waiting)
+            enough.start()
+            said = [line for line, _ in zip(running.stderr, range(lines), strict=False)]
+            enough.cancel()
+            self.end_waiting()
+            said += running.stderr.readlines()
+        return [line.rstrip("\n") for line in said], running.returncode
+
+    def end_waiting(self) -> None:
+        (self.folder / "done").touch()
+
     def test_process_that_escapes_is_told_once_with_the_reason(self) -> None:
-        static = self.built("static", "#include <unistd.h>\nint main(void) { return sleep(1) != 0; }\n", "-static")
-        own = self.built("own", "#include <unistd.h>\nint main(void) { return sleep(1) != 0; }\n" + OWN_MALLOC)
-        script = f"{static} & {own} & {own} & env -i sleep 1 & sleep 1; wait; exit 7"
-        outcome = freeway("run", "--require", "--", "sh", "-c", script)
-        self.assertEqual(outcome.returncode, 7, outcome.stderr)
-        told = [line.split(" runs without Freeway: ")[1] for line in outcome.stderr.splitlines()]
-        self.assertEqual(len(told), 3, outcome.stderr)
+        static = self.built("static", WAITS, "-static")
+        own = self.built("own", WAITS + OWN_MALLOC)
+        plain = self.built("plain", WAITS)
+        script = f"{static} & {own} & {own} & env -i {plain} & wait; exit 7"
+        said, status = self.told(script, 3)
+        self.assertEqual(status, 7, said)
+        told = [line.split(" runs without Freeway: ")[1] for line in said]
+        self.assertEqual(len(told), 3, said)
         for file, why in (
-            (str(static), "is statically linked"),
-            (str(own), "has a malloc built in"),
-            (str(Path(shutil.which("sleep") or "").resolve()), "its environment has no LD_PRELOAD"),
+            (static, "is statically linked"),
+            (own, "has a malloc built in"),
+            (plain, "its environment has no LD_PRELOAD"),
         ):
-            self.assertEqual([why in line for line in told if line.startswith(f"{file}: ")], [True], outcome.stderr)
+            self.assertEqual([why in line for line in told if line.startswith(f"{file}: ")], [True], said)
 
     def test_process_with_other_rights_is_told(self) -> None:
         if os.getuid() != 0:
             self.skipTest("only root can make a setuid program of somebody else")
-        program = self.built("setuid", "#include <unistd.h>\nint main(void) { return sleep(1) != 0; }\n")
+        program = self.built("setuid", WAITS)
         os.chown(program, 65534, 65534)
         program.chmod(0o4755)
         self.folder.chmod(0o755)
-        outcome = freeway("run", "--require", "--", "sh", "-c", f"{program} & wait")
-        self.assertIn("the loader ignores LD_PRELOAD", outcome.stderr)
+        said, _ = self.told(f"{program} & wait", 1)
+        self.assertIn("the loader ignores LD_PRELOAD", "".join(said))
 
     def test_with_other_options_status_and_report_are_the_program_s(self) -> None:
         outcome = freeway("run", "--require", "--stats", "--pressure", "--", "perl", "-e", "exit 5")
