@@ -166,7 +166,8 @@ int freeway_set_limit(size_t soft, size_t hard) FREEWAY_NOEXCEPT;
  * system call and no page fault, in threads that have called malloc before, on any CPU that the process may run on now.
  * Blocks of other sizes may use it as well: ask for all that will be needed, the longest first. A fork copies pages
  * anew, in both. Returns for how many blocks memory is ready: fewer where memory is refused, none before the C library
- * has set up the environment. Signal-safe. Makes mmap, madvise and membarrier calls. For no call at all later also set
+ * has set up the environment. Several threads may each reserve a part at the same time: pages are filled by as many
+ * CPUs, and the parts add up. Signal-safe. Makes mmap, madvise and membarrier calls. For no call at all later also set
  * FREEWAY_PURGE=never. See also FREEWAY_PREFAULT. */
 size_t freeway_reserve(size_t size, size_t count) FREEWAY_NOEXCEPT;
 
