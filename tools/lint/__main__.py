@@ -20,6 +20,7 @@ from tools.lint import (
     orders,
     references,
     upwards,
+    versions,
 )
 
 LINTS = {
@@ -34,6 +35,7 @@ LINTS = {
     "manual": manual.check,
     "figures": figures.check,
     "measured": measured.check,
+    "versions": versions.check,
     "formatting": formatting.check,
 }
 
