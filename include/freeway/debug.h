@@ -54,7 +54,7 @@ typedef struct freeway_debug_t {
   uint32_t version;
   uint32_t bytes; /* of this structure */
   char engine[16];
-  char library[16]; /* "0.1.0": freeway_version() */
+  char library[16]; /* "0.2.0": freeway_version() */
 
   const void* heap; /* the object that `heap_...` are fields of; all zero until the first allocation */
   const void* hot;  /* the fast path's tables */

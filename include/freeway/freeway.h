@@ -20,7 +20,7 @@
 #include <stdio.h>
 
 #define FREEWAY_VERSION_MAJOR 0
-#define FREEWAY_VERSION_MINOR 1
+#define FREEWAY_VERSION_MINOR 2
 #define FREEWAY_VERSION_PATCH 0
 
 #if defined(__cplusplus)
@@ -30,7 +30,7 @@ extern "C" {
 #define FREEWAY_NOEXCEPT
 #endif
 
-/* "0.1.0"; static storage. */
+/* "0.2.0"; static storage. */
 const char* freeway_version(void) FREEWAY_NOEXCEPT;
 
 /* --- The malloc family. Each does what its namesake of ISO C, POSIX or glibc does. ------------------------------- */
