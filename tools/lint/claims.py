@@ -22,7 +22,7 @@ BENCHMARKS = Path("docs/benchmarks.md")
 FAST_PATH = Path("src/malloc/x86_64/fast_path.S")
 MATRIX = Path("docs/matrix.md")
 
-_PAIR = re.compile(r"instructions of malloc\(32\) \+ free \|[^|]*\| *(\d+) \|")
+_PAIR = re.compile(r"^\| malloc\(32\) \+ free \| *(\d+) \|.*\| disassembly of the fast path \|$")
 _COUNTS = re.compile(r"^\| malloc\(32\) \+ free \|.*\| callgrind \|$")
 _IN_SOURCE = re.compile(r"Counted by tests/whole/golden: (\d+) instructions malloc, (\d+) free")
 _NO_RSEQ = " freeway-no-rseq "
