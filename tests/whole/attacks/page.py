@@ -35,8 +35,8 @@ HEAD = """\
 
 What {columns} allocators do about typical heap errors of programs, and about attacks that begin with such an error.
 Each attack is a small program ([tests/whole/attacks](../tests/whole/attacks/README.md)), tried with blocks of
-{sizes} bytes (overflows: of more sizes). **The tables show the worst outcome of 100 tries**; a number in brackets
-says how many of them had it, if not all.
+{sizes} bytes (overflows: of more sizes). **The table shows the worst outcome that was seen**; a number in
+brackets is the percentage of the tries that had it, if not all.
 
 - **at once**: the wrong call itself ends the program, before it has changed anything
 - **late**: a later call ends it
