@@ -33,6 +33,7 @@ ROWS = (
     Row("64 threads (larson): CPU time of one free and malloc", "larson-64", CPU_NS, "ns"),
 )
 REAL = "real"
+NO_BREAK = "\u00a0"
 
 
 def table(measured: Measured) -> str:
@@ -75,7 +76,7 @@ def _line(measured: Measured, row: Row) -> str:
 
 def _figure(measured: Measured, metric: Metric, case: Case, name: str, row: Row) -> str:
     found = measured.quartiles(metric, case, name)
-    return f"{number(found.median / row.of_own)} {row.unit}" if found else NOT_MEASURED
+    return f"{number(found.median / row.of_own)}{NO_BREAK}{row.unit}" if found else NOT_MEASURED
 
 
 def _of(found: Mean) -> str:
