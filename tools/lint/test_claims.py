@@ -80,3 +80,12 @@ def test_trim_without_what_it_needs_is_found(tree: Tree) -> None:
     tree.write("docs/memory.md", "- `freeway trim PID`: from outside\n- `FREEWAY_BACKGROUND=1`\n")
     (message,) = messages(tree)
     assert "docs/memory.md:1" in message
+
+
+def test_an_option_that_there_is_not_is_found_in_a_page(tree: Tree) -> None:
+    tree.source("src/os/option_table.h", 'constexpr Option kTable[] = {{"LIMIT", "BYTES", ""}};\n')
+    tree.write("docs/page.md", "`FREEWAY_LIMIT=1g`, `FREEWAY_LIB`, FREEWAY_NOT_OURS\n")
+    assert messages(tree) == []
+    tree.write("docs/page.md", "`FREEWAY_LIMITS=1g`\n")
+    (message,) = messages(tree)
+    assert message == "docs/page.md:1: FREEWAY_LIMITS is no option in src/os/option_table.h"
