@@ -32,7 +32,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 from mutants import SKIPPED, Copy, Killer, short
 from plant import SOURCE, all_faults, faults_of, header
-from planted import CLAIMING, FIRST_CALL, MUTANTS, OWNING, Mutant
+from planted import CLAIMING, MUTANTS, OWNING, Mutant
 
 TABLE = Path(__file__).resolve().parent / "matrix.json"
 TIME_LIMIT_S = 30  # of the unit tests of a source beside a fault: they may hang
@@ -246,14 +246,13 @@ def stems_of(build: Path, program: str) -> list[str]:
 def library_rows(build: Path, wanted: list[Mutant]) -> Iterator[tuple[Mutant, dict[str, object]]]:
     with tempfile.TemporaryDirectory(prefix="matrix-", dir=build, ignore_cleanup_errors=True) as root:
         copy = Copy(Path(root) / "copy")
-        copy.build_folder.mkdir()
         for mutant in wanted:
             killers: dict[str, float] = {}
             passed = []
             with copy.planted(mutant):
-                if not mutant.killer.is_model:
-                    copy.build(with_first_call_program=mutant.killer is FIRST_CALL)
-                for killer in [mutant.killer, *(() if mutant.killer.is_model else CHEAP)]:
+                killers_to_try = [mutant.killer, *(() if mutant.killer.has_the_sources else CHEAP)]
+                copy.build(killers_to_try)
+                for killer in killers_to_try:
                     begin = time.monotonic()
                     status, _ = copy.run(killer, build, mutant.seconds)
                     if status in (0, SKIPPED):

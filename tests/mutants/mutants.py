@@ -18,12 +18,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
-from plant import all_faults, plant_all
 from planted import FIRST_CALL, MUTANTS, Killer, Mutant
 from proof import proof
 
@@ -42,7 +41,9 @@ def check() -> int:
             wrong += 1
         program = Path(mutant.killer.program)
         tests = (mutant.killer.folder(SOURCE) / "CMakeLists.txt").read_text()
-        if not re.search(rf"freeway_add_(scenario_test|test|room)\({program.name}\b", tests):
+        if not re.search(
+            rf"(freeway_(add_(scenario_test|test|room)|register_test)|add_executable)\({program.name}\b", tests
+        ):
             print(f"{mutant.name}: no test {mutant.killer.program}")
             wrong += 1
     names = [mutant.name for mutant in MUTANTS]
@@ -54,13 +55,14 @@ def check() -> int:
 
 
 class Copy:
-    """A copy of the library's sources, and what is built of it."""
+    """A copy of the repository, and what is built of it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        for part in ("src", "papers", "shared", "include", "cmake", "tools"):
-            shutil.copytree(SOURCE / part, folder / part)
-        shutil.copy(SOURCE / "CMakeLists.txt", folder)
+        tracked = subprocess.run(("git", "ls-files", "-z"), cwd=SOURCE, capture_output=True, text=True, check=True)
+        for name in tracked.stdout.split("\0")[:-1]:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(SOURCE / name, folder / name, follow_symlinks=False)
         self.build_folder = folder / "build"
 
     @contextmanager
@@ -75,7 +77,9 @@ class Copy:
         finally:
             path.write_text(text)  # with a new time, so that what depends on it is built anew
 
-    def build(self, with_first_call_program: bool) -> None:
+    def build(self, killers: Iterable[Killer]) -> None:
+        """What these tests run of the copy."""
+
         def run(*command: str | Path) -> None:
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode != 0:
@@ -84,20 +88,12 @@ class Copy:
         if not (self.build_folder / "CMakeCache.txt").exists():
             # Optimised as the product is; without debug information, which takes most of the time.
             flags = [f"-DCMAKE_{language}_FLAGS_RELEASE=-O2" for language in ("C", "CXX", "ASM")]
-            flags += [f"-DFREEWAY_{part}=OFF" for part in ("BUILD_TESTS", "BUILD_COMMAND", "INSTALL")]
+            flags += [f"-DFREEWAY_{part}=OFF" for part in ("BUILD_COMMAND", "INSTALL")]
             run("cmake", "-S", self.folder, "-B", self.build_folder, "-G", "Ninja", *flags)
-        run(
-            "cmake",
-            "--build",
-            self.build_folder,
-            "-j",
-            "2",
-            "--target",
-            "freeway_shared",
-            "freeway_static",
-            "freeway_shared_heap",
-        )
-        if with_first_call_program:
+        killers = set(killers)
+        targets = {target for killer in killers for target in killer.targets}
+        run("cmake", "--build", self.build_folder, "-j", "2", "--target", *sorted(targets))
+        if FIRST_CALL in killers:
             options = ["-std=c++20", "-O2", "-fPIE", "-fno-exceptions", "-fno-rtti"]
             options += ["-fno-builtin-malloc", "-fno-builtin-free"]
             includes = ("-I", SOURCE, "-I", SOURCE / "include")
@@ -105,23 +101,6 @@ class Copy:
             run(os.environ.get("CXX", "c++"), *options, *includes, "-c", SOURCE / FIRST_CALL_PROGRAM, "-o", unit)
             library = self.build_folder / "libfreeway.a"
             run(os.environ.get("CC", "cc"), "-pie", unit, library, "-o", self.first_call_program)
-
-    def build_model(self, killer: Killer, tests: Path) -> Path:
-        """The model, but for the explorer, with this copy's headers, by the build folder's commands."""
-        out = self.build_folder / "model"
-        plant_all(out / "planted", all_faults(), self.folder)
-        command = ("ninja", "-C", tests, "-t", "commands", killer.program)
-        lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
-        explorer = "tests/explorer/libfreeway_model.a"
-        for line in (line for line in lines if "/freeway_model.dir/" not in line and " tests/" in line):
-            ours = line.replace(f"-I{SOURCE}/src", f"-I{self.folder}/src").replace(" tests/", f" {out}/tests/")
-            ours = ours.replace(f"-I{tests}/planted", f"-I{out}/planted").replace(f"{out}/{explorer}", explorer)
-            for folder in re.findall(rf"-o ({out}\S*)/", ours):
-                Path(folder).mkdir(parents=True, exist_ok=True)
-            done = subprocess.run(ours, shell=True, cwd=tests, capture_output=True, text=True, check=False)
-            if done.returncode != 0:
-                raise RuntimeError(f"{ours}:\n{done.stderr[-2000:]}")
-        return out / killer.program
 
     @property
     def first_call_program(self) -> Path:
@@ -132,7 +111,7 @@ class Copy:
         environment = dict(os.environ)
         environment.pop("FREEWAY_PROOF_FILE", None)  # what a test counts beside a mutant proves nothing
         environment |= {
-            "LD_LIBRARY_PATH": str(self.build_folder),
+            "LD_LIBRARY_PATH": str(self.build_folder / ("stepping/freeway" if killer.is_told_of_steps else "")),
             "FREEWAY_LIB": str(self.build_folder / "libfreeway.so.0"),
             "FREEWAY_FIRST_CALL_PROGRAM": str(self.first_call_program),
             "FREEWAY_TEST_SEED": os.environ.get("FREEWAY_TEST_SEED", "1"),
@@ -140,7 +119,7 @@ class Copy:
         environment |= dict(pair.split("=", 1) for pair in killer.environment)
         with tempfile.TemporaryFile("w+") as output:
             process = subprocess.Popen(
-                [self.build_model(killer, tests) if killer.is_model else tests / killer.program, *killer.arguments],
+                [(self.build_folder if killer.has_the_sources else tests) / killer.program, *killer.arguments],
                 env=environment,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -168,7 +147,7 @@ def kill_group(leader: int) -> None:
 
 def reason(output: str) -> str:
     """The line that says what a test has found."""
-    for mark in ("FAILED:", "audit:", "FAILED  ]", "freeway:", "crash:", "no end within", "hang:", "FAILED"):
+    for mark in ("FAILED:", "audit:", "FAILED  ]", "freeway:", "crash:", "no end within", "hang:", "FAILED", "seed "):
         for line in output.splitlines():
             if mark in line:
                 return line.strip()[:150]
@@ -183,10 +162,8 @@ def try_all(tests: Path, wanted: list[Mutant], hasty: bool) -> int:
     """Returns how many survived."""
     with tempfile.TemporaryDirectory(prefix="mutants-", dir=tests, ignore_cleanup_errors=True) as root:
         copy = Copy(Path(root) / "copy")
-        copy.build_folder.mkdir()
         if not hasty:
-            if not all(mutant.killer.is_model for mutant in wanted):
-                copy.build(with_first_call_program=True)
+            copy.build(mutant.killer for mutant in wanted)
             for killer in dict.fromkeys(mutant.killer for mutant in wanted):
                 status, output = copy.run(killer, tests, 300)
                 if status not in (0, SKIPPED):
@@ -196,8 +173,7 @@ def try_all(tests: Path, wanted: list[Mutant], hasty: bool) -> int:
         for mutant in wanted:
             start = time.monotonic()
             with copy.planted(mutant):
-                if not mutant.killer.is_model:
-                    copy.build(with_first_call_program=mutant.killer is FIRST_CALL)
+                copy.build([mutant.killer])
                 built = time.monotonic()
                 status, output = copy.run(mutant.killer, tests, mutant.seconds)
             seconds = f"{built - start:.0f} + {time.monotonic() - built:.0f} s"

@@ -19,10 +19,21 @@ class Killer:
     arguments: tuple[str, ...] = ()
     environment: tuple[str, ...] = ()
 
+    is_told_of_steps: bool = False  # by the library that calls the program at each step (tests/whole/stall)
+
     @property
-    def is_model(self) -> bool:
-        """It is built with the fault, which is in a header."""
-        return self.program.endswith("_models")
+    def has_the_sources(self) -> bool:
+        """It is compiled with the sources, and so with the fault; others load the library."""
+        return self.program.endswith(("_models", "/simulator"))
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """What is built anew with the fault."""
+        if self.has_the_sources:
+            return (Path(self.program).name,)
+        if self.is_told_of_steps:
+            return ("freeway_flagship_counted",)
+        return ("freeway_shared", "freeway_static", "freeway_shared_heap")
 
     def folder(self, root: Path) -> Path:
         """Of its source: the tests of shared/ are built below tests/."""
@@ -87,6 +98,10 @@ HEAP_RECORDS = Killer("tests/heap/heap_models", ("--gtest_filter=HeapRegistryMod
 HEAP_STRIPS = Killer("tests/heap/heap_models", ("--gtest_filter=HeapStrips*TwoThreads:HeapStrips*StopsForEver",))
 HEAP_SLAB_PLACE = Killer("tests/heap/heap_models", ("--gtest_filter=HeapSlabPlaceModel.*",))
 HEAP_DIRECT = Killer("tests/heap/heap_models", ("--gtest_filter=HeapDirectModel.*",))
+STEPS_OF_PROFILES = Killer(
+    "tests/whole/stall/stall_profile_mended_test", (), ("FREEWAY_RSEQ=1",), is_told_of_steps=True
+)
+SIMULATOR = Killer("tests/whole/simulator/simulator", ("--seeds", "0..9999"))
 GUARDED_HEAPS = Killer("tests/harden/guard/guard_heaps", (), ("FREEWAY_RSEQ=1",))
 ALIGNED = Killer("tests/abi/abi_functions", (), ("FREEWAY_RSEQ=1",))
 MAKING = Killer("tests/shared/shared_making")
@@ -623,6 +638,27 @@ MUTANTS = (
         "  heap.purge();\n  return before",
         "  return before",
         TRIMMED_HEAPS,
+    ),
+    Mutant(
+        "heaps: what no free will look for stays marked",
+        "malloc/heaps.cc",
+        "  if (!profile::has_samples()) all().strips().unfollow(*run, address);",
+        "",
+        STEPS_OF_PROFILES,
+    ),
+    Mutant(
+        "large: a moved block's sample is found where the block was",
+        "malloc/large.cc",
+        "may_be_sampled ? profile::forget(before) : profile::LiveBlock{};",
+        "profile::LiveBlock{};",
+        STEPS_OF_PROFILES,
+    ),
+    Mutant(
+        "start: a handler's profile is not followed",
+        "malloc/start.cc",
+        "  if (profile::is_on()) follow_profile(heap_);",
+        "",
+        SIMULATOR,
     ),
     Mutant(
         "heaps: samples outlive their heap",

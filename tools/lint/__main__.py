@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from tools.lint import (
+    cells,
     claims,
     figures,
     formatting,
@@ -32,6 +33,7 @@ LINTS = {
     "hygiene": hygiene.check,
     "references": references.check,
     "claims": claims.check,
+    "cells": cells.check,
     "manual": manual.check,
     "figures": figures.check,
     "measured": measured.check,

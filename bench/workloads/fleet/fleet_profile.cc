@@ -7,8 +7,8 @@
 // and live exponentially long, live / rate in the mean. Time goes round: what comes near the end of a lap may go at the
 // beginning of the next, so each lap of the recorded operations begins with the blocks that the last one left.
 // Blocks that would outlive a lap are allocated once and stay.
-// One operation is one new or one delete with its size; new blocks are written to once, and once a page. A share of the
-// deletes (--remote percent) is done by the next thread, in batches, without the size.
+// One operation is one new or one delete with its size; a new block is written to at its beginning and once a page, at
+// any line. A share of the deletes (--remote percent) is done by the next thread, in batches, without the size.
 // Prints rss_per_live: what became resident, over the bytes that live at the end of a lap.
 // --profile FILE, --live (MiB of all threads, 64), --threads (1), --operations (of a lap, 1000000), --laps (20; as many
 // again, but at most 10, before the clock starts), --remote (percent, 0), --shrink (laps).
@@ -160,12 +160,12 @@ class Worker {
   std::uint64_t checksum() const { return checksum_; }
 
  private:
-  static constexpr std::size_t kPage = 4096;
+  static constexpr std::size_t kPage = 4096, kLine = 64;
 
   void allocate(std::uint32_t block) {
     const std::size_t size = lap_.sizes[block];
     auto* bytes = static_cast<char*>(::operator new(size));
-    for (std::size_t at = kPage; at < size; at += kPage) bytes[at] = 1;
+    for (std::size_t at = kPage + block * kLine % kPage; at < size; at += kPage) bytes[at] = 1;
     bench::stamp_as<std::uint8_t>(bytes, block);
     lap_.addresses[block] = bytes;
   }
