@@ -10,6 +10,7 @@
 #   CTEST_ARGS="-R x"   more arguments for ctest
 #   FUZZ_SECONDS=600    how long `make fuzz` takes
 #   LAB_ARGS="--repeat 3"  more arguments for `bench/lab run`
+#   RELEASE_ARGS=--rehearsal  arguments of packaging/release.py
 #   TIDY_SINCE=main    `make tidy` for what is not in that commit only
 #   DEBIAN=trixie      for which of Debian's releases `make packages-debian` builds (default: bookworm, trixie and sid)
 #   FREEWAY_NO_INSTALL=1  install no Debian packages
@@ -28,6 +29,7 @@ CTEST_ARGS ?=
 LAB_ARGS ?=
 FUZZ_SECONDS ?= 600
 DEBIAN ?=
+RELEASE_ARGS ?=
 TIDY_SINCE ?=
 PYTHON ?= python3
 VENV := build/venv
@@ -49,7 +51,7 @@ installed := --target freeway_installed
 # $(call test,preset): as CMakePresets.json says; the last lines are ctest's own summary.
 test = ctest --preset $(1) -j $(JOBS) $(CTEST_ARGS)
 
-.PHONY: all run test test-all t papers test-papers test-programs prove matrix matrix-roots numa lint format tidy debug asan tsan fuzz aarch64 docs bench bench-quick pulse peers attacks attack-costs profilers shared-cache install dist packages-debian clean help
+.PHONY: all run test test-all t papers test-papers test-programs prove matrix matrix-roots numa lint format tidy debug asan tsan fuzz aarch64 docs bench bench-quick pulse peers attacks attack-costs profilers shared-cache install dist release packages-debian clean help
 # Installing packages is a queue anyway; the parallel work is in the commands.
 .NOTPARALLEL:
 
@@ -204,6 +206,9 @@ install: packages-build packages-test | build ## install under PREFIX (default /
 
 dist: | build ## the release archive of the last commit, build/dist/freeway-VERSION.tar.xz
 	@$(PYTHON) -B packaging/dist.py
+
+release: | build ## what a release consists of, built twice with the same bytes, build/release-VERSION; hours; RELEASE_ARGS=--rehearsal
+	@nice $(PYTHON) -B packaging/release.py --jobs $(JOBS) $(RELEASE_ARGS)
 
 packages-debian: packages-matrix dist ## Debian 12, 13 and sid: packages from the archive, built and tried in fresh systems; DEBIAN=trixie for one
 	@JOBS=$(JOBS) nice $(PYTHON) -B packaging/debian/build.py $(DEBIAN)

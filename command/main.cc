@@ -7,6 +7,7 @@
 #include "blocks.h"
 #include "child.h"
 #include "classes.h"
+#include "commit.h"
 #include "doctor.h"
 #include "engines.h"
 #include "freeway/freeway.h"
@@ -35,7 +36,7 @@ std::string command_version() {
 namespace {
 
 int print_version() {
-  std::printf("freeway %s\n", command_version().c_str());
+  std::printf("freeway %s\ncommit %s; %s\n", command_version().c_str(), FREEWAY_COMMIT, FREEWAY_BUILD);
   return kOk;
 }
 

@@ -20,7 +20,7 @@ enum Status : int {
 // Writes "freeway: message" to fd 2; returns `status`.
 int fail(int status, const std::string& message);
 
-// "0.1.0": of this command, which should be the library's too.
+// "0.2.0": of this command, which should be the library's too.
 std::string command_version();
 
 }  // namespace freeway_command

@@ -22,7 +22,7 @@ std::string name_of(const Memory& memory) {
                            : "the core file's process (" + std::to_string(memory.pid()) + ")";
 }
 
-// "libfreeway.so.0.1.0" or "libfreeway-michael.so.0": the library's name without what follows ".so"; empty: another's.
+// "libfreeway.so.0.2.0" or "libfreeway-michael.so.0": the library's name without what follows ".so"; empty: another's.
 std::string library_name(const std::string& file) {
   const std::string name = std::filesystem::path(file).filename().string();
   const std::size_t end = name.find(".so");

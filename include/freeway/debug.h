@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * debug.h: where libfreeway.so keeps what, for who looks into a process from outside: debuggers, `freeway stat`, other
- * tools.
+ * debug.h: where libfreeway.so keeps its data, for tools that look into a process from outside: debuggers, `freeway
+ * stat` and others.
  *
- * The symbol `freeway_debug`, in libfreeway.so and in whatever libfreeway.a was linked into, is constant data. A reader
- * finds it by its name, or by its first bytes at a multiple of 64 in a mapping of the file: `magic`, and `self`, which
- * is its own address once it has been relocated. That needs no symbols, no file and no load address, and does in
- * stripped programs, other mount namespaces and core files.
+ * The symbol `freeway_debug`, in libfreeway.so and in whatever libfreeway.a was linked into, is constant data. A
+ * reader finds it by its name, or by its first bytes at a multiple of 64 in a mapping of the file: `magic`, and
+ * `self`, its own address once it has been relocated. That needs no symbols, no file and no load address, so it
+ * works for stripped programs, other mount namespaces and core files.
  *
- * It tells addresses and offsets; what the words mean, the headers of the same version of Freeway say. `version` counts
- * up with every change of either: a reader refuses what it was not made for. The libraries of the paper engines have no
- * such symbol.
+ * It tells addresses and offsets; the headers of the same version of Freeway say what the words mean. `version`
+ * counts up with every change of either: a reader refuses any version that it was not made for. The libraries of the
+ * paper engines have no such symbol.
  *
  * All words may change while they are read, each at once (they are naturally aligned and at most 8 bytes long). No
  * memory that is found through them is ever unmapped, but for blocks themselves.
@@ -54,7 +54,7 @@ typedef struct freeway_debug_t {
   uint32_t version;
   uint32_t bytes; /* of this structure */
   char engine[16];
-  char library[16]; /* "0.1.0": freeway_version() */
+  char library[16]; /* "0.2.0": freeway_version() */
 
   const void* heap; /* the object that `heap_...` are fields of; all zero until the first allocation */
   const void* hot;  /* the fast path's tables */

@@ -5,11 +5,11 @@
  * Two uses. (1) Beside another malloc: every function of <stdlib.h>'s family has a `freeway_` twin here. A block must
  * be freed by the allocator that made it. (2) With libfreeway.so preloaded or linked as *the* malloc: the twins and the
  * standard names are the same functions, and the calls for statistics, trimming and auditing at the end of this file
- * speak of the whole process.
+ * are about the whole process.
  *
  * Unless a comment says otherwise a function here is lock-free, may be called from any thread and from any signal
  * handler (it never takes a lock, not even the C library's), and may be called in the child of a threaded fork.
- * Sizes are bytes. Blocks of 16 bytes or more, and all smaller ones too, are aligned to 16 bytes.
+ * Sizes are bytes. All blocks are aligned to 16 bytes.
  */
 #ifndef FREEWAY_FREEWAY_H
 #define FREEWAY_FREEWAY_H
@@ -20,7 +20,7 @@
 #include <stdio.h>
 
 #define FREEWAY_VERSION_MAJOR 0
-#define FREEWAY_VERSION_MINOR 1
+#define FREEWAY_VERSION_MINOR 2
 #define FREEWAY_VERSION_PATCH 0
 
 #if defined(__cplusplus)
@@ -30,7 +30,7 @@ extern "C" {
 #define FREEWAY_NOEXCEPT
 #endif
 
-/* "0.1.0"; static storage. */
+/* "0.2.0"; static storage. */
 const char* freeway_version(void) FREEWAY_NOEXCEPT;
 
 /* --- The malloc family. Each does what its namesake of ISO C, POSIX or glibc does. ------------------------------- */
@@ -43,8 +43,8 @@ void freeway_free(void* block) FREEWAY_NOEXCEPT;
 /* `count` * `size` zeroed bytes; NULL with ENOMEM also when the product overflows. */
 void* freeway_calloc(size_t count, size_t size) FREEWAY_NOEXCEPT;
 /* Resizes; contents are kept up to the smaller size. On failure NULL with ENOMEM and `block` is untouched.
- * realloc(block, 0) frees `block` and returns NULL, as glibc does. A `block` that is none is reported as by free (then
- * NULL with ENOMEM), but not looked at where the size is over PTRDIFF_MAX. */
+ * realloc(block, 0) frees `block` and returns NULL, as glibc does. An invalid `block` is reported as by free (then NULL
+ * with ENOMEM), but not looked at where the size is over PTRDIFF_MAX. */
 void* freeway_realloc(void* block, size_t size) FREEWAY_NOEXCEPT;
 /* realloc to `count` * `size` bytes; NULL with ENOMEM when the product overflows. */
 void* freeway_reallocarray(void* block, size_t count, size_t size) FREEWAY_NOEXCEPT;
@@ -161,31 +161,30 @@ size_t freeway_trim(size_t keep) FREEWAY_NOEXCEPT;
  * there is no memory to start with. Signal-safe. Makes madvise calls where more than `soft` is held. */
 int freeway_set_limit(size_t soft, size_t hard) FREEWAY_NOEXCEPT;
 
-/* Makes memory ready for `count` blocks of `size` bytes (under 256 MiB), beside what is in use: superblocks or runs of
- * frames are made and touched, and their memory stays, free or not, from then on: malloc and free within it make no
- * system call and no page fault, in threads that have called malloc before, on any CPU that the process may run on now.
- * Blocks of other sizes may use it as well: ask for all that will be needed, the longest first. A fork copies pages
- * anew, in both. Returns for how many blocks memory is ready: fewer where memory is refused, none before the C library
- * has set up the environment. Signal-safe. Makes mmap, madvise and membarrier calls. For no call at all later also set
- * FREEWAY_PURGE=never. See also FREEWAY_PREFAULT. */
+/* Makes memory ready for `count` blocks of `size` bytes (under 256 MiB), beside what is in use. It makes and touches
+ * superblocks or runs of frames, whose memory stays from then on, free or not. Then malloc and free within it make no
+ * system call and no page fault, in threads that have called malloc before, on any CPU that the process may use now.
+ * Blocks of other sizes may use it as well: ask for all that you need, the longest first. After a fork, first writes
+ * fault again, in parent and child. Returns for how many blocks memory is ready: fewer where memory is refused, none
+ * before the C library has set up the environment. Several threads may each reserve a part at the same time: as many
+ * CPUs fill the pages, and the parts add up. Signal-safe. Makes mmap, madvise and membarrier calls. For no system call
+ * at all later also set FREEWAY_PURGE=never. See also FREEWAY_PREFAULT. */
 size_t freeway_reserve(size_t size, size_t count) FREEWAY_NOEXCEPT;
 
-/* The same piece by piece, for event loops: stops when about `max_bytes` are back (0 counts as one frame, 64 KiB), or
- * as much work is done as that would be. Returns the bytes given back; 0: it has gone through everything since it last
- * found something, and there is nothing more; 1, if it found nothing now but has not. Each call goes on where the last
- * one stopped, whichever thread made it: what is freed in the middle of a round, where that has been, is left to the
- * next. Signal-safe. */
+/* freeway_trim piece by piece, for event loops: stops when about `max_bytes` are returned (0 counts as one frame, 64
+ * KiB), or after as much work as that would be. Returns the bytes that went back; 0: a whole round found nothing; 1: it
+ * found nothing now, and the round is not over. Each call goes on where the last one stopped, whichever thread made it.
+ * So what is freed behind that place is left to the next round. Signal-safe. */
 size_t freeway_trim_step(size_t max_bytes) FREEWAY_NOEXCEPT;
 
-/* A hint: the calling thread is about to sleep. Gives back what is due by now, and the magazines of the CPU that it
- * runs on if nothing was taken from or put into them for about a second, as far as earlier calls know. Signal-safe; as
- * a rule no system call. With FREEWAY_BACKGROUND=1 programs need not say so. */
+/* A hint: the calling thread is about to sleep. Returns memory that is due by now, and empties the magazines of its CPU
+ * if, as far as earlier calls know, no thread has used them for about a second. Signal-safe; usually no system call.
+ * Programs under FREEWAY_BACKGROUND=1 do not need it. */
 void freeway_idle(void) FREEWAY_NOEXCEPT;
 
-/* The account of every frame of 64 KiB. Meaningful only while no other thread is inside the allocator. What threads
- * that vanished inside a call took with them is in frames_stranded, frames_held and bytes_held; without such threads
- * these are
- * 0. */
+/* The account of every frame of 64 KiB. Meaningful only while no other thread is inside the allocator. Threads that
+ * vanished inside a call leave traces in frames_stranded, frames_held and bytes_held; without such threads these are 0.
+ */
 typedef struct freeway_audit_t {
   size_t frames_small;              /* frames of superblocks that a descriptor accounts for */
   size_t frames_large;              /* frames of large blocks */
@@ -256,7 +255,7 @@ typedef enum freeway_kind_t {
 
 typedef enum freeway_state_t {
   FREEWAY_STATE_UNKNOWN = 0, /* no block, or one that another thread is about to give or to free */
-  FREEWAY_LIVE = 1, /* in the program's hands, or of a thread inside malloc or free on its way from or to a cache */
+  FREEWAY_LIVE = 1, /* the program holds it, or a thread inside malloc or free, on its way from or to a cache */
   FREEWAY_FREE = 2  /* freed, or never given */
 } freeway_state_t;
 
@@ -275,18 +274,17 @@ typedef struct freeway_explanation_t {
   uint64_t freed_in;
 } freeway_explanation_t;
 
-/* What Freeway knows of any address, from its own maps: nothing is read at the address. Fills *explanation (`size`:
+/* What Freeway's own maps say of any address; nothing is read at the address. Fills *explanation (`size`:
  * sizeof(freeway_explanation_t), as in freeway_stats) and returns its kind. True at some moment of the call; of blocks
  * that other threads do not touch meanwhile, it is exact. */
 freeway_kind_t freeway_explain(const void* address, freeway_explanation_t* explanation, size_t size) FREEWAY_NOEXCEPT;
-/* The same as a line of English on `fd`, and of guarded blocks who allocated and freed them, a line each. A full pipe
+/* The same as a line of English on `fd`; for a guarded block also a line each for the malloc and the free. A full pipe
  * may block the writer. */
 void freeway_explain_to(int fd, const void* address) FREEWAY_NOEXCEPT;
 
 /* --- Options of the program's own. ------------------------------------------------------------------------------- */
 
-/* Not the library's: a program may define it, at namespace scope, to say what it wants where the environment says
- * nothing of that option:
+/* A program may define it, at namespace scope, to set options that the environment does not set:
  *     const char* freeway_options = "PURGE=never; PREFAULT=64m; STATS=json:/run/me.%p.json";
  * Names without FREEWAY_ and values as in the environment, separated by `;`; blanks before a name do not count, nor
  * does an empty value in the environment. Up to 1023 bytes; names that are no option's are passed over. Read once, when
@@ -315,15 +313,15 @@ typedef struct freeway_block_info_t {
  * system call. */
 size_t freeway_block_info(const void* block, freeway_block_info_t* info, size_t size) FREEWAY_NOEXCEPT;
 
-/* The hint for programs that defragment themselves, as databases do: 1 if moving the live block (malloc of what
- * malloc_usable_size says of it, memcpy, free) is likely to help to set a superblock free, and the thread's next malloc
- * of that size will not give a block of one that is worth leaving as well; else 0, and for anything that is no small
- * block. Its superblock is then neither full nor one that malloc allocates from, and not much fuller than the average
- * of its size; and what such superblocks hold would fit into fewer of them. Blocks that the program has freed a moment
- * ago go back to their superblocks for that: only ask about blocks that you are ready to move. 0 of blocks that the
- * profiler has sampled; always 0 with FREEWAY_HARDEN, and with the papers' engines. Lock-free, signal-safe. System
- * calls: as free, and once a CPU mmap for its cache. The first call walks through the whole heap, as freeway_stats
- * does; later ones each go on with that walk a little. */
+/* The hint for programs that defragment themselves, as databases do. To move a block: malloc of its malloc_usable_size,
+ * memcpy, free. Returns 1 if moving this live block is likely to help to empty a superblock, and the thread's next
+ * malloc of that size will not return a block of another superblock that should be emptied; else 0, also for anything
+ * that is no small block. With 1, its superblock is neither full nor one that malloc allocates from, nor much fuller
+ * than the average of its size; and the blocks of such superblocks would fit into fewer of them. The call returns
+ * blocks that the program freed a moment ago to their superblocks: so ask only about blocks that you are ready to move.
+ * 0 for blocks that the profiler has sampled; always 0 with FREEWAY_HARDEN, and with the papers' engines. Lock-free,
+ * signal-safe. System calls: as free, and once for each CPU mmap for its cache. The first call walks through the whole
+ * heap, as freeway_stats does; later ones each go on with that walk a little. */
 int freeway_should_move(const void* block) FREEWAY_NOEXCEPT;
 
 #if defined(__cplusplus)

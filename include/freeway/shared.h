@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * shared.h: a heap in a file descriptor (a memfd, POSIX shared memory, a file on tmpfs or on a disk) that any number of
- * processes use at once, each at an address of its own. It stays when all of them are gone, and whoever is killed,
- * wherever, loses no byte of it: freeway_shared_recover, and each attach, finishes or undoes what a process had begun
- * that is gone. In libfreeway-shared (-lfreeway-shared), which goes with any malloc; not in libfreeway.
+ * shared.h: a heap in a file descriptor (a memfd, POSIX shared memory, a file on tmpfs or on a disk) that any number
+ * of processes use at once, each at an address of its own. It stays when all of them are gone. A process that is
+ * killed, wherever, loses no byte of it: freeway_shared_recover, and each attach, finishes or undoes what the dead
+ * process had begun. In libfreeway-shared (-lfreeway-shared), which goes with any malloc; not in libfreeway.
  *
  *     int fd = open("/dev/shm/cache", O_RDWR | O_CREAT | O_EXCL, 0600);
  *     freeway_shared_options_t options = {.capacity = (size_t)1 << 30};
@@ -16,30 +16,32 @@
  *     freeway_shared_t* heap = freeway_shared_attach(fd);
  *     char* text = freeway_shared_pointer(heap, freeway_shared_root_find(heap, "text"));
  *
- * Every function is lock-free between threads and processes, and may be called from any thread and any signal handler,
- * in the child of any fork, too: the child uses the handle that its parent had, as a participant of its own. Its first
- * call that takes a seat opens the file again: EACCES, ENOSYS, EMFILE and the like, if it has given up its rights to
- * the file, or /proc, before. Failures return NULL, 0 or -1 as said and set errno; success keeps it. NULL for a handle,
- * or for anything that a function reads or fills in, is EINVAL where nothing else is said. A handle that was detached
- * may not be used. It lies right in front of the heap in memory, at the same distance in every process.
+ * Every function is lock-free between threads and processes, and may be called from any thread and any signal
+ * handler, in the child of any fork, too: the child uses the handle that its parent had, as a participant of its
+ * own. Its first call that takes a seat opens the file again: EACCES, ENOSYS, EMFILE and the like, if it has given
+ * up its rights to the file, or /proc, before. Failures return NULL, 0 or -1 as said and set errno; success keeps
+ * it. NULL for a handle, or for anything that a function reads or fills in, is EINVAL where nothing else is said. A
+ * handle that was detached may not be used. It lies right in front of the heap in memory, at the same distance in
+ * every process.
  *
- * A call takes one of the file's seats for as long as it lasts, and processes keep theirs until they detach or end: as
- * many calls can be under way at once, in all processes, as the heap has seats. One more: EAGAIN. A thread that leaves
- * a call for ever (a handler that jumps out of it, an asynchronous cancellation) leaves its seat and at most a few
- * magazines of blocks in it unusable until its process ends. A handler that forks inside a call may not return into it
- * in the child: the call has the parent's seat.
+ * SEATS. A call takes one of the file's seats while it lasts, and processes keep theirs until they detach or end. So
+ * as many calls can be under way at once, in all processes, as the heap has seats; one more gets EAGAIN. A thread
+ * that leaves a call for ever (a handler that jumps out of it, an asynchronous cancellation) leaves its seat, and at
+ * most a few magazines of blocks in it, unusable until its process ends. A handler that forks inside a call must not
+ * return into it in the child: the call has the parent's seat.
  *
- * Out of scope: power failures and crashes of the system (what is on a disk then is any mixture of old and new), file
- * systems of other machines (locks must be seen by all participants), malice, and writes to blocks while a disk is
- * full, on file systems that copy on write (btrfs), or to what was not in memory when another program, such as a
- * backup, read the file (these writes may be a SIGBUS). Malice: a process that can write to the file can spoil what
- * is in it, but makes no other one leave the file's bounds. Who shortens the file makes others fault (SIGBUS); where
- * the file is a memfd that allows seals, create and attach forbid it. Locks on bytes of the file from 2^62 on tell
- * who is there. So nobody gets a lock on the whole file (fcntl with length 0) while somebody has the heap, and while
- * one is held, nobody can attach. Needs Linux 4.14 and /proc, ENOSYS without (before 5.14 also the library's file
- * descriptor: where the program has closed it, no more memory comes, ENOMEM or EAGAIN); and a file system in which
- * mappings keep locks, ENOLCK without: overlayfs, which containers' root is, does not; /dev/shm and memfds do
- * everywhere.
+ * NEEDED. Linux 4.14 and /proc, else ENOSYS. Before Linux 5.14 also the library's file descriptor: where the program
+ * has closed it, no more memory comes (ENOMEM or EAGAIN). A file system in which mappings keep locks, else ENOLCK:
+ * /dev/shm and memfds do everywhere; overlayfs, which containers' root is, does not. Locks on bytes of the file from
+ * 2^62 on tell which processes are there. So no process gets a lock on the whole file (fcntl with length 0) while a
+ * process has the heap, and no process can attach while such a lock is held.
+ *
+ * NOT COVERED. Power failures and crashes of the system: what is on a disk then is any mixture of old and new. File
+ * systems of other machines: all participants must see the locks. Writes to blocks that may be a SIGBUS: while a
+ * disk is full, on file systems that copy on write (btrfs), or to pages that were not in memory when another
+ * program, such as a backup, read the file. Malice: a process that can write to the file can spoil its contents, but
+ * makes no other process leave the file's bounds. A process that shortens the file makes others fault (SIGBUS);
+ * where the file is a memfd that allows seals, create and attach forbid it.
  */
 #ifndef FREEWAY_SHARED_H
 #define FREEWAY_SHARED_H
@@ -64,17 +66,17 @@ typedef struct {
   unsigned seats; /* calls under way at once, in all processes, 2 to 254; default 254. Each used one: about 24 KiB */
 } freeway_shared_options_t;
 
-/* Makes a heap in an empty file that is open for reading and writing, and attaches it. The file becomes as long as
- * the heap can get, without memory or blocks of a disk behind it. `options` may be NULL; `size` is
+/* Makes a heap in an empty file that is open for reading and writing, and attaches it. The file becomes as long as the
+ * heap can get, without memory or blocks of a disk behind it. `options` may be NULL; `size` is
  * sizeof(freeway_shared_options_t). The file descriptor is the caller's again afterwards; one of the library's own
- * (close-on-exec) stays open until detach. NULL with EINVAL: options out of range; EEXIST: the file is not empty, and
- * EBUSY: somebody is making a heap in it (a file in which somebody was killed while making one, or failed to, counts
- * as empty); EACCES: not open for both; ENOMEM, ENOSPC, EFBIG: no memory, no room; EBADF and whatever else the kernel
- * says to opening, sizing or mapping it. */
+ * (close-on-exec) stays open until detach. NULL with EINVAL: options out of range; EEXIST: the file is not empty;
+ * EBUSY: another process is making a heap in it (a file whose maker was killed, or failed, counts as empty); EACCES:
+ * not open for both; ENOMEM, ENOSPC, EFBIG: no memory, no room; EBADF and other errors of the kernel's in opening,
+ * sizing or mapping it. */
 freeway_shared_t* freeway_shared_create(int fd, const freeway_shared_options_t* options,
                                         size_t size) FREEWAY_SHARED_NOEXCEPT;
 
-/* Attaches the heap that was made in this file, at any address, and recovers what participants left that are gone. A
+/* Attaches the heap that was made in this file, at any address, and recovers what dead participants left. A
  * process may attach a heap more than once. NULL with EINVAL: no heap, or not whole: cut off, changed, or not yet made;
  * ENOTSUP: a heap, but of another layout (a later or earlier version, other size classes); EAGAIN: 512 processes have
  * it; others as of create. */
@@ -109,32 +111,31 @@ uint64_t freeway_shared_offset(freeway_shared_t* heap, const void* address) FREE
 /* The address of such a byte here. NULL for 0, and with EINVAL where no byte of a block can be. */
 void* freeway_shared_pointer(freeway_shared_t* heap, uint64_t offset) FREEWAY_SHARED_NOEXCEPT;
 
-/* malloc and a store of the block's offset in `*slot` as one step: whoever is killed, after recovery the block is in
- * the slot or free (and the slot 0). The slot is 8 bytes at a multiple of 8 in a live block of this heap (else
- * EINVAL); it holds no block, and is the caller's alone until the call returns, or until recovery if it does not.
- * NULL as malloc; `*slot` is left alone then. */
+/* malloc and a store of the block's offset in `*slot` as one step: if the process is killed, then after recovery the
+ * block is in the slot, or it is free and the slot 0. The slot is 8 bytes at a multiple of 8 in a live block of this
+ * heap (else EINVAL); it holds no block, and is the caller's alone until the call returns, or until recovery if it does
+ * not. NULL as malloc; `*slot` is left alone then. */
 void* freeway_shared_alloc_into(freeway_shared_t* heap, uint64_t* slot, size_t size) FREEWAY_SHARED_NOEXCEPT;
 /* Frees the block whose offset is in `*slot` and empties the slot, as one step in the same sense. Errors as of free; 0
  * in the slot: 0. */
 int freeway_shared_free_from(freeway_shared_t* heap, uint64_t* slot) FREEWAY_SHARED_NOEXCEPT;
 
 /* Roots: 64 named words in the file, by which processes find their data. A name has 1 to 47 bytes, and once it was used
- * it stays. A root that nobody has set is 0. */
+ * it stays. A root that was never set is 0. */
 
 /* The root's word; 0 for none, and with EINVAL for a bad name. */
 uint64_t freeway_shared_root_find(freeway_shared_t* heap, const char* name) FREEWAY_SHARED_NOEXCEPT;
-/* Sets the root to `replacement` if it is `expected`, atomically. What was written before is seen by who finds it. 0;
- * -1 with EINVAL: a bad name; ENOSPC: 64 other names; EBUSY: it was not `expected`. */
+/* Sets the root to `replacement` if it is `expected`, atomically. A process that finds it sees what was written before.
+ * 0; -1 with EINVAL: a bad name; ENOSPC: 64 other names; EBUSY: it was not `expected`. */
 int freeway_shared_root_replace(freeway_shared_t* heap, const char* name, uint64_t expected,
                                 uint64_t replacement) FREEWAY_SHARED_NOEXCEPT;
 
 /* --- Care. -------------------------------------------------------------------------------------------------------- */
 
-/* Finishes or undoes what participants had begun that are gone, and frees what lay in their magazines; memory that the
- * system was giving them, or taking back, goes back. Any process, any time,
- * several at once; whoever is killed in it leaves it to the next. How many seats it freed; -1 with EAGAIN: no seat for
- * itself; EBADF: the library's file descriptor was closed. Time: the dead's magazines, and a pass over the heap's
- * frames for each. */
+/* Finishes or undoes what dead participants had begun, and frees the blocks of their magazines; memory that the system
+ * was giving them, or taking back, goes back. Any process may call it at any time, several at once; if one is killed in
+ * it, the next one finishes. Returns how many seats it freed; -1 with EAGAIN: no seat for itself; EBADF: the library's
+ * file descriptor was closed. Time: the dead's magazines, and a pass over the heap's frames for each. */
 int freeway_shared_recover(freeway_shared_t* heap) FREEWAY_SHARED_NOEXCEPT;
 
 /* Gives the memory of frames without blocks back to the system; how many bytes. Takes magazines' blocks back first.
@@ -156,18 +157,18 @@ typedef struct {
   size_t attached; /* processes that have it; one that attached it twice counts as two. Where the program has closed the
                          library's file descriptor: this process, and others that have seats, dead ones too */
 } freeway_shared_stats_t;
-/* Counts without stopping anybody: exact while nobody else is inside. At most `size` bytes are written. 0 or -1. */
+/* Counts without stopping any thread: exact while no other is inside. At most `size` bytes are written. 0 or -1. */
 int freeway_shared_stats(freeway_shared_t* heap, freeway_shared_stats_t* stats, size_t size) FREEWAY_SHARED_NOEXCEPT;
 
 typedef struct {
-  size_t errors;      /* contradictions: 0 in a heap that nobody has spoiled */
-  size_t lost;        /* bytes that belong to nobody who is there: 0 after recovery, wherever processes were killed */
-  size_t left_behind; /* seats whose processes are gone, and that nobody has recovered yet */
+  size_t errors;      /* contradictions: 0 in a heap that was not spoiled */
+  size_t lost;        /* bytes without a living owner: 0 after recovery, wherever processes were killed */
+  size_t left_behind; /* seats whose processes are gone, and that are not recovered yet */
   size_t live;        /* bytes in blocks that the program has, */
   size_t blocks;      /* and how many */
   size_t cached;      /* bytes in magazines */
 } freeway_shared_audit_t;
-/* Looks at every block and frame. Exact while nobody else is inside; else it may see contradictions that are none.
+/* Looks at every block and frame. Exact while no other thread is inside; else it may see contradictions that are none.
  * `audit` may be NULL; at most `size` bytes are written. errors + lost + left_behind: 0 is a heap in order. SIZE_MAX
  * with EINVAL for no heap. */
 size_t freeway_shared_audit(freeway_shared_t* heap, freeway_shared_audit_t* audit, size_t size) FREEWAY_SHARED_NOEXCEPT;

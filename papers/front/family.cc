@@ -42,6 +42,7 @@ std::size_t reserve(std::size_t, std::size_t) { return 0; }
 int set_limit(std::size_t soft, std::size_t hard) {
   return process_heap.start() ? process_heap.substrate().limit(soft, hard), 0 : ENOMEM;
 }
+void keep_freed(bool keep) { process_heap.substrate().frames().policy().never(PurgePolicy<Machine>::kProgram, keep); }
 
 int begin_profile(u64) { return ENOTSUP; }
 void end_profile() {}

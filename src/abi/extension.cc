@@ -92,13 +92,15 @@ FREEWAY_EXPORT std::uint64_t freeway_tag(std::uint64_t tag) noexcept { return fr
 // 1 if memory was given back. Signal-safe; makes system calls.
 FREEWAY_EXPORT int freeway_malloc_trim(std::size_t pad) noexcept { return family::trim(pad) != 0 ? 1 : 0; }
 
-// glibc's parameters are accepted and change nothing: none of them has a meaning here. As there, 0 for a value that
-// glibc would not take, 1 otherwise, also for parameters it does not know.
+// A negative M_TRIM_THRESHOLD keeps what is freed, any other one ends that. Of glibc's other parameters none has a
+// meaning here; M_MMAP_MAX neither: at 0 glibc takes large blocks from its heap, which it trims all the same. As there,
+// 0 for a value that glibc would not take, 1 otherwise, also for parameters it does not know.
 FREEWAY_EXPORT int freeway_mallopt(int parameter, int value) noexcept {
   constexpr int kMaxFast = 80 * static_cast<int>(sizeof(std::size_t)) / 4;
   constexpr int kMaxMmapThreshold = 32 * 1024 * 1024;
   if (parameter == M_MXFAST) return value >= 0 && value <= kMaxFast;
   if (parameter == M_MMAP_THRESHOLD) return value >= 0 && value <= kMaxMmapThreshold;
+  if (parameter == M_TRIM_THRESHOLD) family::keep_freed(value < 0);
   return 1;
 }
 

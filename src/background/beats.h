@@ -11,6 +11,8 @@
 //                            not yet 1 s
 //   2 s              kSleep  until the next tick
 //
+// Where a rate (pace.h) lets only a part of kIdle's or kDeep's care be done, the next beat goes on with it.
+//
 // Checked   tests/background/beats_test.cc
 #pragma once
 
@@ -41,8 +43,12 @@ class Beats {
     if (quiet_ == kDeepBeats && is_owed_) return Care::kDeep;
     return quiet_ < kSleepBeats ? Care::kDue : Care::kSleep;
   }
-  // The care began at `from` and ended at `now`.
-  constexpr void done(Care care, u64 from, u64 now) {
+  // The care began at `from` and ended at `now`; a part of it, if it is not complete.
+  constexpr void done(Care care, u64 from, u64 now, bool complete = true) {
+    if (!complete && care != Care::kDue) {
+      quiet_ = (care == Care::kIdle ? kIdleBeats : kDeepBeats) - 1;
+      return;
+    }
     if (care != Care::kDeep) return;
     is_owed_ = false;
     deep_from_ = now + clamp(kDeepShare * (now - from), 0, kLongestPauseNs);

@@ -69,8 +69,8 @@ int live() {
       if (!attend(kLongNs)) return 0;
       word.rise();
     } else {
-      work.care(care);
-      beats.done(care, from, process::coarse_time_ns());
+      const bool complete = work.care(care);
+      beats.done(care, from, process::coarse_time_ns(), complete);
       if (!attend(kBeatNs)) return 0;
     }
   }

@@ -25,7 +25,7 @@ namespace freeway::background {
 // The helper's functions on the heap.
 struct Work {
   bool (*is_worth_it)() = nullptr;  // whether the heap is large enough for a thread; the maker asks
-  void (*care)(Care) = nullptr;     // for all cares but kSleep
+  bool (*care)(Care) = nullptr;     // for all cares but kSleep; false: not all of it is done yet
   void (*trim)(std::size_t keep) = nullptr;
 };
 

@@ -66,9 +66,13 @@ bool purge_class(Heap& heap, unsigned c, std::size_t& effort) {
   return purge_listed(heap, heap.superblocks(), c, effort) && purge_listed(heap, heap.sampled_superblocks(), c, effort);
 }
 
-void purge_superblocks(Heap& heap) {
+void flip_lists(Heap& heap) {
   heap.superblocks().flip_lists();
   heap.sampled_superblocks().flip_lists();
+}
+
+void purge_superblocks(Heap& heap) {
+  flip_lists(heap);
   for (unsigned c = 1; c < kClassCount; ++c) {
     std::size_t effort = ~std::size_t{0};
     purge_class(heap, c, effort);
@@ -136,6 +140,8 @@ std::size_t trim_step(std::size_t most) {
 int set_limit(std::size_t soft, std::size_t hard) {
   return process_malloc.start() ? process_malloc.substrate().limit(soft, hard), 0 : ENOMEM;
 }
+
+void keep_freed(bool keep) { process_malloc.substrate().frames().policy().never(PurgePolicy<Machine>::kProgram, keep); }
 
 }  // namespace family
 }  // namespace freeway

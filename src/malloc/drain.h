@@ -11,6 +11,8 @@ bool drain(Heap& heap);
 // Drains, and gives back the free pages of superblocks.
 void trim(Heap& heap);
 void purge_superblocks(Heap& heap);
+// All superblocks that are listed now are still to be looked at by purge_class.
+void flip_lists(Heap& heap);
 // Gives back free pages of the class's superblocks that were listed when lists were flipped last, until that is all or
 // the effort is spent: a byte for each given back, and something for each look. False if the effort ended it.
 bool purge_class(Heap& heap, unsigned c, std::size_t& effort);

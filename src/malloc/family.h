@@ -40,6 +40,8 @@ void idle();
 std::size_t reserve(std::size_t bytes, std::size_t count);
 // See freeway_set_limit; limits that it allows. 0 or an error's number.
 int set_limit(std::size_t soft, std::size_t hard);
+// From now on nothing goes back but by trims (true), or what FREEWAY_PURGE says. Initialises nothing.
+void keep_freed(bool keep);
 
 // See freeway_profile_start, _stop; an error's number.
 int begin_profile(u64 interval);

@@ -7,8 +7,9 @@
 //           instructions (arch/alone.h). Before the helper touches such a word it has them look at a 0, and interrupts
 //           all sections: those that begin later see the 0, since the interruption is a barrier, too
 // Lost if killed: between the two: atomic instructions where none would be needed, until the next helper has done its
-// work
+// work. Within its work at a rate: until then nothing goes back by itself
 #include "background/helper.h"
+#include "background/pace.h"
 #include "cache/slab_age.h"
 #include "malloc/drain.h"
 #include "malloc/family.h"
@@ -58,26 +59,56 @@ bool has_idle(Heap& heap, u64 now) {
   return heaps::some_idle(now) || found;
 }
 
-void care_for(Heap& heap, background::Care care) {
+// The helper's alone, one after the other.
+constinit background::Pace pace;
+constinit unsigned next_class = 0;  // where the deep care goes on; 0: at the beginning
+
+// Goes through the free blocks of superblocks, until `effort` is spent; whether it came to the end.
+bool care_deep(Heap& heap, std::size_t& effort) {
+  if (next_class == 0) flip_lists(heap);
+  for (unsigned c = next_class == 0 ? 1 : next_class; c < kClassCount; ++c) {
+    next_class = c;
+    if (!purge_class(heap, c, effort)) return false;
+  }
+  next_class = 0;
+  return true;
+}
+
+// Whether all is done; else the rate has ended it.
+bool care_for(Heap& heap, background::Care care) {
   using background::Care;
   const u64 now = process::coarse_time_ns();
   Frames<Machine>& frames = heap.substrate().frames();
-  const PurgePolicy<Machine>& policy = frames.policy();
+  PurgePolicy<Machine>& policy = frames.policy();
+  policy.never(PurgePolicy<Machine>::kHelper, false);  // as an earlier one may have left it
+  const std::size_t allowance = pace.allowance(now);
+  const u64 before = policy.purged_bytes();  // others' count, too: then it is less
+  const auto left = [&] { return allowance - clamp(policy.purged_bytes() - before, 0, allowance); };
   const bool gives = !policy.is_never();
   const bool deep = gives && care == Care::kDeep && policy.kept() == 0;  // else there is nothing to purge: purge_class
+  bool complete = true;
+  policy.never(PurgePolicy<Machine>::kHelper, pace.is_set());  // what is set free now goes back below
   if (gives && (has_idle(heap, now) || deep))
     beside_program(heap, [&] {
       heap.slabs.drain(is_idle_at(now), emptied_but_for_rest(heap));
       heaps::collect_all(now);
-      if (deep) purge_superblocks(heap);
+      std::size_t effort = allowance;
+      if (deep) complete = allowance != 0 && care_deep(heap, effort);
     });
-  frames.tick(now);
-  if (gives && care != Care::kDue) frames.purge_to(policy.kept());
+  policy.never(PurgePolicy<Machine>::kHelper, false);
+  frames.tick(now, left() / kFrameSize);
+  if (gives && care != Care::kDue) {
+    frames.purge_some(left() / kFrameSize, policy.kept());
+    complete = complete && left() >= kFrameSize;
+  }
+  pace.spend(policy.purged_bytes() - before);
+  return complete;
 }
 
 }  // namespace
 
 void start_background() {
+  pace = background::Pace(process_malloc.options().background_rate);
   background::Work work;
   // The child of a vfork is not registered, and must not make a thread.
   work.is_worth_it = [] {
@@ -85,7 +116,7 @@ void start_background() {
     const PurgePolicy<Machine>& policy = heap.substrate().frames().policy();
     return policy.live() + policy.dirty() >= kWorthFrames && (!heap.slabs.uses_rseq() || Slabs::can_enter_sections());
   };
-  work.care = [](background::Care care) { care_for(process_malloc.heap(), care); };
+  work.care = [](background::Care care) { return care_for(process_malloc.heap(), care); };
   work.trim = [](std::size_t keep) {
     Heap& heap = process_malloc.heap();
     beside_program(heap, [&] { trim(heap); });
@@ -116,8 +147,7 @@ bool trim_part(Heap& heap, std::size_t& effort) {
     heap.slabs.drain_cpu(part, is_used, empty);
   } else if (part == slabs) {
     heap.slabs.drain_spare(is_used, empty);
-    heap.superblocks().flip_lists();
-    heap.sampled_superblocks().flip_lists();
+    flip_lists(heap);
   } else if (part < slabs + kClassCount) {
     done = purge_class(heap, part - slabs, effort);
   } else {

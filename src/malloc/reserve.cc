@@ -54,18 +54,53 @@ void give_filled(Substrate& substrate, uptr address, std::size_t frames) {
   substrate.frames().give(address, frames, 0);
 }
 
-// The frames just taken may be those of an earlier reservation; and untouched frames between aligned runs will be taken
-// before them. So this takes frames one by one, the lowest first, up to `highest`, and until `frames` are in hand or
-// free and dirty, but no more than `most`: a heap that is more scattered gets the others when it needs them. Returns
-// how many it could not get.
-std::size_t refill_kept(Frames<Machine>& all, std::size_t frames, uptr highest, std::size_t most, uptr& top) {
+// A reservation's part of the free frames: so many clean ones it makes dirty. Several at the same time add up, since
+// the policy is told first: dirty frames beyond what was kept before count for the first that tells it, and a clean
+// frame becomes dirty once.
+class Part {
+ public:
+  Part(Frames<Machine>& frames, std::size_t wanted) : frames_(&frames), wanted_(wanted) {
+    const std::size_t before = frames.policy().keep(wanted), dirty = frames.policy().dirty();
+    spare_ = dirty > before ? dirty - before : 0;
+  }
+  // These frames were taken, and are not touched yet.
+  void took(uptr address, std::size_t frames) {
+    Arena<Machine>* arena = frames_->arena_of(address);
+    for (std::size_t i = 0; i < frames; ++i)
+      clean_ += arena == nullptr || !arena->any_dirty(address + i * kFrameSize, 1);
+  }
+  std::size_t missing() const { return wanted_ > spare_ + clean_ ? wanted_ - spare_ - clean_ : 0; }
+  // It is to have no more than so many.
+  void shorten(std::size_t frames) {
+    if (frames >= wanted_) return;
+    frames_->policy().keep_fewer(wanted_ - frames);
+    wanted_ = frames;
+  }
+
+ private:
+  Frames<Machine>* frames_;
+  std::size_t wanted_, spare_ = 0, clean_ = 0;
+};
+
+// How many of the `had` pieces stay ready: above a soft limit nothing free is kept. Without one all, although another
+// reservation may have some in hand now.
+std::size_t stays_ready(Frames<Machine>& all, std::size_t had, std::size_t frames) {
+  return all.limits().soft() != 0 ? clamp(had, 0, all.policy().dirty() / frames) : had;
+}
+
+// The frames just taken may be those of another reservation; and untouched frames between aligned runs will be taken
+// before them. So this takes frames one by one, the lowest first, up to `highest`, and until the part is complete, but
+// no more than `most` beside all that is kept: a heap that is more scattered gets the others when it needs them.
+// Returns how many it could not get.
+std::size_t complete(Frames<Machine>& all, Part& part, uptr highest, std::size_t most, uptr& top) {
   for (std::size_t held = 0;; ++held) {
-    const std::size_t found = held + all.policy().dirty(), missing = frames > found ? frames - found : 0;
-    const Run run = held < missing + most ? all.take(1, 1) : Run{};
-    if (!run) return missing;
+    const bool enough = part.missing() == 0;
+    const Run run = held < part.missing() + all.policy().kept() + most ? all.take(1, 1) : Run{};
+    if (!run) return part.missing();
+    part.took(run.address, 1);
     const bool populated = vm::populate(run.address, kFrameSize);
     chain(top, run.address, 0);
-    if (!populated || (missing == 0 && run.address > highest)) return missing;
+    if (!populated || (enough && run.address > highest)) return part.missing();
   }
 }
 
@@ -90,50 +125,55 @@ std::size_t reserve_small(Heap& heap, unsigned c, std::size_t count) {
   heap.loans.end(c);
   populate_used(heap, c);
   Frames<Machine>& all = heap.substrate().frames();
-  const std::size_t ready = all.policy().ready();
+  Part part(all, wanted * k.span_frames);
   uptr top = 0, highest = 0;
   std::size_t had = 0;
   for (; had < wanted; ++had) {
     const u32 d = superblocks.make(c, superblocks.here());
     if (d == 0) break;
     const uptr span = superblocks.span_of(d);
+    part.took(span, k.span_frames);
     const bool populated = vm::populate(span, k.span_bytes());
     chain(top, span, d);
     highest = span > highest ? span : highest;
     if (!populated) break;
   }
+  part.shorten(had * k.span_frames);
   const std::size_t most = kSpareFrames + 2 * had * k.span_frames;
-  const std::size_t missing = ceil_div(refill_kept(all, ready, highest, most, top), k.span_frames);
+  const std::size_t missing = ceil_div(complete(all, part, highest, most, top), k.span_frames);
   had = had > missing ? had - missing : 0;
-  all.policy().keep(had * k.span_frames);
+  part.shorten(had * k.span_frames);
   unchain(top, [&](uptr span, u64 d) {
     if (d == 0) return give_filled(heap.substrate(), span, 1);
     for (unsigned i = 0; i < k.span_frames && all.primary().contains(span); ++i)
       home_of(span + i * kFrameSize).store_relaxed(0);
     superblocks.let_go(static_cast<u32>(d));
   });
-  const std::size_t blocks = clamp(had, 0, all.policy().dirty() / k.span_frames) * k.blocks;  // above a soft limit none
+  const std::size_t blocks = stays_ready(all, had, k.span_frames) * k.blocks;
   return blocks <= aside ? 0 : clamp(blocks - aside, 0, count);
 }
 
 std::size_t reserve_large(Substrate& substrate, std::size_t frames, std::size_t count) {
   Frames<Machine>& all = substrate.frames();
-  const std::size_t ready = all.policy().ready();
+  count = clamp(count, 0, kMaxFrames / frames);
+  Part part(all, count * frames);
   uptr top = 0, highest = 0;
   std::size_t had = 0;
   for (bool populated = true; populated && had < count; had += populated) {
     const Run run = all.take(frames, 1);
     if (!run) break;
+    part.took(run.address, frames);
     populated = vm::populate(run.address, frames * kFrameSize);
     chain(top, run.address, frames);
     highest = run.address > highest ? run.address : highest;
   }
+  part.shorten(had * frames);
   const std::size_t most = kSpareFrames + 2 * had * frames;
-  const std::size_t missing = ceil_div(refill_kept(all, ready, highest, most, top), frames);
+  const std::size_t missing = ceil_div(complete(all, part, highest, most, top), frames);
   had = had > missing ? had - missing : 0;
-  all.policy().keep(had * frames);
+  part.shorten(had * frames);
   unchain(top, [&](uptr address, u64 run) { give_filled(substrate, address, run == 0 ? 1 : run); });
-  return clamp(had, 0, all.policy().dirty() / frames);  // above a soft limit none
+  return stays_ready(all, had, frames);
 }
 
 std::size_t reserve(Heap& heap, std::size_t bytes, std::size_t count) {

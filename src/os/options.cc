@@ -138,6 +138,19 @@ bool parse_prefault(const char* text, Options* options) {
   return true;
 }
 
+// The rate: 64 KiB to a TiB a second, the least that can be given back and the most that can be counted.
+bool parse_background(const char* text, Options* options) {
+  u64 rate = 0;
+  if (const char* end = parse_memory_size(text, process_memory, &rate); end != nullptr && equal(end, "/s")) {
+    if (rate < 64 * kKiB || rate > 1024 * kGiB) return false;
+  } else if (rate = 0; !equal(text, "0") && !equal(text, "1")) {
+    return false;
+  }
+  options->background = *text != '0';
+  options->background_rate = rate;
+  return true;
+}
+
 bool parse_stats(const char* text, Options* options) {
   const bool is_file = (behind("json:", text) != nullptr || behind("text:", text) != nullptr) && text[5] != 0;
   options->stats_path = is_file ? text + 5 : nullptr;
@@ -159,6 +172,7 @@ bool parse(const char* name, const char* text, Options* options, u64* index) {
   if (equal(name, "GUARD")) return parse_guard(text, options);
   if (equal(name, "LIMIT")) return parse_limit(text, options);
   if (equal(name, "PREFAULT")) return parse_prefault(text, options);
+  if (equal(name, "BACKGROUND")) return parse_background(text, options);
   if (equal(name, "STATS")) return parse_stats(text, options);
   return parse_option(values_of(name), text, index);
 }
@@ -185,7 +199,7 @@ Options read_options(bool speak) {
   options.keep_deepbind = read("DEEPBIND") == 1;
   options.never_purge = read("PURGE") == 1;
   options.huge = static_cast<u32>(read("HUGE"));
-  options.background = read("BACKGROUND") == 1;
+  read("BACKGROUND");
   read("HARDEN");
   read("GUARD");
   read("LIMIT");

@@ -30,6 +30,7 @@ struct Options {                       // all zero until it is read: it lies in 
   bool never_purge = false;            // FREEWAY_PURGE=never
   u32 huge = 0;                        // FREEWAY_HUGE: 0 default, 1 never, 2 always
   bool background = false;             // FREEWAY_BACKGROUND
+  u64 background_rate = 0;             // FREEWAY_BACKGROUND=BYTES/s; 0: any
   bool stats = false;                  // FREEWAY_STATS=1
   const char* stats_path = nullptr;    // FREEWAY_STATS=json:PATH or text:PATH (points into the option's text)
   bool stats_json = false;             // json, else text

@@ -123,11 +123,12 @@ template <class Env> class Frames {
   }
 
   // Purges the frames that the policy does not let stay; slow paths call it now and then.
-  FREEWAY_NOINLINE void tick(u64 now) {
+  // At most about `most` frames are given back.
+  FREEWAY_NOINLINE void tick(u64 now, std::size_t most = ~std::size_t{0}) {
     const bool none_may_stay = limits_.is_above_soft(0);
     if (policy_.doubts(now, none_may_stay ? 1 : purge_policy::kDoubtTicks)) look_for_lost();
     const std::size_t dirty = policy_.dirty(), target = policy_.target(now, none_may_stay);
-    if (target < dirty) purge_to(target, dirty - target);
+    if (target < dirty) purge_to(target, clamp(dirty - target, 0, most));
     if (on_tick_ != nullptr) on_tick_();
   }
 

@@ -15,7 +15,8 @@
 // reaches: 64 MiB for each second that the process has lived (a refault of so much takes 0.01 to 0.04 s), 4 GiB at
 // most. What is asked for again within about a second is *learned*: so much more stays, with a half-life of 5.5 s.
 //
-// Memory that the program asked to have ready (keep) stays whatever the peak; with never() everything does.
+// Memory that the program asked to have ready (keep) stays whatever the peak; with never(), which FREEWAY_PURGE=never
+// and the program's mallopt each ask for, everything does.
 //
 // Words     counters, the peak, the budget, all relaxed: they steer, nothing depends on them. Each thread that lets go
 //           at once may overdraw the budget by a step, and each purge by a run of 4 MiB
@@ -124,15 +125,19 @@ template <class Env> class PurgePolicy {
     quiet_until_.store_relaxed(last_tick_.load_relaxed() + purge_policy::kRefusedTicks * purge_policy::kTickNs);
   }
 
-  // So many more free frames stay dirty, as long as memory lasts.
-  void keep(std::size_t frames) { kept_.fetch_add_relaxed(frames); }
+  // So many more free frames stay dirty, as long as memory lasts; how many did before.
+  std::size_t keep(std::size_t frames) { return kept_.fetch_add_relaxed(frames); }
+  void keep_fewer(std::size_t frames) { kept_.fetch_sub_relaxed(frames); }
   std::size_t kept() const { return kept_.load_relaxed(); }
-  std::size_t ready() const { return clamp(dirty(), 0, kept()); }  // of those, now
   // The process's clock is `now`: time counts from here on. (Else from the first target() on.)
   void begin(u64 now) { last_tick_.store_relaxed(now); }
-  // true: nothing is given back by itself.
-  void never(bool never) { never_.store_relaxed(never); }
-  bool is_never() const { return never_.load_relaxed(); }
+  // Who asks that nothing is given back by itself: one that does is enough. The helper does for moments
+  // (malloc/idle.cc).
+  enum Asker { kUser, kProgram, kHelper };
+  void never(Asker asker, bool never) { never_[asker].store_relaxed(never); }
+  bool is_never() const {
+    return never_[kUser].load_relaxed() || never_[kProgram].load_relaxed() || never_[kHelper].load_relaxed();
+  }
 
   // How many dirty frames a purge may leave now (`now` in ns). kNoPurge: none is due, however many are dirty by the
   // time of the purge: frames that others freed meanwhile are theirs to look at.
@@ -213,7 +218,7 @@ template <class Env> class PurgePolicy {
 
   static constexpr u64 kMostBudgetTicks = purge_policy::kMostBudgetFrames / purge_policy::kBudgetATickFrames;
   Counter live_, dirty_, lost_, peak_, kept_;
-  typename Env::template Atomic<bool> never_;
+  typename Env::template Atomic<bool> never_[3];  // by Asker
   Counter least_, idle_;  // the fewest dirty frames since the last tick, and between the last two
   Counter budget_, given_, learned_;
   typename Env::template Atomic<u64> last_tick_, quiet_until_, doubt_from_, purged_total_, purges_;

@@ -44,7 +44,7 @@ void Substrate::read_environment(bool speak) {
   options_ = read_options(speak);
   frames_.begin_limit(options_.soft_limit, options_.hard_limit);
   frames_.policy().begin(process::begin_time_ns());
-  frames_.policy().never(options_.never_purge);
+  frames_.policy().never(PurgePolicy<Machine>::kUser, options_.never_purge);
   frames_.huge_pages().set(static_cast<HugeWish>(options_.huge));
 }
 

@@ -41,6 +41,20 @@ TEST(Beats, AProgramThatStopsIsCleanedUpAfterItOnceAndThenLeftAlone) {
   EXPECT_EQ(Life().beats("ttt          "), ".....ID...---");
 }
 
+TEST(Beats, ACareThatARateCutShortGoesOnAtTheNextBeat) {
+  Beats beats;
+  std::string all;
+  int parts = 0;
+  for (u64 i = 1; i <= 20; ++i) {
+    const u64 now = i * kBeatNs, ticks = i < 8 ? 1 : 2;
+    const Care care = beats.next(ticks, now);
+    all += ".ID-"[static_cast<int>(care)];
+    if (care == Care::kIdle || care == Care::kDeep) ++parts;
+    if (care != Care::kSleep) beats.done(care, now, now, /*complete=*/care == Care::kDue || parts % 3 == 0);
+  }
+  EXPECT_EQ(all, "...IIID...IIDDD...--");
+}
+
 TEST(Beats, EachTickBeginsItAgain) { EXPECT_EQ(Life().beats("t  t  t   t     t"), ".........I...ID.."); }
 
 TEST(Beats, AHelperThatWakesWithoutATickGoesBackToSleep) {

@@ -72,7 +72,12 @@ class InAFolder(unittest.TestCase):
 class Usage(unittest.TestCase):
     def test_version_is_that_of_the_header(self) -> None:
         parts = re.findall(r"#define FREEWAY_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", HEADER.read_text())
-        self.assertEqual(freeway("--version").stdout, f"freeway {'.'.join(parts)}\n")
+        first, second = freeway("--version").stdout.splitlines()
+        self.assertEqual(first, f"freeway {'.'.join(parts)}")
+        self.assertRegex(second, r"^commit ([0-9a-f]{12}(-dirty)?|unknown); (x86_64|aarch64), \w+ [\d.]+, \w+$")
+        if (ROOT / ".git").exists():
+            git = subprocess.run(["git", "-C", ROOT, "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
+            self.assertTrue(git.stdout.startswith(second.split()[1].removesuffix(";").removesuffix("-dirty")), second)
 
     def test_help_names_every_subcommand_and_option(self) -> None:
         out = freeway("--help").stdout

@@ -179,7 +179,7 @@ class WhoseMalloc(unittest.TestCase):
             assert running.stderr is not None
             enough = threading.Timer(PATIENCE_S, self.end_waiting)
             enough.start()
-            said = [line for line, _ in zip(running.stderr, range(lines), strict=False)]
+            said = [line for _, line in zip(range(lines), running.stderr, strict=False)]
             enough.cancel()
             self.end_waiting()
             said += running.stderr.readlines()

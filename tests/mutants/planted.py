@@ -79,6 +79,8 @@ PARKED = Killer("tests/whole/stall/stall_park_test", ("--seconds", "1"), OWNING)
 FALSE_SHARING = Killer("tests/whole/stress/stress_false_sharing", (), ("FREEWAY_RSEQ=1",))
 FALSE_SHARING_OWNED = Killer("tests/whole/stress/stress_false_sharing", (), OWNING)
 BESIDE_HELPER = Killer("tests/background/background_beside", ("--gtest_filter=*OneThread",), ("FREEWAY_RSEQ=1",))
+HELPERS_RATE = Killer("tests/background/background_helper", ("--gtest_filter=*ARate*",), ("FREEWAY_RSEQ=1",))
+RESERVED = Killer("tests/malloc/reserve/reserve_kept", ("--gtest_filter=*AddsUp:*Threshold*",), ("FREEWAY_RSEQ=1",))
 HELPERS_LIVES = Killer("tests/background/background_lifetimes", (), ("FREEWAY_RSEQ=1",))
 SHARED_STEPS = Killer("tests/shared/shared_every_instruction")
 HEAPS = Killer(
@@ -693,6 +695,41 @@ MUTANTS = (
         "vm::wipe_on_fork(block, bytes)",
         "vm::Answer::kDone",
         HELPERS_LIVES,
+    ),
+    Mutant(
+        "helper: what it gave back is not counted against its rate",
+        "malloc/idle.cc",
+        "  pace.spend(policy.purged_bytes() - before);\n",
+        "",
+        HELPERS_RATE,
+    ),
+    Mutant(
+        "helper: what its work sets free goes back beside its rate",
+        "malloc/idle.cc",
+        "policy.never(PurgePolicy<Machine>::kHelper, pace.is_set());",
+        "",
+        HELPERS_RATE,
+    ),
+    Mutant(
+        "helper: it sleeps with what its rate has left undone",
+        "malloc/idle.cc",
+        "    complete = complete && left() >= kFrameSize;\n",
+        "",
+        HELPERS_RATE,
+    ),
+    Mutant(
+        "mallopt: the user's FREEWAY_PURGE=never ends with the program's",
+        "pages/purge_policy.h",
+        "never_[kUser].load_relaxed() || ",
+        "",
+        RESERVED,
+    ),
+    Mutant(
+        "reserve: another reservation's frames count as one's own",
+        "malloc/reserve.cc",
+        "clean_ += arena == nullptr || !arena->any_dirty(address + i * kFrameSize, 1)",
+        "++clean_",
+        RESERVED,
     ),
     Mutant(
         "helper: it does not look whether it is the last thread",

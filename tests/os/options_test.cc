@@ -68,6 +68,15 @@ TEST(Options, EachOptionHasItsTwoValues) {
   EXPECT_FALSE(Reading({"FREEWAY_DEEPBIND=0"}).options.keep_deepbind);
   EXPECT_TRUE(Reading({"FREEWAY_BACKGROUND=1"}).options.background);
   EXPECT_FALSE(Reading({"FREEWAY_BACKGROUND=0"}).options.background);
+  EXPECT_EQ(Reading({"FREEWAY_BACKGROUND=1"}).options.background_rate, 0u);
+  EXPECT_TRUE(Reading({"FREEWAY_BACKGROUND=64m/s"}).options.background);
+  EXPECT_EQ(Reading({"FREEWAY_BACKGROUND=64m/s"}).options.background_rate, 64 * kMiB);
+  for (const char* entry : {"FREEWAY_BACKGROUND=64m", "FREEWAY_BACKGROUND=64m/min", "FREEWAY_BACKGROUND=0/s",
+                            "FREEWAY_BACKGROUND=65535/s", "FREEWAY_BACKGROUND=1025g/s", "FREEWAY_BACKGROUND=/s"}) {
+    const Reading reading({entry});
+    EXPECT_FALSE(reading.options.background) << entry;
+    EXPECT_EQ(reading.lines(), 1) << entry;
+  }
   EXPECT_TRUE(Reading({"FREEWAY_STATS=1"}).options.stats);
   EXPECT_FALSE(Reading({"FREEWAY_STATS=0"}).options.stats);
   for (const char* entry : {"FREEWAY_RSEQ=0", "FREEWAY_ON_ERROR=report", "FREEWAY_HARDEN=1", "FREEWAY_STATS=1"})

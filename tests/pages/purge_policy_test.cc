@@ -356,9 +356,14 @@ TEST(PurgePolicy, WhatIsKeptDoesNotGoAtOnce) {
 TEST(PurgePolicy, NeverIsNeverAtOnceEither) {
   Policy policy;
   const u64 now = live_for(policy, 100);
-  policy.never(true);
+  policy.never(Policy::kProgram, true);
   phase(policy, 4096);
   EXPECT_EQ(purge_all(policy, now), 0u);
+  policy.never(Policy::kUser, true);
+  policy.never(Policy::kProgram, false);
+  EXPECT_EQ(purge_all(policy, now), 0u) << "the user still asks for it";
+  policy.never(Policy::kUser, false);
+  EXPECT_GT(purge_all(policy, now), 0u);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from tools.lint import (
+    cells,
     claims,
     figures,
     formatting,
@@ -20,6 +21,7 @@ from tools.lint import (
     orders,
     references,
     upwards,
+    versions,
 )
 
 LINTS = {
@@ -31,9 +33,11 @@ LINTS = {
     "hygiene": hygiene.check,
     "references": references.check,
     "claims": claims.check,
+    "cells": cells.check,
     "manual": manual.check,
     "figures": figures.check,
     "measured": measured.check,
+    "versions": versions.check,
     "formatting": formatting.check,
 }
 

@@ -3,7 +3,7 @@
 
 The instructions of the fast path are those of tests/whole/golden; a function that is exported has a row in the table of
 stacks; a machine of docs/matrix.md says which kernel it ran, and says it once; what `freeway trim` needs is said where
-it is offered.
+it is offered; an option that a page names is the library's.
 """
 
 from __future__ import annotations
@@ -21,8 +21,12 @@ GUARANTEES = Path("GUARANTEES.md")
 BENCHMARKS = Path("docs/benchmarks.md")
 FAST_PATH = Path("src/malloc/x86_64/fast_path.S")
 MATRIX = Path("docs/matrix.md")
+OPTIONS = Path("src/os/option_table.h")
+PAGES = ("README.md", "SECURITY.md", "docs/*.md", "packaging/docker/README.md")
+# Of the build, the command, the papers' engines and debug.h.
+OTHER_NAMES = {"NO_INSTALL", "LIB", "FORM", "DEBUG_VERSION"}
 
-_PAIR = re.compile(r"instructions of malloc\(32\) \+ free \|[^|]*\| *(\d+) \|")
+_PAIR = re.compile(r"^\| malloc\(32\) \+ free \| *(\d+) \|.*\| disassembly of the fast path \|$")
 _COUNTS = re.compile(r"^\| malloc\(32\) \+ free \|.*\| callgrind \|$")
 _IN_SOURCE = re.compile(r"Counted by tests/whole/golden: (\d+) instructions malloc, (\d+) free")
 _NO_RSEQ = " freeway-no-rseq "
@@ -33,7 +37,7 @@ _MANGLED = "_Z"
 
 def check(root: Path) -> list[Finding]:
     """All claims under `root` that are not so."""
-    return [*_instructions(root), *_stacks(root), *_matrix(root), *_trim(root)]
+    return [*_instructions(root), *_stacks(root), *_matrix(root), *_trim(root), *_options(root)]
 
 
 def _lines(root: Path, path: Path) -> list[tuple[int, str]]:
@@ -122,3 +126,15 @@ def _trim(root: Path) -> Iterator[Finding]:
                 yield Finding(
                     str(page), text.count("\n", 0, match.start()) + 1, "`freeway trim` wants FREEWAY_BACKGROUND=1"
                 )
+
+
+def _options(root: Path) -> Iterator[Finding]:
+    """A page may outlive an option, or misspell it."""
+    if not (root / OPTIONS).exists():
+        return
+    known = OTHER_NAMES | set(re.findall(r'\{"([A-Z_]+)",', (root / OPTIONS).read_text()))
+    for page in sorted({path.relative_to(root) for pattern in PAGES for path in root.glob(pattern)}):
+        for number, line in _lines(root, page):
+            for name in re.findall(r"\bFREEWAY_([A-Z_]+)(?==|`)", line):
+                if name not in known:
+                    yield Finding(str(page), number, f"FREEWAY_{name} is no option in {OPTIONS}")

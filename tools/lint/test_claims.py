@@ -8,7 +8,7 @@ from tools.lint.planted import Tree
 
 GOLDEN = '{"x86_64": {"malloc": 16, "free": 29}}'
 ROW = "| `malloc` up to 32 KiB, cached | wait-free | {} [fast] | yes |\n"
-GOAL = "| instructions of malloc(32) + free | at most 35 | {} | met |\n"
+GOAL = "| malloc(32) + free | {} | – | disassembly of the fast path |\n"
 MATRIX = "| kernel | C library | path |\n|---|---|---|\n| amd64 6.1.0 | glibc 2.36 | per-CPU |\n"
 STACK = "## Stack\n\n| call | rseq |\n|---|---|\n| `malloc` | 100 |\n| `freeway_heap_*` | 100 |\n"
 
@@ -80,3 +80,12 @@ def test_trim_without_what_it_needs_is_found(tree: Tree) -> None:
     tree.write("docs/memory.md", "- `freeway trim PID`: from outside\n- `FREEWAY_BACKGROUND=1`\n")
     (message,) = messages(tree)
     assert "docs/memory.md:1" in message
+
+
+def test_an_option_that_there_is_not_is_found_in_a_page(tree: Tree) -> None:
+    tree.source("src/os/option_table.h", 'constexpr Option kTable[] = {{"LIMIT", "BYTES", ""}};\n')
+    tree.write("docs/page.md", "`FREEWAY_LIMIT=1g`, `FREEWAY_LIB`, FREEWAY_NOT_OURS\n")
+    assert messages(tree) == []
+    tree.write("docs/page.md", "`FREEWAY_LIMITS=1g`\n")
+    (message,) = messages(tree)
+    assert message == "docs/page.md:1: FREEWAY_LIMITS is no option in src/os/option_table.h"

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 TITLES = {
-    "today": "Programs of today",
     "real": "Real programs",
+    "today": "Programs of today",
     "michael": "Michael 2004",
     "lfmalloc": "Dice and Garthwaite 2002",
     "streamflow": "Streamflow 2006",

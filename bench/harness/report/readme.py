@@ -1,100 +1,82 @@
 # SPDX-License-Identifier: MIT
 #
-# readme.py: the table "What it costs" of the README: the flagship relative to glibc and to the best of the peers.
+# readme.py: the README's few figures, in the units of the measurement: glibc, the flagship, the best of the others.
 """The README's table."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from harness.report.lineup import FLAGSHIP, GLIBC, peers
 from harness.report.measured import Measured
-from harness.report.summary import BEST_PEER, Mean, mean, shared_cases
-from harness.report.words import ratio
+from harness.report.summary import BEST_PEER, Mean, mean
+from harness.report.words import NOT_MEASURED, number, ratio
 from harness.results import Case
-from harness.statistics import Ratio
-from harness.workload import CPU_NS, WALL_NS, Metric
+from harness.workload import CPU_NS, CPU_S, PEAK_RSS, Metric
 
-Place = tuple[str, str]  # workload and the metric's key
 
-ROWS: tuple[tuple[str, tuple[Place, ...]], ...] = (
-    ("malloc(32) and free, one pair / batches of 32", (("lifo", CPU_NS), ("batch", CPU_NS))),
-    ("random sizes 16–1024 B in 10,000 slots, 1 / 2 threads", (("random-1", CPU_NS), ("random-2", CPU_NS))),
-    (
-        "10⁶ blocks of 64 B allocated / freed in order / freed shuffled",
-        (("spill-64-in", "alloc_ns"), ("spill-64-in", "free_ns"), ("spill-64-shuffled", "free_ns")),
-    ),
-    (
-        "10⁶ blocks of 16 B, the same",
-        (("spill-16-in", "alloc_ns"), ("spill-16-in", "free_ns"), ("spill-16-shuffled", "free_ns")),
-    ),
-    ("producer → consumer, 64 B", (("prodcons", CPU_NS),)),
-    ("larson, 2 / 64 threads", (("larson-2", CPU_NS), ("larson-64", CPU_NS))),
-    ("256 threads on few CPUs, time", (("many-threads", WALL_NS),)),
-    ("blocks of 1–64 MiB over and over", (("large", "us_each"),)),
-    ("memory after freeing a random 90 % and malloc_trim", (("rss", "rss_over_live_after_trim"),)),
+@dataclass(frozen=True)
+class Row:
+    """A figure of a workload, and the unit that it is shown in: so many of the metric's own."""
+
+    label: str
+    workload: str
+    key: str
+    unit: str
+    of_own: float = 1
+
+
+ROWS = (
+    Row("redis: CPU time a request", "redis", CPU_NS, "µs", 1000),
+    Row("redis: peak memory", "redis", PEAK_RSS.key, "MiB", 1024),
+    Row("g++ compiles a C++ file: CPU time", "gxx", CPU_S, "s"),
+    Row("64 threads (larson): CPU time of one free and malloc", "larson-64", CPU_NS, "ns"),
 )
-PROGRAMS = "redis, Python, g++, git, node, java, …"
+REAL = "real"
+NO_BREAK = "\u00a0"
 
 
 def table(measured: Measured) -> str:
-    """The table and the line above it, in Markdown. Rows without a figure are left out."""
-    lines = [_introduction(measured), "", "| | to glibc | to the best peer |", "|---|---|---|"]
-    for label, places in ROWS:
-        found = [(_ratio(measured, place, _glibc), _ratio(measured, place, measured.best_peer)) for place in places]
-        if any(glibc or best for glibc, best in found):
-            lines.append(f"| {label} | {_joined(g for g, _ in found)} | {_joined(b for _, b in found)} |")
-    programs = [case for case in measured.cases if case.workload in _programs(measured)]
+    """The table in Markdown. Rows without a figure are left out."""
+    lines = [f"| | glibc | {FLAGSHIP.capitalize()} | best of the others |", "|---|---:|---:|---:|"]
+    lines += [found for row in ROWS if (found := _line(measured, row))]
+    names = {name for run in measured.results.runs if run.suite == REAL for name in run.workloads}
+    programs = [case for case in measured.cases if case.workload in names]
     if programs:
-        pairs = [
-            [mean(measured, programs, FLAGSHIP, other, rss) for rss in (False, True)] for other in (GLIBC, BEST_PEER)
-        ]
-        to_glibc, to_best = (" / ".join(_of(found) for found in pair) for pair in pairs)
+        ours, best = (
+            " / ".join(_of(mean(measured, programs, FLAGSHIP, other, rss)) for rss in (False, True))
+            for other in (GLIBC, BEST_PEER)
+        )
         count = len({case.workload for case in programs})
-        lines.append(f"| {count} real programs ({PROGRAMS}), time / peak memory | {to_glibc} | {to_best} |")
-    cases = shared_cases(measured)
-    for label, rss in (("time", False), ("peak RSS", True)):
-        to_glibc, to_best = (mean(measured, cases, FLAGSHIP, other, rss) for other in (GLIBC, BEST_PEER))
-        if to_best.ratio:
-            lines.append(
-                f"| all {to_best.workloads} workloads, {label} (geometric mean) | {_of(to_glibc)} | {_of(to_best)} |"
-            )
+        lines.append(
+            f"| {count} real programs, geometric mean: CPU time / peak memory | 1 / 1 | {ours} "
+            f"| {best} of the best in each program |"
+        )
     return "\n".join(lines) + "\n"
 
 
-def _programs(measured: Measured) -> set[str]:
-    """Of the suite of real programs: each is compared with the best of those that it was run with."""
-    return {name for run in measured.results.runs if run.suite == "real" for name in run.workloads}
+def metric_of(measured: Measured, row: Row) -> Metric:
+    """The metric that a row shows; every workload has its peak memory."""
+    declared = (*measured.workload(row.workload).metrics, PEAK_RSS)
+    return next((each for each in declared if each.key == row.key), Metric(row.key, row.key))
 
 
-def _introduction(measured: Measured) -> str:
-    runs = measured.results.runs
-    if not runs:
-        return "Nothing was measured."
-    machine, run = runs[-1].machine, runs[-1]
-    records = measured.results.allocators
-    names = [n for n in peers(measured.allocators) if n != GLIBC and n in records and not records[n].failed]
-    return (
-        f"CPU time and memory relative to glibc's malloc and to the best of {', '.join(names) or 'no other'} in "
-        f"each row ({machine.get('cpus')} CPUs, Linux {machine.get('kernel')}; medians of {run.repeats} interleaved "
-        f"runs, `make bench` makes yours; below 1 is for Freeway):"
-    )
+def _line(measured: Measured, row: Row) -> str:
+    cases = measured.cases_of(row.workload)
+    if not cases:
+        return ""
+    metric, case = metric_of(measured, row), cases[0]
+    others = [name for name in peers(measured.allocators) if name != GLIBC]
+    ours, libc = (_figure(measured, metric, case, name, row) for name in (FLAGSHIP, GLIBC))
+    found = measured.ratio(metric, case, FLAGSHIP, GLIBC)
+    best = measured.best(metric, case, others)
+    theirs = f"{best} {_figure(measured, metric, case, best, row)}" if best else NOT_MEASURED
+    return f"| {row.label} | {libc} | {ours} ({ratio(found.median) if found else '–'} of glibc's) | {theirs} |"
 
 
-def _glibc(_metric: Metric, _case: Case) -> str:
-    return GLIBC
-
-
-def _ratio(measured: Measured, place: Place, reference: Callable[[Metric, Case], str | None]) -> Ratio | None:
-    name, key = place
-    cases = measured.cases_of(name)
-    metric = next((m for m in measured.workload(name).metrics if m.key == key), Metric(key, key))
-    other = reference(metric, cases[0]) if cases else None
-    return measured.ratio(metric, cases[0], FLAGSHIP, other) if other else None
-
-
-def _joined(ratios: Iterable[Ratio | None]) -> str:
-    return " / ".join(ratio(found.median) if found else "–" for found in ratios)
+def _figure(measured: Measured, metric: Metric, case: Case, name: str, row: Row) -> str:
+    found = measured.quartiles(metric, case, name)
+    return f"{number(found.median / row.of_own)}{NO_BREAK}{row.unit}" if found else NOT_MEASURED
 
 
 def _of(found: Mean) -> str:

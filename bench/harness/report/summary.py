@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from harness.report.lineup import FLAGSHIP, GLIBC, is_ours, peers
 from harness.report.measured import Cell, Measured
 from harness.report.method import TITLES
+from harness.report.words import titled
 from harness.results import Case
 from harness.statistics import Ratio, geomean_interval, median
 from harness.workload import PEAK_RSS, Metric, Workload
@@ -31,10 +32,12 @@ class Mean:
 
 @dataclass(frozen=True)
 class MeanRow:
-    """One allocator's means, by column."""
+    """One allocator's means, by column; the middle of its workloads' times, and in how many of them it is first."""
 
     allocator: str
     means: dict[str, Mean]
+    middle: float | None = None
+    first: int = 0
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,7 @@ class HeatRow:
     """One workload: each allocator's ratio to the best of them."""
 
     workload: Workload
-    label: str
+    label: str  # of the figure, with its unit
     ratios: dict[str, float | None]
     best: str | None
 
@@ -133,18 +136,39 @@ MEAN_COLUMNS = {
 }
 
 
-def means(measured: Measured) -> list[MeanRow]:
-    """The table of means, best time first."""
-    cases = shared_cases(measured)
+def means(measured: Measured, cases: list[Case] | None = None) -> list[MeanRow]:
+    """The table of means, best time first: over the cases that the whole field ran, or over these."""
+    cases = shared_cases(measured) if cases is None else cases
+    to_best = _times_to_best(measured, cases)
     rows = []
     for name in measured.allocators:
         columns = {
             label: mean(measured, cases, name, reference, rss) for label, (reference, rss) in MEAN_COLUMNS.items()
         }
         if any(each.workloads for each in columns.values()):
-            rows.append(MeanRow(name, columns))
-    first = next(iter(MEAN_COLUMNS))
-    return sorted(rows, key=lambda row: row.means[first].ratio.median if row.means[first].ratio else float("inf"))
+            mine = [times[name] for times in to_best.values() if name in times]
+            first = sum(times.get(name) == min(times.values()) for times in to_best.values() if times)
+            rows.append(MeanRow(name, columns, median(mine) if mine else None, first))
+    first_column = next(iter(MEAN_COLUMNS))
+    return sorted(
+        rows, key=lambda row: row.means[first_column].ratio.median if row.means[first_column].ratio else float("inf")
+    )
+
+
+def real_programs(measured: Measured) -> list[MeanRow]:
+    """The same over the real programs, which fewer peers were run in."""
+    return means(measured, [case for case in measured.cases if group_of(measured.workload(case.workload)) == "real"])
+
+
+def _times_to_best(measured: Measured, cases: list[Case]) -> dict[str, dict[str, float]]:
+    """For each workload the time of each allocator relative to the best, over the workload's figures."""
+    found: dict[str, dict[str, float]] = {}
+    for name in dict.fromkeys(case.workload for case in cases):
+        mine = [case for case in cases if case.workload == name]
+        cells = cells_of(measured, mine, timing_metrics(measured.workload(name)), BEST)
+        ratios = {each: measured.workload_ratios(cells, each) for each in measured.allocators}
+        found[name] = {each: median(values) for each, values in ratios.items() if values}
+    return found
 
 
 def means_by_suite(measured: Measured) -> list[MeanRow]:
@@ -208,7 +232,7 @@ def _heat_row(measured: Measured, workload: Workload, rss: bool) -> HeatRow | No
     # Over several cells nobody need be best in each, so what is best over all of them is the measure.
     least = min(known.values())
     ratios = {name: None if ratio is None else ratio / least for name, ratio in ratios.items()}
-    return HeatRow(workload, metrics[0].label, ratios, min(known, key=known.__getitem__))
+    return HeatRow(workload, titled(metrics[0]), ratios, min(known, key=known.__getitem__))
 
 
 def compared(measured: Measured) -> list[Comparison]:

@@ -66,7 +66,7 @@ def watched(name: str, program: Path, allocator: Allocator) -> Day:
 
 def draw(days: list[Day], file: Path) -> None:
     with svg.settings():
-        figure, (axes,) = svg.surface(7.4, 3.6, margins=svg.Margins(right=1.9))
+        figure, (axes,) = svg.surface(8.2, 3.6, margins=svg.Margins(right=2.7))
         for number, day in enumerate(days):
             ours = day.name.startswith("freeway")
             seconds, mib = zip(*day.resident, strict=True)

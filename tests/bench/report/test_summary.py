@@ -49,6 +49,11 @@ def test_geometric_means_are_those_computed_by_hand(measured: Make) -> None:
     assert rows["glibc"]["time / glibc"].ratio.median == pytest.approx(1)
 
 
+def test_beside_the_mean_stand_the_middle_and_the_first_places(measured: Make) -> None:
+    rows = {row.allocator: (row.middle, row.first) for row in means(measured(two_workloads()))}
+    assert rows == {"freeway": (2.5, 1), "glibc": (2, 0), "mimalloc3": (2.5, 1)}
+
+
 def test_a_workload_counts_once_however_many_threads_it_has(measured: Make) -> None:
     lines = [run_line(["lifo", "larson-michael"], THREE)]
     lines += [sample("lifo", name, 0, ns) for name, ns in zip(THREE, (8, 1, 1), strict=True)]

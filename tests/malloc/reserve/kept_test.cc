@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT
 //
 // kept_test.cc: what freeway_reserve and FREEWAY_PREFAULT make resident stays so through purges and trims, what
-// FREEWAY_PURGE=never keeps only trims give back, and what limits and impossible arguments do.
+// FREEWAY_PURGE=never and mallopt(M_TRIM_THRESHOLD, -1) keep only trims give back, and what limits and impossible
+// arguments do.
 #include <freeway/freeway.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <thread>
 #include <vector>
 
 #include "tests/abi/abi_test.h"
@@ -67,6 +70,29 @@ FREEWAY_SCENARIO(ReservedAndKept) {
 
 TEST(Reserve, WhatIsReadyStaysReady) { expect_succeeds("ReservedAndKept"); }
 
+// Parts of different lengths: the shorter ones end, and their frames are free, while the longer ones still take some.
+FREEWAY_SCENARIO(ReservedByThreads) {
+  constexpr size_t kThreads = 4, kParts = 3;
+  const size_t before = anonymous_rss();
+  std::vector<std::thread> threads;
+  for (size_t thread = 0; thread < kThreads; ++thread)
+    threads.emplace_back([thread] {
+      const size_t blocks = 20 * (thread + 1);
+      for (size_t part = 0; part < kParts; ++part)
+        require(freeway_reserve(200000, blocks) == blocks, "reserve of large blocks");
+      require(freeway_reserve(1000, 10000 * (thread + 1)) == 10000 * (thread + 1), "reserve");
+    });
+  for (std::thread& each : threads) each.join();
+  const size_t bytes = (1 + 2 + 3 + 4) * (kParts * 20 * 200000 + 10000 * 1000);
+  require(stats().dirty >= bytes, "a thread counted another's frames as its own");
+  require(anonymous_rss() >= before + bytes, "it is not resident");
+  require_sound();
+}
+
+TEST(Reserve, WhatThreadsReserveAtTheSameTimeAddsUp) {
+  for (int round = 0; round < 4; ++round) expect_succeeds("ReservedByThreads");
+}
+
 // The first blocks of a size may be of a larger class (cache/loans.h), which has nothing ready.
 FREEWAY_SCENARIO(ReservedBlocksAreUsed) {
   constexpr size_t kSize = 200, kCount = 1000;
@@ -80,7 +106,7 @@ FREEWAY_SCENARIO(ReservedBlocksAreUsed) {
 
 TEST(Reserve, WhatIsReadyIsWhatMallocGives) { expect_succeeds("ReservedBlocksAreUsed"); }
 
-FREEWAY_SCENARIO(KeptForGood) {
+void keeps_until_trimmed() {
   let_purge(100 * kMiB);
   require(stats().dirty >= 100 * kMiB, "something was given back");
   require(stats().purges == 0, "something was given back");
@@ -88,7 +114,40 @@ FREEWAY_SCENARIO(KeptForGood) {
   require_sound();
 }
 
+FREEWAY_SCENARIO(KeptForGood) { keeps_until_trimmed(); }
+
 TEST(Purge, NeverMeansByTrimsOnly) { expect_succeeds("KeptForGood", {"FREEWAY_PURGE=never"}); }
+
+// What programs that must not be late call: https://man7.org/linux/man-pages/man3/mallopt.3.html, M_TRIM_THRESHOLD.
+FREEWAY_SCENARIO(KeptByMallopt) {
+  require(mallopt(M_TRIM_THRESHOLD, -1) == 1 && mallopt(M_MMAP_MAX, 0) == 1, "mallopt");
+  keeps_until_trimmed();
+}
+
+TEST(Purge, MalloptsTrimThresholdOfMinusOneMeansNever) {
+  expect_succeeds("KeptByMallopt");
+  expect_succeeds("KeptByMallopt", {"FREEWAY_BACKGROUND=1"});
+}
+
+FREEWAY_SCENARIO(KeptUntilAnotherThreshold) {
+  mallopt(M_TRIM_THRESHOLD, -1);
+  let_purge(100 * kMiB);
+  require(stats().purges == 0, "something was given back");
+  mallopt(M_MMAP_MAX, 0);  // alone it asks for nothing
+  mallopt(M_TRIM_THRESHOLD, 128 * 1024);
+  let_purge(kMiB);
+  require(stats().dirty < 50 * kMiB, "nothing was given back");
+}
+
+TEST(Purge, AnotherThresholdEndsIt) { expect_succeeds("KeptUntilAnotherThreshold"); }
+
+// The user's word outlives the program's.
+FREEWAY_SCENARIO(KeptWhateverTheThreshold) {
+  mallopt(M_TRIM_THRESHOLD, 128 * 1024);
+  keeps_until_trimmed();
+}
+
+TEST(Purge, AThresholdDoesNotEndTheUsersNever) { expect_succeeds("KeptWhateverTheThreshold", {"FREEWAY_PURGE=never"}); }
 
 FREEWAY_SCENARIO(ResidentAtStart) {
   require(stats().dirty >= 63 * kMiB && anonymous_rss() >= 64 * kMiB, "it is not resident");
@@ -103,7 +162,8 @@ TEST(Prefault, StaysWhateverIsPurged) { expect_succeeds("ResidentAtStart", {"FRE
 
 FREEWAY_SCENARIO(UnderALimit) {
   const size_t got = freeway_reserve(1000, 100000);
-  require(got > 0 && got < 100000, "a limit of 64 MiB has room for 100 MB");
+  require(got < 100000, "a limit of 64 MiB has room for 100 MB");
+  require(got > 40000, "a limit of 64 MiB has no room for 40 MB");
   require(stats().held <= 64 * kMiB, "above the limit");
   require(freeway_reserve(100000, 1000) == 0, "there is no room");
   require_sound();

@@ -33,31 +33,31 @@ ABOUT = {
 HEAD = """\
 # Heap errors and attacks
 
-What {columns} allocators do about typical errors of programs with their heap, and about attacks that begin with such
-an error. One small program an attack
-([tests/whole/attacks](../tests/whole/attacks/README.md)), each with blocks of {sizes} bytes
-(overflows: of more sizes): **the worst that was seen is in the table**. In brackets: in how many of 100 tries, where
-it was not in all of them.
+What {columns} allocators do about typical heap errors of programs, and about attacks that begin with such an error.
+Each attack is a small program ([tests/whole/attacks](../tests/whole/attacks/README.md)), tried with blocks of
+{sizes} bytes (overflows: of more sizes). **The table shows the worst outcome that was seen**; a number in
+brackets is the percentage of the tries that had it, if not all.
 
 - **at once**: the wrong call itself ends the program, before it has changed anything
 - **late**: a later call ends it
-- **unharmed**: the program goes on, and nothing of it is damaged: no block is handed out twice or overlaps another, no
-  contents change, later allocations are in order
-- **crashed**: a bad access, without a report, or the program hangs: the allocator used what was damaged
-- **EXPLOITABLE**: the attacker has what he wants: two owners of one memory, a block where he chose it, a neighbour's
-  contents changed and nobody noticed. Each program's first lines say what it is there.
+- **unharmed**: the program goes on undamaged: no block is handed out twice or overlaps another, no contents change,
+  later allocations are in order
+- **crashed**: the allocator used what was damaged: a bad access without a report, or the program hangs
+- **EXPLOITABLE**: the attacker has reached his aim: two owners of one block, a block where he chose it, or a
+  neighbour's contents changed unnoticed. Each program's first lines say what its aim is.
 
-The attacker knows addresses, and glibc's formats; forged sizes and links are glibc's. What an attack made for another
-allocator could do, this does not say: *unharmed* is no proof, *exploitable* is one.
+The attacker knows addresses, and glibc's formats: forged sizes and links are glibc's. An attack made for another
+allocator might do more. So *unharmed* is no proof; *exploitable* is one.
 """
 
 
 PREDICTION = """
 ## How well the next address can be foretold
 
-The same history, and then one more block of {size} bytes, in {processes} processes: how often two of them agree, in
-bits (the logarithm of 1 over the share of pairs that do). The address itself has what the kernel gives the process's
-mappings; its distance from the block before is the allocator's own randomness.
+{processes} processes with the same history each allocate one more block of {size} bytes. The table shows how rarely
+two of them agree, in bits: the logarithm of 1 over the share of pairs that do. The kernel randomises the address
+itself, by the place of the process's mappings; the distance from the block before is the allocator's own
+randomness.
 """
 COSTS = """
 ## What it costs
@@ -65,11 +65,11 @@ COSTS = """
 CPU time and peak memory relative to glibc's, medians of {repeats} interleaved runs. Below 1 is less than glibc.
 """
 FOOT = """
-## Once more
+## How it is made
 
-`make attacks` builds all of this, runs it, and writes `docs/attacks.json` and this page; `make attack-costs` only the
-last table, for a machine that does nothing else. In every test run Freeway's columns are tried again and must be what
-[catalogue.py](../tests/whole/attacks/catalogue.py) expects, neither worse nor better, and this page what was kept.
+`make attacks` builds all of this, runs it, and writes `docs/attacks.json` and this page. `make attack-costs` makes
+the last table only, on an otherwise idle machine. Each test run tries Freeway's columns again: they must be what
+[catalogue.py](../tests/whole/attacks/catalogue.py) expects, neither worse nor better.
 """
 
 

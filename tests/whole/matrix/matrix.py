@@ -248,6 +248,19 @@ def table(lines: Iterable[Sequence[str]]) -> str:
     return "\n".join([f"| {' | '.join(HEAD)} |", "|---" * len(HEAD) + "|", *(f"| {' | '.join(c)} |" for c in lines)])
 
 
+def summary(lines: Iterable[Sequence[str]]) -> str:
+    """A line for each kernel, in Markdown: its path, how many C libraries, and what is not as it should be."""
+    kernels: dict[str, list[Sequence[str]]] = {}
+    for line in lines:
+        kernels.setdefault(line[0], []).append(line)
+    said = ["| machine | path | C libraries | not as it should be |", "|---|---|---:|---|"]
+    for kernel, own in kernels.items():
+        paths = dict.fromkeys(line[2].removesuffix(", registered by Freeway") for line in own)
+        wrong = [f"{line[1]}: {name}" for line in own for name, cell in zip(HEAD, line, strict=True) if "**" in cell]
+        said.append(f"| {kernel} | {'; '.join(paths)} | {len(own)} | {', '.join(wrong) or 'nothing'} |")
+    return "\n".join(said)
+
+
 def lines_of(page_before: str) -> dict[str, list[list[str]]]:
     """What a page has, by machine; a column that it has not was not tried, and what is nobody's is left out."""
     tabled = [[cell.strip() for cell in line.strip("|").split("|")] for line in page_before.splitlines() if "|" in line]
@@ -277,7 +290,7 @@ def page(rows: Sequence[Row], page_before: str = "") -> str:
     of_others = {line[0].split()[1] for name, own in lines.items() if name not in tried for line in own}
     debugged = {row.kernel.split("-")[0] for row in rows if row.rseq_debug == "on"}
     debugged |= of_others & set(known[1].replace(",", " ").split() if known else ())
-    text = (HERE / "page.md").read_text().replace("@TABLE@", table(ordered))
+    text = (HERE / "page.md").read_text().replace("@SUMMARY@", summary(ordered)).replace("@TABLE@", table(ordered))
     return text.replace("@DEBUG@", ", ".join(sorted(debugged, key=version_of)) or "none")
 
 

@@ -53,6 +53,13 @@ def test_the_page_keeps_what_was_not_tried() -> None:
     assert matrix.lines_of(first).keys() == {"amd64-6.1", "arm64-6.12"}
 
 
+def test_the_page_says_first_what_is_not_as_it_should_be() -> None:
+    good = matrix.cells_of(rows("amd64-6.1", "6.1.0-50-cloud-amd64")[0])
+    bad = [*good[:-1], "**fails**"]
+    assert matrix.summary([good]).endswith("| amd64 6.1.0 | per-CPU, by cpu_id | 1 | nothing |")
+    assert matrix.summary([good, bad]).endswith("| 2 | glibc 2.41: sections |")
+
+
 def test_a_machine_that_did_not_boot_is_a_fault_and_no_row() -> None:
     first = matrix.page(rows("amd64-6.1", "6.1.0-50-cloud-amd64"))
     (row,) = matrix.rows_of("amd64-6.1", "Kernel panic")

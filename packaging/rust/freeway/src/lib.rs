@@ -95,7 +95,7 @@ fn filled<T>(fill: impl FnOnce(*mut T, usize)) -> T {
     unsafe { value.assume_init() }
 }
 
-/// The library's version: "0.1.0".
+/// The library's version: "0.2.0".
 pub fn version() -> &'static str {
     text(unsafe { sys::freeway_version() })
 }
