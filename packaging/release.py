@@ -47,7 +47,7 @@ def run(*command: str | Path, **options: object) -> str:
     """What a command says; it must succeed."""
     done = subprocess.run([str(word) for word in command], check=False, stdout=subprocess.PIPE, text=True, **options)
     if done.returncode != 0:
-        raise ReleaseError(f"status {done.returncode}: {' '.join(map(str, command))}")
+        raise ReleaseError(f"{done.stdout}status {done.returncode}: {' '.join(map(str, command))}")
     return done.stdout.strip()
 
 

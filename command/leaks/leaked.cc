@@ -3,6 +3,7 @@
 
 #include <spawn.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -169,7 +170,7 @@ std::vector<char*> own_environment() {
 // The table of the profile's stacks; false: there is no program for it here.
 bool print_table(const std::string& profile, int fd) {
   const std::string program = profile_program();
-  const int file = program.empty() ? -1 : memfd_create("leaks", MFD_CLOEXEC);
+  const int file = program.empty() ? -1 : static_cast<int>(syscall(SYS_memfd_create, "leaks", MFD_CLOEXEC));
   if (file < 0) return false;
   bool printed = false;
   if (write(file, profile.data(), profile.size()) == static_cast<ssize_t>(profile.size()) &&

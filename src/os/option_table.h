@@ -25,7 +25,7 @@ inline constexpr OptionDescription kOptionTable[] = {
     {"HUGE", "default|never|always",
      "huge pages for blocks; default: the system's choice, or where they come fast (default)"},
     {"BACKGROUND", "0|1|BYTES/s",
-     "1: a thread of its own gives memory back while the program does nothing; 64m/s: so much a second at most (0)"},
+     "1: a thread gives memory back while the program does nothing; 64m/s: at most so much a second (0)"},
     {"PROFILE", "BYTES[,prefix=PATH][,dump=...]",
      "heap profile: one sample in BYTES; dump=exit|signal:USR1|every:1g|hold:PATH (0)"},
     {"STATS", "0|1|json:PATH|text:PATH", "at exit, what each layer did, on fd 2 or in PATH; %p there: process id (0)"},
