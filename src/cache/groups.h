@@ -3,8 +3,8 @@
 //
 // Blocks that were freed in the order of their addresses, or against it, are found as runs. The others are merged by a
 // hash of 128 entries; a collision starts a second group for the same word, which costs one more operation on it and
-// nothing else. Where operations are not atomic (arch/alone.h) they cost less than the hash, so there nothing is merged
-// but neighbours in the batch. Pure: reads no shared word but the page map, through `place`.
+// nothing else. Where operations are not atomic (arch/alone.h) they cost less than any merging, so there each piece is
+// one. Pure: reads no shared word but the page map, through `place`.
 #pragma once
 
 #include "base/compiler.h"
@@ -63,9 +63,18 @@ struct Place {
 // How many blocks from the first on lie side by side in one superblock, each `step` behind the one before; at most
 // `most`.
 FREEWAY_INLINE unsigned run_length(void* const* blocks, unsigned most, u64 step) {
-  const auto address = [blocks](unsigned i) { return reinterpret_cast<u64>(blocks[i]); };
+  const auto is_behind = [=](unsigned i) {
+    return reinterpret_cast<u64>(blocks[i]) == reinterpret_cast<u64>(blocks[0]) + i * step;
+  };
+  // All of them, in all probability: then they are compared without a branch for each.
+  if (is_behind(most - 1)) {
+    u64 differences = 0, expected = reinterpret_cast<u64>(blocks[0]);
+#pragma GCC unroll 4
+    for (unsigned i = 0; i < most; ++i, expected += step) differences |= reinterpret_cast<u64>(blocks[i]) ^ expected;
+    if (FREEWAY_LIKELY(differences == 0)) return most;
+  }
   unsigned n = 1;
-  while (n < most && address(n) - address(n - 1) == step) ++n;
+  while (n < most && is_behind(n)) ++n;
   return n;
 }
 
@@ -117,21 +126,6 @@ FREEWAY_INLINE void make_groups(void* const* blocks, unsigned count, u64 size, u
     // The same block twice in one batch: a group of its own finds the double free.
     if (const u64 twice = groups.merge(last - 1, bits)) groups.add({twice, key, static_cast<u8>(i)});
   });
-}
-
-// The same groups, one after the other, with only neighbours in the batch merged: calls f(group) for each.
-template <class PlaceOf, class F>
-FREEWAY_INLINE void each_group(void* const* blocks, unsigned count, u64 size, u32 in_span, PlaceOf&& place, F&& f) {
-  Group group{};
-  each_piece(blocks, count, size, in_span, place, [&](u32 key, u64 bits, unsigned i) {
-    if (group.key == key && (group.mask & bits) == 0) {
-      group.mask |= bits;
-      return;
-    }
-    if (group.mask != 0) f(group);
-    group = {bits, key, static_cast<u8>(i)};
-  });
-  if (group.mask != 0) f(group);
 }
 
 }  // namespace freeway
