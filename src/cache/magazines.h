@@ -148,8 +148,6 @@ template <class Heap, class Shapes = SlabShapes> class Magazines {
   }
 
  private:
-  static constexpr u8 kLast = 0x80;
-
   // send_home, looking at `most` blocks.
   template <SlabAccess Access>
   FREEWAY_NOINLINE void send_topmost(const Access& access, Slab& slab, unsigned c, unsigned most) {
@@ -177,24 +175,22 @@ template <class Heap, class Shapes = SlabShapes> class Magazines {
     const SizeClass k = kSizeClasses[c];
     auto& superblocks = heap_->superblocks();
     alone::Change changes[kBatchMax];
-    u8 numbers[kBatchMax];  // of a block of the change's superblock; kLast: the word is that one's last
-    static_assert(kBatchMax <= kLast);
+    u8 numbers[kBatchMax];  // in the batch, of one of the change's blocks
     unsigned made = 0;
     const auto place = [&](void* slot) { return heap_->place_of(c, k, slots::block_of(slot)); };
-    each_piece(blocks, count, k.size, k.blocks, place, [&](u32 key, u64 bits, unsigned i) {
-      const Group group{bits, key, static_cast<u8>(i)};
-      changes[made] = {&superblocks.word_of(group.descriptor(), group.word()), bits};
-      numbers[made++] = static_cast<u8>(group.block | (group.word() + 1 == k.words ? kLast : 0));
+    each_piece(blocks, count, k.size, k.blocks, place, [&](u32 descriptor, u32 word, u64 bits, unsigned i) {
+      changes[made] = {&superblocks.word_of(descriptor, word), bits};
+      numbers[made++] = static_cast<u8>(i);
     });
     for (unsigned i = 0; i < made; ++i) {
       const alone::Stopped stopped = alone::set_each(changes + i, changes + made);
       i = static_cast<unsigned>(reinterpret_cast<const alone::Change*>(stopped.at & ~u64{1}) - changes);
       if (i == made) return;
-      const u8 number = numbers[i];
-      const u64 full = k.full_mask((number & kLast) != 0 ? k.words - 1 : 0);
+      void* block = slots::block_of(blocks[numbers[i]]);
+      const u64 full = k.full_mask(k.block_at(reinterpret_cast<uptr>(block)) / 64);
       // Nothing is left to do: the superblock may be gone since the change, a handler may have freed its other blocks.
       if ((stopped.at & 1) == 0 && anchor::is_over(stopped.old, changes[i].mask, full)) continue;
-      finish(c, slots::block_of(blocks[number & ~kLast]), changes[i], stopped);
+      finish(c, block, changes[i], stopped);
     }
   }
 

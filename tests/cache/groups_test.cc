@@ -180,18 +180,15 @@ std::vector<Piece> pieces(const std::vector<u64>& numbers) {
   for (const u64 n : numbers) blocks.push_back(reinterpret_cast<void*>(n * kSize));
   std::vector<Piece> found;
   each_piece(blocks.data(), static_cast<unsigned>(blocks.size()), kSize, kBlocks, place_of,
-             [&](u32 key, u64 bits, unsigned i) {
-               const Group group{bits, key, 0};
-               found.push_back({group.descriptor(), group.word(), bits, i});
-             });
+             [&](u32 descriptor, u32 word, u64 bits, unsigned i) { found.push_back({descriptor, word, bits, i}); });
   return found;
 }
 using Pieces = std::vector<Piece>;
 
 TEST(Pieces, OfBlocksSideBySideAreOneWhicheverWayTheyGo) {
   EXPECT_EQ(pieces({3, 4, 5, 9}), (Pieces{{1, 0, 7 << 3, 0}, {1, 0, 1 << 9, 3}}));
-  EXPECT_EQ(pieces({9, 5, 4, 3}), (Pieces{{1, 0, 1 << 9, 0}, {1, 0, 7 << 3, 1}}));
-  EXPECT_EQ(pieces({7, 8, 7, 6}), (Pieces{{1, 0, 3 << 7, 0}, {1, 0, 3 << 6, 2}}));
+  EXPECT_EQ(pieces({9, 5, 4, 3}), (Pieces{{1, 0, 1 << 9, 0}, {1, 0, 7 << 3, 3}}));
+  EXPECT_EQ(pieces({7, 8, 7, 6}), (Pieces{{1, 0, 3 << 7, 0}, {1, 0, 3 << 6, 3}}));
 }
 
 TEST(Pieces, EndWhereTheStepChanges) {
@@ -203,13 +200,13 @@ TEST(Pieces, EndWhereTheStepChanges) {
 }
 
 TEST(Pieces, EndWithTheirWord) {
-  EXPECT_EQ(pieces({62, 63, 64, 65}), (Pieces{{1, 0, u64{3} << 62, 0}, {1, 1, 3, 0}}));
-  EXPECT_EQ(pieces({65, 64, 63, 62}), (Pieces{{1, 0, u64{3} << 62, 0}, {1, 1, 3, 0}}));
+  EXPECT_EQ(pieces({62, 63, 64, 65}), (Pieces{{1, 0, u64{3} << 62, 0}, {1, 1, 3, 2}}));
+  EXPECT_EQ(pieces({65, 64, 63, 62}), (Pieces{{1, 0, u64{3} << 62, 3}, {1, 1, 3, 1}}));
 }
 
 TEST(Pieces, EndWithTheirSuperblock) {
   EXPECT_EQ(pieces({98, 99, 100, 101}), (Pieces{{1, 1, u64{3} << 34, 0}, {2, 0, 3, 2}}));
-  EXPECT_EQ(pieces({101, 100, 99, 98}), (Pieces{{2, 0, 3, 0}, {1, 1, u64{3} << 34, 2}}));
+  EXPECT_EQ(pieces({101, 100, 99, 98}), (Pieces{{2, 0, 3, 1}, {1, 1, u64{3} << 34, 3}}));
 }
 
 TEST(Pieces, OfWhatIsNoBlockAreNone) { EXPECT_EQ(pieces({0, 1, 2}), (Pieces{{1, 0, 3 << 1, 1}})); }
@@ -228,9 +225,12 @@ TEST(Pieces, OfAnyBatchAreTheBatch) {
     }
     std::map<u64, int> expected;
     for (const u64 n : numbers) ++expected[n];
-    for (const Piece& piece : pieces(numbers))
+    for (const Piece& piece : pieces(numbers)) {
+      const Place p = place_of(reinterpret_cast<void*>(numbers[piece.number] * kSize));
+      ASSERT_TRUE(p.index / 64 == piece.word && (piece.bits >> (p.index % 64) & 1) != 0) << "the named block is in it";
       for (u64 rest = piece.bits; rest != 0; rest &= rest - 1)
         --expected[(piece.descriptor - 1) * u64{kBlocks} + piece.word * 64 + lowest_bit(rest)];
+    }
     for (const auto& [n, left] : expected) ASSERT_EQ(left, 0) << n << " in round " << round;
   }
 }
