@@ -3,8 +3,8 @@
 //
 // Blocks that were freed in the order of their addresses, or against it, are found as runs. The others are merged by a
 // hash of 128 entries; a collision starts a second group for the same word, which costs one more operation on it and
-// nothing else. Where operations are not atomic (arch/alone.h) they cost less than the hash, so there nothing is merged
-// but neighbours in the batch. Pure: reads no shared word but the page map, through `place`.
+// nothing else. Where operations are not atomic (arch/alone.h) they cost less than any merging, so there each piece is
+// one. Pure: reads no shared word but the page map, through `place`.
 #pragma once
 
 #include "base/compiler.h"
@@ -63,15 +63,24 @@ struct Place {
 // How many blocks from the first on lie side by side in one superblock, each `step` behind the one before; at most
 // `most`.
 FREEWAY_INLINE unsigned run_length(void* const* blocks, unsigned most, u64 step) {
-  const auto address = [blocks](unsigned i) { return reinterpret_cast<u64>(blocks[i]); };
+  const auto is_behind = [=](unsigned i) {
+    return reinterpret_cast<u64>(blocks[i]) == reinterpret_cast<u64>(blocks[0]) + i * step;
+  };
+  // All of them, in all probability: then they are compared without a branch for each.
+  if (is_behind(most - 1)) {
+    u64 differences = 0, expected = reinterpret_cast<u64>(blocks[0]);
+#pragma GCC unroll 4
+    for (unsigned i = 0; i < most; ++i, expected += step) differences |= reinterpret_cast<u64>(blocks[i]) ^ expected;
+    if (FREEWAY_LIKELY(differences == 0)) return most;
+  }
   unsigned n = 1;
-  while (n < most && address(n) - address(n - 1) == step) ++n;
+  while (n < most && is_behind(n)) ++n;
   return n;
 }
 
-// Calls f(key, bits, i) for pieces of the batch that lie in one word each: runs of blocks side by side, upwards or
-// downwards, or single blocks; i is the number of one of a piece's blocks, or of its run's. `size`: bytes a block;
-// `in_span`: blocks in a span; place(block) says where a block lies.
+// Calls f(descriptor, word, bits, i) for pieces of the batch that lie in one word each: runs of blocks side by side,
+// upwards or downwards, or single blocks; i is the number in the batch of one of the piece's blocks. `size`: bytes a
+// block; `in_span`: blocks in a span; place(block) says where a block lies.
 template <class PlaceOf, class F>
 FREEWAY_INLINE void each_piece(void* const* blocks, unsigned count, u64 size, u32 in_span, PlaceOf&& place, F&& f) {
   for (unsigned i = 0; i < count;) {
@@ -80,7 +89,7 @@ FREEWAY_INLINE void each_piece(void* const* blocks, unsigned count, u64 size, u3
     const u64 step = left == 1 ? 0 : reinterpret_cast<u64>(blocks[i + 1]) - reinterpret_cast<u64>(blocks[i]);
     const bool up = step == size;
     if (FREEWAY_LIKELY((!up && step != 0 - size) || p.descriptor == 0)) {
-      if (p.descriptor != 0) f(Group::key_of(p.descriptor, p.index / 64), u64{1} << (p.index % 64), i);
+      if (p.descriptor != 0) f(p.descriptor, p.index / 64, u64{1} << (p.index % 64), i);
       ++i;
       continue;
     }
@@ -89,7 +98,7 @@ FREEWAY_INLINE void each_piece(void* const* blocks, unsigned count, u64 size, u3
     u32 at = up ? p.index : p.index + 1 - length;
     for (unsigned rest = length; rest > 0;) {
       const unsigned here = static_cast<unsigned>(clamp(rest, 1, 64 - at % 64));
-      f(Group::key_of(p.descriptor, at / 64), low_bits(here) << (at % 64), i);
+      f(p.descriptor, at / 64, low_bits(here) << (at % 64), i + (up ? at - p.index : p.index - at));
       at += here;
       rest -= here;
     }
@@ -104,7 +113,8 @@ FREEWAY_INLINE void make_groups(void* const* blocks, unsigned count, u64 size, u
   constexpr unsigned kHashBits = 7;
   u8 table[1u << kHashBits] = {};  // group number + 1
   unsigned last = 0;               // group number + 1 of the piece before: neighbours need no hash
-  each_piece(blocks, count, size, in_span, place, [&](u32 key, u64 bits, unsigned i) {
+  each_piece(blocks, count, size, in_span, place, [&](u32 descriptor, u32 word, u64 bits, unsigned i) {
+    const u32 key = Group::key_of(descriptor, word);
     if (last == 0 || groups.key(last - 1) != key) {
       u8& entry = table[(key * u32{0x9e3779b9}) >> (32 - kHashBits)];
       if (entry == 0 || groups.key(entry - 1u) != key) {
@@ -117,21 +127,6 @@ FREEWAY_INLINE void make_groups(void* const* blocks, unsigned count, u64 size, u
     // The same block twice in one batch: a group of its own finds the double free.
     if (const u64 twice = groups.merge(last - 1, bits)) groups.add({twice, key, static_cast<u8>(i)});
   });
-}
-
-// The same groups, one after the other, with only neighbours in the batch merged: calls f(group) for each.
-template <class PlaceOf, class F>
-FREEWAY_INLINE void each_group(void* const* blocks, unsigned count, u64 size, u32 in_span, PlaceOf&& place, F&& f) {
-  Group group{};
-  each_piece(blocks, count, size, in_span, place, [&](u32 key, u64 bits, unsigned i) {
-    if (group.key == key && (group.mask & bits) == 0) {
-      group.mask |= bits;
-      return;
-    }
-    if (group.mask != 0) f(group);
-    group = {bits, key, static_cast<u8>(i)};
-  });
-  if (group.mask != 0) f(group);
 }
 
 }  // namespace freeway

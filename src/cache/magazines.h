@@ -97,14 +97,15 @@ template <class Heap, class Shapes = SlabShapes> class Magazines {
     send_topmost(access, slab, c, heap_->has_nodes() ? homes::kNodeSentAtOnce : homes::kSentAtOnce);
   }
 
-  // Frees `count` (at most kBatchMax) blocks of class `c` to their superblocks. Not inlined: a frame of its own is gone
-  // again before a handler's stack is needed for anything else.
+  // Frees `count` (at most kBatchMax) blocks of class `c`, or the blocks of slots, to their superblocks. Not inlined: a
+  // frame of its own is gone again before a handler's stack is needed for anything else.
   FREEWAY_NOINLINE void flush(unsigned c, void* const* blocks, unsigned count) {
     if constexpr (requires { heap_->alone(); })
       if (heap_->alone()) return flush_alone(c, blocks, count);
     Groups groups;
     const SizeClass& k = kSizeClasses[c];
-    make_groups(blocks, count, k.size, k.blocks, [&](void* block) { return heap_->place_of(c, k, block); }, groups);
+    const auto place = [&](void* slot) { return heap_->place_of(c, k, slots::block_of(slot)); };
+    make_groups(blocks, count, k.size, k.blocks, place, groups);
     free_groups(c, groups, blocks);
   }
 
@@ -126,7 +127,6 @@ template <class Heap, class Shapes = SlabShapes> class Magazines {
   template <SlabAccess Access> void load_slots(const Access& access, unsigned c, void** blocks, unsigned count) {
     unsigned left = count - access.push_batch(c, blocks, count);
     if (left > 0 && open(access, c)) left -= access.push_batch(c, blocks, left);
-    slots::to_blocks(blocks, left);
     if (left > 0) flush(c, blocks, left);
   }
 
@@ -139,7 +139,6 @@ template <class Heap, class Shapes = SlabShapes> class Magazines {
     const PlainSlab access(slab);
     void* blocks[kBatchMax];
     while (const unsigned n = access.pop_batch(c, blocks, kBatchMax)) {
-      slots::to_blocks(blocks, n);
       Heap::Env::step("magazine.emptying");
       flush(c, blocks, n);
     }
@@ -149,8 +148,6 @@ template <class Heap, class Shapes = SlabShapes> class Magazines {
   }
 
  private:
-  static constexpr u8 kLast = 0x80;
-
   // send_home, looking at `most` blocks.
   template <SlabAccess Access>
   FREEWAY_NOINLINE void send_topmost(const Access& access, Slab& slab, unsigned c, unsigned most) {
@@ -162,13 +159,12 @@ template <class Heap, class Shapes = SlabShapes> class Magazines {
     void* foreign[kBatchMax];
     unsigned sent = 0, kept = 0;
     for (unsigned i = 0; i < got; ++i) {
-      void* block = slots::block_of(reinterpret_cast<u64>(blocks[i]));
+      void* block = slots::block_of(blocks[i]);
       const bool goes = heap_->is_foreign(slab, c, block) && (i < homes::kSentAtOnce || heap_->is_away(slab, c, block));
       if (goes) foreign[sent++] = block;
       if (!goes) blocks[kept++] = blocks[i];
     }
     const unsigned left = kept - access.push_batch(c, blocks, kept);
-    slots::to_blocks(blocks, left);
     // Other threads may have filled it.
     if (left > 0) flush(c, blocks, left);
     if (sent > 0) flush(c, foreign, sent);
@@ -179,23 +175,22 @@ template <class Heap, class Shapes = SlabShapes> class Magazines {
     const SizeClass k = kSizeClasses[c];
     auto& superblocks = heap_->superblocks();
     alone::Change changes[kBatchMax];
-    u8 numbers[kBatchMax];  // of a block of the change's superblock; kLast: the word is that one's last
-    static_assert(kBatchMax <= kLast);
+    u8 numbers[kBatchMax];  // in the batch, of one of the change's blocks
     unsigned made = 0;
-    const auto place = [&](void* block) { return heap_->place_of(c, k, block); };
-    each_group(blocks, count, k.size, k.blocks, place, [&](const Group& group) {
-      changes[made] = {&superblocks.word_of(group.descriptor(), group.word()), group.mask};
-      numbers[made++] = static_cast<u8>(group.block | (group.word() + 1 == k.words ? kLast : 0));
+    const auto place = [&](void* slot) { return heap_->place_of(c, k, slots::block_of(slot)); };
+    each_piece(blocks, count, k.size, k.blocks, place, [&](u32 descriptor, u32 word, u64 bits, unsigned i) {
+      changes[made] = {&superblocks.word_of(descriptor, word), bits};
+      numbers[made++] = static_cast<u8>(i);
     });
     for (unsigned i = 0; i < made; ++i) {
       const alone::Stopped stopped = alone::set_each(changes + i, changes + made);
       i = static_cast<unsigned>(reinterpret_cast<const alone::Change*>(stopped.at & ~u64{1}) - changes);
       if (i == made) return;
-      const u8 number = numbers[i];
-      const u64 full = k.full_mask((number & kLast) != 0 ? k.words - 1 : 0);
+      void* block = slots::block_of(blocks[numbers[i]]);
+      const u64 full = k.full_mask(k.block_at(reinterpret_cast<uptr>(block)) / 64);
       // Nothing is left to do: the superblock may be gone since the change, a handler may have freed its other blocks.
       if ((stopped.at & 1) == 0 && anchor::is_over(stopped.old, changes[i].mask, full)) continue;
-      finish(c, blocks[number & ~kLast], changes[i], stopped);
+      finish(c, block, changes[i], stopped);
     }
   }
 
@@ -216,7 +211,7 @@ template <class Heap, class Shapes = SlabShapes> class Magazines {
     for (unsigned i = 0; i < groups.size(); ++i) {
       const Group group = groups[i];
       Heap::Env::step("magazine.freeing");
-      heap_->free_group(c, kSizeClasses[c], group, blocks[group.block]);
+      heap_->free_group(c, kSizeClasses[c], group, slots::block_of(blocks[group.block]));
     }
   }
 
@@ -273,7 +268,6 @@ template <class Heap, class Shapes = SlabShapes> class Magazines {
       const unsigned wanted = left < kBatchMax ? left : kBatchMax;
       const unsigned got = access.pop_batch(c, blocks, wanted);
       if (got == 0) break;
-      slots::to_blocks(blocks, got);
       Heap::Env::step("magazine.unloading");
       flush(c, blocks, got);
       any = true;

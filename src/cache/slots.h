@@ -14,13 +14,11 @@ constexpr u64 kFar = u64{1} << 63;
 
 inline u64 of(const void* block, bool far) { return reinterpret_cast<u64>(block) | (far ? kFar : 0); }
 inline void* block_of(u64 slot) { return reinterpret_cast<void*>(slot & ~kFar); }
+inline void* block_of(const void* slot) { return block_of(reinterpret_cast<u64>(slot)); }
 
-// The same for a batch in place.
+// of, true, for a batch in place.
 inline void to_far(void** blocks, unsigned count) {
   for (unsigned i = 0; i < count; ++i) blocks[i] = reinterpret_cast<void*>(of(blocks[i], true));
-}
-inline void to_blocks(void** slots, unsigned count) {
-  for (unsigned i = 0; i < count; ++i) slots[i] = block_of(reinterpret_cast<u64>(slots[i]));
 }
 
 }  // namespace freeway::slots

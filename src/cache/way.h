@@ -51,7 +51,7 @@ template <class Heap> class Way {
     bool found = false;
     for (u64 left = most; left > 0 && !found; --left) {
       if (access.pop_batch(c, blocks + got, 1) == 0) break;
-      slots::to_blocks(blocks + got, 1);
+      blocks[got] = slots::block_of(blocks[got]);
       Heap::Env::step("way.popped");
       found = !heap_->is_left(c, blocks[got]);
       if (found) {

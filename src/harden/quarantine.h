@@ -166,7 +166,6 @@ template <class Heap> class Quarantine {
 
   FREEWAY_COLD void end_rest(unsigned c, void** blocks, unsigned count) {
     heap_->leaves_rest(c, blocks, count);
-    slots::to_blocks(blocks, count);
     magazines_->flush(c, blocks, count);
   }
 

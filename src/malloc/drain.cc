@@ -25,7 +25,6 @@ void Heap::empty_in_sections() {
     for (u32 tries = 0; tries < kMagazines[c].big / kBatchMax + 2; ++tries) {
       const unsigned n = access.pop_batch(c, blocks, kBatchMax);
       if (n == 0) break;
-      slots::to_blocks(blocks, n);
       Machine::step("drain.own");
       magazines_.flush(c, blocks, n);
     }

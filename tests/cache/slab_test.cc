@@ -73,8 +73,7 @@ TEST(Slots, ABatchIsTurnedInPlace) {
   EXPECT_EQ(reinterpret_cast<u64>(slots[0]), slots::kFar | 16);
   EXPECT_EQ(reinterpret_cast<u64>(slots[1]), slots::kFar | 32);
   EXPECT_EQ(slots[2], blocks[2]) << "beyond the batch";
-  slots::to_blocks(slots, 3);
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(slots[i], blocks[i]);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(slots::block_of(slots[i]), blocks[i]);
 }
 
 class SlabTest : public testing::Test {
