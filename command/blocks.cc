@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
-// blocks.cc: `freeway blocks PID|CORE ADDRESS...`: what lies there: the words of freeway_explain_to, the
+// blocks.cc: `freeway blocks`: what lies there: the words of freeway_explain_to, the
 // neighbours, and of sampled blocks who allocated them.
-#include "blocks.h"
-
 #include <cerrno>
 #include <cinttypes>
 #include <cstdio>
@@ -15,24 +13,21 @@
 #include "look.h"
 #include "look/explanation.h"
 #include "report.h"
+#include "subcommands.h"
 
 namespace freeway_command {
 namespace {
 
 using std::uint32_t, std::uint64_t;
 
-constexpr const char* kUsage = "freeway blocks PID|CORE ADDRESS...";
-
 // "0x7f00", "7f00", "7F00", as debuggers print them: hexadecimal, unless "0d" says otherwise.
-uint64_t address_of(const std::string& text) {
+uint64_t address_of(const Arguments& arguments, const std::string& text) {
   char* rest = nullptr;
   errno = 0;
   const bool decimal = text.starts_with("0d");
   const uint64_t address = std::strtoull(text.c_str() + (decimal ? 2 : 0), &rest, decimal ? 10 : 16);
   if (text.empty() || *rest != 0 || errno != 0 || text[0] == '-' || text[0] == '+' || text[0] == ' ' || text == "0d")
-    throw Failure(
-        kOwnFailure,
-        "blocks: " + text + " is no address: hexadecimal with or without 0x, or decimal after 0d (" + kUsage + ")");
+    arguments.refuse("'" + text + "' is no address: hexadecimal with or without 0x, or decimal after 0d");
   return address;
 }
 
@@ -81,26 +76,21 @@ void print_sample(const Heap& heap, const Samples& samples, uint64_t block) {
 
 }  // namespace
 
-int blocks(char** argv) {
-  return look([argv] {
-    const auto arguments = read_arguments(argv, {}, kUsage);
-    if (arguments.size() < 2)
-      throw Failure(kOwnFailure,
-                    std::string("blocks: of which process or core file, and which addresses? (") + kUsage + ")");
-    std::vector<uint64_t> addresses;
-    for (std::size_t i = 1; i < arguments.size(); ++i) addresses.push_back(address_of(arguments[i]));
-    const auto memory = memory_of(arguments[0]);
-    const Heap heap(*memory);
-    const Samples samples(heap);
-    warn_of(*memory);
-    for (const uint64_t address : addresses) {
-      const Explained found = explain(heap, address);
-      print_explanation(address, found);
-      if (found.superblock != nullptr && found.kind == FREEWAY_SMALL_BLOCK) print_superblock(heap, found);
-      if (found.state == FREEWAY_LIVE) print_sample(heap, samples, reinterpret_cast<uint64_t>(found.begin));
-    }
-    return static_cast<int>(kOk);
-  });
+int blocks(const Arguments& arguments) {
+  const std::vector<std::string>& others = arguments.others();
+  std::vector<uint64_t> addresses;
+  for (std::size_t i = 1; i < others.size(); ++i) addresses.push_back(address_of(arguments, others[i]));
+  const auto memory = memory_of(others[0]);
+  const Heap heap(*memory);
+  const Samples samples(heap);
+  warn_of(*memory);
+  for (const uint64_t address : addresses) {
+    const Explained found = explain(heap, address);
+    print_explanation(address, found);
+    if (found.superblock != nullptr && found.kind == FREEWAY_SMALL_BLOCK) print_superblock(heap, found);
+    if (found.state == FREEWAY_LIVE) print_sample(heap, samples, reinterpret_cast<uint64_t>(found.begin));
+  }
+  return kOk;
 }
 
 }  // namespace freeway_command

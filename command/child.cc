@@ -14,6 +14,7 @@
 
 #include "freeway/freeway.h"
 #include "report.h"
+#include "subcommands.h"
 
 extern char** environ;
 
@@ -135,15 +136,15 @@ Said run_probe(const Library& library, const std::vector<std::string>& variables
   return said_by("/proc/self/exe", {"freeway", "probe"}, all);
 }
 
-int probe() {
+int probe(const Arguments&) {
   auto* version = preloaded<decltype(freeway_version)>("freeway_version");
   auto* audit = preloaded<decltype(freeway_audit)>("freeway_audit");
-  if (version == nullptr || audit == nullptr) return fail(kUnwell, "the loader did not load the library");
+  if (version == nullptr || audit == nullptr) return fail(kCannot, "the loader did not load the library");
   if (object_of(dlsym(RTLD_DEFAULT, "malloc")) != object_of(reinterpret_cast<const void*>(version)))
-    return fail(kUnwell, "malloc is another library's: is one preloaded before Freeway?");
-  if (!allocation_works()) return fail(kUnwell, "malloc failed or lost what was written");
+    return fail(kCannot, "malloc is another library's: is one preloaded before Freeway?");
+  if (!allocation_works()) return fail(kCannot, "malloc failed or lost what was written");
   freeway_audit_t account{};
-  if (audit(&account, sizeof(account)) != 0) return fail(kUnwell, "the heap does not add up");
+  if (audit(&account, sizeof(account)) != 0) return fail(kCannot, "the heap does not add up");
   std::puts(version());
   std::puts(vfork_shares_memory() ? kVforkIsReal : kVforkIsFork);
   return kOk;

@@ -26,8 +26,4 @@ Said said_by(const std::string& path, std::vector<std::string> arguments, const 
 // Runs `freeway probe` under the library, likewise.
 Said run_probe(const Library& library, const std::vector<std::string>& variables);
 
-// The child's side: checks that malloc is Freeway's and works, prints the library's version and what vfork does, a line
-// each. Returns its exit status.
-int probe();
-
 }  // namespace freeway_command

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
-// classes.cc: `freeway classes PID|CORE [--json]`: what each size class holds, and how full its superblocks are.
-#include "classes.h"
-
+// classes.cc: `freeway classes`: what each size class holds, and how full its superblocks are.
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
@@ -10,13 +8,12 @@
 #include "heap/figures.h"
 #include "look.h"
 #include "report.h"
+#include "subcommands.h"
 
 namespace freeway_command {
 namespace {
 
 using std::uint64_t;
-
-constexpr const char* kUsage = "freeway classes PID|CORE [--json]";
 
 using Row = std::vector<std::string>;
 
@@ -92,19 +89,13 @@ void print_json(const Heap& heap, const std::vector<ClassFigures>& all) {
 
 }  // namespace
 
-int classes(char** argv) {
-  return look([argv] {
-    bool json = false;
-    const auto arguments = read_arguments(argv, {{"--json", false, [&](const std::string&) { json = true; }}}, kUsage);
-    if (arguments.size() != 1)
-      throw Failure(kOwnFailure, std::string("classes: of one process or core file (") + kUsage + ")");
-    const auto memory = memory_of(arguments[0]);
-    const Heap heap(*memory);
-    warn_of(*memory);
-    const auto all = class_figures_of(heap);
-    json ? print_json(heap, all) : print_text(heap, all);
-    return static_cast<int>(kOk);
-  });
+int classes(const Arguments& arguments) {
+  const auto memory = memory_of(arguments.others()[0]);
+  const Heap heap(*memory);
+  warn_of(*memory);
+  const auto all = class_figures_of(heap);
+  arguments.has("--json") ? print_json(heap, all) : print_text(heap, all);
+  return kOk;
 }
 
 }  // namespace freeway_command

@@ -17,6 +17,7 @@
 #include "library.h"
 #include "report.h"
 #include "restart_probe.h"
+#include "subcommands.h"
 
 namespace freeway_command {
 namespace {
@@ -69,7 +70,7 @@ int examine_restarts(const std::string& path) {
     print({"restarts", "NO: preempted sections go on where they were, or end the process",
            used ? "blocks will be handed out twice: set FREEWAY_RSEQ=0, or run another kernel"
                 : "spare slabs are used: correct, somewhat slower"});
-    if (used) return kUnwell;
+    if (used) return kCannot;
   }
   return kOk;
 }
@@ -81,7 +82,7 @@ int examine_library(const Library& library) {
   if (said.status != kOk) {
     print({"library", library.path.native(),
            "does not work here (status " + std::to_string(said.status) + "): " + said.complaint()});
-    return kUnwell;
+    return kCannot;
   }
   const std::vector<std::string> lines = lines_of(said.output);
   const std::string version = lines.empty() ? "" : lines[0], vfork = lines.size() < 2 ? "" : lines[1];
@@ -99,7 +100,7 @@ int examine_library(const Library& library) {
 // Of the machine.
 int examine_machine() {
   const Library library = find_library();
-  int status = kUnwell;
+  int status = kCannot;
   if (library.path.empty()) print({"library", "not found", library.fault});
   else status = examine_library(library);
   for (const Fact& fact : gather_facts()) print(fact);
@@ -110,10 +111,8 @@ int examine_machine() {
 
 }  // namespace
 
-int doctor(char** argv) {
-  if (argv[0] == nullptr) return examine_machine();
-  if (argv[1] == nullptr && argv[0][0] != '-') return doctor_of_program(argv[0]);
-  return fail(kOwnFailure, "doctor: which program? (freeway doctor [PROGRAM]: without its arguments)");
+int doctor(const Arguments& arguments) {
+  return arguments.others().empty() ? examine_machine() : doctor_of_program(arguments.others()[0]);
 }
 
 }  // namespace freeway_command

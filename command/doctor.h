@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: MIT
-// doctor.h: `freeway doctor [PROGRAM]`.
+// doctor.h: `freeway doctor PROGRAM`.
 #pragma once
 
 #include <string>
 
 namespace freeway_command {
-
-// Prints what this machine offers, which path Freeway uses on it, and whether the library works; with a program, what
-// doctor_of_program does. A Status.
-int doctor(char** argv);
 
 // Prints which malloc a program has, whether it will have Freeway's instead, and if not, what to do. A Status.
 int doctor_of_program(const std::string& name);

@@ -44,12 +44,12 @@ void print_binding(const Program& program, const std::string& executed, const Bi
 
 int doctor_of_program(const std::string& name) {
   const Program program = find_program(name);
-  if (program.status == kNotFound) return fail(kNotFound, "program not found: " + program.path);
-  if (program.status == kNotExecutable) return fail(kNotExecutable, "not an executable file: " + program.path);
+  if (program.status == kNotFound) return fail(kCannot, "program not found: " + program.path);
+  if (program.status == kNotExecutable) return fail(kCannot, "not an executable file: " + program.path);
   const Library library = find_library();
-  if (library.path.empty()) return fail(kOwnFailure, library.fault);
+  if (library.path.empty()) return fail(kCannot, library.fault);
   const std::string executed = executed_file(program.path);
-  if (!is_elf(executed)) return fail(kOwnFailure, "doctor: " + executed + " is no program of this kind of machine");
+  if (!is_elf(executed)) return fail(kCannot, "doctor: " + executed + " is no program of this kind of machine");
   const Binding binding = binding_of(program.path, library);
   print_binding(program, executed, binding);
   const std::string why = why_not_taken(program.path, binding);
@@ -58,7 +58,7 @@ int doctor_of_program(const std::string& name) {
   if (why.empty() && binding.alone.allocator == "jemalloc")
     std::printf("What it asks jemalloc for by other names (mallctl) still goes there, but with:\n"
                 "LD_PRELOAD=libfreeway-jemalloc.so.0 freeway run -- %s\n", name.c_str());
-  return why.empty() ? kOk : kUnwell;
+  return why.empty() ? kOk : kCannot;
 }
 
 }  // namespace freeway_command

@@ -9,6 +9,7 @@
 #include "library.h"
 #include "papers/front/options.h"
 #include "report.h"
+#include "subcommands.h"
 
 namespace freeway_command {
 namespace {
@@ -39,7 +40,7 @@ std::string mode_here(const char* engine) {
 
 }  // namespace
 
-int engines() {
+int engines(const Arguments&) {
   for (const freeway::EngineDescription& engine : freeway::kEngines)
     std::printf("%-11s %-27s %s; mode here: %s\n", engine.name, engine.paper, engine.promise,
                 mode_here(engine.name).c_str());

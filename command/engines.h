@@ -6,9 +6,6 @@
 
 namespace freeway_command {
 
-// `freeway engines`: one line each. A Status.
-int engines();
-
 // What is wrong with choosing `engine`, as a sentence; empty if nothing is.
 std::string fault_of_engine(const std::string& engine);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// leaks.cc: `freeway leaks PID|CORE`: which sampled blocks no pointer reaches; and the same at the end of each process
+// leaks.cc: `freeway leaks`: which sampled blocks no pointer reaches; and the same at the end of each process
 // that `freeway run --leaks` starts.
 #include "leaks.h"
 
@@ -18,11 +18,11 @@
 #include "look.h"
 #include "profile/settings.h"
 #include "report.h"
+#include "subcommands.h"
 
 namespace freeway_command {
 namespace {
 
-constexpr const char* kUsage = "freeway leaks PID|CORE [-o FILE] [--status N]";
 // So that every block finds room: of a program with more live blocks, or more stacks, a part of them is not looked at.
 constexpr const char* kTables = ",blocks=4m,stacks=1m";
 
@@ -52,7 +52,7 @@ void look_at(pid_t process, pid_t program, const LeakOptions& options, Seen& see
     fail(failure.status, failure.what());
   } catch (const std::bad_alloc&) {
     ++seen.failed;
-    fail(kOwnFailure, "there is not enough memory to look for leaks of process " + std::to_string(process));
+    fail(kCannot, "there is not enough memory to look for leaks of process " + std::to_string(process));
   }
 }
 
@@ -65,52 +65,41 @@ int parse_status(const std::string& text) {
   return good ? static_cast<int>(status) : 0;
 }
 
-int leaks(char** argv) {
-  return look([argv] {
-    std::string out;
-    int status = kOk;
-    const auto arguments =
-        read_arguments(argv,
-                       {{"-o", true, [&](const std::string& value) { out = value; }},
-                        {"--status", true,
-                         [&](const std::string& value) {
-                           status = parse_status(value);
-                           if (status == 0) throw Failure(kOwnFailure, "leaks: --status wants 1 to 255, not " + value);
-                         }}},
-                       kUsage);
-    if (arguments.size() != 1)
-      throw Failure(kOwnFailure, std::string("leaks: one process or core file (") + kUsage + ")");
-    Leaks found;
-    if (const int pid = process_of(arguments[0]); pid != 0) {
-      found = find_leaks(pid);
-    } else {
-      const auto memory = core_memory(arguments[0]);
-      warn_of(*memory);
-      found = find_leaks(*memory, memory->threads());
-    }
-    print_leaks(found, STDOUT_FILENO, "");
-    if (!out.empty()) write_profile(found, out);
-    return found.any() ? status : static_cast<int>(kOk);
-  });
+int leaks(const Arguments& arguments) {
+  const std::string wanted = arguments.value("--status", "0");
+  const int status = parse_status(wanted);
+  if (status == 0 && arguments.has("--status")) arguments.refuse("--status wants 1 to 255, not '" + wanted + "'");
+  const std::string& target = arguments.others()[0];
+  Leaks found;
+  if (const int pid = process_of(target); pid != 0) {
+    found = find_leaks(pid);
+  } else {
+    const auto memory = core_memory(target);
+    warn_of(*memory);
+    found = find_leaks(*memory, memory->threads());
+  }
+  std::fflush(stdout);
+  print_leaks(found, STDOUT_FILENO, "");
+  if (const std::string out = arguments.value("-o"); !out.empty()) write_profile(found, out);
+  return found.any() ? status : static_cast<int>(kOk);
 }
 
 int run_for_leaks(const LeakOptions& options, const std::function<Ended(const std::function<void(pid_t)>&)>& start) {
   if (std::getenv("FREEWAY_PROFILE") != nullptr)
-    return fail(kOwnFailure,
-                "run: --leaks makes a profile of its own: not together with FREEWAY_PROFILE in the environment");
+    return fail(kRunFailed, "run: --leaks makes a profile of its own: not together with --profile or FREEWAY_PROFILE");
   const Held held;
-  if (!held.fault().empty()) return fail(kOwnFailure, "run: --leaks: " + held.fault());
+  if (!held.fault().empty()) return fail(kRunFailed, "run: --leaks: " + held.fault());
   const std::string setting = options.interval + ",dump=hold:" + held.path() + kTables;
   freeway::profile::Settings read;
   if (options.interval.find(',') != std::string::npos || !freeway::profile::parse_settings(setting.c_str(), &read))
-    return fail(kWrongValue,
+    return fail(kWrongUsage,
                 "run: --leaks=" + options.interval + ": one sample in how many bytes? (1: every block; 512k)");
   setenv("FREEWAY_PROFILE", setting.c_str(), 1);
   Seen seen;
   const Ended ended = start([&](pid_t program) {
     held.look_while(program, [&](pid_t process) { look_at(process, program, options, seen); });
   });
-  if (ended.pid < 0) return fail(kOwnFailure, "run: --leaks: no process can be started");
+  if (ended.pid < 0) return fail(kRunFailed, "run: --leaks: no process can be started");
   if (seen.clean_others != 0)
     std::fprintf(stderr, "freeway: no leaks in %u other process%s\n", seen.clean_others,
                  seen.clean_others == 1 ? "" : "es");
@@ -118,7 +107,7 @@ int run_for_leaks(const LeakOptions& options, const std::function<Ended(const st
     std::fprintf(stderr, "freeway: no process was looked at for leaks: none that has Freeway ended by exit\n");
   if (options.status == 0 || !WIFEXITED(ended.status) || WEXITSTATUS(ended.status) != 0) return end_like(ended);
   if (seen.leaking != 0) return options.status;
-  return seen.failed != 0 || seen.looked == 0 ? static_cast<int>(kOwnFailure) : end_like(ended);
+  return seen.failed != 0 || seen.looked == 0 ? static_cast<int>(kRunFailed) : end_like(ended);
 }
 
 }  // namespace freeway_command

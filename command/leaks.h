@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// leaks.h: `freeway leaks`, and `freeway run --leaks`.
+// leaks.h: `freeway run --leaks`.
 #pragma once
 
 #include <functional>
@@ -8,9 +8,6 @@
 #include "attend.h"
 
 namespace freeway_command {
-
-// argv: the arguments after "leaks". Returns a Status, or what --status asks for.
-int leaks(char** argv);
 
 // What `freeway run` has been told about leaks.
 struct LeakOptions {

@@ -1,51 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "look.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <ctime>
 
-#include "report.h"
-
 namespace freeway_command {
-
-std::vector<std::string> read_arguments(char** argv, const std::vector<LookOption>& options, const char* usage) {
-  std::vector<std::string> others;
-  for (; *argv != nullptr; ++argv) {
-    const std::string argument = *argv;
-    const auto is_it = [&](const LookOption& each) { return argument == each.name; };
-    if (!argument.starts_with("--") && std::none_of(options.begin(), options.end(), is_it)) {
-      others.push_back(argument);
-      continue;
-    }
-    const std::size_t equals = argument.find('=');
-    const LookOption* option = nullptr;
-    for (const LookOption& each : options)
-      if (argument.substr(0, equals) == each.name) option = &each;
-    if (option == nullptr || (equals != std::string::npos && !option->has_value))
-      throw Failure(kOwnFailure, "what is " + argument + "? (" + usage + ")");
-    if (!option->has_value) {
-      option->take("");
-    } else if (equals != std::string::npos) {
-      option->take(argument.substr(equals + 1));
-    } else if (argv[1] != nullptr) {
-      option->take(*++argv);
-    } else {
-      throw Failure(kOwnFailure, argument + " wants a value (" + usage + ")");
-    }
-  }
-  return others;
-}
-
-int look(const std::function<int()>& f) {
-  try {
-    const int status = f();
-    return std::fflush(stdout) == 0 ? status : fail(kOwnFailure, "the answer could not be written");
-  } catch (const Failure& failure) {
-    std::fflush(stdout);
-    return fail(failure.status, failure.what());
-  } catch (const std::bad_alloc&) { return fail(kOwnFailure, "there is not enough memory for what is to be read"); }
-}
 
 void warn_of(const Memory& memory) {
   if (!memory.warning().empty())

@@ -1,25 +1,15 @@
 // SPDX-License-Identifier: MIT
-// main.cc: the `freeway` command: its subcommands and its help.
+// main.cc: the `freeway` command: finds out which subcommand is meant (usage.h says what there is), and calls it.
 #include <cstdio>
-#include <cstring>
+#include <new>
 #include <string>
+#include <vector>
 
-#include "blocks.h"
-#include "child.h"
-#include "classes.h"
 #include "commit.h"
-#include "doctor.h"
-#include "engines.h"
 #include "freeway/freeway.h"
-#include "leaks.h"
-#include "map.h"
-#include "os/option_table.h"
-#include "profile.h"
+#include "help.h"
 #include "report.h"
-#include "run.h"
-#include "stat.h"
-#include "top.h"
-#include "trim.h"
+#include "subcommands.h"
 
 namespace freeway_command {
 
@@ -35,87 +25,104 @@ std::string command_version() {
 
 namespace {
 
+int print(const std::string& text) {
+  std::fputs(text.c_str(), stdout);
+  return kOk;
+}
+
 int print_version() {
-  std::printf("freeway %s\ncommit %s; %s\n", command_version().c_str(), FREEWAY_COMMIT, FREEWAY_BUILD);
-  return kOk;
+  return print("freeway " + command_version() + "\ncommit " FREEWAY_COMMIT "; " FREEWAY_BUILD "\n");
 }
 
-// The list of options is the library's own table.
-int print_options() {
-  std::puts("Freeway's options, set in the environment (default in parentheses):");
-  for (const freeway::OptionDescription& option : freeway::kOptionTable)
-    std::printf("  %-27s %s\n", ("FREEWAY_" + std::string(option.name) + "=" + option.values).c_str(), option.meaning);
-  return kOk;
+int version(const Arguments&) { return print_version(); }
+
+int options(const Arguments& arguments) {
+  return print(arguments.has("--markdown") ? table_of_variables() : list_of_variables());
 }
 
-// For subcommands without arguments.
-template <int (*function)()> int alone(char** argv) {
-  if (argv[0] != nullptr)
-    return fail(kOwnFailure, std::string(argv[-1]) + " takes no arguments (see `freeway --help`)");
-  return function();
+int completion(const Arguments& arguments) {
+  const std::string script = completion_for(arguments.others()[0]);
+  if (script.empty()) arguments.refuse("it knows bash, zsh and fish, not " + arguments.others()[0]);
+  return print(script);
 }
 
-struct Subcommand {
-  const char* name;
-  const char* usage;  // null: not in the help
-  const char* meaning;
-  int (*function)(char** argv);  // the arguments behind its name
+// The subcommand that the words at the front of argv name: "profile top" rather than "profile". Moves argv behind it.
+const Command& command_in(char**& argv) {
+  const Command* found = find_command(*argv);
+  std::vector<std::string_view> known;
+  for (const Command& each : commands())
+    if (each.group != nullptr) known.push_back(each.name);
+  if (found == nullptr)
+    throw Failure(kWrongUsage,
+                  std::string("there is no command ") + *argv + did_you_mean(*argv, known) + " (see `freeway --help`)");
+  known.clear();
+  for (const Command& each : commands())
+    if (is_part_of(each, *found)) known.push_back(each.name);
+  ++argv;
+  if (known.empty() || *argv == nullptr || **argv == '-') return *found;
+  const std::string name = std::string(found->name) + " " + *argv;
+  const Command* const part = find_command(name);
+  if (part == nullptr)
+    throw Failure(kWrongUsage, "there is no command " + name + did_you_mean(name, known) + " (see `freeway " +
+                                   found->name + " --help`)");
+  ++argv;
+  return *part;
+}
+
+int help(const Arguments& arguments) {
+  if (arguments.has("--markdown")) return print(commands_as_markdown());
+  if (arguments.has("--mdoc")) return print(commands_as_mdoc());
+  if (arguments.others().empty()) return print(help_of_all());
+  std::vector<char*> names;
+  for (const std::string& each : arguments.others()) names.push_back(const_cast<char*>(each.c_str()));
+  names.push_back(nullptr);
+  char** argv = names.data();
+  return print(help_of(command_in(argv)));
+}
+
+struct Function {
+  std::string_view command;  // also of its parts
+  int (*call)(const Arguments&);
 };
 
-int print_help();
-
-constexpr Subcommand kSubcommands[] = {
-    {"run", "run [options] -- program args...", "run a program under it", run},
-    {"trim", "trim PID [--keep BYTES]", "have a process (FREEWAY_BACKGROUND=1) give back what it does not need", trim},
-    {"stat", "stat PID|CORE [--json|--prometheus]", "what a process's heap holds, from outside", stat},
-    {"classes", "classes PID|CORE [--json]", "the same by size class, and how full superblocks are", classes},
-    {"blocks", "blocks PID|CORE ADDRESS...", "what lies at an address: live, cached, free; and beside it", blocks},
-    {"leaks", "leaks PID|CORE [-o FILE] [--status N]", "blocks that no pointer reaches, by stack", leaks},
-    {"top", "top PID [--interval S] [--once]", "what it holds, again and again, and its largest classes", top},
-    {"map", "map PID|CORE --html FILE", "the same as a picture: frames, superblocks, fragmentation", map},
-    {"profile", "profile top|diff|convert DUMP...", "heap profiles as tables, flame graphs, or for pprof", profile},
-    {"engines", "engines", "the allocators to choose from: paper, promise, mode here", alone<engines>},
-    {"doctor", "doctor [PROGRAM]", "what this machine offers, and whether it works; whose malloc a program has",
-     doctor},
-    {"options", "options", "the environment variables that the library understands", alone<print_options>},
-    {"--version", "--version, --help", "", alone<print_version>},
-    {"--help", nullptr, nullptr, [](char**) { return print_help(); }},
-    {"-h", nullptr, nullptr, [](char**) { return print_help(); }},
-    {"help", nullptr, nullptr, [](char**) { return print_help(); }},
-    {"probe", nullptr, nullptr, alone<probe>},  // for this command's own use: child.h
+constexpr Function kFunctions[] = {
+    {"run", run},         {"trim", trim},       {"stat", stat},       {"top", top},
+    {"classes", classes}, {"map", map},         {"blocks", blocks},   {"leaks", leaks},
+    {"doctor", doctor},   {"options", options}, {"engines", engines}, {"completion", completion},
+    {"help", help},       {"version", version}, {"probe", probe},
 };
-
-int print_help() {
-  std::puts("freeway: runs programs with Freeway, a lock-free malloc\n");
-  for (const Subcommand& each : kSubcommands)
-    if (each.usage != nullptr) std::printf("  freeway %-34s %s\n", each.usage, each.meaning);
-  std::puts("\nOptions of `run`:");
-  print_run_options();
-  std::puts(
-      "\nThe library is found beside the command, or named by FREEWAY_LIB. An LD_PRELOAD that is set already is kept,\n"
-      "before Freeway. `stat`, `top`, `classes`, `blocks` and `map` stop nothing and run nothing in the process; "
-      "`leaks` stops\nit for a moment; CORE is a core file of one. Exit status of `run`: the program's, or what "
-      "--leaks-status says; 2 for\nan unknown engine or a wrong value, 125 if Freeway cannot be preloaded, 126 if the "
-      "program is not executable, 127 if there is none.");
-  return kOk;
-}
-
-std::string names() {
-  std::string all;
-  for (const Subcommand& each : kSubcommands)
-    if (each.usage != nullptr && each.name[0] != '-') all += (all.empty() ? "" : ", ") + std::string(each.name);
-  return all;
-}
 
 int command(char** argv) {
-  const char* name = argv[1];
-  if (name == nullptr) return fail(kOwnFailure, "which command? (" + names() + "; see `freeway --help`)");
-  for (const Subcommand& each : kSubcommands)
-    if (std::strcmp(name, each.name) == 0) return each.function(argv + 2);
-  return fail(kOwnFailure, std::string("unknown command ") + name + " (see `freeway --help`)");
+  const std::string first = *argv == nullptr ? "" : *argv;
+  if (first.empty()) {
+    std::fputs(short_help().c_str(), stderr);
+    return kWrongUsage;
+  }
+  if (first == "--help" || first == "-h") return print(help_of_all());
+  if (first == "--version" || first == "-V") return print_version();
+  char** rest = argv;
+  const Command& named = command_in(rest);
+  const Arguments arguments(named, rest);
+  if (arguments.wants_help()) return print(help_of(named));
+  if (first == "profile") return profile(argv + 1);
+  for (const Function& each : kFunctions)
+    if (first == each.command) return each.call(arguments);
+  return kWrongUsage;
+}
+
+int end_with(int status) {
+  return std::fflush(stdout) == 0 ? status : fail(kCannot, "the answer could not be written");
 }
 
 }  // namespace
 }  // namespace freeway_command
 
-int main(int, char** argv) { return freeway_command::command(argv); }
+int main(int, char** argv) {
+  using namespace freeway_command;
+  try {
+    return end_with(command(argv + 1));
+  } catch (const Failure& failure) {
+    std::fflush(stdout);
+    return fail(failure.status, failure.what());
+  } catch (const std::bad_alloc&) { return fail(kCannot, "there is not enough memory for what is to be read"); }
+}

@@ -1,29 +1,26 @@
 // SPDX-License-Identifier: MIT
-// map.cc: `freeway map PID|CORE --html FILE`: the frames of each arena in rows of 4 MiB, and where fragmentation is.
-#include "map.h"
-
+// map.cc: `freeway map`: the frames of each arena in rows of 4 MiB, and where fragmentation is.
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <sstream>
 #include <string>
 
 #include "heap/figures.h"
 #include "look.h"
 #include "map_page.h"
+#include "os/output_file.h"
 #include "pages/chunk_word.h"
 #include "pages/page_map.h"
 #include "report.h"
+#include "subcommands.h"
 
 namespace freeway_command {
 namespace {
 
 using freeway::FrameInfo;
 using std::uint32_t, std::uint64_t;
-
-constexpr const char* kUsage = "freeway map PID|CORE --html FILE";
 
 // As map_page.h reads them.
 enum Kind : unsigned { kClean, kDirty, kInHand, kHole, kLarge, kSmall };
@@ -177,30 +174,37 @@ std::string page_of(const Heap& heap) {
   return page.str();
 }
 
+// A new file, and its name: where there is one already, or somebody else's link, it gets another number.
+std::FILE* create_page(int pid, std::string& path) {
+  int number = 0;
+  const long file = freeway::output_file::create_first(freeway::output_file::kForAll, [&] {
+    ++number;
+    path = "freeway-map." + std::to_string(pid) + (number == 1 ? "" : "." + std::to_string(number)) + ".html";
+    return path.c_str();
+  });
+  errno = file < 0 ? static_cast<int>(-file) : 0;
+  return file < 0 ? nullptr : fdopen(static_cast<int>(file), "w");
+}
+
 }  // namespace
 
-int map(char** argv) {
-  return look([argv] {
-    std::string path;
-    const auto arguments =
-        read_arguments(argv, {{"--html", true, [&](const std::string& file) { path = file; }}}, kUsage);
-    if (arguments.size() != 1)
-      throw Failure(kOwnFailure, std::string("map: of one process or core file (") + kUsage + ")");
-    if (path.empty())
-      throw Failure(kOwnFailure, std::string("map: to which file? (") + kUsage + "; - is standard output)");
-    const auto memory = memory_of(arguments[0]);
-    const Heap heap(*memory);
-    warn_of(*memory);
-    const std::string page = page_of(heap);
-    if (path == "-")
-      return std::fwrite(page.data(), 1, page.size(), stdout) == page.size()
-                 ? static_cast<int>(kOk)
-                 : fail(kOwnFailure, "the page could not be written");
-    std::ofstream file(path, std::ios::binary | std::ios::trunc);
-    if (!(file << page) || !file.flush())
-      throw Failure(kOwnFailure, "map: " + path + " cannot be written: " + std::strerror(errno));
-    return static_cast<int>(kOk);
-  });
+int map(const Arguments& arguments) {
+  const auto memory = memory_of(arguments.others()[0]);
+  const Heap heap(*memory);
+  warn_of(*memory);
+  const std::string page = page_of(heap);
+  std::string path = arguments.value("-o");
+  if (path == "-") {
+    std::fwrite(page.data(), 1, page.size(), stdout);
+    return kOk;
+  }
+  const bool is_named = arguments.has("-o");
+  std::FILE* const file = is_named ? std::fopen(path.c_str(), "w") : create_page(memory->pid(), path);
+  const bool is_written = file != nullptr && std::fwrite(page.data(), 1, page.size(), file) == page.size();
+  if (file == nullptr || std::fclose(file) != 0 || !is_written)
+    throw Failure(kCannot, "map: " + path + " cannot be written: " + std::strerror(errno));
+  if (!is_named) std::printf("The map is in %s: open it in a browser.\n", path.c_str());
+  return kOk;
 }
 
 }  // namespace freeway_command

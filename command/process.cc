@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "process.h"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <map>
@@ -58,6 +61,20 @@ std::string thread_status(pid_t process, pid_t thread, const std::string& field)
 bool has_ended(pid_t process, pid_t thread) {
   const std::string state = thread_status(process, thread, "State");
   return state.empty() || state[0] == 'Z' || state[0] == 'X';
+}
+
+std::vector<pid_t> processes_named(const std::string& name) {
+  constexpr std::size_t kKept = 15;
+  std::vector<pid_t> all;
+  for (const pid_t each : numbers_in("/proc")) {
+    std::error_code error;
+    if (each != getpid() && !has_ended(each, each) &&
+        (first_line(folder_of(each) / "comm") == name.substr(0, kKept) ||
+         fs::read_symlink(folder_of(each) / "exe", error).filename() == name))
+      all.push_back(each);
+  }
+  std::ranges::sort(all);
+  return all;
 }
 
 std::vector<pid_t> family_of(pid_t process) {

@@ -8,6 +8,7 @@
 
 #include "attend.h"
 #include "report.h"
+#include "subcommands.h"
 
 namespace freeway_command {
 
@@ -30,9 +31,8 @@ std::string profile_program() {
 int profile(char** argv) {
   const std::string program = profile_program();
   if (program.empty())
-    return fail(kOwnFailure,
-                std::string("there is no ") + kName +
-                    " here: it is left out where protobuf, elfutils or zlib is missing when Freeway is built");
+    return fail(kCannot, std::string("there is no ") + kName +
+                             " here: it is left out where protobuf, elfutils or zlib is missing when Freeway is built");
   std::vector<char*> arguments = {const_cast<char*>(kName)};
   for (; *argv != nullptr; ++argv) arguments.push_back(*argv);
   arguments.push_back(nullptr);

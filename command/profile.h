@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// profile.h: `freeway profile`.
+// profile.h: the program behind `freeway profile`.
 #pragma once
 
 #include <string>
@@ -8,9 +8,5 @@ namespace freeway_command {
 
 // The program that reads heap profiles; empty if there is none.
 std::string profile_program();
-
-// argv: the arguments after "profile". Becomes the program that reads heap profiles (command/profile); returns only if
-// there is none, with a Status.
-int profile(char** argv);
 
 }  // namespace freeway_command

@@ -1,24 +1,19 @@
 // SPDX-License-Identifier: MIT
 // run.cc: `freeway run [options] [--] program args…`.
 //
-// An option is an environment variable of the library, whose tables judge its value here, before the program is
-// started: what the library would not understand, and run without, is refused. A variable FREEWAY_... that is none of
-// its options is named. After exec nothing of this command is left; the program's exit status is its own. Only with
-// --stats this command stays, as the parent that shows the program's report when it has ended; with --pressure, as the
-// one that watches for pressure; with --require, for processes that run without the library; and with --leaks, as the
-// one that looks into processes that end.
-#include "run.h"
-
+// Most options are environment variables of the library, whose tables judge their values here, before the program is
+// started: what the library would not understand, and run without, is refused. After exec nothing of this command is
+// left; the program's exit status is its own. Only with --stats this command stays, as the parent that shows the
+// program's report when it has ended; with --pressure, as the one that watches for pressure; with --require, for
+// processes that run without the library; and with --leaks, as the one that looks into processes that end.
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <thread>
-#include <vector>
 
 #include "attend.h"
 #include "binding.h"
@@ -27,42 +22,15 @@
 #include "escapes.h"
 #include "leaks.h"
 #include "library.h"
-#include "os/option_table.h"
-#include "os/options.h"
 #include "pressure.h"
 #include "program.h"
 #include "report.h"
 #include "reports.h"
+#include "subcommands.h"
 #include "variables.h"
 
 namespace freeway_command {
 namespace {
-
-struct RunOption {
-  std::string_view flag;  // ending in '=': the rest of the argument is the value
-  const char* variable;
-  const char* value;  // of a flag without '='
-  const char* shown;  // how the help writes it
-  const char* meaning;
-};
-
-constexpr RunOption kRunOptions[] = {
-    {"--stats", "FREEWAY_STATS", "1", "--stats", "at exit, print what each layer of the program's heap did"},
-    {"--stats=", "FREEWAY_STATS", nullptr, "--stats=json:PATH", "as JSON in PATH, or text:PATH; %p in it: process id"},
-    {"--no-rseq", "FREEWAY_RSEQ", "0", "--no-rseq", "spare slabs instead of per-CPU ones"},
-    {"--harden", "FREEWAY_HARDEN", "1", "--harden",
-     "catch every invalid free where it happens; random order, blocks rest"},
-    {"--harden=", "FREEWAY_HARDEN", nullptr, "--harden=1,fill",
-     "also name writes to freed blocks; quarantine=BYTES: how many rest"},
-    {"--guard=", "FREEWAY_GUARD", nullptr, "--guard=N[,large]",
-     "explain overflows and uses after free of one in N slow mallocs; large: of all large blocks"},
-    {"--on-error=", "FREEWAY_ON_ERROR", nullptr, "--on-error=report",
-     "name an invalid free and go on instead of aborting"},
-    {"--background", "FREEWAY_BACKGROUND", "1", "--background",
-     "a thread gives memory back while the program does nothing"},
-    {"--pressure", "FREEWAY_BACKGROUND", "1", "--pressure",
-     "the same, and whenever memory is short (systemd's protocol, or PSI)"},
-};
 
 // The program may change its directory before the file is written.
 std::string with_absolute_path(const std::string& value) {
@@ -72,40 +40,52 @@ std::string with_absolute_path(const std::string& value) {
   return value;
 }
 
-// The value of `flag`, given as `flag=value` or in the next argument (then argv moves on); null if *argv is not `flag`.
-const char* value_of(const char* flag, char**& argv) {
-  const std::size_t length = std::strlen(flag);
-  if (std::strncmp(*argv, flag, length) != 0) return nullptr;
-  if ((*argv)[length] == '=') return *argv + length + 1;
-  if ((*argv)[length] != 0) return nullptr;
-  if (argv[1] == nullptr) return "";
-  ++argv;
-  return *argv;
+// Throws where the library would not do what the option asks for.
+void set_variable(const Arguments& arguments, const Arguments::Given& given) {
+  const Option& option = *given.option;
+  const std::string value = given.has_value ? with_absolute_path(given.value) : option.alone;
+  if (!is_understood(option.variable, value))
+    arguments.refuse(option.name + "=" + given.value + " is not understood" + values_of(option.variable));
+  setenv((std::string("FREEWAY_") + option.variable).c_str(), value.c_str(), 1);
 }
 
-// Why the library would not do what the option asks for; empty: it would.
-std::string fault_of_value(const RunOption& option, const std::string& value) {
-  const char* name = option.variable + sizeof("FREEWAY_") - 1;
-  if (!value.empty() && freeway::takes_value(name, value.c_str())) return {};
-  std::string fault = "run: " + std::string(option.flag) + value + " is not understood";
-  for (const freeway::OptionDescription& each : freeway::kOptionTable)
-    if (std::strcmp(each.name, name) == 0) fault += std::string(" (") + each.values + ")";
-  return fault;
+// What a preset says counts where nothing else says anything.
+void set_unless_set(const char* variable, const std::string& value) {
+  const char* const before = std::getenv(variable);
+  if (before == nullptr || *before == 0) setenv(variable, value.c_str(), 1);
 }
 
-// Puts the option `argument` into the environment; false if there is no such option, or `fault` says what is wrong with
-// it.
-bool take_option(std::string_view argument, std::string& fault) {
-  for (const RunOption& option : kRunOptions) {
-    const bool takes_value = option.value == nullptr;
-    if (takes_value ? !argument.starts_with(option.flag) : argument != option.flag) continue;
-    const std::string value =
-        takes_value ? with_absolute_path(std::string(argument.substr(option.flag.size()))) : option.value;
-    if (takes_value) fault = fault_of_value(option, value);
-    setenv(option.variable, value.c_str(), 1);
-    return fault.empty();
+void set_presets(const Arguments& arguments) {
+  if (arguments.has("--realtime")) {
+    const std::string bytes = arguments.value("--realtime", "64m");
+    if (!is_understood("PREFAULT", bytes)) arguments.refuse("--realtime=" + bytes + " is not understood (BYTES)");
+    set_unless_set("FREEWAY_PREFAULT", bytes);
+    set_unless_set("FREEWAY_PURGE", "never");
   }
-  return false;
+  if (arguments.has("--server")) {
+    set_unless_set("FREEWAY_BACKGROUND", "1");
+    set_unless_set("FREEWAY_LIMIT", ",90%");
+  }
+  if (arguments.has("--pressure")) setenv("FREEWAY_BACKGROUND", "1", 1);
+}
+
+// Throws for what cannot be had.
+LeakOptions leak_options(const Arguments& arguments, const std::string& engine) {
+  LeakOptions leaks;
+  leaks.wanted = arguments.has("--leaks");
+  for (const Arguments::Given& each : arguments.given())
+    if (each.option->name == "--leaks" && each.has_value) leaks.interval = each.value;
+  const std::string status = arguments.value("--leaks-status", "0");
+  leaks.status = parse_status(status);
+  leaks.dump = arguments.value("--leaks-dump");
+  if (leaks.status == 0 && arguments.has("--leaks-status"))
+    arguments.refuse("--leaks-status wants 1 to 255, not '" + status + "'");
+  if (leaks.dump.empty() && arguments.has("--leaks-dump"))
+    arguments.refuse("--leaks-dump wants the beginning of files' names");
+  if (!leaks.wanted && (leaks.status != 0 || !leaks.dump.empty()))
+    arguments.refuse("--leaks-status and --leaks-dump are of --leaks");
+  if (leaks.wanted && engine != "freeway") arguments.refuse("--leaks: the engine " + engine + " has no heap profile");
+  return leaks;
 }
 
 using Meanwhile = std::function<void(pid_t)>;
@@ -146,34 +126,6 @@ int run_beside(const Program& program, char** argv, bool report, const Meanwhile
   return ended.pid > 0 ? end_like(ended) : become(program.path, argv);
 }
 
-// Takes an option about leaks; false: it is none, or `fault` says what is wrong with it.
-bool take_leak_option(char**& argv, LeakOptions& leaks, std::string& fault) {
-  const std::string_view argument = *argv;
-  if (argument == "--leaks" || argument.starts_with("--leaks=")) {
-    leaks.wanted = true;
-    leaks.interval = argument == "--leaks" ? "1" : argument.substr(sizeof("--leaks=") - 1);
-    return true;
-  }
-  if (const char* status = value_of("--leaks-status", argv)) {
-    leaks.status = parse_status(status);
-    if (leaks.status == 0) fault = std::string("run: --leaks-status wants 1 to 255, not ") + status;
-    return leaks.status != 0;
-  }
-  if (const char* prefix = value_of("--leaks-dump", argv)) {
-    leaks.dump = prefix;
-    if (leaks.dump.empty()) fault = "run: --leaks-dump wants the beginning of files' names";
-    return !leaks.dump.empty();
-  }
-  return false;
-}
-
-// Why what was asked for about leaks cannot be had.
-std::string fault_of(const LeakOptions& leaks, const std::string& engine) {
-  if (!leaks.wanted)
-    return leaks.status != 0 || !leaks.dump.empty() ? "--leaks-status and --leaks-dump are of --leaks" : "";
-  return engine != "freeway" ? "--leaks: the engine " + engine + " has no heap profile" : "";
-}
-
 // What relieves memory pressure while the program runs; none where nothing says that there is any.
 Meanwhile relief() {
   const auto pressure = std::make_shared<const Pressure>();
@@ -185,65 +137,32 @@ Meanwhile relief() {
 
 }  // namespace
 
-void print_run_options() {
-  for (const RunOption& option : kRunOptions) std::printf("  %-20s %s\n", option.shown, option.meaning);
-  std::printf("  %-20s %s\n", "--require", "do not run a program that would have another malloc all the same");
-  std::printf("  %-20s %s\n", "--leaks[=BYTES]",
-              "at exit, who allocated blocks that no pointer reaches; one sample in BYTES");
-  std::printf("  %-20s %s\n", "--leaks-status N", "exit status where something leaked and the program's is 0");
-  std::printf("  %-20s %s\n", "--leaks-dump PREFIX", "what leaked as heap profiles, too: PREFIX.PID.heap");
-  std::printf("  %-20s %s\n", "--engine NAME", "a paper's allocator instead of Freeway's own: see `freeway engines`");
-  std::printf("  %-20s %s\n", "--set NAME=VALUE", "an option of that engine, such as heaps=4");
-}
-
-int run(char** argv) {
-  std::string engine = "freeway";
-  std::vector<std::string> settings;
-  bool report = false, pressure = false, require = false;
-  LeakOptions leaks;
-  for (; *argv != nullptr && **argv == '-'; ++argv) {
-    if (std::strcmp(*argv, "--") == 0) {
-      ++argv;
-      break;
-    }
-    if (const char* name = value_of("--engine", argv)) {
-      engine = name;
-      continue;
-    }
-    if (const char* setting = value_of("--set", argv)) {
-      settings.push_back(setting);
-      continue;
-    }
-    if (std::strcmp(*argv, "--require") == 0) {
-      require = true;
-      continue;
-    }
-    std::string fault;
-    if (take_leak_option(argv, leaks, fault)) continue;
-    if (!fault.empty()) return fail(kWrongValue, fault);
-    pressure |= std::strcmp(*argv, "--pressure") == 0;
-    report = std::strcmp(*argv, "--stats") == 0 || (report && !std::string_view(*argv).starts_with("--stats="));
-    if (take_option(*argv, fault)) continue;
-    if (!fault.empty()) return fail(kWrongValue, fault);
-    return fail(kOwnFailure, std::string("run: unknown option ") + *argv + " (see `freeway --help`)");
+int run(const Arguments& arguments) {
+  const std::string engine = arguments.value("--engine", "freeway");
+  if (const std::string why = fault_of_engine(engine); !why.empty()) arguments.refuse(why);
+  bool report = false;  // the last --stats counts
+  for (const Arguments::Given& each : arguments.given()) {
+    if (each.option->variable != nullptr) set_variable(arguments, each);
+    if (each.option->name == "--stats") report = !each.has_value;
+    if (each.option->name != "--set") continue;
+    if (const std::string why = set_engine_option(engine, each.value); !why.empty()) arguments.refuse(why);
   }
-  if (const std::string why = fault_of_engine(engine); !why.empty()) return fail(kWrongValue, why);
-  for (const std::string& setting : settings)
-    if (const std::string why = set_engine_option(engine, setting); !why.empty()) return fail(kWrongValue, why);
-  name_unknown_variables();
-  if (const std::string why = fault_of(leaks, engine); !why.empty()) return fail(kOwnFailure, "run: " + why);
-  if (*argv == nullptr) return fail(kOwnFailure, "run: which program? (freeway run [options] -- program args...)");
+  set_presets(arguments);
+  check_variables(engine);
+  const LeakOptions leaks = leak_options(arguments, engine);
+  const bool require = arguments.has("--require");
+  char** const argv = arguments.program();
 
   const Program program = find_program(*argv);
   if (program.status == kNotFound) return fail(kNotFound, "program not found: " + program.path);
   if (program.status == kNotExecutable) return fail(kNotExecutable, "not an executable file: " + program.path);
   const Library library = find_library(engine);
-  if (library.path.empty()) return fail(kOwnFailure, library.fault);
-  if (const std::string why = obstacle(program.path); !why.empty()) return fail(kOwnFailure, why);
+  if (library.path.empty()) return fail(kRunFailed, library.fault);
+  if (const std::string why = obstacle(program.path); !why.empty()) return fail(kRunFailed, why);
   const bool has_own = exports_malloc(executed_file(program.path));
   if (require || has_own) {
     const std::string why = why_not_taken(program.path, binding_of(program.path, library));
-    if (require && !why.empty()) return fail(kOwnFailure, why);
+    if (require && !why.empty()) return fail(kRunFailed, why);
     if (!why.empty()) std::fprintf(stderr, "freeway: it does not take: %s\n", why.c_str());
   }
 
@@ -255,7 +174,7 @@ int run(char** argv) {
 
   setenv("LD_PRELOAD", preload_with(library).c_str(), 1);
   const Meanwhile escapes = [&library](pid_t child) { Escapes(library).watch_while(child); };
-  const Meanwhile company = together(require ? escapes : nullptr, pressure ? relief() : nullptr);
+  const Meanwhile company = together(require ? escapes : nullptr, arguments.has("--pressure") ? relief() : nullptr);
   if (!leaks.wanted) return run_beside(program, argv, report, company);
   return run_for_leaks(leaks, [&](const Meanwhile& look) {
     const Meanwhile all = together(company, look);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "screen.h"
 
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -53,12 +54,31 @@ Screen::Screen(bool may_refresh) : utf8_(says_utf8()) {
   action.sa_handler = [](int) { suspended = 1; };
   if (!terminal_) return;
   sigaction(SIGTSTP, &action, nullptr);
-  std::fputs(kEnter, stdout);
+  enter();
 }
 
 Screen::~Screen() {
-  if (terminal_) std::fputs(kLeave, stdout);
+  leave();
   std::fflush(stdout);
+}
+
+void Screen::enter() {
+  if (!terminal_) return;
+  std::fputs(kEnter, stdout);
+  // From the background neither keys nor the terminal's settings may be had.
+  keys_ = tcgetpgrp(STDIN_FILENO) == getpgrp() && tcgetattr(STDIN_FILENO, &before_) == 0;
+  if (!keys_) return;
+  termios now = before_;
+  now.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
+  now.c_cc[VMIN] = 1;
+  now.c_cc[VTIME] = 0;
+  tcsetattr(STDIN_FILENO, TCSADRAIN, &now);
+}
+
+void Screen::leave() {
+  if (!terminal_) return;
+  if (keys_) tcsetattr(STDIN_FILENO, TCSADRAIN, &before_);
+  std::fputs(kLeave, stdout);
 }
 
 void Screen::show(const std::vector<std::string>& lines) {
@@ -73,18 +93,21 @@ void Screen::show(const std::vector<std::string>& lines) {
   if (std::fflush(stdout) != 0) ended = 1;
 }
 
-bool Screen::wait(double seconds) const {
+int Screen::wait(double seconds) {
   const auto whole = static_cast<time_t>(seconds);
   const timespec time = {whole, static_cast<long>((seconds - static_cast<double>(whole)) * 1e9)};
-  if (ended == 0 && suspended == 0) nanosleep(&time, nullptr);
+  pollfd input = {keys_ ? STDIN_FILENO : -1, POLLIN, 0};
+  char key = 0;
+  const bool pressed = ended == 0 && suspended == 0 && ppoll(&input, 1, &time, nullptr) == 1;
+  if (pressed && read(STDIN_FILENO, &key, 1) != 1) keys_ = false;  // it has been hung up
   if (suspended != 0 && ended == 0) {
     suspended = 0;
-    std::fputs(kLeave, stdout);
+    leave();
     std::fflush(stdout);
     raise(SIGSTOP);  // goes on from here
-    std::fputs(kEnter, stdout);
+    enter();
   }
-  return ended == 0;
+  return ended != 0 ? kEnd : static_cast<unsigned char>(key);
 }
 
 std::string Screen::in(int colour, const std::string& text) const {

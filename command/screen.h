@@ -2,6 +2,8 @@
 // screen.h: a terminal that shows one page, again and again, and is afterwards as it was; and what is no terminal.
 #pragma once
 
+#include <termios.h>
+
 #include <string>
 #include <vector>
 
@@ -18,8 +20,11 @@ class Screen {
 
   // In the place of the last page on a terminal, else behind it. Lines are cut at the terminal's edges.
   void show(const std::vector<std::string>& lines);
-  // False: somebody wants it to end.
-  bool wait(double seconds) const;
+  // Until so many seconds have passed, a key is pressed, or somebody wants it to end. Returns the key, kNoKey or kEnd.
+  int wait(double seconds);
+  static constexpr int kNoKey = 0, kEnd = -1;
+  // Whether keys are heard: standard input is the terminal that this process may read.
+  bool has_keys() const { return keys_; }
 
   bool has_colours() const { return colours_; }
   // A text in bold, or in a colour of ANSI's (31 red … 36 cyan), where there are colours.
@@ -30,7 +35,11 @@ class Screen {
   std::string bar(double share, unsigned width) const;
 
  private:
-  bool terminal_ = false, colours_ = false, utf8_ = false, first_ = true;
+  void enter();
+  void leave();
+
+  termios before_ = {};
+  bool keys_ = false, terminal_ = false, colours_ = false, utf8_ = false, first_ = true;
 };
 
 }  // namespace freeway_command

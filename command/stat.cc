@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
-// stat.cc: `freeway stat PID|CORE [--json|--prometheus]`: the figures of freeway_stats, from outside.
-#include "stat.h"
-
+// stat.cc: `freeway stat`: the figures of freeway_stats, from outside.
 #include <cinttypes>
 #include <cstdio>
 #include <string>
@@ -9,13 +7,12 @@
 #include "heap/figures.h"
 #include "look.h"
 #include "report.h"
+#include "subcommands.h"
 
 namespace freeway_command {
 namespace {
 
 using std::uint64_t;
-
-constexpr const char* kUsage = "freeway stat PID|CORE [--json|--prometheus]";
 
 enum class Kind { kBytes, kCount, kTotal, kTotalBytes };  // the latter two only grow
 
@@ -114,23 +111,16 @@ void print_text(const Walk& walk, const freeway_stats_t& s) {
 
 }  // namespace
 
-int stat(char** argv) {
-  return look([argv] {
-    bool json = false, prometheus = false;
-    const auto arguments = read_arguments(argv,
-                                          {{"--json", false, [&](const std::string&) { json = true; }},
-                                           {"--prometheus", false, [&](const std::string&) { prometheus = true; }}},
-                                          kUsage);
-    if (arguments.size() != 1 || (json && prometheus))
-      throw Failure(kOwnFailure, std::string("stat: one process or core file (") + kUsage + ")");
-    const auto memory = memory_of(arguments[0]);
-    const Description description(*memory);
-    const Walk walk(description);
-    const freeway_stats_t stats = stats_of(walk);
-    warn_of(*memory);
-    json ? print_json(walk, stats) : prometheus ? print_prometheus(walk, stats) : print_text(walk, stats);
-    return static_cast<int>(kOk);
-  });
+int stat(const Arguments& arguments) {
+  const bool json = arguments.has("--json"), prometheus = arguments.has("--prometheus");
+  if (json && prometheus) arguments.refuse("--json or --prometheus?");
+  const auto memory = memory_of(arguments.others()[0]);
+  const Description description(*memory);
+  const Walk walk(description);
+  const freeway_stats_t stats = stats_of(walk);
+  warn_of(*memory);
+  json ? print_json(walk, stats) : prometheus ? print_prometheus(walk, stats) : print_text(walk, stats);
+  return kOk;
 }
 
 }  // namespace freeway_command

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
-// top.cc: `freeway top PID [--interval S] [--once]`: what a heap holds, how it changes, and its largest classes.
-#include "top.h"
-
+// top.cc: `freeway top`: what a heap holds, how it changes, and its largest classes.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -11,15 +9,16 @@
 
 #include "heap/figures.h"
 #include "look.h"
+#include "process.h"
 #include "report.h"
 #include "screen.h"
+#include "subcommands.h"
 
 namespace freeway_command {
 namespace {
 
 using std::uint64_t;
 
-constexpr const char* kUsage = "freeway top PID [--interval SECONDS] [--once]";
 constexpr double kMinute = 60;
 constexpr std::size_t kColumns = 30;  // of a sparkline
 constexpr std::size_t kClasses = 10;
@@ -30,24 +29,52 @@ struct Sample {
   uint64_t resident = 0;
 };
 
+struct Order {
+  const char* name;
+  uint64_t (*key)(uint64_t size, const ClassFigures& f);
+};
+
+constexpr Order kOrders[] = {
+    {"memory", [](uint64_t, const ClassFigures& f) { return f.bytes; }},
+    {"live", [](uint64_t size, const ClassFigures& f) { return f.live() * size; }},
+    {"cached", [](uint64_t size, const ClassFigures& f) { return f.cached * size; }},
+    {"waste", [](uint64_t, const ClassFigures& f) { return f.waste; }},
+    {"size", [](uint64_t size, const ClassFigures&) { return size; }},
+};
+
 class Top {
  public:
   Top(const Screen& screen, double interval) : screen_(screen), interval_(interval) {}
 
-  std::vector<std::string> page(const Heap& heap) {
+  void look(const Heap& heap) {
     Sample now{static_cast<double>(now_ns()) / 1e9, stats_of(heap.walk()), resident_bytes(heap.memory()).value_or(0)};
     while (!samples_.empty() && samples_.front().at < now.at - kMinute) samples_.pop_front();
     samples_.push_back(now);
-    std::vector<std::string> lines{screen_.in(1, heap.memory().program()) + " (" + std::to_string(heap.memory().pid()) +
-                                   "), Freeway " + heap.layout().library + ", " + freeway::look::mode_of(heap.walk())};
+    title_ = heap.memory().program() + " (" + std::to_string(heap.memory().pid()) + ")";
+    mode_ = std::string(", Freeway ") + heap.layout().library + ", " + freeway::look::mode_of(heap.walk());
+    classes_ = class_figures_of(heap);
+    sizes_.clear();
+    for (unsigned c = 0; c < classes_.size(); ++c) sizes_.push_back(c == 0 ? 0 : heap.description().size_class(c).size);
+  }
+  bool has_looked() const { return !samples_.empty(); }
+
+  // Of the last look.
+  std::vector<std::string> page() const {
+    std::vector<std::string> lines{screen_.in(1, title_) + mode_};
     add_figure(lines, "live", 32, [](const Sample& s) { return s.stats.live; });
     add_figure(lines, "cached", 36, [](const Sample& s) { return s.stats.cached; });
     add_figure(lines, "dirty", 33, [](const Sample& s) { return s.stats.dirty; });
     add_figure(lines, "resident", 35, [](const Sample& s) { return s.resident; });
     add_rates(lines);
-    add_classes(lines, heap);
+    add_classes(lines);
+    if (screen_.has_keys())
+      lines.push_back(std::string("q quit   s sort: ") + kOrders[order_].name + "   p " +
+                      (is_paused ? "go on (paused)" : "pause"));
     return lines;
   }
+
+  void sort_otherwise() { order_ = (order_ + 1) % std::size(kOrders); }
+  bool is_paused = false;
 
  private:
   template <class F> void add_figure(std::vector<std::string>& lines, const char* name, int colour, F&& value) const {
@@ -86,63 +113,71 @@ class Top {
     lines.push_back("");
   }
 
-  // Those whose superblocks have the most bytes.
-  void add_classes(std::vector<std::string>& lines, const Heap& heap) const {
-    const auto all = class_figures_of(heap);
+  // The first by the order that was chosen.
+  void add_classes(std::vector<std::string>& lines) const {
     std::vector<unsigned> order;
-    for (unsigned c = 1; c < all.size(); ++c)
-      if (all[c].superblocks != 0) order.push_back(c);
-    std::stable_sort(order.begin(), order.end(), [&](unsigned a, unsigned b) { return all[a].bytes > all[b].bytes; });
+    for (unsigned c = 1; c < classes_.size(); ++c)
+      if (classes_[c].superblocks != 0) order.push_back(c);
+    const auto key = [&](unsigned c) { return kOrders[order_].key(sizes_[c], classes_[c]); };
+    std::stable_sort(order.begin(), order.end(), [&](unsigned a, unsigned b) { return key(a) > key(b); });
     order.resize(std::min(order.size(), kClasses));
     char text[160];
     std::snprintf(text, sizeof(text), "%7s %12s %12s %12s %12s   %s", "size", "superblocks", "live", "cached", "waste",
                   "live of it");
     lines.push_back(screen_.in(1, text));
     for (const unsigned c : order) {
-      const ClassFigures& f = all[c];
-      const uint64_t size = heap.description().size_class(c).size;
-      std::snprintf(text, sizeof(text), "%7lu %12lu %12s %12s %12s   ", size, f.superblocks,
-                    in_units(f.live() * size).c_str(), in_units(f.cached * size).c_str(), in_units(f.waste).c_str());
+      const ClassFigures& f = classes_[c];
+      std::snprintf(text, sizeof(text), "%7lu %12lu %12s %12s %12s   ", sizes_[c], f.superblocks,
+                    in_units(f.live() * sizes_[c]).c_str(), in_units(f.cached * sizes_[c]).c_str(),
+                    in_units(f.waste).c_str());
       lines.push_back(
-          text + screen_.in(32, screen_.bar(static_cast<double>(f.live() * size) / static_cast<double>(f.bytes), 20)));
+          text +
+          screen_.in(32, screen_.bar(static_cast<double>(f.live() * sizes_[c]) / static_cast<double>(f.bytes), 20)));
     }
   }
 
   const Screen& screen_;
   double interval_;
   std::deque<Sample> samples_;
+  std::string title_, mode_;
+  std::vector<ClassFigures> classes_;
+  std::vector<uint64_t> sizes_;  // of the blocks of each class
+  std::size_t order_ = 0;
 };
 
-double seconds_of(const std::string& text) {
+double seconds_of(const Arguments& arguments) {
+  const std::string text = arguments.value("--interval", "1");
   char* rest = nullptr;
   const double seconds = std::strtod(text.c_str(), &rest);
   if (text.empty() || *rest != 0 || !(seconds >= 0.05 && seconds <= 86400))
-    throw Failure(kWrongValue, "top: --interval wants seconds, 0.05 to 86400, not '" + text + "'");
+    arguments.refuse("--interval wants seconds, 0.05 to 86400, not '" + text + "'");
   return seconds;
 }
 
 }  // namespace
 
-int top(char** argv) {
-  return look([argv] {
-    double interval = 1;
-    bool once = false;
-    const auto arguments =
-        read_arguments(argv,
-                       {{"--interval", true, [&](const std::string& text) { interval = seconds_of(text); }},
-                        {"--once", false, [&](const std::string&) { once = true; }}},
-                       kUsage);
-    if (arguments.size() != 1) throw Failure(kOwnFailure, std::string("top: of one process (") + kUsage + ")");
-    const auto memory = memory_of(arguments[0]);
-    if (!memory->is_live())
-      throw Failure(kOwnFailure, "top: a core file does not change (`freeway stat` and `freeway classes` tell of it)");
-    { Description known(*memory); }  // what is refused is refused before the screen is another
-    Screen screen(!once);
-    Top pages(screen, interval);
-    do screen.show(pages.page(Heap(*memory)));
-    while (!once && screen.wait(interval));
-    return static_cast<int>(kOk);
-  });
+int top(const Arguments& arguments) {
+  const double interval = seconds_of(arguments);
+  const bool once = arguments.has("--once");
+  const auto memory = memory_of(arguments.others()[0]);
+  if (!memory->is_live())
+    throw Failure(kCannot, "top: a core file does not change (`freeway stat` and `freeway classes` tell of it)");
+  { Description known(*memory); }  // what is refused is refused before the screen is another
+  Screen screen(!once);
+  Top pages(screen, interval);
+  try {
+    for (int key = Screen::kNoKey; key != 'q' && key != Screen::kEnd;) {
+      if (!pages.is_paused && key == Screen::kNoKey) pages.look(Heap(*memory));
+      screen.show(pages.page());
+      if (once) break;
+      key = screen.wait(interval);
+      if (key == 's') pages.sort_otherwise();
+      if (key == 'p') pages.is_paused = !pages.is_paused;
+    }
+  } catch (const Failure&) {
+    if (!pages.has_looked() || !has_ended(memory->pid(), memory->pid())) throw;
+  }
+  return kOk;
 }
 
 }  // namespace freeway_command

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: MIT
-// trim.cc: `freeway trim PID [--keep BYTES]`: has a running process give back what it does not need.
-#include "trim.h"
-
+// trim.cc: `freeway trim`: has a running process give back what it does not need.
 #include <unistd.h>
 
 #include <cerrno>
-#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -14,9 +11,11 @@
 #include <optional>
 #include <string>
 
+#include "heap/memory.h"
 #include "helper_thread.h"
 #include "process.h"
 #include "report.h"
+#include "subcommands.h"
 
 namespace freeway_command {
 namespace {
@@ -84,7 +83,7 @@ int wait_and_report(pid_t process, pid_t helper, std::size_t before) {
     done = is_done(process, helper);
   }
   const std::size_t after = resident(process);
-  if (after == 0) return fail(kOwnFailure, "process " + std::to_string(process) + " ended meanwhile");
+  if (after == 0) return fail(kCannot, "process " + std::to_string(process) + " ended meanwhile");
   std::printf("process %d: %.1f MiB of %.1f MiB went back%s\n", process, mib(before > after ? before - after : 0),
               mib(before), done ? "" : " so far");
   return kOk;
@@ -92,31 +91,18 @@ int wait_and_report(pid_t process, pid_t helper, std::size_t before) {
 
 }  // namespace
 
-int trim(char** argv) {
-  pid_t process = 0;
-  std::size_t keep = 0;
-  for (; *argv != nullptr; ++argv) {
-    char* rest = nullptr;
-    if (std::strcmp(*argv, "--keep") == 0 || std::strncmp(*argv, "--keep=", 7) == 0) {
-      const char* text = (*argv)[6] == '=' ? *argv + 7 : argv[1] != nullptr ? *++argv : "";
-      const std::optional<std::size_t> bytes = bytes_of(text);
-      if (!bytes)
-        return fail(kWrongValue, std::string("trim: --keep wants bytes, such as 300, 64K or 1G, not '") + text + "'");
-      keep = *bytes;
-    } else if (const long number = std::strtol(*argv, &rest, 10);
-               process == 0 && number > 0 && number <= INT_MAX && *rest == 0) {
-      process = static_cast<pid_t>(number);
-    } else {
-      return fail(kOwnFailure, std::string("trim: what is ") + *argv + "? (freeway trim PID [--keep BYTES])");
-    }
-  }
-  if (process == 0) return fail(kOwnFailure, "trim: which process? (freeway trim PID [--keep BYTES])");
+int trim(const Arguments& arguments) {
+  const std::string text = arguments.value("--keep", "0");
+  const std::optional<std::size_t> keep = bytes_of(text.c_str());
+  if (!keep) arguments.refuse("--keep wants bytes, such as 300, 64K or 1G, not '" + text + "'");
+  const pid_t process = process_of(arguments.others()[0]);
+  if (process == 0) throw Failure(kCannot, "trim: a core file has no memory to return");
   const pid_t helper = helper_of(process);
-  if (helper == 0) return fail(kOwnFailure, why_none(process));
+  if (helper == 0) throw Failure(kCannot, why_none(process));
   const std::size_t before = resident(process);
-  if (const int error = order_trim(process, helper, keep); error != 0)
-    return fail(kOwnFailure, "process " + std::to_string(process) +
-                                 (error == EPERM ? " is somebody else's" : std::string(": ") + std::strerror(error)));
+  if (const int error = order_trim(process, helper, *keep); error != 0)
+    throw Failure(kCannot, "process " + std::to_string(process) +
+                               (error == EPERM ? " is somebody else's" : std::string(": ") + std::strerror(error)));
   return wait_and_report(process, helper, before);
 }
 

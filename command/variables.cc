@@ -5,14 +5,14 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <numeric>
-#include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "os/option_table.h"
 #include "papers/front/options.h"
+#include "profile/settings.h"
+#include "report.h"
+#include "usage.h"
 
 namespace freeway_command {
 namespace {
@@ -23,50 +23,70 @@ constexpr std::string_view kOthers[] = {"LIB",      "COMMAND",    "BUILD_DIR", "
                                         "JEMALLOC", "NO_INSTALL", "PYTHON"};
 constexpr std::string_view kTests = "TEST_";
 
-std::vector<std::string_view> options() {
-  std::vector<std::string_view> names;
-  for (const freeway::OptionDescription& each : freeway::kOptionTable) names.push_back(each.name);
-  for (const freeway::EngineOption& each : freeway::kEngineOptions) names.push_back(each.name);
-  return names;
+const freeway::OptionDescription* find_option(const std::string& name) {
+  for (const freeway::OptionDescription& each : freeway::kOptionTable)
+    if (name == each.name) return &each;
+  return nullptr;
 }
 
-// How many letters one has to put in, take out or change.
-std::size_t distance(std::string_view from, std::string_view to) {
-  std::vector<std::size_t> row(to.size() + 1);
-  std::iota(row.begin(), row.end(), 0);
-  for (std::size_t i = 1; i <= from.size(); ++i) {
-    std::size_t before = std::exchange(row[0], i);
-    for (std::size_t k = 1; k <= to.size(); ++k) {
-      const std::size_t changed = before + (from[i - 1] != to[k - 1]);
-      before = std::exchange(row[k], std::min({changed, row[k] + 1, row[k - 1] + 1}));
-    }
-  }
-  return row[to.size()];
+const freeway::EngineOption* find_engine_option(const std::string& engine, const std::string& name) {
+  for (const freeway::EngineOption& each : freeway::kEngineOptions)
+    if (engine == each.engine && name == each.name) return &each;
+  return nullptr;
 }
 
-// The option that may be meant; empty: none is like it.
-std::string_view similar(std::string_view name, const std::vector<std::string_view>& all) {
-  const auto near = std::min_element(all.begin(), all.end(), [&](std::string_view a, std::string_view b) {
-    return distance(name, a) < distance(name, b);
-  });
-  return distance(name, *near) <= (near->size() + 1) / 3 ? *near : std::string_view();
+std::vector<std::string_view> names() {
+  std::vector<std::string_view> all;
+  for (const freeway::OptionDescription& each : freeway::kOptionTable) all.emplace_back(each.name);
+  for (const freeway::EngineOption& each : freeway::kEngineOptions) all.emplace_back(each.name);
+  return all;
+}
+
+void check_value(const std::string& name, const std::string& value, const std::string& engine) {
+  freeway::u64 number;
+  const freeway::EngineOption* const option = find_engine_option(engine, name);
+  const bool good = option != nullptr ? freeway::parse_option(option->values, value.c_str(), &number)
+                                      : find_option(name) == nullptr || is_understood(name, value);
+  if (!good)
+    throw Failure(kWrongUsage, "FREEWAY_" + name + "=" + value + " in the environment is not understood" +
+                                   (option != nullptr ? std::string(" (") + option->values + ")" : values_of(name)));
+}
+
+void check_name(const std::string& name) {
+  const std::vector<std::string_view> known = names();
+  if (name.starts_with(kTests) || std::ranges::find(known, name) != known.end() ||
+      std::ranges::find(kOthers, std::string_view(name)) != std::end(kOthers))
+    return;
+  const std::string variable = "FREEWAY_" + name;
+  if (const std::string meant(similar_to(name, known)); !meant.empty())
+    throw Failure(kWrongUsage, variable + " in the environment is no option: did you mean FREEWAY_" + meant +
+                                   "? (see `freeway options`; if it is the program's own: freeway run -- env " +
+                                   variable + "=... program)");
+  std::fprintf(stderr, "freeway: %s in the environment is no option (see `freeway options`)\n", variable.c_str());
 }
 
 }  // namespace
 
-void name_unknown_variables() {
-  const std::vector<std::string_view> known = options();
+bool is_understood(const std::string& name, const std::string& value) {
+  freeway::profile::Settings settings;
+  if (value.empty()) return false;
+  return name == "PROFILE" ? freeway::profile::parse_settings(value.c_str(), &settings)
+                           : freeway::takes_value(name.c_str(), value.c_str());
+}
+
+std::string values_of(const std::string& name) {
+  const freeway::OptionDescription* const option = find_option(name);
+  return option == nullptr ? "" : std::string(" (") + option->values + ")";
+}
+
+void check_variables(const std::string& engine) {
   for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string_view variable(*entry, std::string_view(*entry).find('='));
-    if (!variable.starts_with(kPrefix)) continue;
-    const std::string_view name = variable.substr(kPrefix.size());
-    const auto is_name = [&](std::string_view each) { return each == name; };
-    if (name.starts_with(kTests) || std::ranges::any_of(known, is_name) || std::ranges::any_of(kOthers, is_name))
-      continue;
-    const std::string meant(similar(name, known));
-    std::fprintf(stderr, "freeway: %.*s in the environment is no option%s%s (see `freeway options`)\n",
-                 static_cast<int>(variable.size()), variable.data(), meant.empty() ? "" : ": is it FREEWAY_",
-                 meant.empty() ? "" : (meant + "?").c_str());
+    const std::string_view text = *entry;
+    const std::size_t equals = text.find('=');
+    if (!text.starts_with(kPrefix) || equals == std::string_view::npos) continue;
+    const std::string name(text.substr(kPrefix.size(), equals - kPrefix.size()));
+    check_name(name);
+    if (equals + 1 < text.size()) check_value(name, std::string(text.substr(equals + 1)), engine);
   }
 }
 

@@ -66,17 +66,17 @@ class CoreMemory : public Memory {
   explicit CoreMemory(const std::string& path) : path_(path), core_(path) {
     if (!core_.is_open())
       throw Failure(
-          kOwnFailure,
+          kCannot,
           path +
               " is neither the number of a process nor a core file that can be read (`gcore PID` " "writes one)");
     Elf64_Ehdr header = {};
     if (!core_.read(0, &header, sizeof(header)) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
       throw Failure(
-          kOwnFailure,
+          kCannot,
           path +
               " is no core file. (`coredumpctl dump` and `gcore PID` write one; compressed ones " "must be unpacked)");
     if (header.e_type != ET_CORE || header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB)
-      throw Failure(kOwnFailure, path +
+      throw Failure(kCannot, path +
                                      " is an ELF file, but no core file of a 64-bit program of this byte order. "
                                      "(Without " "a core file give the number of the process)");
     page_size_ = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
@@ -178,7 +178,7 @@ class CoreMemory : public Memory {
   }
 
   [[noreturn]] void damaged(const char* what) const {
-    throw Failure(kUnwell,
+    throw Failure(kCannot,
                   path_ + " is damaged or truncated: " + what + " cannot be read (write it again: `gcore PID`)");
   }
 

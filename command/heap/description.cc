@@ -68,39 +68,39 @@ uint64_t find(const Memory& memory) {
   char byte;
   for (const Mapping& each : memory.mappings())
     if (memory.is_live() && each.readable && !each.file.empty()) {
-      if (!memory.read(each.begin, &byte, 1)) throw Failure(kOwnFailure, memory.why_unreadable());
+      if (!memory.read(each.begin, &byte, 1)) throw Failure(kCannot, memory.why_unreadable());
       break;
     }
   for (const Mapping& each : memory.mappings()) {
     const std::string library = library_name(each.file);
     if (library.starts_with("libfreeway-"))
-      throw Failure(kUnwell, name_of(memory) + " is under Freeway, but its engine is " +
+      throw Failure(kCannot, name_of(memory) + " is under Freeway, but its engine is " +
                                  library.substr(sizeof("libfreeway-") - 1) +
                                  ", which cannot be looked into (only the flagship, libfreeway.so, can)");
     if (!library.empty() && !memory.is_live() && !memory.warning().empty())
-      throw Failure(kUnwell, memory.why_unreadable());
+      throw Failure(kCannot, memory.why_unreadable());
     if (!library.empty())
-      throw Failure(kUnwell,
+      throw Failure(kCannot,
                     name_of(memory) + " has " + each.file +
                         ", which does not say where its heap is: it is older than "
                         "this command (use the command that came with it), or the process has only just begun" +
                         (memory.is_live() ? "" : ", or the core file lacks its private memory (coredump_filter)"));
   }
-  if (!memory.warning().empty()) throw Failure(kUnwell, memory.why_unreadable());
-  throw Failure(kUnwell,
+  if (!memory.warning().empty()) throw Failure(kCannot, memory.why_unreadable());
+  throw Failure(kCannot,
                 name_of(memory) + " does not run under Freeway (`freeway run -- PROGRAM` starts one that does)");
 }
 
 }  // namespace
 
 void read_or_throw(const Memory& memory, uint64_t address, void* to, std::size_t bytes) {
-  if (!memory.read(address, to, bytes)) throw Failure(kUnwell, memory.why_unreadable());
+  if (!memory.read(address, to, bytes)) throw Failure(kCannot, memory.why_unreadable());
 }
 
 uint64_t Object::word(uint64_t offset, std::uint32_t bytes) const {
   uint64_t value = 0;
   if (bytes > sizeof(value) || offset > bytes_.size() || bytes > bytes_.size() - offset)
-    throw Failure(kUnwell, "the description of the heap is damaged: it leads out of an object");
+    throw Failure(kCannot, "the description of the heap is damaged: it leads out of an object");
   std::memcpy(&value, &bytes_[offset], bytes);
   return value;
 }
@@ -111,7 +111,7 @@ Description::Description(const Memory& memory) : memory_(memory) {
   read_or_throw(memory, address, &layout_, offsetof(freeway_debug_t, heap));
   if (layout_.version != FREEWAY_DEBUG_VERSION || layout_.bytes != sizeof(layout_)) {
     const std::string library(layout_.library, strnlen(layout_.library, sizeof(layout_.library)));
-    throw Failure(kUnwell, name_of(memory) + " has Freeway " + library + ", whose heap is laid out by version " +
+    throw Failure(kCannot, name_of(memory) + " has Freeway " + library + ", whose heap is laid out by version " +
                                std::to_string(layout_.version) + "; this command, of Freeway " + command_version() +
                                ", knows version " + std::to_string(FREEWAY_DEBUG_VERSION) +
                                ": use the one that came with it");
@@ -158,12 +158,12 @@ void Description::check() {
            k.span_frames <= 64 && uint64_t{k.blocks} * k.size <= uint64_t{k.span_frames} << d.frame_shift &&
            k.small_slots <= (1 << 20) && k.big_slots <= (1 << 20) && k.bed_slots <= (1 << 20);
   }
-  if (!good) throw Failure(kUnwell, "the description of the heap of " + name_of(memory_) + " is damaged");
+  if (!good) throw Failure(kCannot, "the description of the heap of " + name_of(memory_) + " is damaged");
 }
 
 void Description::expect(bool holds, const char* what) {
   if (!holds)
-    throw Failure(kUnwell, std::string("the heap is damaged: ") + what +
+    throw Failure(kCannot, std::string("the heap is damaged: ") + what +
                                " cannot be true (see `freeway_audit`, or a core file of an earlier moment)");
 }
 

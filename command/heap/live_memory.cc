@@ -46,8 +46,8 @@ class LiveMemory : public Memory {
     const std::string folder = "/proc/" + std::to_string(pid);
     std::error_code error;
     if (!std::filesystem::exists(folder, error))
-      throw Failure(kOwnFailure, "there is no process " + std::to_string(pid) +
-                                     " (ps -e lists them; in a container they have " "other numbers)");
+      throw Failure(kCannot, "there is no process " + std::to_string(pid) +
+                                 " (ps -e lists them; in a container they have " "other numbers)");
     program_ = first_line(folder + "/comm");
     executable_ = std::filesystem::read_symlink(folder + "/exe", error).string();
     errno = 0;
@@ -62,8 +62,8 @@ class LiveMemory : public Memory {
     pages_ = open((folder + "/pagemap").c_str(), O_RDONLY | O_CLOEXEC);
     if (!mappings_.empty()) return;
     const bool is_forbidden = errno == EACCES || errno == EPERM;  // also of one's own that has ended
-    if (is_forbidden && !has_ended(pid, pid)) throw Failure(kOwnFailure, forbidden(pid));
-    throw Failure(kOwnFailure,
+    if (is_forbidden && !has_ended(pid, pid)) throw Failure(kCannot, forbidden(pid));
+    throw Failure(kCannot,
                   "process " + std::to_string(pid) + " has no memory: it has ended, or is a thread of the kernel");
   }
 
@@ -134,6 +134,20 @@ class LiveMemory : public Memory {
   std::string maps_;
 };
 
+// 0: it is a path.
+int process_named(const std::string& name) {
+  std::error_code error;
+  if (name.empty() || name.find('/') != std::string::npos) return 0;
+  const std::vector<pid_t> all = processes_named(name);
+  if (all.size() == 1) return all[0];
+  if (all.empty() && std::filesystem::exists(name, error)) return 0;
+  if (all.empty()) throw Failure(kCannot, "there is no process and no core file " + name + " (ps -e lists processes)");
+  std::string numbers;
+  for (const pid_t each : all) numbers += (numbers.empty() ? "" : ", ") + std::to_string(each);
+  throw Failure(kCannot, std::to_string(all.size()) + " processes are named " + name + ": say which by its number (" +
+                             numbers + ")");
+}
+
 }  // namespace
 
 std::string forbidden(int pid) {
@@ -150,8 +164,8 @@ std::unique_ptr<Memory> live_memory(int pid) { return std::make_unique<LiveMemor
 int process_of(const std::string& target) {
   char* rest = nullptr;
   const long number = std::strtol(target.c_str(), &rest, 10);
-  if (target.empty() || *rest != 0 || target[0] < '0' || target[0] > '9') return 0;
-  if (number <= 0 || number > INT_MAX) throw Failure(kOwnFailure, "no process has the number " + target);
+  if (target.empty() || *rest != 0 || target[0] < '0' || target[0] > '9') return process_named(target);
+  if (number <= 0 || number > INT_MAX) throw Failure(kCannot, "no process has the number " + target);
   return static_cast<int>(number);
 }
 

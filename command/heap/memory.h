@@ -8,17 +8,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
-namespace freeway_command {
+#include "report.h"
 
-// Why there is no answer, and what to do about it. `status`: see report.h.
-struct Failure : std::runtime_error {
-  Failure(int with, const std::string& message) : std::runtime_error(message), status(with) {}
-  int status;
-};
+namespace freeway_command {
 
 struct Mapping {
   std::uint64_t begin = 0, end = 0;
@@ -88,10 +83,11 @@ template <class F> bool any_piece(std::uint64_t begin, std::uint64_t end, std::u
 std::unique_ptr<Memory> live_memory(int pid);
 // Why, most likely, the process may not be looked at, as a sentence with advice.
 std::string forbidden(int pid);
-// The process that `target` numbers; 0: it is no number. Throws where there can be none.
+// The process that `target` is the number of, or the program's name of; 0: it is the path of a core file. Throws where
+// there is none, or several have the name.
 int process_of(const std::string& target);
 std::unique_ptr<Memory> core_memory(const std::string& path);
-// Of a process, by its number, or of a core file, by its path.
+// Of a process, by its number or its program's name, or of a core file, by its path.
 std::unique_ptr<Memory> memory_of(const std::string& target);
 
 }  // namespace freeway_command

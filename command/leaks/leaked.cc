@@ -209,11 +209,11 @@ Leaks find_leaks(const Memory& memory, const std::vector<Thread>& threads) {
   leaks.pid = memory.pid();
   leaks.mappings = memory.mappings();
   if (!samples.exist())
-    throw Failure(kUnwell, leaks.program + " (" + std::to_string(leaks.pid) +
+    throw Failure(kCannot, leaks.program + " (" + std::to_string(leaks.pid) +
                                ") has no heap profile, which says what was allocated where: start it by `freeway run "
                                "--leaks`, " "or with FREEWAY_PROFILE=1 (every block) or 512k");
   if (threads.empty())
-    throw Failure(kUnwell, "there are no registers of threads in the core file: it is damaged or truncated");
+    throw Failure(kCannot, "there are no registers of threads in the core file: it is damaged or truncated");
   leaks.interval = samples.interval();
   leaks.lost = samples.lost_stacks() + samples.lost_blocks();
   Search search(heap);
@@ -258,7 +258,7 @@ void write_profile(const Leaks& leaks, const std::string& path, long file) {
     done += good ? static_cast<std::size_t>(put) : 0;
   }
   if (file >= 0 && close(static_cast<int>(file)) != 0 && good) good = false, error = errno;
-  if (!good) throw Failure(kOwnFailure, path + " cannot be written: " + std::strerror(error));
+  if (!good) throw Failure(kCannot, path + " cannot be written: " + std::strerror(error));
 }
 
 }  // namespace

@@ -25,11 +25,10 @@ constexpr int kPatienceMs = 10'000;  // for a thread that is in the kernel and d
 [[noreturn]] void fail_of(int pid, int error) {
   const std::string name = "process " + std::to_string(pid);
   if (const std::string tracer = thread_status(pid, pid, "TracerPid"); !tracer.empty() && tracer != "0")
-    throw Failure(kOwnFailure,
-                  name + " is traced by process " + tracer +
-                      " (a debugger?), and a process has one tracer at most: look at it when that has ended");
-  if (error == EPERM) throw Failure(kOwnFailure, forbidden(pid));
-  throw Failure(kOwnFailure, name + " cannot be stopped: " + std::strerror(error));
+    throw Failure(kCannot, name + " is traced by process " + tracer +
+                               " (a debugger?), and a process has one tracer at most: look at it when that has ended");
+  if (error == EPERM) throw Failure(kCannot, forbidden(pid));
+  throw Failure(kCannot, name + " cannot be stopped: " + std::strerror(error));
 }
 
 // Adds the thread's registers of one kind, if there are such.
@@ -42,7 +41,7 @@ std::size_t read_registers(int thread, unsigned kind, void* to, std::size_t byte
 
 Stopped::Stopped(int pid) : pid_(pid) {
   if (thread_status(pid, pid, "State").empty())
-    throw Failure(kOwnFailure, "there is no process " + std::to_string(pid) + " (ps -e lists them)");
+    throw Failure(kCannot, "there is no process " + std::to_string(pid) + " (ps -e lists them)");
   try {
     // A thread that is not stopped yet may start another one.
     for (bool found = true; found;) {
@@ -56,7 +55,7 @@ Stopped::Stopped(int pid) : pid_(pid) {
     let_go();
     throw;
   }
-  if (held_.empty()) throw Failure(kOwnFailure, "process " + std::to_string(pid) + " has ended");
+  if (held_.empty()) throw Failure(kCannot, "process " + std::to_string(pid) + " has ended");
 }
 
 Stopped::~Stopped() { let_go(); }
@@ -98,9 +97,8 @@ bool Stopped::wait_for(int thread, int& signal) const {
     const timespec pause{0, 1'000'000};
     nanosleep(&pause, nullptr);
   }
-  throw Failure(kOwnFailure,
-                "thread " + std::to_string(thread) + " of process " + std::to_string(pid_) +
-                    " does not stop: it waits in the kernel (for a disk, or for a child of vfork); try again");
+  throw Failure(kCannot, "thread " + std::to_string(thread) + " of process " + std::to_string(pid_) +
+                             " does not stop: it waits in the kernel (for a disk, or for a child of vfork); try again");
 }
 
 void Stopped::let_go() const {

@@ -2,6 +2,7 @@
 // main.cc: freeway-profile: its subcommands and options. `freeway profile` executes it.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -10,8 +11,10 @@
 #include <new>
 #include <optional>
 #include <string>
-#include <vector>
+#include <string_view>
 
+#include "../arguments.h"
+#include "../report.h"
 #include "readable.h"
 #include "words.h"
 #include "write.h"
@@ -19,30 +22,13 @@
 namespace freeway_profile {
 namespace {
 
-enum Status : int { kOk = 0, kBadInput = 1, kWrongUsage = 125 };
+using freeway_command::Arguments, freeway_command::Command, freeway_command::Failure, freeway_command::find_command;
 
 constexpr std::size_t kMostStacks = 15;
 
-int fail(int status, const std::string& message) {
+int fail(const std::string& message) {
   std::fprintf(stderr, "freeway profile: %s\n", message.c_str());
-  return status;
-}
-
-void print_help() {
-  std::puts(
-      "freeway profile top DUMP                the largest stacks\n"
-      "freeway profile diff BEFORE AFTER       what has grown, and what has shrunk\n"
-      "freeway profile convert DUMP            another form of it\n"
-      "\n"
-      "  --sample WHAT    what is counted: inuse_space (the default), alloc_space, inuse_objects, alloc_objects, or\n"
-      "                   waste: what is free in superblocks that live blocks keep\n"
-      "  -n COUNT         so many stacks of the table (15)\n"
-      "  --base DUMP      an earlier dump, which is subtracted\n"
-      "  --format FORM    of `convert`: text, collapsed, html, or proto (for pprof); else what the file's name says:\n"
-      "                   .txt, .collapsed, .html, .pb.gz\n"
-      "  -o FILE          where it goes; else the standard output\n"
-      "\n"
-      "A DUMP is a file, or - for the standard input. freeway-profile(5) describes its text.");
+  return freeway_command::kCannot;
 }
 
 struct Options {
@@ -51,63 +37,41 @@ struct Options {
   std::size_t most_stacks = kMostStacks;
 };
 
-constexpr const char* kFormats[] = {"text", "collapsed", "html", "proto"};
+constexpr std::string_view kFormats[] = {"text", "collapsed", "html", "proto"};
 
-// By what a file's name ends with.
+// By what a file's name ends with; empty: it says nothing that is known. Standard output gets text.
 std::string format_of(const std::string& path) {
   if (path.ends_with(".pb.gz") || path.ends_with(".proto")) return "proto";
   if (path.ends_with(".html")) return "html";
   if (path.ends_with(".collapsed") || path.ends_with(".folded")) return "collapsed";
-  return "text";
+  return path.empty() || path.ends_with(".txt") ? "text" : "";
 }
 
-struct WrongUsage {
-  std::string message;
-};
-
-// Takes `--name value` or `--name=value` from the front of the arguments; null if it is not there.
-const char* take_value(char**& argv, const std::string& name) {
-  const std::string argument = *argv;
-  if (name.starts_with("--") && argument.starts_with(name + "=")) return *argv++ + name.size() + 1;
-  if (argument != name) return nullptr;
-  if (argv[1] == nullptr) throw WrongUsage{name + " wants a value"};
-  argv += 2;
-  return argv[-1];
-}
-
-Options parse(const std::string& verb, char** argv) {
+// What was asked for, by the description that the command's help is made from.
+Options parse(const Command& command, char** argv) {
+  const Arguments arguments(command, argv);
+  const std::string verb = command.name;
   Options options;
-  std::vector<std::string> dumps;
-  while (*argv != nullptr) {
-    if (const char* value = take_value(argv, "--base")) {
-      options.base = value;
-    } else if (const char* path = take_value(argv, "-o")) {
-      options.out = path;
-    } else if (const char* format = take_value(argv, "--format")) {
-      options.format = format;
-    } else if (const char* name = take_value(argv, "--sample")) {
-      const std::optional<Measure> measure = measure_of(name);
-      if (!measure) throw WrongUsage{std::string("--sample: there is no ") + name};
-      options.measure = *measure;
-    } else if (const char* count = take_value(argv, "-n")) {
-      Words words(count);
-      const std::optional<std::uint64_t> number = words.take_number(10);
-      if (!number || !words.at_end()) throw WrongUsage{std::string("-n wants a number, not ") + count};
-      options.most_stacks = *number;
-    } else if (**argv == '-' && (*argv)[1] != 0) {
-      throw WrongUsage{std::string("unknown option ") + *argv};
-    } else {
-      dumps.push_back(*argv++);
-    }
-  }
-  const std::size_t wanted = verb == "diff" ? 2 : 1;
-  if (dumps.size() != wanted) throw WrongUsage{verb + (wanted == 2 ? " wants two dumps" : " wants one dump")};
-  if (wanted == 2) options.base = dumps.front();
-  options.dump = dumps.back();
-  if (options.format.empty()) options.format = verb == "convert" ? format_of(options.out) : "text";
-  bool is_known = false;
-  for (const char* each : kFormats) is_known |= options.format == each;
-  if (!is_known) throw WrongUsage{"--format: there is no " + options.format};
+  options.base = arguments.value("--base");
+  options.out = arguments.value("-o");
+  const std::string measure = arguments.value("--sample", "inuse_space");
+  if (!measure_of(measure)) arguments.refuse("--sample: there is no " + measure);
+  options.measure = *measure_of(measure);
+  const std::string count = arguments.value("-n", std::to_string(kMostStacks));
+  Words words(count);
+  const std::optional<std::uint64_t> number = words.take_number(10);
+  if (!number || !words.at_end()) arguments.refuse("-n wants a number, not '" + count + "'");
+  options.most_stacks = *number;
+  options.dump = arguments.others().back();
+  if (verb == "profile diff") options.base = arguments.others().front();
+  options.format = arguments.value("--format", verb == "profile convert" ? format_of(options.out) : "text");
+  if (arguments.has("--format") && std::ranges::find(kFormats, options.format) == std::end(kFormats))
+    arguments.refuse("--format: there is no " + options.format + ": text, collapsed, html or proto");
+  if (options.format.empty())
+    arguments.refuse("no form is known by the name of " + options.out +
+                     ": .txt, .collapsed, .html or .pb.gz, or " "--format");
+  if (options.format == "proto" && options.out.empty() && isatty(STDOUT_FILENO))
+    arguments.refuse("this form is not for terminals: name a file by -o");
   return options;
 }
 
@@ -132,24 +96,19 @@ std::string converted(const Options& options) {
 
 int put(const std::string& text, const std::string& path) {
   std::FILE* file = path.empty() ? stdout : std::fopen(path.c_str(), "wb");
-  if (file == nullptr) return fail(kBadInput, path + " cannot be written: " + std::strerror(errno));
+  if (file == nullptr) return fail(path + " cannot be written: " + std::strerror(errno));
   const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
   const bool closed = std::fclose(file) == 0;
-  if (written && closed) return kOk;
-  return fail(kBadInput, (path.empty() ? "the output" : path) + " cannot be written: " + std::strerror(errno));
+  if (written && closed) return freeway_command::kOk;
+  return fail((path.empty() ? "the output" : path) + " cannot be written: " + std::strerror(errno));
 }
 
 int profile(char** argv) {
   const std::string verb = *argv == nullptr ? "" : *argv;
-  if (verb == "--help" || verb == "-h" || verb == "help") {
-    print_help();
-    return kOk;
-  }
-  if (verb.empty()) throw WrongUsage{"top, diff or convert?"};
-  if (verb != "top" && verb != "diff" && verb != "convert") throw WrongUsage{"unknown command " + verb};
-  const Options options = parse(verb, argv + 1);
-  if (options.format == "proto" && options.out.empty() && isatty(STDOUT_FILENO))
-    throw WrongUsage{"this form is not for terminals: name a file by -o"};
+  const Command* const command = find_command("profile " + verb);
+  if (command == nullptr)
+    throw Failure(freeway_command::kWrongUsage, "top, diff or convert? (see `freeway profile " "--help`)");
+  const Options options = parse(*command, argv + 1);
   return put(converted(options), options.out);
 }
 
@@ -160,9 +119,10 @@ int main(int, char** argv) {
   using namespace freeway_profile;
   try {
     return profile(argv + 1);
-  } catch (const WrongUsage& wrong) {
-    return fail(kWrongUsage, wrong.message + " (see `freeway profile --help`)");
-  } catch (const DumpError& error) { return fail(kBadInput, error.what()); } catch (const std::bad_alloc&) {
-    return fail(kBadInput, "the dump is too large for this machine's memory");
+  } catch (const Failure& wrong) {
+    std::fprintf(stderr, "freeway: %s\n", wrong.what());
+    return wrong.status;
+  } catch (const DumpError& error) { return fail(error.what()); } catch (const std::bad_alloc&) {
+    return fail("the dump is too large for this machine's memory");
   }
 }

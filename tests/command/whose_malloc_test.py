@@ -17,7 +17,7 @@ from pathlib import Path
 COMMAND = Path(os.environ["FREEWAY_COMMAND"])
 LIBRARY = Path(os.environ["FREEWAY_LIB"])
 STATIC_PROGRAM = os.environ["STATIC_PROGRAM"]
-OK, UNWELL, OWN_FAILURE, NOT_FOUND = 0, 1, 125, 127
+OK, UNWELL, WRONG_USAGE, NOT_PRELOADED = 0, 1, 2, 125
 NAME_WIDTH = 14
 
 SAYS_WHERE = """
@@ -109,7 +109,7 @@ class WhoseMalloc(unittest.TestCase):
         self.assertEqual(outcome.returncode, UNWELL, outcome.stdout + outcome.stderr)
         self.assertIn(f"Freeway does not take: {why}", outcome.stdout)
         required = freeway("run", "--require", "--", str(program))
-        self.assertEqual((required.returncode, required.stdout), (OWN_FAILURE, ""))
+        self.assertEqual((required.returncode, required.stdout), (NOT_PRELOADED, ""))
         self.assertTrue(required.stderr.startswith(f"freeway: {why}"), required.stderr)
 
     def test_of_the_c_library(self) -> None:
@@ -150,7 +150,7 @@ class WhoseMalloc(unittest.TestCase):
         library = self.built("libfirst.so", OWN_MALLOC, "-shared", "-fPIC")
         program = self.built("behind", SAYS_WHERE)
         outcome = freeway("run", "--require", "--", str(program), LD_PRELOAD=str(library))
-        self.assertEqual(outcome.returncode, OWN_FAILURE)
+        self.assertEqual(outcome.returncode, NOT_PRELOADED)
         self.assertIn(f"gets its malloc from {library}, which is loaded before Freeway", outcome.stderr)
 
     def test_static_program(self) -> None:
@@ -220,12 +220,12 @@ class WhoseMalloc(unittest.TestCase):
         self.assertIn("freeway: what the heap did", outcome.stderr)
 
     def test_what_is_no_program(self) -> None:
-        self.assertEqual(freeway("doctor", "no such program").returncode, NOT_FOUND)
+        self.assertEqual(freeway("doctor", "no such program").returncode, UNWELL)
         for length in (1, 1000):
             text = self.executable("text", "no first line\n" * length)
-            self.assertEqual(freeway("doctor", str(text)).returncode, OWN_FAILURE)
-        self.assertEqual(freeway("doctor", "--option").returncode, OWN_FAILURE)
-        self.assertEqual(freeway("doctor", "true", "arguments").returncode, OWN_FAILURE)
+            self.assertEqual(freeway("doctor", str(text)).returncode, UNWELL)
+        self.assertEqual(freeway("doctor", "--option").returncode, WRONG_USAGE)
+        self.assertEqual(freeway("doctor", "true", "arguments").returncode, WRONG_USAGE)
 
     def test_file_that_ends_early_is_no_trouble(self) -> None:
         whole = self.built("builtin", SAYS_WHERE + OWN_MALLOC).read_bytes()
@@ -233,7 +233,7 @@ class WhoseMalloc(unittest.TestCase):
             short = self.folder / "short"
             short.write_bytes(whole[:length])
             short.chmod(0o755)
-            self.assertIn(freeway("doctor", str(short)).returncode, (OK, UNWELL, OWN_FAILURE))
+            self.assertIn(freeway("doctor", str(short)).returncode, (OK, UNWELL, WRONG_USAGE))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,10 @@ import sys
 from freeway._library import COMMAND, path
 
 # Options of `freeway run` whose value may be the next argument.
-_WITH_VALUE = ("--engine", "--set")
+_WITH_VALUE = (
+    "--limit", "--prefault", "--purge", "--huge", "--guard", "--on-error", "--rseq", "--deepbind",
+    "--leaks-status", "--leaks-dump", "--engine", "--set",
+)  # fmt: skip
 
 
 def _become(arguments: list[str]) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "support"))
 
 from damaged_core import damages, displaced_segments
-from leaking import CASES, COMMAND, OWN_FAILURE, REFUSED, STATIC, VARIABLES, Leaking, Verdict, command, verdicts
+from leaking import CASES, COMMAND, REFUSED, STATIC, VARIABLES, WRONG_VALUE, Leaking, Verdict, command, verdicts
 
 
 def state_of(pid: int) -> str:
@@ -111,15 +111,15 @@ class Look(Leaking):
         self.found(process.pid, "--status", 9, status=9)
         self.found(process.pid, "--status=9", status=9)
         for wrong in ("0", "256", "x", ""):
-            command("leaks", process.pid, "--status", wrong, status=OWN_FAILURE)
+            command("leaks", process.pid, "--status", wrong, status=WRONG_VALUE)
 
     def test_wrong_usage(self) -> None:
         for arguments in ((), ("1", "2"), ("--xml", "1"), ("1", "-o"), ("1", "--status")):
-            command("leaks", *arguments, status=OWN_FAILURE)
+            command("leaks", *arguments, status=WRONG_VALUE)
 
     def test_the_profile_that_cannot_be_written(self) -> None:
         process = self.waiting("wait_with_list")
-        done = command("leaks", process.pid, "-o", "/no/such/folder/file", status=OWN_FAILURE)
+        done = command("leaks", process.pid, "-o", "/no/such/folder/file", status=REFUSED)
         self.assertIn("cannot be written: No such file", done.stderr)
 
     def test_signals_that_come_meanwhile_arrive(self) -> None:
@@ -175,12 +175,12 @@ class Refused(Leaking):
         self.assertEqual(done.stderr.count("\n"), 1)
 
     def test_who_is_no_process_or_has_ended(self) -> None:
-        self.refused(OWN_FAILURE, "there is no process", 2**22 + 1)
-        self.refused(OWN_FAILURE, "no process has the number", 2**40)
-        self.refused(OWN_FAILURE, "neither the number of a process nor a core file", "/no/such/file")
+        self.refused(REFUSED, "there is no process", 2**22 + 1)
+        self.refused(REFUSED, "no process has the number", 2**40)
+        self.refused(REFUSED, "neither the number of a process nor a core file", "/no/such/file")
         ended = subprocess.Popen(["true"])
         os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
-        self.refused(OWN_FAILURE, "has ended", ended.pid)
+        self.refused(REFUSED, "has ended", ended.pid)
         ended.wait()
 
     def test_who_has_no_profile(self) -> None:
@@ -203,7 +203,7 @@ class Refused(Leaking):
         try:
             while tracer_of(process.pid) == 0:
                 time.sleep(0.01)
-            self.refused(OWN_FAILURE, f"is traced by process {tracer_of(process.pid)} (a debugger?)", process.pid)
+            self.refused(REFUSED, f"is traced by process {tracer_of(process.pid)} (a debugger?)", process.pid)
         finally:
             os.killpg(gdb.pid, signal.SIGKILL)
             gdb.wait()
@@ -219,7 +219,7 @@ class Refused(Leaking):
             [copy, "leaks", str(process.pid)], env=VARIABLES, user=65534, group=65534, extra_groups=[],
             capture_output=True, text=True, check=False, cwd="/",
         )  # fmt: skip
-        self.assertEqual(done.returncode, OWN_FAILURE)
+        self.assertEqual(done.returncode, REFUSED)
         self.assertIn("may not be looked at: try it as root (sudo)", done.stderr)
 
     def test_garbage_ends_in_no_crash_and_no_endless_loop(self) -> None:
@@ -247,7 +247,7 @@ class Refused(Leaking):
 
     def status_of(self, path: Path, change: int) -> int:
         done = subprocess.run([COMMAND, "leaks", path], env=VARIABLES, capture_output=True, timeout=60, check=False)
-        self.assertIn(done.returncode, (0, REFUSED, OWN_FAILURE), (change, done.stderr))
+        self.assertIn(done.returncode, (0, REFUSED), (change, done.stderr))
         return done.returncode
 
 

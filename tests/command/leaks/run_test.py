@@ -138,10 +138,10 @@ class Run(Leaking):
 
     def test_what_it_does_not_go_together_with(self) -> None:
         for options, words, status in (
-            (("--leaks", "--engine", "michael"), "the engine michael has no heap profile", OWN_FAILURE),
-            (("--leaks-status=3",), "are of --leaks", OWN_FAILURE),
-            (("--leaks-dump=x",), "are of --leaks", OWN_FAILURE),
-            (("--leaks", "--leaks-status=0"), "wants 1 to 255, not 0", WRONG_VALUE),
+            (("--leaks", "--engine", "michael"), "the engine michael has no heap profile", WRONG_VALUE),
+            (("--leaks-status=3",), "are of --leaks", WRONG_VALUE),
+            (("--leaks-dump=x",), "are of --leaks", WRONG_VALUE),
+            (("--leaks", "--leaks-status=0"), "wants 1 to 255, not '0'", WRONG_VALUE),
             (("--leaks", "--leaks-status=256"), "wants 1 to 255", WRONG_VALUE),
             (("--leaks", "--leaks-status=x"), "wants 1 to 255", WRONG_VALUE),
             (("--leaks", "--leaks-dump="), "wants the beginning", WRONG_VALUE),
@@ -155,7 +155,7 @@ class Run(Leaking):
                 self.assertIn(words, done.stderr)
                 self.assertEqual(verdicts(done.stderr), [])
         done = command("run", "--leaks", CASES, "lost", env={"FREEWAY_PROFILE": "512k"}, status=OWN_FAILURE)
-        self.assertIn("not together with FREEWAY_PROFILE", done.stderr)
+        self.assertIn("not together with --profile or FREEWAY_PROFILE", done.stderr)
 
     def test_a_folder_for_temporary_files_whose_name_is_too_long_or_has_commas(self) -> None:
         for name in ("a,b", "long" * 40):

@@ -19,14 +19,18 @@ LIBRARY = Path(os.environ["FREEWAY_LIB"])
 KNOWN = os.environ["KNOWN_HEAP"]
 STATIC = os.environ["KNOWN_HEAP_STATIC"]
 VARIABLES = {k: v for k, v in os.environ.items() if not k.startswith("FREEWAY_") and k != "LD_PRELOAD"}
-REFUSED, OWN_FAILURE = 1, 125
+REFUSED, WRONG_USAGE = 1, 2
 SCOPE = Path("/proc/sys/kernel/yama/ptrace_scope")
 
 
-def look(*arguments: object, status: int = 0, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+def look(
+    *arguments: object, status: int = 0, env: dict[str, str] | None = None, cwd: str | None = None
+) -> subprocess.CompletedProcess[str]:
     """What the command says."""
     argv = [COMMAND, *map(str, arguments)]
-    done = subprocess.run(argv, env=VARIABLES | (env or {}), capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        argv, env=VARIABLES | (env or {}), cwd=cwd, capture_output=True, text=True, timeout=60, check=False
+    )
     if done.returncode != status:
         raise AssertionError(f"{argv}: status {done.returncode} instead of {status}: {done.stderr}")
     return done

@@ -12,7 +12,7 @@ import unittest
 from pathlib import Path
 from typing import Any
 
-from looking import LIBRARY, OWN_FAILURE, Looking, figures, look
+from looking import LIBRARY, REFUSED, WRONG_USAGE, Looking, figures, look
 
 FRAME = 1 << 16
 CLEAN, DIRTY, IN_HAND, HOLE, LARGE, SMALL = range(6)
@@ -46,7 +46,7 @@ def heap_of(page: str) -> dict[str, Any]:
 
 class Map(Looking):
     def page(self, target: object) -> str:
-        return look("map", target, "--html", "-").stdout
+        return look("map", target, "-o", "-").stdout
 
     def test_every_frame_is_there_once_and_adds_up(self) -> None:
         for what, variables in (
@@ -115,11 +115,14 @@ class Map(Looking):
         pid, _ = self.known()
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "heap.html"
-            self.assertEqual(look("map", pid, f"--html={path}").stdout, "")
+            self.assertEqual(look("map", pid, "-o", path).stdout, "")
             self.assertEqual(path.read_text(), self.page(pid))
-            look("map", pid, "--html", f"{folder}/no/such/folder", status=OWN_FAILURE)
-        for arguments in ((), (pid,), ("--html", "-"), (pid, "--html"), (pid, pid, "--html", "-")):
-            look("map", *arguments, status=OWN_FAILURE)
+            look("map", pid, "-o", f"{folder}/no/such/folder", status=REFUSED)
+            done = look("map", pid, cwd=folder)
+            self.assertEqual((Path(folder) / f"freeway-map.{pid}.html").read_text(), path.read_text())
+            self.assertIn(f"freeway-map.{pid}.html", done.stdout)
+        for arguments in ((), ("-o", "-"), (pid, "-o"), (pid, pid, "-o", "-"), (pid, "--html", "-")):
+            look("map", *arguments, status=WRONG_USAGE)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "support"))
 
 from damaged_core import MAGIC, damages
-from looking import COMMAND, LIBRARY, OWN_FAILURE, REFUSED, VARIABLES, Looking, figures, look
+from looking import COMMAND, LIBRARY, REFUSED, VARIABLES, WRONG_USAGE, Looking, figures, look
 
 MICHAEL = os.environ["MICHAEL"]
 VERSION_AT = 24  # in freeway_debug_t
@@ -32,18 +32,18 @@ class Refused(Looking):
 
     def test_wrong_usage(self) -> None:
         for arguments in ((), ("1", "2"), ("--xml", "1"), ("--json=1", "1")):
-            look("stat", *arguments, status=OWN_FAILURE)
-        look("stat", "--json", "--prometheus", "1", status=OWN_FAILURE)
+            look("stat", *arguments, status=WRONG_USAGE)
+        look("stat", "--json", "--prometheus", "1", status=WRONG_USAGE)
         for arguments in ((), ("1",), ("1", "x"), ("1", "-1"), ("1", ""), ("1", "0x"), ("1", "0d"), ("1", "1" * 20)):
-            look("blocks", *arguments, status=OWN_FAILURE)
+            look("blocks", *arguments, status=WRONG_USAGE)
 
     def test_who_is_no_process_or_has_ended(self) -> None:
-        self.refused(OWN_FAILURE, "there is no process", 2**22 + 1)
-        self.refused(OWN_FAILURE, "no process has the number", 2**40)
-        self.refused(OWN_FAILURE, "no process has the number", 0)
+        self.refused(REFUSED, "there is no process", 2**22 + 1)
+        self.refused(REFUSED, "no process has the number", 2**40)
+        self.refused(REFUSED, "no process has the number", 0)
         ended = subprocess.Popen(["true"])
         os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
-        self.refused(OWN_FAILURE, "it has ended", ended.pid)
+        self.refused(REFUSED, "it has ended", ended.pid)
         ended.wait()
 
     @unittest.skipUnless(os.geteuid() == 0, "only root can become somebody else")
@@ -58,7 +58,7 @@ class Refused(Looking):
                 [copy, "stat", str(pid)], env=VARIABLES, user=65534, group=65534, extra_groups=[], capture_output=True,
                 text=True, check=False, cwd="/",
             )  # fmt: skip
-        self.assertEqual(done.returncode, OWN_FAILURE)
+        self.assertEqual(done.returncode, REFUSED)
         self.assertIn("may not be looked at: try it as root (sudo)", done.stderr)
 
     def test_who_is_not_under_freeway(self) -> None:
@@ -89,7 +89,7 @@ class Refused(Looking):
             (__file__, "is no core file"),
             (COMMAND, "but no core file"),
         ):
-            self.refused(OWN_FAILURE, words, path)
+            self.refused(REFUSED, words, path)
 
 
 class Cores(Looking):
@@ -128,7 +128,7 @@ class Cores(Looking):
                 self.assertIn(f'"live": {said["live"]},', done.stdout)
                 self.assertEqual(refusals, 0)  # what is missing does not come back
             else:
-                self.assertIn(done.returncode, (REFUSED, OWN_FAILURE))
+                self.assertEqual(done.returncode, REFUSED)
                 refusals += 1
         self.assertTrue(0 < refusals < 21, refusals)
 
@@ -173,7 +173,7 @@ class Cores(Looking):
             for command in (["stat"], ["classes", "--json"], ["blocks"]):
                 argv = [COMMAND, *command, path, *(addresses if command == ["blocks"] else [])]
                 done = subprocess.run(argv, capture_output=True, timeout=50, check=False)
-                self.assertIn(done.returncode, (0, REFUSED, OWN_FAILURE), (turn, command, done.stderr))
+                self.assertIn(done.returncode, (0, REFUSED), (turn, command, done.stderr))
                 statuses.add(done.returncode)
         self.assertLessEqual({0, REFUSED}, statuses)
 

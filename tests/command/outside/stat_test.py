@@ -59,7 +59,7 @@ class Stat(Looking):
             ["stat"],
             ["classes"],
             ["blocks", hex(said["addresses"][0])],
-            ["map", "--html=-"],
+            ["map", "-o", "-"],
             ["top", "--once"],
         ):
             look(command[0], pid, *command[1:])

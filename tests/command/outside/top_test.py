@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pty
 import re
@@ -10,10 +11,11 @@ import select
 import signal
 import subprocess
 import sys
+import termios
 import time
 import unittest
 
-from looking import COMMAND, OWN_FAILURE, REFUSED, VARIABLES, Looking, figures, look, state_of
+from looking import COMMAND, REFUSED, VARIABLES, WRONG_USAGE, Looking, figures, look, state_of
 
 ENTER, LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 COLOUR = re.compile(r"\x1b\[[1-9][0-9]*m")
@@ -76,9 +78,53 @@ class Top(Looking):
         text += rest_of(ours)
         self.assertTrue(text.decode().endswith(LEAVE), text[-40:])
         assert top.stderr is not None
-        self.assertIn(b"ended meanwhile", top.stderr.read())
+        self.assertEqual(top.stderr.read(), b"")
         top.stderr.close()
-        self.assertEqual(top.wait(), OWN_FAILURE)
+        self.assertEqual(top.wait(), 0)
+
+    def test_keys_sort_pause_and_end_it(self) -> None:
+        pid, _ = self.known("busy", "2")
+        ours, theirs = pty.openpty()
+        before = termios.tcgetattr(theirs)
+        top = subprocess.Popen(
+            [COMMAND, "top", str(pid), "--interval=0.05"], env=VARIABLES, stdin=theirs, stdout=theirs,
+            stderr=subprocess.PIPE, start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509
+        )  # fmt: skip
+        self.addCleanup(top.kill)
+        text = ""
+
+        def read_until(words: str) -> str:
+            """The page with these words."""
+            nonlocal text
+            end = time.monotonic() + 30
+            while words not in text:
+                self.assertTrue(select.select([ours], [], [], 30)[0] and time.monotonic() < end, text)
+                text += os.read(ours, 1 << 16).decode()
+            page = text[: text.index(words)].rpartition("\x1b[H")[2]
+            text = text[text.index(words) + len(words) :]
+            return page
+
+        read_until("q quit   s sort: memory   p pause")
+        for order in ("live", "cached", "waste", "size"):
+            os.write(ours, b"s")
+            page = read_until(f"s sort: {order} ")
+        sizes = [int(row) for row in re.findall(r"(?m)^ *(\d+) +\d+ +\S+ [KMG]?i?B", page)]
+        self.assertGreater(len(sizes), 3)
+        self.assertEqual(sizes, sorted(sizes, reverse=True))
+        os.write(ours, b"sp")
+        read_until("go on (paused)")
+        paused = read_until("go on (paused)")
+        self.assertEqual(read_until("go on (paused)"), paused, "of a program that is busy")
+        os.write(ours, b"p")
+        read_until("p pause")
+        os.write(ours, b"q")
+        assert top.stderr is not None
+        self.assertEqual((top.wait(timeout=30), top.stderr.read()), (0, b""))
+        top.stderr.close()
+        self.assertEqual(termios.tcgetattr(theirs), before)
+        os.close(theirs)
+        self.assertTrue((text + rest_of(ours).decode()).endswith(LEAVE))
 
     def test_a_terminal_is_lent_back_while_it_is_suspended(self) -> None:
         pid, _ = self.known()
@@ -150,11 +196,11 @@ class Top(Looking):
 
     def test_wrong_usage(self) -> None:
         for value in ("", "x", "0", "-1", "1e9", "nan"):
-            look("top", "1", "--interval", value, status=2)
+            look("top", "1", "--interval", value, status=WRONG_USAGE)
         for arguments in ((), ("1", "2"), ("--interval",)):
-            look("top", *arguments, status=OWN_FAILURE)
+            look("top", *arguments, status=WRONG_USAGE)
         pid, _ = self.known()
-        look("top", self.core(pid), status=OWN_FAILURE)
+        look("top", self.core(pid), status=REFUSED)
         look("top", os.getpid(), status=REFUSED)
 
 

@@ -17,7 +17,7 @@ COMMAND = Path(os.environ["FREEWAY_COMMAND"]).resolve()
 MEASURES = ("alloc_objects", "alloc_space", "inuse_objects", "inuse_space", "waste")
 PPROFS_OWN = MEASURES[:4]  # what pprof knows of a dump
 INTERVAL = 524288
-BAD_INPUT, WRONG_USAGE = 1, 125
+BAD_INPUT, WRONG_USAGE = 1, 2
 
 
 @dataclass

@@ -120,7 +120,7 @@ OTHERS = {
     "src/os/output_file.h": "create_first",
     "shared/file.cc": "the file of a descriptor of the program's, again: by /proc/self/fd",
     "src/background/confinement.cc": "what the helper thread may ask the kernel for",
-    "command/map.cc": "--html FILE",
+    "command/map.cc": "-o FILE",
     "command/pressure.cc": "what the kernel, or systemd, has there: MEMORY_PRESSURE_WATCH",
     "command/profile/main.cc": "-o FILE",
 }
