@@ -18,6 +18,7 @@ from tools.lint import (
     measured,
     optimistic,
     orders,
+    proven,
     references,
     upwards,
 )
@@ -26,6 +27,7 @@ LINTS = {
     "layers": layers.check,
     "upwards": upwards.check,
     "orders": orders.check,
+    "proven": proven.check,
     "last touch": last_touch.check,
     "optimistic": optimistic.check,
     "hygiene": hygiene.check,
