@@ -51,7 +51,7 @@ installed := --target freeway_installed
 # $(call test,preset): as CMakePresets.json says; the last lines are ctest's own summary.
 test = ctest --preset $(1) -j $(JOBS) $(CTEST_ARGS)
 
-.PHONY: all run test test-all t papers test-papers test-programs prove matrix matrix-roots numa lint format tidy debug asan tsan fuzz aarch64 docs bench bench-quick pulse peers attacks attack-costs profilers shared-cache install dist release packages-debian clean help
+.PHONY: all run test test-all t papers test-papers test-programs proof prove matrix matrix-roots numa lint format tidy debug asan tsan fuzz aarch64 docs bench bench-quick pulse peers attacks attack-costs profilers shared-cache install dist release packages-debian clean help
 # Installing packages is a queue anyway; the parallel work is in the commands.
 .NOTPARALLEL:
 
@@ -66,7 +66,7 @@ test: packages-build packages-test $(VENV)/.stamp | build ## build and run the t
 	@$(call build,release,--target freeway_tests)
 	@$(call test,release)
 
-test-all: packages-build packages-test packages-programs build/tools/pprof $(VENV)/.stamp | build ## the tests that `make test` leaves out, with the papers' and real programs; except the long ones
+test-all: packages-build packages-test packages-programs packages-proof build/tools/pprof $(VENV)/.stamp | build ## the tests that `make test` leaves out, with the papers' and real programs; except the long ones
 	@$(call build,release)
 	@$(call test,rest)
 
@@ -86,13 +86,16 @@ test-programs: packages-build packages-test packages-programs packages-suites $(
 	@$(call build,release)
 	@ctest --test-dir build/release --output-on-failure --no-tests=error -j $(JOBS) -L '^long$$' -L '^programs$$' $(CTEST_ARGS)
 
-prove: packages-build packages-test packages-programs packages-sanitize packages-cross build/tools/pprof $(VENV)/.stamp | build ## all tests but the programs: also the long ones and the other builds; four hours on 2 CPUs
+prove: packages-build packages-test packages-programs packages-proof packages-sanitize packages-cross build/tools/pprof $(VENV)/.stamp | build ## all tests but the programs: also the long ones and the other builds; four hours on 2 CPUs
 	@$(call build,release)
 	@$(call build,debug)
 	@$(call build,asan)
 	@$(call build,tsan)
 	@$(call build,aarch64)
 	@$(FREEWAY_PYTHON) -m tools.proof run --jobs $(JOBS)
+
+proof: packages-build packages-proof ## check the machine-checked proof of the protocol of small blocks (proof/README.md), minutes
+	@$(MAKE) -C proof -j $(JOBS)
 
 matrix: packages-build packages-test packages-cross packages-matrix $(VENV)/.stamp | build ## kernels from 5.10 to 7.x and C libraries, emulated; hours; writes docs/matrix.md
 	@$(call build,release,$(products))

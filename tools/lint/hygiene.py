@@ -11,7 +11,7 @@ from tools.lint.source import CXX_SUFFIXES, Finding, library_files, split_lines,
 
 MAX_LIBRARY_LINES = 500
 LICENCE = "SPDX-License-Identifier: MIT"
-SOURCE_SUFFIXES = {".h", ".cc", ".c", ".S", ".py", ".sh", ".cmake", ".map", ".inc"}
+SOURCE_SUFFIXES = {".h", ".cc", ".c", ".S", ".py", ".sh", ".cmake", ".map", ".inc", ".v"}
 SOURCE_NAMES = {"CMakeLists.txt", "Makefile"}
 EMPTY_NAMES = {"utils", "util", "common", "misc", "helpers"}
 # What may hold bytes that are no text; and what programs leave where they were started.
