@@ -10,7 +10,7 @@
  *
  * It tells addresses and offsets; what the words mean, the headers of the same version of Freeway say. `version` counts
  * up with every change of either: a reader refuses what it was not made for. The libraries of the paper engines have no
- * such symbol.
+ * such symbol. It is short, since each process has a copy of its page: it is relocated, and core files are to have it.
  *
  * All words may change while they are read, each at once (they are naturally aligned and at most 8 bytes long). No
  * memory that is found through them is ever unmapped, but for blocks themselves.
@@ -25,27 +25,27 @@ extern "C" {
 #endif
 
 #define FREEWAY_DEBUG_MAGIC "Freeway's heap\n" /* with its zero: 16 bytes */
-#define FREEWAY_DEBUG_VERSION 4
-#define FREEWAY_DEBUG_CLASSES 64
+#define FREEWAY_DEBUG_VERSION 5
+#define FREEWAY_DEBUG_CLASSES 48
 
 /* A word of an object, or a row of them: word i is at the object's address + offset + i * stride. */
 typedef struct freeway_debug_field_t {
   uint32_t offset;
-  uint32_t size; /* bytes of the word */
-  uint32_t stride;
   uint32_t count;
+  uint16_t stride;
+  uint16_t size; /* bytes of the word */
 } freeway_debug_field_t;
 
 /* A size class, and where a slab has its magazines: offsets in words of 8 bytes from the slab's beginning. A magazine
  * is what lies below the class's `top`, down to the first 0. */
 typedef struct freeway_debug_class_t {
   uint32_t size;        /* of a block, in bytes */
-  uint32_t blocks;      /* in a superblock */
-  uint32_t words;       /* of its bitmap; a set bit is a free block */
-  uint32_t span_frames; /* frames of a superblock, which is aligned to so many */
-  uint32_t small, small_slots;
-  uint32_t big, big_slots;  /* as many slots as `small`: there is none */
-  uint32_t beds, bed_slots; /* of blocks that rest: so many slots each, one behind the other, a 0 between them */
+  uint32_t small, big;  /* as many slots of `big` as of `small`: there is no `big` */
+  uint32_t beds;        /* of blocks that rest: so many slots each, one behind the other, a 0 between them */
+  uint16_t blocks;      /* in a superblock */
+  uint16_t words;       /* of its bitmap; a set bit is a free block */
+  uint16_t span_frames; /* frames of a superblock, which is aligned to so many */
+  uint16_t small_slots, big_slots, bed_slots;
 } freeway_debug_class_t;
 
 typedef struct freeway_debug_t {

@@ -10,11 +10,11 @@ namespace freeway {
 struct Registers {
 #if defined(__x86_64__)
   static constexpr const char* kArchitecture = "x86_64";
-  static constexpr const char* kNames[] = {"pc", "sp", "fp", "rbx", "r12", "r13", "r14", "r15"};
+  static constexpr char kNames[][4] = {"pc", "sp", "fp", "rbx", "r12", "r13", "r14", "r15"};
 #elif defined(__aarch64__)
   static constexpr const char* kArchitecture = "aarch64";
-  static constexpr const char* kNames[] = {"pc",  "sp",  "fp",  "lr",  "x19", "x20", "x21",
-                                           "x22", "x23", "x24", "x25", "x26", "x27", "x28"};
+  static constexpr char kNames[][4] = {"pc",  "sp",  "fp",  "lr",  "x19", "x20", "x21",
+                                       "x22", "x23", "x24", "x25", "x26", "x27", "x28"};
 #endif
   static constexpr unsigned kCount = sizeof(kNames) / sizeof(kNames[0]);
   u64 values[kCount];  // in the order of the names

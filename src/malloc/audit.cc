@@ -51,9 +51,10 @@ class Auditor {
 
   void run() {
     heap_.slabs.each([&](Slab& each, auto is_taken) { slab(each, is_taken()); });
-    for (auto* superblocks : {&heap_.superblocks(), &heap_.sampled_superblocks()})
+    heap_.each_superblocks([&](auto& superblocks) {
       for (unsigned c = 1; c < kClassCount; ++c)
-        superblocks->each_in_lists(c, [&](u32 index, bool pooled) { return listed(index, c, pooled); });
+        superblocks.each_in_lists(c, [&](u32 index, bool pooled) { return listed(index, c, pooled); });
+    });
     walk_.each_descriptor([&](const Described& each) { descriptor(each); });
     audit_.blocks_live = audit_.blocks_live > audit_.blocks_cached ? audit_.blocks_live - audit_.blocks_cached : 0;
   }

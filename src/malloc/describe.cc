@@ -31,8 +31,13 @@ struct Describe {
   using OneArena = Arena<Machine>;
   using OneDescriptor = Descriptor<Machine>;
   using GuardSlots = guard::ProcessSlots;
+  // No constant if it does not fit.
+  template <class T> static constexpr T exact(std::size_t value) {
+    if (static_cast<T>(value) != value) __builtin_unreachable();
+    return static_cast<T>(value);
+  }
   static constexpr Field field(std::size_t offset, std::size_t size, std::size_t stride, std::size_t count) {
-    return {static_cast<u32>(offset), static_cast<u32>(size), static_cast<u32>(stride), static_cast<u32>(count)};
+    return {exact<u32>(offset), exact<u32>(count), exact<u16>(stride), exact<u16>(size)};
   }
 #define FREEWAY_WORD(Object, member) \
   field(offsetof(Object, member), sizeof(static_cast<Object*>(nullptr)->member), 0, 1)
@@ -46,6 +51,11 @@ struct Describe {
     static_assert(M <= N);
     for (std::size_t i = 0; i < M; ++i) to[i] = text[i];
   }
+
+  // Of the substrate a process of a few MiB touches its first chunks' page and one more.
+  static constexpr std::size_t kPage = 4 * kKiB, kFewFrames = 8 * kMiB / kFrameSize;
+  static_assert(offsetof(Process, substrate_.map_.primary_) / kPage ==
+                offsetof(Process, substrate_.frame_infos_[kFewFrames]) / kPage);
 
   static constexpr void describe_sizes(freeway_debug_t& d) {
     d.heap_bytes = sizeof(process_malloc);
@@ -64,15 +74,15 @@ struct Describe {
     for (unsigned c = 1; c < kClassCount; ++c) {
       const SizeClass& k = kSizeClasses[c];
       d.classes[c] = {k.size,
-                      k.blocks,
-                      k.words,
-                      k.span_frames,
                       static_cast<u32>(offset_of_small(c) / 8),
-                      kMagazines[c].small,
                       static_cast<u32>(offset_of_big(c) / 8),
-                      kMagazines[c].big,
                       static_cast<u32>(quarantine::area(c, 0) / 8),
-                      quarantine::slots_of(c)};
+                      exact<u16>(k.blocks),
+                      exact<u16>(k.words),
+                      exact<u16>(k.span_frames),
+                      exact<u16>(kMagazines[c].small),
+                      exact<u16>(kMagazines[c].big),
+                      exact<u16>(quarantine::slots_of(c))};
     }
   }
 
@@ -117,7 +127,7 @@ struct Describe {
     d.heap_map_infos = FREEWAY_WORD(Process, substrate_.map_.infos_);
     d.heap_map_leaves = FREEWAY_WORD(Process, substrate_.map_.leaves_);
     d.heap_arena = FREEWAY_WORD(Process, substrate_.frames_.primary_);
-    d.heap_arenas = FREEWAY_ROW(Process, substrate_.frames_.further_, );
+    d.heap_arenas = FREEWAY_ROW(Process, substrate_.further_.slots, );
     d.heap_live_frames = FREEWAY_WORD(Process, substrate_.frames_.policy_.live_);
     d.heap_dirty_frames = FREEWAY_WORD(Process, substrate_.frames_.policy_.dirty_);
     d.heap_purges = FREEWAY_WORD(Process, substrate_.frames_.policy_.purges_);
@@ -137,7 +147,7 @@ struct Describe {
     d.arena_base = FREEWAY_WORD(OneArena, range_.space_.base);
     d.arena_bytes = FREEWAY_WORD(OneArena, range_.bytes_);
     d.arena_watermark = FREEWAY_WORD(OneArena, range_.extent_.word_);
-    d.arena_holes = FREEWAY_ROW(OneArena, range_.extent_.holes_, );
+    d.arena_holes = FREEWAY_ROW(OneArena, range_.extent_.holes_.words, );
     d.arena_chunks = FREEWAY_WORD(OneArena, chunks_);
     d.chunk_used = FREEWAY_WORD(Chunk<Machine>, used);
     d.chunk_dirty = FREEWAY_WORD(Chunk<Machine>, dirty);
@@ -220,7 +230,7 @@ struct Describe {
 };
 
 // A change to it, or to the meaning of one of its words, counts FREEWAY_DEBUG_VERSION up.
-static_assert(sizeof(freeway_debug_t) == 4216 && FREEWAY_DEBUG_VERSION == 4);
+static_assert(sizeof(freeway_debug_t) == 2640 && FREEWAY_DEBUG_VERSION == 5);
 
 }  // namespace freeway
 

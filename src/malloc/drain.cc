@@ -63,12 +63,13 @@ bool purge_listed(Heap& heap, Superblocks<Machine, Backing>& superblocks, unsign
 }  // namespace
 
 bool purge_class(Heap& heap, unsigned c, std::size_t& effort) {
-  return purge_listed(heap, heap.superblocks(), c, effort) && purge_listed(heap, heap.sampled_superblocks(), c, effort);
+  bool done = true;
+  heap.each_superblocks([&](auto& superblocks) { done = done && purge_listed(heap, superblocks, c, effort); });
+  return done;
 }
 
 void purge_superblocks(Heap& heap) {
-  heap.superblocks().flip_lists();
-  heap.sampled_superblocks().flip_lists();
+  heap.each_superblocks([](auto& superblocks) { superblocks.flip_lists(); });
   for (unsigned c = 1; c < kClassCount; ++c) {
     std::size_t effort = ~std::size_t{0};
     purge_class(heap, c, effort);

@@ -97,7 +97,14 @@ class Heap {  // all zero until start(): it takes no room in the file
   void empty_in_sections();
 
   Substrate& substrate() { return *substrate_; }
+  // Those of sampled blocks; from the first one on, so that a process without a profile touches no page for them.
   Superblocks<Machine, Backing>& sampled_superblocks() { return sampled_; }
+  FREEWAY_COLD void begin_sampled();
+  // Calls f(superblocks) for those of each kind that there is.
+  template <class F> void each_superblocks(F&& f) {
+    f(superblocks_);
+    if (has_sampled_.peek() != 0) f(sampled_);
+  }
   Descriptor<Machine>& descriptor(u32 index) const { return backing_.descriptor(index); }
 
   // --- For the layers below (their concepts). ------------------------------------------------------------------------
@@ -148,7 +155,7 @@ class Heap {  // all zero until start(): it takes no room in the file
 
   Substrate* substrate_ = nullptr;
   Backing backing_;
-  Once<Machine> births_place_, nodes_;
+  Once<Machine> births_place_, nodes_, has_sampled_;
   Random<Machine> random_;
   Magazines<Heap> magazines_;
   Scattered<Heap> scattered_;

@@ -116,8 +116,7 @@ bool trim_part(Heap& heap, std::size_t& effort) {
     heap.slabs.drain_cpu(part, is_used, empty);
   } else if (part == slabs) {
     heap.slabs.drain_spare(is_used, empty);
-    heap.superblocks().flip_lists();
-    heap.sampled_superblocks().flip_lists();
+    heap.each_superblocks([](auto& superblocks) { superblocks.flip_lists(); });
   } else if (part < slabs + kClassCount) {
     done = purge_class(heap, part - slabs, effort);
   } else {

@@ -71,11 +71,9 @@ void Malloc::guard_large() {
 void Heap::start(Substrate& substrate) {
   substrate_ = &substrate;
   backing_.init(this, kOrdinary);
-  sampled_backing_.init(this, kSampled);
   // For good: superblocks are listed by these nodes, and the process may be allowed others later.
   const u64 nodes = nodes_.get([]() -> u64 { return process::nodes(); }, [](u64) {});
   superblocks_.init(&backing_, static_cast<unsigned>(nodes));
-  sampled_.init(&sampled_backing_);
   magazines_.init(this);
   scattered_.init(this, &magazines_, &quarantine_);
   way_.init(this, &magazines_);
@@ -85,6 +83,15 @@ void Heap::start(Substrate& substrate) {
   substrate.frames().on_pressure(this, [](void* heap) { drain(*static_cast<Heap*>(heap)); });
   place_births();
   fill_tables();
+}
+
+void Heap::begin_sampled() {
+  const auto begin = [this]() -> u64 {
+    sampled_backing_.init(this, kSampled);
+    sampled_.init(&sampled_backing_);
+    return 1;
+  };
+  has_sampled_.get(begin, [](u64) {});
 }
 
 void Heap::fill_tables() {

@@ -68,7 +68,7 @@ Line& Line::hex(u64 value) {
 
 Line& Line::bytes(u64 value, std::size_t width) {
   std::size_t start = used_;
-  static constexpr const char* kUnits[] = {" B", " KiB", " MiB", " GiB", " TiB"};
+  static constexpr char kUnits[][5] = {" B", " KiB", " MiB", " GiB", " TiB"};
   unsigned unit = 0;
   u64 tenths = value * 10;
   while (tenths >= 10240 && unit < 4) {

@@ -54,6 +54,18 @@ constexpr std::size_t piece(std::size_t at, std::size_t end, std::size_t first_s
 // How growing ended; kEnded: the range has no place for more, and never will.
 enum class Growth { kDone, kRefused, kEnded };
 
+// Holes of a range. Without room for any it takes none.
+template <class Env, unsigned kHoles> struct Holes {
+  using Word = typename Env::template Atomic<u64>;
+  Word& operator[](unsigned i) { return words[i]; }
+  const Word& operator[](unsigned i) const { return words[i]; }
+  Word words[kHoles];
+};
+template <class Env> struct Holes<Env, 0> {
+  using Word = typename Env::template Atomic<u64>;
+  Word& operator[](unsigned) const { __builtin_unreachable(); }
+};
+
 // The words of a range, with room for kHoles holes; its owner knows its place and length.
 template <class Env, unsigned kHoles> class Extent {
  public:
@@ -144,7 +156,7 @@ template <class Env, unsigned kHoles> class Extent {
   }
 
   typename Env::template Atomic<u64> word_;
-  typename Env::template Atomic<u64> holes_[kHoles == 0 ? 1 : kHoles];
+  [[no_unique_address]] Holes<Env, kHoles> holes_;
 };
 
 // The access that a part of a range allows.

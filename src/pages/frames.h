@@ -22,14 +22,20 @@ namespace freeway {
 constexpr std::size_t kPrimaryBytes = 64 * kGiB;
 constexpr std::size_t kPrimaryFrames = kPrimaryBytes / kFrameSize;
 
+// The table of further arenas. It lies where its owner has what small processes do not touch.
+template <class Env> struct FurtherArenas {
+  static constexpr std::size_t kMost = 256;
+  typename Env::template Atomic<Arena<Env>*> slots[kMost];
+};
+
 template <class Env> class Frames {
  public:
   using ChunkOf = Chunk<Env>;
-  static constexpr std::size_t kFurtherArenas = 256;
   static constexpr std::size_t kFurtherBytes = kGiB;
 
   // Once. `chunks` has one entry for each 4 MiB of the primary arena's `bytes`.
-  void init(Space space, std::size_t bytes, ChunkOf* chunks) {
+  void init(Space space, std::size_t bytes, ChunkOf* chunks, FurtherArenas<Env>& further) {
+    further_ = &further;
     primary_.init(space, bytes, chunks);
     limits_.on_full(this, [](void* self, u64 frames) { static_cast<Frames*>(self)->make_room(frames); });
   }
@@ -170,7 +176,8 @@ template <class Env> class Frames {
   // The arena of that number, from 0 (the primary one) on; null: there are fewer.
   Arena<Env>* arena_at(std::size_t number) {
     if (number == 0) return &primary_;
-    return number <= kFurtherArenas ? further_[number - 1].load_acquire() : nullptr;  // [A1] pairs with [R1]
+    if (number > FurtherArenas<Env>::kMost) return nullptr;
+    return further_->slots[number - 1].load_acquire();  // [A1] pairs with [R1]
   }
 
   // Calls f(arena) for each arena until it returns false.
@@ -180,7 +187,7 @@ template <class Env> class Frames {
 
  private:
   template <class F> void each_further(F&& f) {
-    for (auto& slot : further_) {
+    for (auto& slot : further_->slots) {
       Arena<Env>* arena = slot.load_acquire();  // [A1] pairs with [R1]
       if (arena == nullptr || !f(*arena)) return;
     }
@@ -278,7 +285,7 @@ template <class Env> class Frames {
   }
 
   bool publish(Arena<Env>* arena) {
-    for (auto& slot : further_) {
+    for (auto& slot : further_->slots) {
       Arena<Env>* none = nullptr;
       Env::step("frames.publish");
       if (slot.load_relaxed() == nullptr && slot.cas_release(none, arena)) return true;  // [R1] pairs with [A1]
@@ -295,7 +302,7 @@ template <class Env> class Frames {
   OnPurge on_purge_ = nullptr;
   void* purge_context_ = nullptr;
   OnTick on_tick_ = nullptr;
-  typename Env::template Atomic<Arena<Env>*> further_[kFurtherArenas];
+  FurtherArenas<Env>* further_ = nullptr;
 };
 
 }  // namespace freeway

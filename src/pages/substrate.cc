@@ -33,7 +33,7 @@ bool Substrate::start(FrameBytes* frame_bytes, std::size_t huge_from) {
   if (packed == 0) return false;
   const uptr base = packed & ~kLowMask;
   const std::size_t bytes = std::size_t{1} << (packed % kReserved);
-  frames_.init({base, (packed & kReserved) != 0}, bytes, chunks_);
+  frames_.init({base, (packed & kReserved) != 0}, bytes, chunks_, further_);
   map_.init(base, bytes / kFrameSize, frame_bytes, reinterpret_cast<Atomic<u32>*>(frame_infos_), &frames_.limits());
   large_.init(&frames_, &map_, huge_from);
   cpus_ = process::cpus();

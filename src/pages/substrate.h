@@ -77,7 +77,7 @@ class Substrate {  // all zero until start()
 
  private:
   // In the order in which a small program touches the fewest pages: the first chunks, between large tables the members
-  // that all use, the first infos.
+  // that all use, the first infos (describe.cc checks it).
   Chunk<Machine> chunks_[kPrimaryBytes / kChunkSize];
   PageMap<Machine> map_;
   Frames<Machine> frames_;
@@ -89,6 +89,7 @@ class Substrate {  // all zero until start()
   Atomic<u64> large_count_;
   Atomic<std::size_t> span_frames_;
   u32 frame_infos_[kPrimaryFrames] = {};  // an Atomic<u32> each (clang counts constructors against a limit)
+  FurtherArenas<Machine> further_;
 };
 
 template <class Prepare>

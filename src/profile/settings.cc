@@ -24,7 +24,7 @@ struct Word {
 };
 
 struct SignalName {
-  const char* name;
+  char name[6];
   int number;
 };
 constexpr SignalName kSignals[] = {{"USR1", SIGUSR1}, {"USR2", SIGUSR2}, {"HUP", SIGHUP},     {"PROF", SIGPROF},

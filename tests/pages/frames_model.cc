@@ -71,6 +71,7 @@ struct FramesProgram {
   FramesScript script;
   PagesKernel kernel;
   Chunk<PagesEnv> chunks[2];
+  FurtherArenas<PagesEnv> further;
   Frames<PagesEnv> frames;
   ModelEnv::Atomic<u32> mail;  // 1 while a letter is being written, 2 while it lies there
   FrameRun letter = {};
@@ -80,6 +81,7 @@ struct FramesProgram {
   explicit FramesProgram(const FramesScript& s) : script(s) {
     PagesEnv::kernel = &kernel;
     model_name(frames, "frames");
+    model_name(further, "further");
     model_name(frames.policy(), "policy");
     model_name(chunks, "chunk");
     model_name(mail, "mail");
@@ -89,7 +91,7 @@ struct FramesProgram {
       kernel.pool[n] = the_headers[n];
       model_name(reinterpret_cast<void*>(the_headers[n]), Headers::kBytes, "header", static_cast<int>(n));
     }
-    frames.init({PagesKernel::kArena, true}, script.chunks * kChunkSize, chunks);
+    frames.init({PagesKernel::kArena, true}, script.chunks * kChunkSize, chunks, further);
     // All of it is accessible.
     const Run all = frames.primary().take(script.chunks * kChunkFrames, 1);
     frames.primary().give(all.address, script.chunks * kChunkFrames);

@@ -33,10 +33,11 @@ class FramesTest : public testing::Test {
 
   void make() {
     kernel().reset();
+    further_ = std::make_unique<FurtherArenas<TestEnv>>();
     frames_ = std::make_unique<Frames<TestEnv>>();
     chunks_ = std::vector<Chunk<TestEnv>>(kChunks);
     base_ = kernel().reserve(kChunks * kChunkSize, kChunkSize);
-    frames().init({base_, true}, kChunks * kChunkSize, chunks_.data());
+    frames().init({base_, true}, kChunks * kChunkSize, chunks_.data(), *further_);
   }
   Frames<TestEnv>& frames() { return *frames_; }
   bool in_primary(const Run& run) { return frames().primary().contains(run.address); }
@@ -62,6 +63,7 @@ class FramesTest : public testing::Test {
     ASSERT_EQ(frames().policy().dirty(), counts().dirty);
   }
 
+  std::unique_ptr<FurtherArenas<TestEnv>> further_;
   std::unique_ptr<Frames<TestEnv>> frames_;
   std::vector<Chunk<TestEnv>> chunks_;
   uptr base_ = 0;
@@ -300,7 +302,7 @@ TEST_F(FramesTest, WhenTheTableIsFullNothingIsLost) {
   kernel().refuse_over(kChunkSize);  // the smallest arenas that there are
   std::size_t arenas = 0;
   while (frames().take(kChunkFrames, 1)) ++arenas;
-  EXPECT_EQ(arenas, Frames<TestEnv>::kFurtherArenas);
+  EXPECT_EQ(arenas, FurtherArenas<TestEnv>::kMost);
   const auto before = kernel().ranges();
   EXPECT_FALSE(frames().take(1, 1));
   EXPECT_EQ(kernel().ranges(), before);

@@ -55,6 +55,7 @@ struct LargeProgram {
   PagesKernel kernel;
   Chunk<PagesEnv> chunk;
   Map::Entry infos[kChunkFrames];
+  FurtherArenas<PagesEnv> further;
   Frames<PagesEnv> frames;
   LargeBlocks<PagesEnv> large;
   Block shared = {};
@@ -68,6 +69,7 @@ struct LargeProgram {
     model_name(chunk, "chunk");
     model_name(infos, "entry");
     model_name(frames, "frames");
+    model_name(further, "further");
     model_name(large, "large");
     model_name(&the_map, sizeof the_map, "map");
     model_name(the_leaf, "leaf");
@@ -76,7 +78,7 @@ struct LargeProgram {
     kernel.fresh = [](uptr) {};
     kernel.frames_in_place = 3;
     kernel.most_reserved = 16 * kFrameSize;  // no further arenas
-    frames.init({PagesKernel::kArena, true}, kChunkSize, &chunk);
+    frames.init({PagesKernel::kArena, true}, kChunkSize, &chunk, further);
     const Run all = frames.primary().take(kChunkFrames, 1);
     frames.primary().give(all.address, kChunkFrames);
     chunk.dirty.store_relaxed(0);

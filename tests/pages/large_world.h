@@ -21,13 +21,14 @@ struct LargeWorld {
   explicit LargeWorld(std::size_t count)
       : chunks(count), frame_bytes(count * kChunkFrames), infos(count * kChunkFrames) {
     const uptr base = kernel().reserve(count * kChunkSize, kChunkSize);
-    frames.init({base, true}, count * kChunkSize, chunks.data());
+    frames.init({base, true}, count * kChunkSize, chunks.data(), further);
     map.init(base, count * kChunkFrames, frame_bytes.data(), infos.data());
     large.init(&frames, &map);
   }
   std::vector<Chunk<TestEnv>> chunks;
   std::vector<PageMap<TestEnv>::FrameBytes> frame_bytes;
   std::vector<PageMap<TestEnv>::Entry> infos;
+  FurtherArenas<TestEnv> further;
   Frames<TestEnv> frames;
   PageMap<TestEnv> map;
   LargeBlocks<TestEnv> large;

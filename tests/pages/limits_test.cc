@@ -89,12 +89,13 @@ class LimitedFrames : public testing::Test {
 
   void SetUp() override {
     kernel().reset();
+    further_ = std::make_unique<FurtherArenas<TestEnv>>();
     frames_ = std::make_unique<Frames<TestEnv>>();
     map_ = std::make_unique<PageMap<TestEnv>>();
     infos_ = std::vector<PageMap<TestEnv>::Entry>(kFrames);
     chunks_ = std::vector<Chunk<TestEnv>>(kChunks);
     base_ = kernel().reserve(kChunks * kChunkSize, kChunkSize);
-    frames().init({base_, true}, kChunks * kChunkSize, chunks_.data());
+    frames().init({base_, true}, kChunks * kChunkSize, chunks_.data(), *further_);
     map_->init(base_, kFrames, nullptr, infos_.data(), &frames().limits());
     large_.init(frames_.get(), map_.get(), 200);
   }
@@ -112,6 +113,7 @@ class LimitedFrames : public testing::Test {
     return all;
   }
 
+  std::unique_ptr<FurtherArenas<TestEnv>> further_;
   std::unique_ptr<Frames<TestEnv>> frames_;
   std::unique_ptr<PageMap<TestEnv>> map_;
   std::vector<PageMap<TestEnv>::Entry> infos_;

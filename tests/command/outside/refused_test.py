@@ -99,13 +99,13 @@ class Cores(Looking):
         with path.open("r+b") as file:
             content = file.read()
             at = content.index(MAGIC)
-            self.assertEqual(struct.unpack_from("<I", content, at + VERSION_AT), (4,))
+            self.assertEqual(struct.unpack_from("<I", content, at + VERSION_AT), (5,))
             file.seek(at + VERSION_AT)
             file.write(struct.pack("<I", 77))
         for subcommand in ("stat", "classes"):
             stderr = look(subcommand, path, status=REFUSED).stderr
             self.assertIn(
-                "laid out by version 77; this command, of Freeway 0.1.0, knows version 4: use the one", stderr
+                "laid out by version 77; this command, of Freeway 0.1.0, knows version 5: use the one", stderr
             )
 
     def test_without_private_memory_it_says_how_to_have_it(self) -> None:
