@@ -137,6 +137,8 @@ add_library(freeway_shared_link_flags INTERFACE)
 target_link_libraries(freeway_shared_link_flags INTERFACE freeway_link_flags)
 target_link_options(freeway_shared_link_flags INTERFACE
   -Wl,--gc-sections
+  # Symbols and constants in one mapping with the code: then one window of 64 KiB that the kernel maps has them all.
+  -Wl,-z,noseparate-code
   "-Wl,--version-script=${PROJECT_SOURCE_DIR}/src/abi/freeway.map")
 
 # libfreeway.so's functions in the order in which programs need them, with a linker that adds to its script (GNU's).
