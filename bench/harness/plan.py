@@ -41,6 +41,8 @@ SUITES = {
         Suite("papers", 3, (GLIBC, LOCKED, FREEWAY), None,
               "the papers' workloads with the papers' numbers of threads; each paper's engine and its variants join"),
         Suite("real", 5, (GLIBC, FREEWAY, *PEERS, *ENGINES), None, "real programs"),
+        Suite("small", 9, (GLIBC, FREEWAY, "rpmalloc", "jemalloc", "snmalloc", "mimalloc2", "mimalloc3"), None,
+              "what small programs have at their peak"),
         Suite("fleet", 5, (GLIBC, FREEWAY, *PEERS), None, "profiles of services, from the files in build/fleet"),
         Suite("scaling", 3, (GLIBC, FREEWAY, "mimalloc3", "jemalloc", "tcmalloc"), None,
               "speed over the number of threads, up to all CPUs and far beyond; a paper's engine joins"),

@@ -59,7 +59,7 @@ class Workload:
     name: str  # unique over all catalogues, e.g. "larson-michael"
     argv: tuple[str, ...]  # [0]: see above; "{threads}" stands for the number of threads
     metrics: tuple[Metric, ...]  # [0] is the main one
-    suites: tuple[str, ...]  # of "quick", "today", "papers", "real", "fleet", "scaling"
+    suites: tuple[str, ...]  # of "quick", "today", "papers", "real", "small", "fleet", "scaling"
     groups: tuple[str, ...] = field(default=())  # further words that --only understands
     what: str = ""  # one line for readers: what the program does, and what it is there to show
     paper: str = ""  # "michael", "lfmalloc", "streamflow", "hmalloc", "nbbs" or ""

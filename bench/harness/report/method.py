@@ -6,6 +6,7 @@ from __future__ import annotations
 TITLES = {
     "real": "Real programs",
     "today": "Programs of today",
+    "small": "Small programs",
     "michael": "Michael 2004",
     "lfmalloc": "Dice and Garthwaite 2002",
     "streamflow": "Streamflow 2006",

@@ -25,6 +25,7 @@ SHRINK = "100"
 sys.path.insert(0, str(SOURCE / "bench"))
 
 from harness.allocators import libc  # noqa: E402
+from harness.catalogue import small  # noqa: E402
 from harness.catalogue.real import WORKLOADS  # noqa: E402
 from harness.loaded import fault_of_bindings  # noqa: E402
 
@@ -73,6 +74,12 @@ class Drivers(unittest.TestCase):
     def test_sqlite(self) -> None:
         """A command-line program."""
         self.same_under_both("sqlite.py")
+
+    def test_small(self) -> None:
+        """Programs that do little; each prints the same."""
+        for workload in small.WORKLOADS:
+            with self.subTest(workload.name):
+                self.same_under_both(*(word.removeprefix("real/") for word in workload.argv))
 
     def test_python(self) -> None:
         """An interpreter, with malloc for every object."""
