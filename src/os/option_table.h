@@ -15,7 +15,8 @@ struct OptionDescription {
 inline constexpr OptionDescription kOptionTable[] = {
     {"LIMIT", "SOFT[,HARD]", "none", nullptr, R"(Memory that the heap may hold: 900m, 2g, 90% (of the cgroup).
 Above SOFT nothing free is kept; beyond HARD: ENOMEM.)"},
-    {"BACKGROUND", "0|1|BYTES/s", "0", "1", R"(1: a background thread returns memory to the OS while the program is idle.
+    {"BACKGROUND", "0|1|BYTES/s", "0", "1",
+     R"(1: a background thread returns memory to the OS while the program is idle.
  64m/s: at most that much a second.)"},
     {"PREFAULT", "BYTES", "0", nullptr, "Make this much memory resident at start, and keep it: 64m, 1g."},
     {"PURGE", "default|never", "default", nullptr, R"(never: return memory to the OS only in malloc_trim
