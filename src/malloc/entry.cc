@@ -138,7 +138,7 @@ void bad_batch(std::size_t count, const void* blocks, const void* caller) {
 
 std::size_t usable_size(const void* block, const void* caller) {
   const auto address = reinterpret_cast<uptr>(block);
-  if (const std::size_t bytes = process_malloc.heap().usable_open(address)) return bytes;
+  if (const std::size_t bytes = usable_open(process_malloc.heap(), address)) return bytes;
   if (block == nullptr) return 0;
   const FrameInfo info = process_malloc.map().get(address);
   if (info.kind() == FrameInfo::kSmall) {

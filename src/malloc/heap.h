@@ -81,8 +81,6 @@ class Heap {  // all zero until start(): it takes no room in the file
   Verdict free(uptr address, u32 descriptor);
   // 0: no live block begins there, as far as is known.
   std::size_t usable(uptr address, u32 descriptor);
-  // The same of any address, while free's fast path is open; 0: this does not know.
-  FREEWAY_INLINE std::size_t usable_open(uptr address) const;
   bool begins_block(uptr address, u32 descriptor) const;
   // A freed block of class `c`, found good, whose magazine has no room.
   void put_back(unsigned c, void* block);
@@ -97,9 +95,8 @@ class Heap {  // all zero until start(): it takes no room in the file
   void empty_in_sections();
 
   Substrate& substrate() { return *substrate_; }
-  // Those of sampled blocks; from the first one on, so that a process without a profile touches no page for them.
-  Superblocks<Machine, Backing>& sampled_superblocks() { return sampled_; }
-  FREEWAY_COLD void begin_sampled();
+  // Those of sampled blocks; made at the first one, so that a process without a profile touches no page for them.
+  FREEWAY_COLD Superblocks<Machine, Backing>& sampled_superblocks();
   // Calls f(superblocks) for those of each kind that there is.
   template <class F> void each_superblocks(F&& f) {
     f(superblocks_);
@@ -192,14 +189,15 @@ inline Atomic<u8>& home_of(uptr address) {
   return frame_bytes()[frame].home;
 }
 
-inline std::size_t Heap::usable_open(uptr address) const {
+// Heap::usable of any address, while free's fast path is open; 0: this does not know.
+FREEWAY_INLINE std::size_t usable_open(Heap& heap, uptr address) {
   const uptr frame = (address - freeway_hot.arena.load_relaxed()) >> kFrameShift;
   if (FREEWAY_UNLIKELY(frame >= freeway_hot.frames.load_relaxed())) return 0;
   const unsigned c = frame_bytes()[frame].size_class.load_relaxed();
   if (FREEWAY_UNLIKELY(!may_begin(address, c))) return 0;
   const SizeClass& k = kSizeClasses[c];
-  const u32 descriptor = substrate_->map().get_primary(frame).value();
-  if (FREEWAY_UNLIKELY(superblocks_.is_free(descriptor, k.index_of(address & freeway_hot.span_mask[c])))) return 0;
+  const u32 descriptor = heap.substrate().map().get_primary(frame).value();
+  if (FREEWAY_UNLIKELY(heap.superblocks().is_free(descriptor, k.index_of(address & freeway_hot.span_mask[c])))) return 0;
   if (FREEWAY_UNLIKELY(!rseq_is_registered(freeway_rseq.area))) return 0;
   const Slab& slab = *freeway_hot.slab_of[rseq_index()].load_relaxed();
   return FREEWAY_LIKELY(slab_words::on_top(slab, c) != address) ? k.size : 0;

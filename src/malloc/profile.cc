@@ -103,7 +103,6 @@ namespace {
 
 // A block that is sampled; null: it cannot be, or there is no memory.
 void* allocate_sampled(Heap& heap, unsigned c) {
-  heap.begin_sampled();
   auto& superblocks = heap.sampled_superblocks();
   void* const block = take_one(superblocks, c, [&](u32 d, void** one) {
     const unsigned got = superblocks.take(d, 1, one);

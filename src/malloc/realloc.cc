@@ -81,7 +81,7 @@ void* resize(void* block, std::size_t bytes, const void* caller) {
 
 void* family::reallocate(void* block, std::size_t bytes, const void* caller) {
   if (FREEWAY_LIKELY(bytes - 1 < kMaxSmall))
-    if (const std::size_t old_bytes = process_malloc.heap().usable_open(reinterpret_cast<uptr>(block))) {
+    if (const std::size_t old_bytes = usable_open(process_malloc.heap(), reinterpret_cast<uptr>(block))) {
       if (keeps(bytes, old_bytes)) return block;
       void* other = freeway_malloc(bytes);
       if (other == nullptr) return nullptr;

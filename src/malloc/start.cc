@@ -85,13 +85,14 @@ void Heap::start(Substrate& substrate) {
   fill_tables();
 }
 
-void Heap::begin_sampled() {
+Superblocks<Machine, Backing>& Heap::sampled_superblocks() {
   const auto begin = [this]() -> u64 {
     sampled_backing_.init(this, kSampled);
     sampled_.init(&sampled_backing_);
     return 1;
   };
   has_sampled_.get(begin, [](u64) {});
+  return sampled_;
 }
 
 void Heap::fill_tables() {
