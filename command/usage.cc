@@ -375,7 +375,7 @@ std::string_view similar_to(std::string_view name, std::span<const std::string_v
   std::string_view nearest;
   std::size_t least = SIZE_MAX;
   for (const std::string_view each : known)
-    if (const std::size_t far = distance(name, each); far <= (each.size() + 1) / 3 && far < least) {
+    if (const std::size_t far = distance(name, each); far <= (each.size() + 2) / 4 && far < least) {
       nearest = each;
       least = far;
     }
