@@ -66,6 +66,7 @@ class Top {
     add_figure(lines, "dirty", 33, [](const Sample& s) { return s.stats.dirty; });
     add_figure(lines, "resident", 35, [](const Sample& s) { return s.resident; });
     add_rates(lines);
+    lines.push_back("");
     add_classes(lines);
     if (screen_.has_keys())
       lines.push_back(std::string("q quit   s sort: ") + kOrders[order_].name + "   p " +
@@ -100,8 +101,8 @@ class Top {
   }
 
   void add_rates(std::vector<std::string>& lines) const {
-    const auto rate = [&](uint64_t freeway_stats_t::* counter) -> std::string {
-      if (samples_.size() < 2) return "?";
+    if (samples_.size() < 2) return;  // of one look nothing is known
+    const auto rate = [&](uint64_t freeway_stats_t::* counter) {
       const Sample &before = samples_[samples_.size() - 2], &now = samples_.back();
       const double seconds = std::max(now.at - before.at, 1e-3);
       const uint64_t more = now.stats.*counter > before.stats.*counter ? now.stats.*counter - before.stats.*counter : 0;
@@ -110,7 +111,6 @@ class Top {
     lines.push_back("  slow path " + rate(&freeway_stats_t::slow_mallocs) + " mallocs, " +
                     rate(&freeway_stats_t::slow_frees) + " frees; batches " + rate(&freeway_stats_t::refills) +
                     " in, " + rate(&freeway_stats_t::flushes) + " out");
-    lines.push_back("");
   }
 
   // The first by the order that was chosen.

@@ -6,13 +6,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "heap/memory.h"
 #include "helper_thread.h"
+#include "injected_call.h"
 #include "process.h"
 #include "report.h"
 #include "subcommands.h"
@@ -48,31 +49,23 @@ std::size_t resident(pid_t process) {
   return pages * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 }
 
-// Whether the process has the library loaded; none if this may not be looked at.
-std::optional<bool> is_under_freeway(pid_t process) {
-  std::ifstream file("/proc/" + std::to_string(process) + "/maps");
-  std::string line;
-  bool any = false;
-  for (; std::getline(file, line); any = true)
-    if (line.find("libfreeway") != std::string::npos) return true;
-  return any ? std::optional<bool>(false) : std::nullopt;
-}
-
-// Why the process has no helper, as a sentence.
-std::string why_none(pid_t process) {
-  const std::string name = "process " + std::to_string(process);
-  std::error_code error;
-  if (!std::filesystem::exists("/proc/" + std::to_string(process), error)) return "there is no " + name;
-  const std::optional<bool> under = is_under_freeway(process);
-  if (under && !*under) return name + " does not run under libfreeway.so";
-  return name + (under ? "" : ", if it runs under Freeway,") +
-         " has no background thread: start it with FREEWAY_BACKGROUND=1 (a process that has used less than 4 MiB has "
-         "none)";
-}
-
 double mib(std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
-int wait_and_report(pid_t process, pid_t helper, std::size_t before) {
+// What has gone back since `before`; `so_far` or nothing behind it.
+int report(pid_t process, std::size_t before, const char* so_far) {
+  const std::size_t after = resident(process);
+  if (after == 0) throw Failure(kCannot, "process " + std::to_string(process) + " ended meanwhile");
+  std::printf("process %d: %.1f MiB of %.1f MiB went back%s\n", process, mib(before > after ? before - after : 0),
+              mib(before), so_far);
+  return kOk;
+}
+
+// By the thread that it has for this.
+int trim_by_helper(pid_t process, pid_t helper, std::size_t keep) {
+  const std::size_t before = resident(process);
+  if (const int error = order_trim(process, helper, keep); error != 0)
+    throw Failure(kCannot, "process " + std::to_string(process) +
+                               (error == EPERM ? " is somebody else's" : std::string(": ") + std::strerror(error)));
   if (thread_status(process, process, "State").starts_with("T")) {
     std::printf("process %d is stopped: it will give back what it can when it goes on\n", process);
     return kOk;
@@ -82,11 +75,7 @@ int wait_and_report(pid_t process, pid_t helper, std::size_t before) {
     usleep(kLookMs * 1000);
     done = is_done(process, helper);
   }
-  const std::size_t after = resident(process);
-  if (after == 0) return fail(kCannot, "process " + std::to_string(process) + " ended meanwhile");
-  std::printf("process %d: %.1f MiB of %.1f MiB went back%s\n", process, mib(before > after ? before - after : 0),
-              mib(before), done ? "" : " so far");
-  return kOk;
+  return report(process, before, done ? "" : " so far");
 }
 
 }  // namespace
@@ -97,13 +86,11 @@ int trim(const Arguments& arguments) {
   if (!keep) arguments.refuse("--keep wants bytes, such as 300, 64K or 1G, not '" + text + "'");
   const pid_t process = process_of(arguments.others()[0]);
   if (process == 0) throw Failure(kCannot, "trim: a core file has no memory to return");
-  const pid_t helper = helper_of(process);
-  if (helper == 0) throw Failure(kCannot, why_none(process));
+  if (const pid_t helper = helper_of(process); helper != 0) return trim_by_helper(process, helper, *keep);
+  const std::unique_ptr<Memory> memory = live_memory(process);
   const std::size_t before = resident(process);
-  if (const int error = order_trim(process, helper, *keep); error != 0)
-    throw Failure(kCannot, "process " + std::to_string(process) +
-                               (error == EPERM ? " is somebody else's" : std::string(": ") + std::strerror(error)));
-  return wait_and_report(process, helper, before);
+  call_in(*memory, "freeway_trim", *keep);
+  return report(process, before, "");
 }
 
 }  // namespace freeway_command

@@ -107,12 +107,16 @@ memory.pressure, else /proc/pressure/memory.)",
        1,
        1,
        "have a process return unused memory to the OS",
-       R"(Has a process that was started with `FREEWAY_BACKGROUND=1` (`run --background`, `--server`) return what it does not
-need, and prints how much that was. It works while the threads of the process wait for each other, and needs the
-permission to send it a signal. A process that has never used 4 MiB has no background thread.)",
+       R"(Has a process under Freeway return what it does not need, and prints how much that was. In one that was started
+with `FREEWAY_BACKGROUND=1` (`run --background`, `--server`) its background thread does so, which needs the permission
+to send it a signal.
+
+In others (x86-64 only) one thread is stopped, as by a debugger, makes the call on a stack of its own, and goes on as
+it was; the other threads run. System calls in which it waits go on; a wait with a timeout may begin anew. Needs the
+permission to trace the process. Do not kill (-9) this command meanwhile.)",
        {{"--keep", Takes::kValue, "BYTES", "Leave about this much unused memory: 300, 64K, 1M, 2G (default: 0)."}},
        {{"freeway trim 1234", "all that is unused"}, {"freeway trim redis-server --keep 64M", "but for 64 MiB"}},
-       {kDone, {"1", "the process cannot be told to"}}},
+       {kDone, {"1", "there is no such process, or no thread of it can do it: the message says why"}}},
       {"stat",
        kLook,
        kTarget,
@@ -371,7 +375,7 @@ std::string_view similar_to(std::string_view name, std::span<const std::string_v
   std::string_view nearest;
   std::size_t least = SIZE_MAX;
   for (const std::string_view each : known)
-    if (const std::size_t far = distance(name, each); far <= (each.size() + 1) / 3 && far < least) {
+    if (const std::size_t far = distance(name, each); far <= (each.size() + 2) / 4 && far < least) {
       nearest = each;
       least = far;
     }

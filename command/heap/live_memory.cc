@@ -151,12 +151,17 @@ int process_named(const std::string& name) {
 }  // namespace
 
 std::string forbidden(int pid) {
+  constexpr unsigned kSysPtrace = 19;  // capabilities(7)
   const std::string name = "process " + std::to_string(pid);
+  const std::uint64_t rights = std::strtoull(thread_status(getpid(), getpid(), "CapEff").c_str(), nullptr, 16);
+  if (geteuid() == 0 && (rights >> kSysPtrace & 1) == 0)
+    return name + " may not be looked at, even by root: this container lacks the capability SYS_PTRACE (docker run "
+                  "--cap-add SYS_PTRACE), or try it outside the container";
   const std::string scope = first_line("/proc/sys/kernel/yama/ptrace_scope");
   std::string advice = "try it as root (sudo), or as the user whom it belongs to";
   if (!scope.empty() && scope != "0")
     advice += "; for processes of your own kernel.yama.ptrace_scope, which is " + scope + " here, must be 0";
-  return name + " may not be looked at: " + advice + "; in a container the capability SYS_PTRACE is needed";
+  return name + " may not be looked at: " + advice;
 }
 
 std::unique_ptr<Memory> live_memory(int pid) { return std::make_unique<LiveMemory>(pid); }

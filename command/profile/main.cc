@@ -39,12 +39,12 @@ struct Options {
 
 constexpr std::string_view kFormats[] = {"text", "collapsed", "html", "proto"};
 
-// By what a file's name ends with; empty: it says nothing that is known. Standard output gets text.
+// By what a file's name ends with; empty: it says nothing that is known.
 std::string format_of(const std::string& path) {
   if (path.ends_with(".pb.gz") || path.ends_with(".proto")) return "proto";
   if (path.ends_with(".html")) return "html";
   if (path.ends_with(".collapsed") || path.ends_with(".folded")) return "collapsed";
-  return path.empty() || path.ends_with(".txt") ? "text" : "";
+  return path.ends_with(".txt") ? "text" : "";
 }
 
 // What was asked for, by the description that the command's help is made from.
@@ -68,8 +68,7 @@ Options parse(const Command& command, char** argv) {
   if (arguments.has("--format") && std::ranges::find(kFormats, options.format) == std::end(kFormats))
     arguments.refuse("--format: there is no " + options.format + ": text, collapsed, html or proto");
   if (options.format.empty())
-    arguments.refuse("no form is known by the name of " + options.out +
-                     ": .txt, .collapsed, .html or .pb.gz, or " "--format");
+    arguments.refuse("which form? --format, or -o FILE whose name ends with .txt, .collapsed, .html or .pb.gz");
   if (options.format == "proto" && options.out.empty() && isatty(STDOUT_FILENO))
     arguments.refuse("this form is not for terminals: name a file by -o");
   return options;

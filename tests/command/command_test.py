@@ -180,7 +180,7 @@ class Usage(unittest.TestCase):
             (["blocks", nobody, "0"], CANNOT),
             (["profile", "top", "/no/dump"], CANNOT),
             (["profile", "diff", "/no/dump", "/no/dump"], CANNOT),
-            (["profile", "convert", "/no/dump"], CANNOT),
+            (["profile", "convert", "--format=html", "/no/dump"], CANNOT),
             (["doctor", "no-such-program"], CANNOT),
             (["doctor", STATIC_PROGRAM], CANNOT),
             (["run", "no-such-program"], NOT_FOUND),

@@ -2,8 +2,8 @@
 """Claims: what pages say of the tree, where a test keeps the figure or the list somewhere else.
 
 The instructions of the fast path are those of tests/whole/golden; a function that is exported has a row in the table of
-stacks; a machine of docs/matrix.md says which kernel it ran, and says it once; what `freeway trim` needs is said where
-it is offered; an option that a page names is the library's.
+stacks; a machine of docs/matrix.md says which kernel it ran, and says it once; an option that a page names is the
+library's.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MANGLED = "_Z"
 
 def check(root: Path) -> list[Finding]:
     """All claims under `root` that are not so."""
-    return [*_instructions(root), *_stacks(root), *_matrix(root), *_trim(root), *_options(root)]
+    return [*_instructions(root), *_stacks(root), *_matrix(root), *_options(root)]
 
 
 def _lines(root: Path, path: Path) -> list[tuple[int, str]]:
@@ -114,18 +114,6 @@ def _matrix(root: Path) -> Iterator[Finding]:
         if name in seen:
             yield Finding(str(MATRIX), number, f"{name}: as in line {seen[name]}")
         seen.setdefault(name, number)
-
-
-def _trim(root: Path) -> Iterator[Finding]:
-    """Only processes with the thread of FREEWAY_BACKGROUND can be told to."""
-    for page in sorted(path.relative_to(root) for path in (root / "docs").glob("*.md")):
-        text = (root / page).read_text()
-        for match in re.finditer(r"freeway trim PID", text):
-            rest = re.split(r"\n(?=[-|\n]|    \S)", text[match.start() :], maxsplit=1)[0]
-            if "FREEWAY_BACKGROUND" not in rest:
-                yield Finding(
-                    str(page), text.count("\n", 0, match.start()) + 1, "`freeway trim` wants FREEWAY_BACKGROUND=1"
-                )
 
 
 def _options(root: Path) -> Iterator[Finding]:

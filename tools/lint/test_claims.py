@@ -74,14 +74,6 @@ def test_a_machine_that_says_nothing_and_one_that_is_there_twice_are_found(tree:
     assert ":4:" in nothing and "as in line 3" in twice
 
 
-def test_trim_without_what_it_needs_is_found(tree: Tree) -> None:
-    tree.write("docs/memory.md", "- `freeway trim PID`, with\n  `FREEWAY_BACKGROUND=1`\n- FREEWAY_BACKGROUND\n")
-    assert messages(tree) == []
-    tree.write("docs/memory.md", "- `freeway trim PID`: from outside\n- `FREEWAY_BACKGROUND=1`\n")
-    (message,) = messages(tree)
-    assert "docs/memory.md:1" in message
-
-
 def test_an_option_that_there_is_not_is_found_in_a_page(tree: Tree) -> None:
     tree.source("src/os/option_table.h", 'constexpr Option kTable[] = {{"LIMIT", "BYTES", ""}};\n')
     tree.write("docs/page.md", "`FREEWAY_LIMIT=1g`, `FREEWAY_LIB`, FREEWAY_NOT_OURS\n")

@@ -61,6 +61,21 @@ class Refused(Looking):
         self.assertEqual(done.returncode, REFUSED)
         self.assertIn("may not be looked at: try it as root (sudo)", done.stderr)
 
+    @unittest.skipUnless(os.geteuid() == 0, "only root can give up what root may do")
+    def test_root_without_the_right_is_told_so(self) -> None:
+        pid, _ = self.known()
+        code = (
+            "import ctypes, os, sys; PR_CAPBSET_DROP, CAP_SYS_PTRACE = 24, 19; "
+            "ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, CAP_SYS_PTRACE, 0, 0, 0); os.execv(sys.argv[1], sys.argv[1:])"
+        )
+        for command in ("stat", "leaks", "trim"):
+            done = subprocess.run(
+                [sys.executable, "-c", code, COMMAND, command, str(pid)],
+                env=VARIABLES, capture_output=True, text=True, check=False,
+            )  # fmt: skip
+            self.assertEqual(done.returncode, REFUSED)
+            self.assertIn("even by root: this container lacks the capability SYS_PTRACE", done.stderr)
+
     def test_who_is_not_under_freeway(self) -> None:
         process = self.start("/bin/sh", "-c", "kill -STOP $$")
         self.refused(REFUSED, "does not run under Freeway (`freeway run", process.pid)

@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import sys
+import tempfile
 import time
 import unittest
 from pathlib import Path
 
-from looking import KNOWN, LIBRARY, Looking, figures, look, state_of
+from looking import KNOWN, LIBRARY, REFUSED, WRONG_USAGE, Looking, figures, look, state_of
 
 # In the hands of a thread that stands in a refill or a flush: a batch, and the block that it is about.
 MOST_IN_HAND = 2 * 128 + 1
@@ -51,6 +53,25 @@ class Stat(Looking):
     def test_heaps_of_the_program_are_part_of_it(self) -> None:
         pid, said = self.known("heaps")
         self.check_figures(said, figures(pid))
+
+    def test_a_process_may_be_named_by_its_program(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            name = f"heap-{os.getpid()}-of-a-long-name"  # the kernel keeps 15 bytes of it
+            program = Path(shutil.copy(KNOWN, f"{folder}/{name}"))
+            pid, said = self.known(program=str(program))
+            self.check_figures(said, figures(name))
+            self.assertEqual(figures(name)["pid"], pid)
+            for command in ("top", "classes", "map"):
+                look(command, name, *(["--once"] if command == "top" else []), cwd=folder)
+            self.assertIn("is no address", look("blocks", name, "x", status=WRONG_USAGE).stderr)
+            look("blocks", name, "1000")
+            self.assertTrue((Path(folder) / f"freeway-map.{pid}.html").exists())
+            # A path is a file's, which is no core file here, whatever processes are called.
+            look("stat", f"./{name}", status=REFUSED, cwd=folder)
+            other, _ = self.known(program=str(program))
+            self.assertIn(f"2 processes are named {name}", look("stat", name, status=REFUSED).stderr)
+            self.assertIn(f"({min(pid, other)}, {max(pid, other)})", look("stat", name, status=REFUSED).stderr)
+        self.assertIn("there is no process and no core file", look("stat", "no-such-name", status=REFUSED).stderr)
 
     def test_who_is_looked_at_is_not_disturbed(self) -> None:
         pid, said = self.known()

@@ -167,7 +167,7 @@ class Top(Looking):
         self.assertNotIn("\x1b", text)
         pages = text.split("\n\nknown_heap")
         self.assertGreaterEqual(len(pages), 2)
-        self.assertRegex(pages[0], r"slow path \? mallocs")
+        self.assertNotIn("slow path", pages[0])
         self.assertRegex(pages[1], r"slow path 0/s mallocs, 0/s frees; batches 0/s in, 0/s out")
         self.assertRegex(pages[0], rf"  live +{said['live'] / (1 << 20):.1f} MiB ")
 

@@ -208,6 +208,7 @@ class Usage(InAFolder):
             self.assertEqual((outcome.returncode, outcome.stdout), (WRONG_USAGE, b""))
             self.assertIn(b".pb.gz", outcome.stderr)
             self.assertFalse(Path(name).exists())
+        self.assertEqual(self.run_profile("convert", dump).returncode, WRONG_USAGE)
 
     def test_files_that_cannot_be_read_or_written_are_named(self) -> None:
         dump = self.file("dump", dump_of(SAMPLES))
