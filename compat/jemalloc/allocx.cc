@@ -79,7 +79,8 @@ std::size_t sallocx(const void* block, int) noexcept { return freeway_malloc_usa
 
 void dallocx(void* block, int) noexcept { freeway_free(block); }
 
-void sdallocx(void* block, std::size_t size, int) noexcept { freeway_free_sized(block, size); }
+// The size may be that of zeroed blocks, which are asked for whole: Freeway is not told it.
+void sdallocx(void* block, std::size_t, int) noexcept { freeway_free(block); }
 
 std::size_t nallocx(std::size_t size, int bits) noexcept { return block_size(size, Flags{bits}.alignment()); }
 

@@ -61,7 +61,7 @@ void* freeway_pvalloc(size_t size) FREEWAY_NOEXCEPT;
 /* Bytes that may be used at `block` (at least what was asked for); 0 for NULL. Any other pointer that is no block is
  * reported as by free (then 0). */
 size_t freeway_malloc_usable_size(void* block) FREEWAY_NOEXCEPT;
-/* C23: free with the size, or the alignment and size, that were asked for. These are not looked at. */
+/* C23: free with the size, or the alignment and size, that were asked for. Others are reported. */
 void freeway_free_sized(void* block, size_t size) FREEWAY_NOEXCEPT;
 void freeway_free_aligned_sized(void* block, size_t alignment, size_t size) FREEWAY_NOEXCEPT;
 

@@ -22,6 +22,7 @@ void* reallocate(void* block, std::size_t bytes, const void* caller) {
   return process_heap.reallocate(block, bytes, caller);
 }
 void free(void* block, const void* caller) { process_heap.free(block, caller); }
+void free_sized(void* block, std::size_t, std::size_t, bool, const void* caller) { process_heap.free(block, caller); }
 std::size_t usable_size(const void* block, const void* caller) { return process_heap.usable_size(block, caller); }
 std::size_t allocate_batch(std::size_t bytes, std::size_t count, void** blocks) {
   std::size_t got = 0;
@@ -65,16 +66,11 @@ FREEWAY_EXPORT void freeway_free(void* block) noexcept { process_heap.free(block
 FREEWAY_EXPORT void freeway_free_sized(void* block, std::size_t) noexcept {
   process_heap.free(block, __builtin_return_address(0));
 }
-FREEWAY_EXPORT void freeway_free_aligned_sized(void* block, std::size_t, std::size_t) noexcept {
-  process_heap.free(block, __builtin_return_address(0));
-}
 #ifndef FREEWAY_PREFIXED
 FREEWAY_EXPORT void* malloc(std::size_t) noexcept __attribute__((alias("freeway_malloc")));
 FREEWAY_EXPORT void free(void*) noexcept __attribute__((alias("freeway_free")));
 FREEWAY_EXPORT void cfree(void*) noexcept __attribute__((alias("freeway_free")));
 FREEWAY_EXPORT void free_sized(void*, std::size_t) noexcept __attribute__((alias("freeway_free_sized")));
-FREEWAY_EXPORT void free_aligned_sized(void*, std::size_t, std::size_t) noexcept
-    __attribute__((alias("freeway_free_aligned_sized")));
 
 // The basic forms of operator new and delete, in assembly elsewhere.
 FREEWAY_HIDDEN void* freeway_new_slow(std::size_t size);
@@ -86,6 +82,12 @@ FREEWAY_HIDDEN void* freeway_aligned_new_slow(std::size_t size, std::align_val_t
 FREEWAY_HIDDEN void* freeway_own_aligned_new(std::size_t size, std::align_val_t alignment) {
   return freeway_aligned_new_slow(size, alignment);
 }
+FREEWAY_HIDDEN void freeway_own_delete(void* block) noexcept { process_heap.free(block, __builtin_return_address(0)); }
+FREEWAY_HIDDEN void freeway_own_aligned_delete(void* block, std::align_val_t) noexcept {
+  process_heap.free(block, __builtin_return_address(0));
+}
+FREEWAY_HIDDEN void freeway_delete_slow(void* block, std::size_t size) noexcept;
+FREEWAY_HIDDEN void freeway_delete_array_slow(void* block, std::size_t size) noexcept;
 #endif
 
 // What the papers' libraries do not have: heaps. Programs that were linked with libfreeway.so still load.
@@ -108,11 +110,13 @@ FREEWAY_EXPORT int freeway_heap_stats(freeway_heap_t, freeway_heap_stats_t*, std
 }
 
 #ifndef FREEWAY_PREFIXED
-#pragma GCC diagnostic ignored "-Wsized-deallocation"  // the sized ones are in src/malloc/new.cc
 FREEWAY_EXPORT void* operator new(std::size_t) __attribute__((alias("freeway_own_new")));
 FREEWAY_EXPORT void* operator new(std::size_t, std::align_val_t) __attribute__((alias("freeway_own_aligned_new")));
-FREEWAY_EXPORT void operator delete(void* block) noexcept { process_heap.free(block, __builtin_return_address(0)); }
-FREEWAY_EXPORT void operator delete(void* block, std::align_val_t) noexcept {
-  process_heap.free(block, __builtin_return_address(0));
+FREEWAY_EXPORT void operator delete(void*) noexcept __attribute__((alias("freeway_own_delete")));
+FREEWAY_EXPORT void operator delete(void*, std::align_val_t) noexcept
+    __attribute__((alias("freeway_own_aligned_delete")));
+FREEWAY_EXPORT void operator delete(void* block, std::size_t size) noexcept { freeway_delete_slow(block, size); }
+FREEWAY_EXPORT void operator delete[](void* block, std::size_t size) noexcept {
+  freeway_delete_array_slow(block, size);
 }
 #endif

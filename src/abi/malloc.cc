@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // malloc.cc: the C family: freeway_… functions, and (unless FREEWAY_PREFIXED) the standard names as aliases of them.
 //
-// malloc, all forms of free, and vfork are assembly (malloc/*/fast_path.S, vfork.S). errno: free leaves it alone;
+// malloc, free, free_sized and vfork are assembly (malloc/*/fast_path.S, vfork.S). errno: free leaves it alone;
 // everything else sets ENOMEM or EINVAL when it fails, posix_memalign, as glibc's, only ENOMEM.
 #include <errno.h>
 #include <stdint.h>
@@ -111,6 +111,10 @@ FREEWAY_EXPORT void freeway_free_batch(std::size_t count, void** blocks) noexcep
   for (std::size_t i = 0; i < count; ++i) family::free(blocks[i], FREEWAY_CALLER);
 }
 
+FREEWAY_EXPORT void freeway_free_aligned_sized(void* block, std::size_t alignment, std::size_t size) noexcept {
+  family::free_sized(block, size, alignment, /*may_be_resized=*/true, FREEWAY_CALLER);
+}
+
 FREEWAY_ALIAS(void*, calloc, (std::size_t, std::size_t));
 FREEWAY_ALIAS(void*, realloc, (void*, std::size_t));
 FREEWAY_ALIAS(void*, reallocarray, (void*, std::size_t, std::size_t));
@@ -120,5 +124,6 @@ FREEWAY_ALIAS(int, posix_memalign, (void**, std::size_t, std::size_t));
 FREEWAY_ALIAS(void*, valloc, (std::size_t));
 FREEWAY_ALIAS(void*, pvalloc, (std::size_t));
 FREEWAY_ALIAS(std::size_t, malloc_usable_size, (void*));
+FREEWAY_ALIAS(void, free_aligned_sized, (void*, std::size_t, std::size_t));
 
 }  // extern "C"

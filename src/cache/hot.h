@@ -46,6 +46,7 @@ struct Hot {
   u64 null_slab;            // its address
   u64 checked;              // frames of the primary arena where free's checked path is used, else 0
   Atomic<u64> malloc_form;  // where malloc goes while its limits are 0: MallocForm
+  Atomic<u64> delete_frames;  // `frames` for operator delete that is told the size; 0 if delete is the program's own
   alignas(32) SectionDescriptor new_section;
   alignas(64) u64 birth_base[kHotClasses];  // what to add to (address >> shift)
   u64 span_mask[kHotClasses];               // bytes of the class's span, less 1

@@ -40,6 +40,9 @@ inline constexpr std::array<u8, kClassCount> kLenders = make_lenders();
 // What a block costs.
 constexpr u32 cost_of(unsigned c) { return kSizeClasses[kLenders[c]].size - kSizeClasses[c].size; }
 
+// Whether blocks of class `lender` are lent to class `c`: some would cost too much from the first on.
+constexpr bool lends(unsigned lender, unsigned c) { return kLenders[c] == lender && cost_of(c) <= kMostLost; }
+
 }  // namespace loans
 
 template <class Env> class Loans {

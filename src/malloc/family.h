@@ -24,6 +24,8 @@ void* allocate_aligned(std::size_t bytes, std::size_t alignment, const void* cal
 void* allocate_zeroed(std::size_t bytes, const void* caller);
 void* reallocate(void* block, std::size_t bytes, const void* caller);
 void free(void* block, const void* caller);
+// The same, and reports a size that the block cannot have (malloc/sizes.h); `alignment`: 1 if none is named.
+void free_sized(void* block, std::size_t bytes, std::size_t alignment, bool may_be_resized, const void* caller);
 std::size_t usable_size(const void* block, const void* caller);
 std::size_t allocate_batch(std::size_t bytes, std::size_t count, void** blocks);
 // `blocks` cannot be an array of `count` pointers: reports it.

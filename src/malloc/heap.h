@@ -61,6 +61,15 @@ inline Substrate::FrameBytes* frame_bytes() {
   return reinterpret_cast<Substrate::FrameBytes*>(freeway_hot.frame_bytes);
 }
 
+// The class of the blocks in a frame of the primary arena, or of a block there; 0: it is in no superblock of the fast
+// path's.
+FREEWAY_INLINE unsigned class_of_frame(uptr frame) {
+  return FREEWAY_LIKELY(frame < kPrimaryFrames) ? frame_bytes()[frame].size_class.load_relaxed() : 0;
+}
+FREEWAY_INLINE unsigned class_of_block(const void* block) {
+  return class_of_frame((reinterpret_cast<uptr>(block) - freeway_hot.arena.load_relaxed()) >> kFrameShift);
+}
+
 // The class of a request, 0 if it is not small: class_of_size by the fast path's tables.
 FREEWAY_INLINE unsigned class_of_request(std::size_t bytes) {
   if (FREEWAY_LIKELY(bytes <= kByteTableMax)) return freeway_hot.byte_table[bytes];

@@ -241,6 +241,13 @@ std::size_t usable(uptr address, FrameInfo info) {
   return block.address == address && !block.is_free ? block.bytes : 0;
 }
 
+bool may_be(uptr address, FrameInfo info, std::size_t bytes, const Told& told) {
+  const auto block = all().block_around(info.value(), address);
+  if (told.may_be_resized && keeps(told.size, bytes)) return true;
+  return block.is_whole ? sizes::bytes_asked(told) <= bytes && bytes - sizes::bytes_asked(told) < kFrameSize
+                        : class_of_aligned(told.size, told.alignment) == block.size_class;
+}
+
 // It stays in its heap.
 void* resize(uptr address, FrameInfo info, std::size_t bytes, const void* caller) {
   auto* block = reinterpret_cast<void*>(address);

@@ -7,13 +7,9 @@
 
 #include "freeway/heap.h"
 #include "malloc/malloc.h"
+#include "malloc/sizes.h"
 
 namespace freeway {
-
-// Whether realloc keeps a block of `old_bytes`: it is large enough, and not more than half of it would be wasted.
-constexpr bool keeps(std::size_t bytes, std::size_t old_bytes) {
-  return bytes <= old_bytes && (bytes > old_bytes / 2 || old_bytes <= kMinBlock);
-}
 
 namespace heaps {
 
@@ -38,6 +34,8 @@ int fill_stats(u64 handle, freeway_heap_stats_t& stats);
 void free(uptr address, FrameInfo info, const void* caller);
 // Bytes of the live block that begins at the address; 0: none does.
 std::size_t usable(uptr address, FrameInfo info);
+// Whether that block, for which usable() says so many bytes, may have been asked for as `told` says.
+bool may_be(uptr address, FrameInfo info, std::size_t bytes, const Told& told);
 void* resize(uptr address, FrameInfo info, std::size_t bytes, const void* caller);
 void fill_block_info(uptr address, FrameInfo info, freeway_block_info_t& found);
 void explain(uptr address, FrameInfo info, freeway_explanation_t& found);
@@ -53,8 +51,7 @@ FREEWAY_INLINE void* allocate(u64 handle, std::size_t bytes) {
     if (FREEWAY_LIKELY(bytes < freeway_hot.byte_limit.load_relaxed()))
       return freeway_rseq_malloc_own(heap, bytes, freeway_hot.byte_table[bytes]);
     if (FREEWAY_LIKELY(bytes < freeway_hot.step_limit.load_relaxed()))
-      return freeway_rseq_malloc_own(heap, bytes,
-                                     freeway_hot.step_table[(bytes + low_bits(kStepTableShift)) >> kStepTableShift]);
+      return freeway_rseq_malloc_own(heap, bytes, class_of_request(bytes));
   }
   return allocate_slow(handle, bytes);
 }

@@ -7,8 +7,8 @@
 //           followers)
 // Mixed     any mixture of two forms gives blocks that are large enough: a limit of 0 leads to malloc_form, and what
 //           counts where no profile is made, or does not where one is, goes on without samples. With the byte limit
-//           alone at 0 small blocks are as long as the step table has them (128 bytes): it is the first to go up and
-//           the last to go down
+//           alone at 0 sizes that are its own find class 0 in the step table, and go the slow way: it is the first to
+//           go up and the last to go down
 // Who       any thread, any signal handler: each stores until the interval has not changed meanwhile
 // Orders    relaxed: the question after them is a release (profile/wanted.h: followers)
 // Progress  lock-free: once more where a profile was begun or ended meanwhile

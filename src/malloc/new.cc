@@ -2,7 +2,8 @@
 // new.cc: operator new and delete in all their forms, without depending on libstdc++.
 //
 // Two forms of each are basic (plain and aligned); the others call them, as the standard says, through the dynamic
-// linker: a program that replaces only `operator new(size_t)` thereby replaces the array and nothrow forms too.
+// linker: a program that replaces only `operator new(size_t)` thereby replaces the array and nothrow forms too. Forms
+// of delete that are told the size check it, unless the form that they must call is the program's.
 //
 // Out of memory, the standard has new call the new-handler until there is memory, it throws, or there is none; then
 // bad_alloc is thrown. Handler and exception belong to the program's C++ library. They are found by weak reference, or,
@@ -16,6 +17,7 @@
 
 #include "base/compiler.h"
 #include "freeway/freeway.h"
+#include "malloc/family.h"
 #include "os/dynamic_linker.h"
 #include "os/options.h"
 #include "os/report.h"
@@ -33,11 +35,15 @@ void freeway_throw_bad_alloc() __asm__("_ZSt17__throw_bad_allocv") __attribute__
 // The basic forms as the program sees them: ours, or its own.
 void* freeway_visible_new(size_t) __asm__("_Znwm");
 void* freeway_visible_aligned_new(size_t, align_val_t) __asm__("_ZnwmSt11align_val_t");
-void freeway_visible_delete(void*) __asm__("_ZdlPv");
-void freeway_visible_aligned_delete(void*, align_val_t) __asm__("_ZdlPvSt11align_val_t");
+void freeway_visible_delete(void*) noexcept __asm__("_ZdlPv");
+void freeway_visible_aligned_delete(void*, align_val_t) noexcept __asm__("_ZdlPvSt11align_val_t");
+void freeway_visible_delete_array(void*) noexcept __asm__("_ZdaPv");
+void freeway_visible_aligned_delete_array(void*, align_val_t) noexcept __asm__("_ZdaPvSt11align_val_t");
 // Ours, whatever the program sees: */new.S.
 FREEWAY_HIDDEN void* freeway_own_new(size_t);
 FREEWAY_HIDDEN void* freeway_own_aligned_new(size_t, align_val_t);
+FREEWAY_HIDDEN void freeway_own_delete(void*) noexcept;
+FREEWAY_HIDDEN void freeway_own_aligned_delete(void*, align_val_t) noexcept;
 }
 
 namespace {
@@ -72,6 +78,11 @@ template <class Allocate> void* allocate_or_throw(Allocate&& allocate) {
     if (handler == nullptr) throw_bad_alloc();
     handler();
   }
+}
+
+// Of what operator new gave, which realloc has not had.
+FREEWAY_INLINE void free_sized(void* block, size_t size, size_t alignment, const void* caller) {
+  freeway::family::free_sized(block, size, alignment, /*may_be_resized=*/false, caller);
 }
 
 // Whether the program sees our basic form, or has its own. The asm hides the addresses: the compiler assumes that
@@ -122,44 +133,74 @@ FREEWAY_HIDDEN void* freeway_aligned_new_slow(size_t size, align_val_t alignment
 }
 }
 
-#pragma GCC diagnostic ignored "-Wsized-deallocation"  // the unsized one is not in this file
+// Theirs where the program has its own: it wins over these, also when the static library brings them along.
+#define FREEWAY_REPLACEABLE FREEWAY_EXPORT __attribute__((weak))
+
+extern "C" {
+FREEWAY_HIDDEN void freeway_own_delete_array(void* block) noexcept { freeway_visible_delete(block); }
+FREEWAY_HIDDEN void freeway_own_aligned_delete_array(void* block, align_val_t alignment) noexcept {
+  freeway_visible_aligned_delete(block, alignment);
+}
+
+// Whether sized delete, also of arrays, may go past what the program sees.
+FREEWAY_HIDDEN bool freeway_delete_is_ours() {
+  return is_ours(&freeway_visible_delete, &freeway_own_delete) &&
+         is_ours(&freeway_visible_delete_array, &freeway_own_delete_array);
+}
+
+// Sized delete, where the assembly has not found that the size is right.
+FREEWAY_HIDDEN void freeway_delete_slow(void* block, size_t size) noexcept {
+  if (!is_ours(&freeway_visible_delete, &freeway_own_delete)) return freeway_visible_delete(block);
+  free_sized(block, size, /*alignment=*/1, __builtin_return_address(0));
+}
+FREEWAY_HIDDEN void freeway_delete_array_slow(void* block, size_t size) noexcept {
+  if (!freeway_delete_is_ours()) return freeway_visible_delete_array(block);
+  free_sized(block, size, /*alignment=*/1, __builtin_return_address(0));
+}
+}
+
+#pragma GCC diagnostic ignored "-Wsized-deallocation"  // the unsized and sized ones are not in this file
 
 // The forms that call the basic ones.
-FREEWAY_EXPORT void* operator new[](size_t size) { return freeway_visible_new(size); }
-FREEWAY_EXPORT void* operator new[](size_t size, align_val_t alignment) {
+FREEWAY_REPLACEABLE void* operator new[](size_t size) { return freeway_visible_new(size); }
+FREEWAY_REPLACEABLE void* operator new[](size_t size, align_val_t alignment) {
   return freeway_visible_aligned_new(size, alignment);
 }
-FREEWAY_EXPORT void* operator new(size_t size, const nothrow_t& tag) noexcept {
+FREEWAY_REPLACEABLE void* operator new(size_t size, const nothrow_t& tag) noexcept {
   return nothrow_new(size, tag, "_ZnwmRKSt9nothrow_t");
 }
-FREEWAY_EXPORT void* operator new[](size_t size, const nothrow_t& tag) noexcept {
+FREEWAY_REPLACEABLE void* operator new[](size_t size, const nothrow_t& tag) noexcept {
   return nothrow_new(size, tag, "_ZnamRKSt9nothrow_t");
 }
-FREEWAY_EXPORT void* operator new(size_t size, align_val_t alignment, const nothrow_t& tag) noexcept {
+FREEWAY_REPLACEABLE void* operator new(size_t size, align_val_t alignment, const nothrow_t& tag) noexcept {
   return nothrow_aligned_new(size, alignment, tag, "_ZnwmSt11align_val_tRKSt9nothrow_t");
 }
-FREEWAY_EXPORT void* operator new[](size_t size, align_val_t alignment, const nothrow_t& tag) noexcept {
+FREEWAY_REPLACEABLE void* operator new[](size_t size, align_val_t alignment, const nothrow_t& tag) noexcept {
   return nothrow_aligned_new(size, alignment, tag, "_ZnamSt11align_val_tRKSt9nothrow_t");
 }
-FREEWAY_EXPORT void operator delete(void* block, const nothrow_t&) noexcept { freeway_visible_delete(block); }
-FREEWAY_EXPORT void operator delete(void* block, size_t) noexcept { freeway_visible_delete(block); }
-FREEWAY_EXPORT void operator delete[](void* block) noexcept { freeway_visible_delete(block); }
-FREEWAY_EXPORT void operator delete[](void* block, const nothrow_t&) noexcept { freeway_visible_delete(block); }
-FREEWAY_EXPORT void operator delete[](void* block, size_t) noexcept { freeway_visible_delete(block); }
-FREEWAY_EXPORT void operator delete(void* block, align_val_t alignment, const nothrow_t&) noexcept {
+FREEWAY_REPLACEABLE void operator delete(void* block, const nothrow_t&) noexcept { freeway_visible_delete(block); }
+FREEWAY_REPLACEABLE void operator delete[](void*) noexcept __attribute__((alias("freeway_own_delete_array")));
+FREEWAY_REPLACEABLE void operator delete[](void* block, const nothrow_t&) noexcept {
+  freeway_visible_delete_array(block);
+}
+FREEWAY_REPLACEABLE void operator delete(void* block, align_val_t alignment, const nothrow_t&) noexcept {
   freeway_visible_aligned_delete(block, alignment);
 }
-FREEWAY_EXPORT void operator delete(void* block, size_t, align_val_t alignment) noexcept {
-  freeway_visible_aligned_delete(block, alignment);
+FREEWAY_REPLACEABLE void operator delete(void* block, size_t size, align_val_t alignment) noexcept {
+  if (!is_ours(&freeway_visible_aligned_delete, &freeway_own_aligned_delete))
+    return freeway_visible_aligned_delete(block, alignment);
+  free_sized(block, size, static_cast<size_t>(alignment), __builtin_return_address(0));
 }
-FREEWAY_EXPORT void operator delete[](void* block, align_val_t alignment) noexcept {
-  freeway_visible_aligned_delete(block, alignment);
+FREEWAY_REPLACEABLE void operator delete[](void*, align_val_t) noexcept
+    __attribute__((alias("freeway_own_aligned_delete_array")));
+FREEWAY_REPLACEABLE void operator delete[](void* block, align_val_t alignment, const nothrow_t&) noexcept {
+  freeway_visible_aligned_delete_array(block, alignment);
 }
-FREEWAY_EXPORT void operator delete[](void* block, align_val_t alignment, const nothrow_t&) noexcept {
-  freeway_visible_aligned_delete(block, alignment);
-}
-FREEWAY_EXPORT void operator delete[](void* block, size_t, align_val_t alignment) noexcept {
-  freeway_visible_aligned_delete(block, alignment);
+FREEWAY_REPLACEABLE void operator delete[](void* block, size_t size, align_val_t alignment) noexcept {
+  if (!is_ours(&freeway_visible_aligned_delete, &freeway_own_aligned_delete) ||
+      !is_ours(&freeway_visible_aligned_delete_array, &freeway_own_aligned_delete_array))
+    return freeway_visible_aligned_delete_array(block, alignment);
+  free_sized(block, size, static_cast<size_t>(alignment), __builtin_return_address(0));
 }
 
 #endif  // FREEWAY_PREFIXED

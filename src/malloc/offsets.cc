@@ -49,6 +49,7 @@ FREEWAY_OFFSETS {
   FREEWAY_OFFSET(HOT_NULL_SLAB, offsetof(Hot, null_slab));
   FREEWAY_OFFSET(HOT_CHECKED, offsetof(Hot, checked));
   FREEWAY_OFFSET(HOT_MALLOC_FORM, offsetof(Hot, malloc_form));
+  FREEWAY_OFFSET(HOT_DELETE_FRAMES, offsetof(Hot, delete_frames));
   FREEWAY_OFFSET(HOT_BIRTH_SCALE, offsetof(Hot, birth_scale));
   FREEWAY_OFFSET(HOT_BIRTH_BASE, offsetof(Hot, birth_base));
   FREEWAY_OFFSET(HOT_SPAN_MASK, offsetof(Hot, span_mask));

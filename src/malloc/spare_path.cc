@@ -20,20 +20,6 @@
 
 #include "malloc/malloc.h"
 
-namespace freeway {
-
-namespace {
-
-FREEWAY_INLINE unsigned class_of_frame(uptr frame) {
-  return FREEWAY_LIKELY(frame < kPrimaryFrames) ? frame_bytes()[frame].size_class.load_relaxed() : 0;
-}
-FREEWAY_INLINE unsigned class_of_block(const void* block) {
-  return class_of_frame((reinterpret_cast<uptr>(block) - freeway_hot.arena.load_relaxed()) >> kFrameShift);
-}
-
-}  // namespace
-}  // namespace freeway
-
 namespace {
 
 using freeway::Slab;

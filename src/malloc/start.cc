@@ -27,6 +27,7 @@ extern FREEWAY_HIDDEN const freeway::SectionDescriptor freeway_section_malloc;
 extern FREEWAY_HIDDEN const freeway::SectionDescriptor freeway_section_free;
 // Where the program has operator new.
 extern FREEWAY_HIDDEN const freeway::SectionDescriptor freeway_section_new __attribute__((weak));
+FREEWAY_HIDDEN bool freeway_delete_is_ours() __attribute__((weak));
 }
 
 namespace freeway {
@@ -97,7 +98,9 @@ Superblocks<Machine, Backing>& Heap::sampled_superblocks() {
 
 void Heap::fill_tables() {
   fill_class_table(freeway_hot.byte_table, 0);
-  fill_class_table(freeway_hot.step_table, kStepTableShift);
+  // Sizes that the byte table has are not in the other: while only one of malloc's limits has come (malloc_form.h) they
+  // find class 0, which sends them to the slow path.
+  fill_class_table(freeway_hot.step_table, kStepTableShift, (kByteTableMax >> kStepTableShift) + 1);
   for (unsigned c = 1; c < kClassCount; ++c) {
     freeway_hot.span_mask[c] = kSizeClasses[c].span_bytes() - 1;
     freeway_hot.factor[c] = kSizeClasses[c].begin_factor();
@@ -150,6 +153,7 @@ void Heap::open() {
   }
   if (options.harden != 0 || !on) return;  // the limits stay 0
   freeway_hot.frames.store_relaxed(frames);
+  if (&freeway_delete_is_ours != nullptr && freeway_delete_is_ours()) freeway_hot.delete_frames.store_relaxed(frames);
   freeway_hot.step_limit.store_relaxed(kMaxSmall + 1);
   freeway_hot.byte_limit.store_relaxed(kByteTableMax + 1);
 }

@@ -51,6 +51,20 @@ void report_written(const void* block, std::size_t bytes, std::size_t offset, bo
   if (!go_on) die();
 }
 
+void report_size(const void* block, std::size_t size, std::size_t bytes, const void* caller, bool go_on) {
+  Line()
+      .text("freeway: sized free of ")
+      .number(size)
+      .text(" bytes for a block of ")
+      .number(bytes)
+      .text(" at ")
+      .hex(reinterpret_cast<u64>(block))
+      .text(" by ")
+      .hex(reinterpret_cast<u64>(caller))
+      .write();
+  if (!go_on) die();
+}
+
 void report_batch(std::size_t count, const void* blocks, const void* caller, bool go_on) {
   Line()
       .text("freeway: freeway_free_batch of ")

@@ -16,6 +16,8 @@ void report(Fault fault, const char* function, const void* pointer, const void* 
 void report_twice(uptr span, u64 size, unsigned word, u64 twice, bool go_on);
 // The same of a small block of `bytes` that was written to after it was freed: the eight bytes at `offset`.
 void report_written(const void* block, std::size_t bytes, std::size_t offset, bool go_on);
+// The same of a live block of `bytes` that is freed as one of `size`.
+void report_size(const void* block, std::size_t size, std::size_t bytes, const void* caller, bool go_on);
 // The same of a batch of `count` pointers at `blocks`, which cannot be a batch.
 void report_batch(std::size_t count, const void* blocks, const void* caller, bool go_on);
 

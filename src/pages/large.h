@@ -51,6 +51,10 @@ template <class Env> class LargeBlocks {
   // Bytes of a block that the program may use.
   std::size_t bytes_of(FrameInfo info) const { return ends_.usable(info); }
   std::size_t guarded_count() const { return ends_.count(); }
+  // Frames of a block of `bytes` like the one whose entry is `info`: it does not get a guard when it is resized.
+  std::size_t frames_for(std::size_t bytes, FrameInfo info) const {
+    return ceil_div(bytes + (info.is_guarded() ? ends_.bytes() : 0), kFrameSize);
+  }
 
   struct Block {
     uptr address = 0;   // 0: no memory
@@ -167,11 +171,6 @@ template <class Env> class LargeBlocks {
 
   // A huge block of at least so many frames need not be copied into a run when it shrinks.
   std::size_t least_huge() const { return huge_from_ < lift_from_ ? huge_from_ : lift_from_; }
-
-  // A block that has no guard does not get one when it is resized.
-  std::size_t frames_for(std::size_t bytes, FrameInfo info) const {
-    return ceil_div(bytes + (info.is_guarded() ? ends_.bytes() : 0), kFrameSize);
-  }
 
   // The same for a run with a guard, in hand: no other thread owns the end that is closed or the one that is opened.
   bool resize_guarded(uptr address, FrameInfo info, std::size_t frames, u64 now) {

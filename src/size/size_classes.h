@@ -118,11 +118,10 @@ constexpr std::size_t kStepTableShift = 7;
 
 constexpr std::size_t kStepTableSize = (kMaxSmall >> kStepTableShift) + 1;
 
-// table[n] = class_of_size(n << shift).
-template <std::size_t N> void fill_class_table(u8 (&table)[N], unsigned shift) {
-  std::size_t from = 0;
+// table[n] = class_of_size(n << shift), for n >= `from`.
+template <std::size_t N> void fill_class_table(u8 (&table)[N], unsigned shift, std::size_t from = 0) {
   for (unsigned c = 1; from < N; ++c) {
-    const std::size_t end = clamp((kSizeClasses[c].size >> shift) + 1, 0, N);
+    const std::size_t end = clamp((kSizeClasses[c].size >> shift) + 1, from, N);
     memset(table + from, static_cast<int>(c), end - from);
     from = end;
   }

@@ -103,6 +103,7 @@ STEPS_OF_PROFILES = Killer(
 )
 SIMULATOR = Killer("tests/whole/simulator/simulator", ("--seeds", "0..9999"))
 GUARDED_HEAPS = Killer("tests/harden/guard/guard_heaps", (), ("FREEWAY_RSEQ=1",))
+TOLD_SIZES = Killer("tests/abi/abi_told_size", (), ("FREEWAY_RSEQ=1",))
 ALIGNED = Killer("tests/abi/abi_functions", (), ("FREEWAY_RSEQ=1",))
 MAKING = Killer("tests/shared/shared_making")
 BEGUN = Killer("tests/shared/shared_attach", ("--gtest_filter=*Making*",))
@@ -400,6 +401,44 @@ MUTANTS = (
 """,
         CHECKED_SECTIONS,
         only_on="x86_64",
+    ),
+    Mutant(
+        "sizes: the fast path takes any size up to 1 KiB",
+        "malloc/x86_64/fast_path.inc",
+        """    cmp     cl, [r8 + rsi + HOT_BYTE_TABLE AT_FREE]
+    jne     \\out
+""",
+        "",
+        TOLD_SIZES,
+        only_on="x86_64",
+    ),
+    Mutant(
+        "sizes: a lent block is another's",
+        "malloc/sizes.h",
+        "asked == c || loans::lends(c, asked)",
+        "asked == c",
+        TOLD_SIZES,
+    ),
+    Mutant(
+        "sizes: what realloc kept is another's",
+        "malloc/sizes.h",
+        "return told.may_be_resized && keeps(told.size, kSizeClasses[c].size);",
+        "return false;",
+        TOLD_SIZES,
+    ),
+    Mutant(
+        "sizes: any block is taken for a size that could never be asked for",
+        "malloc/sized.cc",
+        "return told.can_be() && may_be ? 0 : bytes;",
+        "return may_be ? 0 : bytes;",
+        TOLD_SIZES,
+    ),
+    Mutant(
+        "sizes: small sizes have large blocks",
+        "malloc/sizes.h",
+        "  if (told.size <= kMaxSmall && !told.is_aligned()) return false;\n",
+        "",
+        TOLD_SIZES,
     ),
     Mutant(
         "births: a freed block stays live",

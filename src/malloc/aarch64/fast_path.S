@@ -117,13 +117,6 @@
     END     malloc
 #endif
 
-// w\to = one of the two bytes of frame x8, in the table at `offset` of x9.
-.macro OF_FRAME to, offset
-    add     x\to, x9, x8, lsl #1
-    add     x\to, x\to, #((\offset) & ~0xfff)
-    ldrb    w\to, [x\to, #((\offset) & 0xfff)]
-.endm
-
 // From [4] to [8] of free; the CPU's number is in w13.
 .macro PUSH name, form, at:vararg
     add     x14, x9, #(HOT_SLAB_OF \at)
@@ -156,9 +149,9 @@
 
     .p2align 6
     .hidden freeway_own_free
-    FUNCTION freeway_own_free, freeway_free, freeway_free_sized, freeway_free_aligned_sized
+    FUNCTION freeway_own_free, freeway_free
 #ifndef FREEWAY_PREFIXED
-    FUNCTION free, free_sized, free_aligned_sized, cfree  // (cfree: of programs linked before glibc 2.26)
+    FUNCTION free, cfree  // (cfree: of programs linked before glibc 2.26)
 #endif
     .cfi_startproc
     LANDING_PAD
@@ -170,6 +163,9 @@
     cmp     x8, x12
     b.hs    .Lleave_free
     OF_FRAME 11, HOT_FRAME_CLASS AT_FREE                // [1]
+    .globl  freeway_own_free_of_class
+    .hidden freeway_own_free_of_class
+freeway_own_free_of_class:
     add     x10, x9, x11, lsl #3                        // [7]
     ldr     x13, [x10, #(HOT_SPAN_MASK AT_FREE)]
     ldr     x14, [x10, #(HOT_FACTOR AT_FREE)]
@@ -223,9 +219,25 @@
     SECTION_ABORT checked_free, .Lchecked_free_class
     SECTION_ABORT checked_free_by_cpu, .Lchecked_free_by_cpu
     .cfi_endproc
-    END     freeway_own_free, freeway_free, freeway_free_sized, freeway_free_aligned_sized
+    END     freeway_own_free, freeway_free
 #ifndef FREEWAY_PREFIXED
-    END     free, free_sized, free_aligned_sized, cfree
+    END     free, cfree
+#endif
+
+    .p2align 5
+    FUNCTION freeway_free_sized
+#ifndef FREEWAY_PREFIXED
+    FUNCTION free_sized
+#endif
+    .cfi_startproc
+    LANDING_PAD
+    SIZED   free_sized, HOT_FRAMES
+.Lfree_sized_out:
+    b       freeway_free_sized_slow
+    .cfi_endproc
+    END     freeway_free_sized
+#ifndef FREEWAY_PREFIXED
+    END     free_sized
 #endif
 
     END_OF_FILE

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
-// new.S: C++'s basic forms: operator new, plain and aligned, and delete (aarch64). The others are in new.cc.
+// new.S: C++'s basic forms: operator new, plain and aligned, and delete, and those of delete that are told the size
+// (aarch64). The others are in new.cc.
 //
 // operator new is malloc's plain form once more, in a section of its own; it asks malloc, by freeway_new_slow, for
 // whatever else malloc does. An object of its own: a program with the static library that does not name these forms, or
 // has its own, gets none of them.
+//
+// Sized delete is freeway_free_sized while the program sees our delete: else HOT_DELETE_FRAMES is 0.
 //
 // Length  23 instructions new, as malloc, and 46 delete.
 
@@ -18,7 +21,8 @@
 
     .p2align 6
     .hidden freeway_own_new
-    FUNCTION freeway_own_new, _Znwm
+    FUNCTION freeway_own_new
+    REPLACEABLE _Znwm
     .cfi_startproc
     LANDING_PAD
     adrp    x9, freeway_hot + HOT_NEW_SECTION
@@ -49,7 +53,8 @@
     // operator new(size, alignment): new of the size rounded up, whose blocks are so aligned (class_of_aligned).
     .p2align 5
     .hidden freeway_own_aligned_new
-    FUNCTION freeway_own_aligned_new, _ZnwmSt11align_val_t
+    FUNCTION freeway_own_aligned_new
+    REPLACEABLE _ZnwmSt11align_val_t
     .cfi_startproc
     LANDING_PAD
     sub     x10, x1, #1
@@ -73,12 +78,34 @@
     END     freeway_own_aligned_new, _ZnwmSt11align_val_t
 
     .p2align 4
-    FUNCTION _ZdlPv, _ZdlPvSt11align_val_t
+    .hidden freeway_own_delete, freeway_own_aligned_delete
+    FUNCTION freeway_own_delete, freeway_own_aligned_delete
+    REPLACEABLE _ZdlPv, _ZdlPvSt11align_val_t
     .cfi_startproc
     LANDING_PAD
     b       freeway_own_free
     .cfi_endproc
-    END     _ZdlPv, _ZdlPvSt11align_val_t
+    END     freeway_own_delete, freeway_own_aligned_delete, _ZdlPv, _ZdlPvSt11align_val_t
+
+    .p2align 5
+    REPLACEABLE _ZdlPvm
+    .cfi_startproc
+    LANDING_PAD
+    SIZED   delete, HOT_DELETE_FRAMES
+.Ldelete_out:
+    b       freeway_delete_slow
+    .cfi_endproc
+    END     _ZdlPvm
+
+    .p2align 5
+    REPLACEABLE _ZdaPvm
+    .cfi_startproc
+    LANDING_PAD
+    SIZED   delete_array, HOT_DELETE_FRAMES
+.Ldelete_array_out:
+    b       freeway_delete_array_slow
+    .cfi_endproc
+    END     _ZdaPvm
 #endif
 
     END_OF_FILE

@@ -38,7 +38,9 @@
 // magazine, no section) draws instead, in freeway_malloc_drawn. free knows nothing of it: sampled blocks lie in frames
 // of class 0.
 //
-// The forms of free that are told the size are free. operator new: new.S.
+// The forms of free that are told the size are free with one step more:
+//   [9] the size's class is not the frame's -> slow, where a loan (cache/loans.h) or realloc may be why (sizes.h)
+// operator new, and delete: new.S.
 //
 // Counted by tests/whole/golden: 16 instructions malloc, 29 free. Checked by tests/cache/rseq.
 
@@ -151,9 +153,9 @@
 
     .p2align 6
     .hidden freeway_own_free
-    FUNCTION freeway_own_free, freeway_free, freeway_free_sized, freeway_free_aligned_sized
+    FUNCTION freeway_own_free, freeway_free
 #ifndef FREEWAY_PREFIXED
-    FUNCTION free, free_sized, free_aligned_sized, cfree  // (cfree: of programs linked before glibc 2.26)
+    FUNCTION free, cfree  // (cfree: of programs linked before glibc 2.26)
 #endif
     .cfi_startproc
     lea     r8, [rip + freeway_hot + HOT_FREE_SECTION]
@@ -163,6 +165,9 @@
     cmp     rdx, [r8 + HOT_FRAMES AT_FREE]
     jae     .Lleave_free
     movzx   ecx, byte ptr [r8 + rdx*2 + HOT_FRAME_CLASS AT_FREE]  // [1]
+    .globl  freeway_own_free_of_class
+    .hidden freeway_own_free_of_class
+freeway_own_free_of_class:
     mov     r9, [r8 + rcx*8 + HOT_SPAN_MASK AT_FREE]    // [7]
     and     r9, rdi
     imul    r9, [r8 + rcx*8 + HOT_FACTOR AT_FREE]
@@ -202,9 +207,22 @@
     SECTION_ABORT checked_free, .Lchecked_free_class
     SECTION_ABORT checked_free_by_cpu, .Lchecked_free_by_cpu
     .cfi_endproc
-    END     freeway_own_free, freeway_free, freeway_free_sized, freeway_free_aligned_sized
+    END     freeway_own_free, freeway_free
 #ifndef FREEWAY_PREFIXED
-    END     free, free_sized, free_aligned_sized, cfree
+    END     free, cfree
+#endif
+
+    .p2align 5
+    FUNCTION freeway_free_sized
+#ifndef FREEWAY_PREFIXED
+    FUNCTION free_sized
+#endif
+    .cfi_startproc
+    SIZED   free_sized, HOT_FRAMES, freeway_free_sized_slow
+    .cfi_endproc
+    END     freeway_free_sized
+#ifndef FREEWAY_PREFIXED
+    END     free_sized
 #endif
 
     .section .note.GNU-stack, "", @progbits

@@ -93,6 +93,7 @@ struct Block {
   size_t asked = 0;
   size_t usable = 0;
   uint32_t stamp = 0;
+  size_t alignment = 1;  // that was asked for
 };
 
 // Patterns. Up to 64 KiB every byte is written and looked at; of bigger blocks the first and last 4 KiB, and 64 bytes
@@ -264,7 +265,7 @@ template <class Heap> class TraceMachine {
         size = (size + page_size() - 1) / page_size() * page_size();
         break;
     }
-    slot = {static_cast<unsigned char*>(pointer), size, 0, stamp_++};
+    slot = {static_cast<unsigned char*>(pointer), size, 0, stamp_++, alignment};
     if (pointer == nullptr) return broken("refused", slot);
     if (reinterpret_cast<uintptr_t>(pointer) % (alignment < 16 ? 16 : alignment) != 0)
       return broken("not aligned", slot, alignment);
@@ -318,8 +319,8 @@ template <class Heap> class TraceMachine {
     if (slot.start == nullptr) return true;
     if (!intact(slot, "freed") || !leave(slot)) return false;
     if (!say_size) Heap::free(slot.start);
-    else if (slot.asked % 2 == 0) Heap::free_sized(slot.start, slot.asked);
-    else Heap::free_aligned_sized(slot.start, 16, slot.asked);
+    else if (slot.alignment <= 16 && slot.asked % 2 == 0) Heap::free_sized(slot.start, slot.asked);
+    else Heap::free_aligned_sized(slot.start, slot.alignment, slot.asked);
     slot = {};
     return true;
   }

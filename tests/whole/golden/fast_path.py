@@ -32,6 +32,8 @@ FUNCTIONS = {
     "free_sized": "free_sized",
     "operator_delete": "_ZdlPv",
     "aligned_delete": "_ZdlPvSt11align_val_t",
+    "sized_delete": "_ZdlPvm",
+    "sized_delete_array": "_ZdaPvm",
 }
 FRAME_POINTERS = re.compile(r"%[re]bp\b|\b[xw]29\b")
 

@@ -57,8 +57,12 @@ unsafe impl GlobalAlloc for Freeway {
     }
 
     #[inline]
-    unsafe fn dealloc(&self, block: *mut u8, _: Layout) {
-        sys::freeway_free(block as *mut sys::c_void)
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        if layout.align() <= MALLOC_ALIGNMENT {
+            sys::freeway_free_sized(block as *mut sys::c_void, layout.size())
+        } else {
+            sys::freeway_free_aligned_sized(block as *mut sys::c_void, layout.align(), layout.size())
+        }
     }
 
     #[inline]
