@@ -1,9 +1,9 @@
 (* SPDX-License-Identifier: MIT *)
 (* assumptions.v: what the theorems rest on. The build fails if any answer is other than "Closed under the global context". *)
-From freeway Require Import bits anchor chunk_word superblock_state superblock superblock_init tagged_stack pages restartable.
+From freeway Require Import bits anchor chunk_word superblock_state superblock superblock_init tagged_stack pages restartable heap closed.
 
 Print Assumptions blocks_exclusive.
-Print Assumptions free_group_spec.
+Print Assumptions superblock.free_group_spec.
 Print Assumptions take_bits_spec.
 Print Assumptions put_bits_spec.
 Print Assumptions let_go_spec.
@@ -16,6 +16,11 @@ Print Assumptions pop_spec.
 Print Assumptions claim_frames_spec.
 Print Assumptions give_frames_spec.
 Print Assumptions rseq_rule.
+Print Assumptions heap.malloc_spec.
+Print Assumptions heap.free_spec.
+Print Assumptions heap_init.
+Print Assumptions heap_is_safe.
+Print Assumptions workers_are_safe.
 Print Assumptions run_starts_spec.
 Print Assumptions find_run_spec.
 Print Assumptions emptyb_low.
