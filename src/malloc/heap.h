@@ -206,7 +206,8 @@ FREEWAY_INLINE std::size_t usable_open(Heap& heap, uptr address) {
   if (FREEWAY_UNLIKELY(!may_begin(address, c))) return 0;
   const SizeClass& k = kSizeClasses[c];
   const u32 descriptor = heap.substrate().map().get_primary(frame).value();
-  if (FREEWAY_UNLIKELY(heap.superblocks().is_free(descriptor, k.index_of(address & freeway_hot.span_mask[c])))) return 0;
+  if (FREEWAY_UNLIKELY(heap.superblocks().is_free(descriptor, k.index_of(address & freeway_hot.span_mask[c]))))
+    return 0;
   if (FREEWAY_UNLIKELY(!rseq_is_registered(freeway_rseq.area))) return 0;
   const Slab& slab = *freeway_hot.slab_of[rseq_index()].load_relaxed();
   return FREEWAY_LIKELY(slab_words::on_top(slab, c) != address) ? k.size : 0;
