@@ -405,16 +405,25 @@ class Run(InAFolder):
             for value in values:
                 with self.subTest(flag=flag, value=value):
                     env = {"LD_PRELOAD": str(LIBRARY), f"FREEWAY_{variable}": value}
-                    said = subprocess.run(["true"], env=env, capture_output=True, text=True, check=True).stderr
+                    said = subprocess.run(
+                        ["true"], env=env, cwd=self.folder, capture_output=True, text=True, check=True
+                    ).stderr
                     understood = "is not understood" not in said
-                    outcome = freeway("run", f"{flag}={value}", "--", "echo", "ran")
+                    outcome = freeway("run", f"{flag}={value}", "--", "echo", "ran", cwd=str(self.folder))
                     self.assertEqual(outcome.stdout, "ran\n" if understood else "")
                     self.assertEqual(outcome.returncode, 0 if understood else WRONG_USAGE, outcome.stderr)
                     if not understood:
                         self.assertIn(f"{flag}={value} is not understood", outcome.stderr)
                         refused += 1
                     # The same value in the environment.
-                    outcome = freeway("run", "--", "echo", "ran", env=ENVIRONMENT | {f"FREEWAY_{variable}": value})
+                    outcome = freeway(
+                        "run",
+                        "--",
+                        "echo",
+                        "ran",
+                        env=ENVIRONMENT | {f"FREEWAY_{variable}": value},
+                        cwd=str(self.folder),
+                    )
                     self.assertEqual(outcome.returncode, 0 if understood else WRONG_USAGE, outcome.stderr)
         self.assertGreater(refused, 0)
 
@@ -471,7 +480,7 @@ class Run(InAFolder):
             ("--profile=64k", "PROFILE", "64k"),
             ("--deepbind=1", "DEEPBIND", "1"),
         ):
-            self.assertEqual(environment_under(flag)[f"FREEWAY_{variable}"], value)
+            self.assertEqual(environment_under(flag, cwd=str(self.folder))[f"FREEWAY_{variable}"], value)
         self.assertEqual(environment_under("--limit", "2g")["FREEWAY_LIMIT"], "2g")
         self.assertEqual(environment_under("--limit", "2g", "--limit=1g")["FREEWAY_LIMIT"], "1g")
         self.assertEqual(
