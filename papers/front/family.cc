@@ -110,6 +110,7 @@ FREEWAY_EXPORT int freeway_heap_stats(freeway_heap_t, freeway_heap_stats_t*, std
 }
 
 #ifndef FREEWAY_PREFIXED
+#pragma GCC diagnostic ignored "-Wsized-deallocation"  // that of arrays is in src/malloc/new.cc
 FREEWAY_EXPORT void* operator new(std::size_t) __attribute__((alias("freeway_own_new")));
 FREEWAY_EXPORT void* operator new(std::size_t, std::align_val_t) __attribute__((alias("freeway_own_aligned_new")));
 FREEWAY_EXPORT void operator delete(void*) noexcept __attribute__((alias("freeway_own_delete")));

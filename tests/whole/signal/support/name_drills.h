@@ -7,6 +7,7 @@
 
 #include <dlfcn.h>
 #include <malloc.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <new>
@@ -119,13 +120,14 @@ class NameDrills {
   // The functions that are others under another name.
   void other_names() {
     const std::align_val_t alignment{64};
+    const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
     note(size_t{1} << 20);
     for (size_t i = 0; i < 20; i++) {
       const size_t size = i < 10 ? random_.between(16, 3000) : random_.between(16, 40'000);
       void* blocks[13] = {};
       enter_allocator(Call::kOthers);
       blocks[0] = ::memalign(48, size);
-      blocks[1] = ::valloc(size);
+      blocks[1] = ::malloc(size);
       blocks[2] = ::pvalloc(size);
       blocks[3] = ::reallocarray(nullptr, 2, size / 2);
       blocks[4] = ::operator new(size);
@@ -136,7 +138,7 @@ class NameDrills {
       blocks[9] = ::operator new[](size, alignment);
       blocks[10] = ::operator new(size, alignment, std::nothrow);
       blocks[11] = ::operator new[](size, alignment, std::nothrow);
-      blocks[12] = ::malloc(size);
+      blocks[12] = ::valloc(size);
       leave_allocator();
       for (void* const block : blocks) {
         require(block != nullptr, "no memory", size);
@@ -148,7 +150,7 @@ class NameDrills {
       else ::free(blocks[0]);
       if (functions_.free_sized != nullptr) functions_.free_sized(blocks[1], size);
       else ::free(blocks[1]);
-      if (functions_.free_aligned_sized != nullptr) functions_.free_aligned_sized(blocks[2], 16, size);
+      if (functions_.free_aligned_sized != nullptr) functions_.free_aligned_sized(blocks[2], page, size);
       else ::free(blocks[2]);
       ::free(blocks[3]);
       ::operator delete(blocks[4]);
