@@ -66,7 +66,8 @@ Proof.
     + intros i Hi. rewrite Z.land_spec Z.shiftr_spec // andb_true_iff (Hs i) // (Hs (i + Z.min (frames - have) have)); try lia.
       split.
       * intros [H1 H2] k Hk. destruct (Z.lt_ge_cases k have) as [Hl|Hg]; [apply H1; lia|].
-        specialize (H2 (k - Z.min (frames - have) have)). replace (i + Z.min (frames - have) have + (k - Z.min (frames - have) have))
+        specialize (H2 (k - Z.min (frames - have) have)).
+        replace (i + Z.min (frames - have) have + (k - Z.min (frames - have) have))
           with (i + k) in H2 by lia. apply H2. lia.
       * intros H. split; intros k Hk; [apply H; lia|]. rewrite -Z.add_assoc. apply H. lia.
 Qed.

@@ -3,7 +3,8 @@
 
    The state in which they start is what a library's data and a reserved range are: arrays of anchors, words and links, two stack heads,
    the chunk's word, and memory (data). The heap can be made of it (heap_init); so no program that keeps to malloc_spec and
-   free_spec is ever stuck, in any schedule (heap_is_safe); for example threads that allocate, write, read back and free for ever, each
+   free_spec is ever stuck, in any schedule (heap_is_safe);
+   for example threads that allocate, write, read back and free for ever, each
    stuck at the sight of another thread's value (workers_are_safe) *)
 From stdpp Require Import gmap.
 From iris.algebra Require Import gset auth excl numbers.
@@ -139,7 +140,8 @@ Section init.
     iMod (stack_alloc (N .@ "stacks") (p_list p) (p_links p) K (listed gs) [] with "L H1 []") as (γt1 γm1) "#S1"; [done|].
     iMod (stack_alloc (N .@ "stacks") (p_pool p) (p_links p) K (pooled W p gs) (down_from K) with "L [H2] [Hl' Hidle]")
       as (γt2 γm2) "#S2"; [by rewrite top_down| |].
-    { iApply chain_down; [done|]. iCombine "Hl' Hidle" as "H". iEval (rewrite -big_sepL_sep) in "H". iApply (big_sepL_mono with "H").
+    { iApply chain_down; [done|]. iCombine "Hl' Hidle" as "H". iEval (rewrite -big_sepL_sep) in "H".
+      iApply (big_sepL_mono with "H").
       iIntros (k d _) "[$ H]". rewrite /pooled Nat2Z.id. done. }
     iMod (inv_alloc (N .@ "pages") _ (pages_inv (p_used p) (All K) (λ z, spand W Ones Last p (Z.to_nat z))) with "[Hu Hm]") as "#P".
     { iNext. iExists 0, ∅. iFrame "Hu". iSplit; [iPureIntro; apply repr_0|]. rewrite difference_empty_L /frames /All.
@@ -236,7 +238,8 @@ Section safe.
         nroot gs γt1 γm1 γt2 γm2 HW HWT HT Hc HK HO HL Hro Hrl HFull64 with "[$Hheap $Hb $Ht]"). done.
   Qed.
 
-  (* T threads that allocate, write their number, read it back, and free, for ever. Another number is a fault: the thread is stuck. *)
+  (* T threads that allocate, write their number, read it back, and free, for ever.
+  Another number is a fault: the thread is stuck. *)
   Definition worker (t : nat) : val := rec: "work" <> :=
     let: "n" := the_malloc #() in
     if: "n" = #0 then "work" #()

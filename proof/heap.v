@@ -133,7 +133,8 @@ Section heap.
     { rewrite /all_full list_lookup_fmap lookup_seq_lt //. }
     iDestruct (big_sepL_lookup with "H1") as "H1"; [exact H0|]. iDestruct (big_sepL_lookup with "H2") as "H2"; [exact H0|].
     assert (Full 0 ≠ ∅) as [i Hi]%set_choose_L by (rewrite /superblock.Full; by case_decide).
-    iDestruct (big_sepS_elem_of with "H1") as (v) "H1"; [exact Hi|]. iDestruct (big_sepS_elem_of with "H2") as (w) "H2"; [exact Hi|].
+    iDestruct (big_sepS_elem_of with "H1") as (v) "H1"; [exact Hi|]. iDestruct (big_sepS_elem_of with "H2") as (w) "H2";
+    [exact Hi|].
     by iDestruct (mapsto_ne with "H1 H2") as %[].
   Qed.
   Lemma in_All d : (1 ≤ d ≤ K)%nat → {[Z.of_nat d]} ⊆ All.
@@ -205,7 +206,7 @@ Section heap.
     rewrite decide_False; [|naive_solver]. iDestruct "Hn" as "(%Hz & Hl & Hi)".
     assert (∃ d : nat, z = d ∧ (1 ≤ d ≤ K)%nat) as (d & -> & Hd) by (exists (Z.to_nat z); lia).
     iAssert (is_sbd d) as "I"; [iApply is_sbd_lookup; [done|iFrame "#"]|].
-    rewrite /pooled Nat2Z.id. 
+    rewrite /pooled Nat2Z.id.
     wp_apply (claim_frames_spec _ _ _ _ spand_exclusive _ {[Z.of_nat d]} with "P"); [apply repr_bit; lia|by apply in_All|].
     iIntros ([]) "HF"; wp_pures.
     - wp_apply wp_dispatch; [done|]. wp_apply (of_d birth_spec d Hd with "[$I Hl Hi HF]").

@@ -166,7 +166,8 @@ Section prog.
     destruct (bool_decide (o = f)); wp_pures; rewrite eq_int; destruct (bool_decide (o = m)); by wp_pures.
   Qed.
   Lemma wp_wants_listing (a : Z) Φ : Φ #(anchor.wants_listing a) -∗ WP wants_listing #a {{ Φ }}.
-  Proof. iIntros "H". wp_lam. wp_apply wp_unlisted. rewrite /anchor.wants_listing. destruct (unlb a); wp_pures; [by wp_apply wp_some|done]. Qed.
+  Proof. iIntros "H". wp_lam. wp_apply wp_unlisted. rewrite /anchor.wants_listing. destruct (unlb a); wp_pures;
+  [by wp_apply wp_some|done]. Qed.
   Lemma wp_may_take (a : Z) Φ : Φ #(anchor.may_take c W a) -∗ WP may_take #a {{ Φ }}.
   Proof.
     iIntros "H". wp_lam. wp_apply wp_held. rewrite /anchor.may_take. destruct (heldb a); wp_pures; [done|].
@@ -258,7 +259,8 @@ Section prog.
     - rewrite (bool_decide_false (F ∩ M = ∅)) //. wp_pures. wp_apply wp_full_mask. wp_apply wp_minus.
       rewrite /anchor.minus (bool_decide_ext _ _ (repr_eq _ _ _ _ Hr Hg)) (bool_decide_ext _ _ (repr_eq _ _ _ _ Hr (Hfull j))).
       rewrite (bool_decide_ext (F ∩ M ≠ ∅ ∧ F = Full j) (F = Full j)); [|naive_solver].
-      rewrite (bool_decide_ext (F ∩ M ≠ ∅ ∧ F ∩ M = F) (F = F ∩ M)); [|split; [intros [_ Hx]; exact (eq_sym Hx)|intros Hx; split; [done|exact (eq_sym Hx)]]].
+      rewrite (bool_decide_ext (F ∩ M ≠ ∅ ∧ F ∩ M = F) (F = F ∩ M)); [|split; [intros [_ Hx]; exact (eq_sym Hx)|intros Hx; split;
+      [done|exact (eq_sym Hx)]]].
       wp_load. wp_pures. wp_store. try wp_pures. iApply ("HΦ" $! _ (F ∩ M)). iFrame "Hb".
       try iModIntro. iSplitR; [iPureIntro; split_and!; [done|set_solver..]|].
       iExists _, _. iFrame "Hh". iApply (owed_eq with "Hz"). repeat case_bool_decide; simpl; lia.
@@ -292,11 +294,13 @@ Section prog.
     2:{ wp_cmpxchg_fail. iModIntro. iSplitL "Ha HR"; [by iExists _; iFrame|]. wp_pures. by iApply ("IH" with "Hh Hz HΦ"). }
     iAssert ⌜unlb n = false⌝%I as %Hun. { iApply (R_let_go_unl with "HR Hh"); done. }
     wp_cmpxchg_suc. iMod (R_let_go _ _ _ _ _ _ _ HW HWT HT Hc HFull _ _ _ _ _ Hn with "HR Hh [Hz]") as "HR"; [by iExists _|].
-    rewrite /anchor.let_go -/n. destruct (emptyb c W n) eqn:He; [destruct (entb a) eqn:Hl|destruct (entb a) eqn:Hl; [|destruct (nzposb n) eqn:Hs]]; simpl.
+    rewrite /anchor.let_go -/n. destruct (emptyb c W n) eqn:He; [destruct (entb a) eqn:Hl|destruct (entb a) eqn:Hl;
+    [|destruct (nzposb n) eqn:Hs]]; simpl.
     - iDestruct "HR" as "(HR & Hs & _)". iModIntro. iSplitL "Ha HR"; [iExists _; iFrame|]. wp_pures.
       wp_apply (give_spec with "[$E $Hs]"). iIntros "_". by iApply "HΦ".
     - iDestruct "HR" as "(HR & Hs & Hc)". iModIntro. iSplitL "Ha HR"; [iExists _; iFrame|]. wp_pures.
-      wp_apply (give_spec with "[$E $Hs]"). iIntros "_". wp_pures. wp_apply (recycle_spec with "[$E $Hc]"). iIntros "_". by iApply "HΦ".
+      wp_apply (give_spec with "[$E $Hs]"). iIntros "_". wp_pures. wp_apply (recycle_spec with "[$E $Hc]"). iIntros "_".
+      by iApply "HΦ".
     - iModIntro. iSplitL "Ha HR"; [iExists _; iFrame|]. wp_pures. by iApply "HΦ".
     - iDestruct "HR" as "[HR He]". iModIntro. iSplitL "Ha HR"; [iExists _; iFrame|]. wp_pures.
       wp_apply (list_spec with "[$E $He]"). iIntros "_". by iApply "HΦ".
@@ -309,7 +313,8 @@ Section prog.
     iIntros (Φ) "[#[I E] He] HΦ". iLöb as "IH". wp_lam. wp_bind (! _)%E. iInv "I" as (a) ">[Ha HR]". wp_load.
     destruct (emptyb c W a) eqn:Hemp.
     { iDestruct (R_tombstone with "HR He") as "[HR Hc]"; [done..|]. iModIntro. iSplitL "Ha HR"; [iExists _; iFrame|].
-      wp_pures. wp_apply wp_popped. rewrite /anchor.popped Hemp. wp_pures. wp_apply (recycle_spec with "[$E $Hc]"). iIntros "_". wp_pures.
+      wp_pures. wp_apply wp_popped. rewrite /anchor.popped Hemp. wp_pures. wp_apply (recycle_spec with "[$E $Hc]"). iIntros "_".
+      wp_pures.
       by iApply ("HΦ" $! false). }
     iDestruct (R_entry_unl with "HR He") as %Hun; [done..|].
     iModIntro. iSplitL "Ha HR"; [iExists _; iFrame|]. wp_pures. wp_apply wp_popped. rewrite /anchor.popped Hemp.
@@ -320,7 +325,8 @@ Section prog.
       wp_cmpxchg_suc. iDestruct (R_drop with "HR He") as "HR"; [done..|]. rewrite clear_ENTRY //.
       iModIntro. iSplitL "Ha HR"; [iExists _; iFrame|]. wp_pures. by iApply ("HΦ" $! false).
     - wp_cmpxchg_suc. iMod (R_adopt with "HR He") as "(HR & Hh & (%z & Hz))"; [done..|]. rewrite set_HELD //. iModIntro.
-      iSplitL "Ha HR"; [iExists _; iFrame|]. wp_pures. wp_lam. wp_store. try wp_pures. iApply ("HΦ" $! true). try iModIntro. iExists 0, 0. by iFrame.
+      iSplitL "Ha HR"; [iExists _; iFrame|]. wp_pures. wp_lam. wp_store. try wp_pures. iApply ("HΦ" $! true). try iModIntro.
+      iExists 0, 0. by iFrame.
     - wp_cmpxchg_suc. iDestruct (R_unlist with "HR He") as "HR"; [done..|]. rewrite set_U //. iModIntro.
       iSplitL "Ha HR"; [iExists _; iFrame|]. wp_pures. by iApply ("HΦ" $! false).
   Qed.
@@ -336,7 +342,8 @@ Section prog.
     wp_bind (CmpXchg _ _ _); iInv "I" as (a') ">[Ha HR]"; destruct (decide (a' = a)) as [->|Hne].
     - wp_cmpxchg_suc. iMod (R_take_at with "HR") as "(HR & Hh & (%z & Hz))"; [done..|].
       rewrite set_HELD_ENTRY; [|done|by apply Hent]. iModIntro.
-      iSplitL "Ha HR"; [iExists _; iFrame|]. wp_pures. wp_lam. wp_store. try wp_pures. iApply ("HΦ" $! true). try iModIntro. iExists 0, 0. by iFrame.
+      iSplitL "Ha HR"; [iExists _; iFrame|]. wp_pures. wp_lam. wp_store. try wp_pures. iApply ("HΦ" $! true). try iModIntro.
+      iExists 0, 0. by iFrame.
     - wp_cmpxchg_fail. iModIntro. iSplitL "Ha HR"; [iExists _; iFrame|]. wp_pures. by iApply ("HΦ" $! false).
   Qed.
 

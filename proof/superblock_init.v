@@ -22,7 +22,8 @@ Section init.
   Fixpoint all_toks (n : nat) : gset (nat * Z) :=
     match n with O => ∅ | S k => all_toks k ∪ set_map (λ i, (k, i)) (Full k) end.
   Lemma all_toks_lt n j i : (j, i) ∈ all_toks n → (j < n)%nat.
-  Proof. induction n as [|k IH]; simpl; [set_solver|]. intros [H%IH|H]%elem_of_union; [lia|]. apply elem_of_map in H as (? & [= -> ->] & _). lia. Qed.
+  Proof. induction n as [|k IH]; simpl; [set_solver|]. intros [H%IH|H]%elem_of_union; [lia|].
+  apply elem_of_map in H as (? & [= -> ->] & _). lia. Qed.
   Lemma toks_word γ k (X : gset Z) :
     own γ (GSet (set_map (λ i, (k, i)) X : gset (nat * Z))) -∗ [∗ set] i ∈ X, own γ (GSet {[(k, i)]}).
   Proof.
@@ -58,7 +59,8 @@ Section init.
     iMod (own_alloc (● (T, T) ⋅ ◯ (T, T) : authR (prodUR natUR natUR))) as (g4) "[H4 H5]"; [by apply auth_both_valid_discrete|].
     iMod (ghost_var_alloc (None : option (Z * Z))) as (g5) "[H6 H7]".
     set (g := {| g_tok := g1; g_entry := g2; g_pend := g3; g_tick := g4; g_owed := g5 |}). iExists g.
-    iEval (rewrite (_ : (◯ (T, T) : authR (prodUR natUR natUR)) = ◯ (0%nat, 0%nat) ⋅ ◯ (T, T)); [|by rewrite -auth_frag_op]) in "H5".
+    iEval (rewrite (_ : (◯ (T, T) : authR (prodUR natUR natUR)) = ◯ (0%nat, 0%nat) ⋅ ◯ (T, T));
+    [|by rewrite -auth_frag_op]) in "H5".
     rewrite own_op.
     iDestruct "H5" as "[H5 H8]". iDestruct (tickets_split with "H8") as "$". iDestruct (toks_split with "H1") as "H1".
     rewrite /idle /=. iFrame "H7". iSplitR "Hz"; [|by iExists 0].
@@ -80,7 +82,8 @@ Section init.
       iCombine "Hw H1" as "H". rewrite -big_sepL_sep. iApply (big_sepL_mono with "H").
       iIntros (j F Hj) "[Hl Ht]". rewrite /superblock_state.all_full list_lookup_fmap in Hj.
       destruct (seq 0 W !! j) as [k|] eqn:Hk; [|done]. apply lookup_seq in Hk as [-> _]. injection Hj as <-.
-      iExists (full j). iFrame "Hl". iSplit; [iPureIntro; split; [|done]; rewrite /superblock.full /superblock.Full; by case_decide|].
+      iExists (full j). iFrame "Hl". iSplit; [iPureIntro; split; [|done]; rewrite /superblock.full /superblock.Full;
+      by case_decide|].
       rewrite /bits_res. iApply (big_sepS_mono with "Ht"). by iIntros (i _) "$".
     - by iRight.
   Qed.

@@ -242,7 +242,7 @@ Section ghost.
 
   Definition change (bn bf : bool) : Z := 4096 * Z.b2z bn + 4294967296 * Z.b2z bf.
   Definition held : iProp Σ := ∃ z : Z, s.(s_owed) ↦ #z.
-  
+
   Lemma Fs_lookup (Fs : list (gset Z)) j : length Fs = W → (j < W)%nat → ∃ F, Fs !! j = Some F.
   Proof. intros ??. apply lookup_lt_is_Some. lia. Qed.
   Lemma idle_exclusive : idle -∗ held -∗ False.
@@ -304,8 +304,10 @@ Section ghost.
       + pose proof HE' as (_ & H1 & H2)%bool_decide_eq_true.
         pose proof (facts_empty _ _ _ _ _ _ _ _ _ _ _ Hf') as (_ & _ & HFs); [lia..|]. rewrite words_split.
         iDestruct "Hw" as "[Hw Hs]". rewrite {2}HFs. iFrame "Hs".
-        iExists u, false, false, (nz + Z.b2z bn), (fw + Z.b2z bf). iExists 0, 0, Pn, Pf, Fs. rewrite HE'. iFrame. iSplit; [done|]. destruct u; simpl; auto.
-      + iSplit; [|done]. iExists u, false, false, (nz + Z.b2z bn), (fw + Z.b2z bf). iExists 0, 0, Pn, Pf, Fs. rewrite HE'. by iFrame.
+        iExists u, false, false, (nz + Z.b2z bn), (fw + Z.b2z bf). iExists 0, 0, Pn, Pf, Fs. rewrite HE'. iFrame. iSplit;
+        [done|]. destruct u; simpl; auto.
+      + iSplit; [|done]. iExists u, false, false, (nz + Z.b2z bn), (fw + Z.b2z bf). iExists 0, 0, Pn, Pf, Fs. rewrite HE'.
+        by iFrame.
   Qed.
 
   (* Taking U away from an EMPTY anchor: the descriptor is one's own. *)
@@ -343,7 +345,8 @@ Section ghost.
   Proof.
     iIntros (Hhe) "HR Hen". iDestruct "HR" as (u h e nz fw xn xf Pn Pf Fs) "(%Hf & Hw & Hc & Ho & Hctl)".
     pose proof Hf as (Ha & Hl & Hnz & Hfw & Hh & Hu). rewrite Ha heldb_enc in Hhe. subst h.
-    destruct e; simpl; [|iDestruct "Hen" as "[Hen _]"; iDestruct "Hctl" as "[Hctl _]"; by iDestruct (entry_exclusive with "Hen Hctl") as %[]].
+    destruct e; simpl; [|iDestruct "Hen" as "[Hen _]"; iDestruct "Hctl" as "[Hctl _]";
+    by iDestruct (entry_exclusive with "Hen Hctl") as %[]].
     iExists u, true, false, nz, fw. iExists xn, xf, Pn, Pf, Fs. iFrame. iPureIntro. split_and!; try done. rewrite Ha /enc /=. lia.
   Qed.
   Lemma R_adopt a : heldb a = false → emptyb c W a = false → R a -∗ entry ==∗ R (a + 2) ∗ holds 0 0 ∗ held.
@@ -453,8 +456,10 @@ Section ghost.
     - pose proof HE as (_ & H1 & H2)%bool_decide_eq_true.
       pose proof (facts_empty _ _ _ _ _ _ _ _ _ _ _ Hf') as (_ & _ & HFs); [lia..|]. rewrite /= words_split.
       iDestruct "Hw" as "[Hw Hs]". rewrite {2}HFs. iFrame "Hs". destruct e.
-      + iSplit; [|done]. iExists false, false, false, (nz - xn), (fw - xf). iExists 0, 0, Pn, Pf, Fs. rewrite HE. iFrame "Hw Hc Ho". iSplit; [done|]. simpl. iLeft. iFrame "Hi".
-      + iDestruct "Hctl" as "[Hctl $]". iFrame "Hi". iExists false, false, false, (nz - xn), (fw - xf). iExists 0, 0, Pn, Pf, Fs. rewrite HE. iFrame "Hw Hc Ho". iSplit; [done|]. simpl. iRight. iFrame "Hctl".
+      + iSplit; [|done]. iExists false, false, false, (nz - xn), (fw - xf). iExists 0, 0, Pn, Pf, Fs. rewrite HE.
+        iFrame "Hw Hc Ho". iSplit; [done|]. simpl. iLeft. iFrame "Hi".
+      + iDestruct "Hctl" as "[Hctl $]". iFrame "Hi". iExists false, false, false, (nz - xn), (fw - xf). iExists 0, 0, Pn, Pf, Fs.
+        rewrite HE. iFrame "Hw Hc Ho". iSplit; [done|]. simpl. iRight. iFrame "Hctl".
     - destruct e; [|case_bool_decide as Hp].
       + iExists false, false, false, (nz - xn), (fw - xf). iExists 0, 0, Pn, Pf, Fs. rewrite HE. iFrame. done.
       + iFrame "Hctl". iExists false, false, false, (nz - xn), (fw - xf). iExists 0, 0, Pn, Pf, Fs. rewrite HE. iFrame. done.
@@ -517,10 +522,12 @@ Section ghost.
   Lemma R_born a (z : Z) : R a -∗ ghost_var g.(g_owed) (1/2) None -∗ s.(s_owed) ↦ #z -∗ link -∗ span ==∗
       R (born c W) ∗ holds 0 0 ∗ s.(s_owed) ↦ #z.
   Proof.
-    iIntros "HR Hi Hz0 Hln Hs". iAssert (held ∧ s.(s_owed) ↦ #z)%I with "[Hz0]" as "Hz"; [iSplit; [by iExists _|done]|]. iDestruct "HR" as (u h e nz fw xn xf Pn Pf Fs) "(%Hf & Hw & Hc & Ho & Hctl)".
+    iIntros "HR Hi Hz0 Hln Hs". iAssert (held ∧ s.(s_owed) ↦ #z)%I with "[Hz0]" as "Hz"; [iSplit; [by iExists _|done]|].
+    iDestruct "HR" as (u h e nz fw xn xf Pn Pf Fs) "(%Hf & Hw & Hc & Ho & Hctl)".
     iDestruct (ghost_var_agree with "Ho Hi") as %Hag. destruct h; [done|].
     pose proof Hf as (Ha & Hl & Hnz & Hfw & Hh & Hu). destruct (Hh eq_refl) as (-> & -> & ->).
-    destruct u; simpl. { iDestruct "Hctl" as "[_ H1]". iDestruct "Hz" as "[Hz _]"; by iDestruct (idle_exclusive with "H1 Hz") as %[]. }
+    destruct u; simpl. { iDestruct "Hctl" as "[_ H1]". iDestruct "Hz" as "[Hz _]";
+    by iDestruct (idle_exclusive with "H1 Hz") as %[]. }
     destruct (isE false nz fw) eqn:HE; [|iDestruct "Hz" as "[Hz _]"; by iDestruct (idle_exclusive with "Hctl Hz") as %[]].
     iDestruct "Hctl" as "[H1|Hen]"; [iDestruct "Hz" as "[Hz _]"; by iDestruct (idle_exclusive with "H1 Hz") as %[]|].
     pose proof HE as (_ & -> & ->)%bool_decide_eq_true.

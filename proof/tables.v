@@ -34,7 +34,8 @@ Definition owings : list Z :=
   [0; 4096; 4294967296; 4294971392; -4096; -4294967296; 3 * 4294971392; 64 * 4294971392; 262143 * 4294971392].
 Definition some_anchors (c : Z) : list Z :=
   flat_map (fun u => flat_map (fun h => flat_map (fun e => flat_map (fun nz => map (fun fw =>
-    u + 2 * h + 4 * c + 1024 * e + 4096 * nz + 4294967296 * fw) [-1; 0; 1; 2; 63; 64; 262143]) [-1; 0; 1; 2; 63; 64; 262143]) two) two) two.
+    u + 2 * h + 4 * c + 1024 * e + 4096 * nz + 4294967296 * fw) [-1; 0; 1; 2; 63; 64; 262143]) [-1; 0; 1; 2; 63; 64;
+    262143]) two) two) two.
 
 (* A checksum of a list: too many rows to print. *)
 Definition sum (l : list Z) : Z := fold_left (fun s x => u64 (s * 31 + x + 1)) l 7.
@@ -49,7 +50,8 @@ Definition born_row : list Z := map (fun s => u64 (born (fst s) (snd s))) shapes
 (* A word of four bits stands for one of 64 here: plus, is_over and minus look at no width. All old, mask, full. *)
 Definition nibbles : list Z := map Z.of_nat (seq 0 16).
 Definition word_rows : list Z :=
-  flat_map (fun o => flat_map (fun m => flat_map (fun f => [plus o m f; Z.b2z (overb o m f); minus o m f]) nibbles) nibbles) nibbles.
+  flat_map (fun o => flat_map (fun m => flat_map (fun f => [plus o m f; Z.b2z (overb o m f);
+  minus o m f]) nibbles) nibbles) nibbles.
 (* And words whose bits are anywhere. *)
 Definition far : list Z := [0; 1; 9223372036854775808; 9223372036854775809; 18446744073709551614; 18446744073709551615; 4294967296].
 Definition far_rows : list Z :=

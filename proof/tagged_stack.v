@@ -83,7 +83,7 @@ Section tagged.
     iIntros (Φ) "[#[I L] (%Hn & (%v & Hl) & HP)] HΦ". iLöb as "IH" forall (v). wp_lam. wp_pures.
     wp_bind (! _)%E. iInv "I" as (t xs m) ">(Hh & Hc & Ht & Hg & %Hm & #Hs)". wp_load.
     iDestruct (top_bound with "Hc") as %Hb. iModIntro. iSplitL "Hh Hc Ht Hg"; [iExists t, xs, m; by iFrame "∗#"|].
-    wp_pures. rewrite rem_head; [|lia..]. 
+    wp_pures. rewrite rem_head; [|lia..].
     wp_bind (_ <- _)%E. iInv "L" as ">Hls".
     iDestruct (links_acc n with "Hls") as (v2) "(Hl2 & _ & Hls)"; [done|].
     iDestruct (mapsto_agree with "Hl Hl2") as %[= ->]. iCombine "Hl Hl2" as "Hl". wp_store. iDestruct "Hl" as "[Hl Hl2]".
