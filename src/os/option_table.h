@@ -15,7 +15,8 @@ struct OptionDescription {
 inline constexpr OptionDescription kOptionTable[] = {
     {"LIMIT", "SOFT[,HARD]", "none", nullptr, R"(Memory that the heap may hold: 900m, 2g, 90% (of the cgroup).
 Above SOFT nothing free is kept; beyond HARD: ENOMEM.)"},
-    {"BACKGROUND", "0|1|BYTES/s", "0", "1", R"(1: a background thread returns memory to the OS while the program is idle.
+    {"BACKGROUND", "0|1|BYTES/s", "0", "1",
+     R"(1: a background thread returns memory to the OS while the program is idle.
  64m/s: at most that much a second.)"},
     {"PREFAULT", "BYTES", "0", nullptr, "Make this much memory resident at start, and keep it: 64m, 1g."},
     {"PURGE", "default|never", "default", nullptr, R"(never: return memory to the OS only in malloc_trim
@@ -23,7 +24,7 @@ Above SOFT nothing free is kept; beyond HARD: ENOMEM.)"},
     {"HUGE", "default|never|always", "default", nullptr, R"(Huge pages for blocks.
 default: as the system is set, or where they come faster than small pages.)"},
     {"PROFILE", "BYTES[,prefix=PATH][,dump=...]", "none", "512k", R"(Heap profile: one sample in BYTES.
-dump=exit (the default), signal:USR1, every:1g, or hold:SOCKET.)"},
+dump=exit (the default), peak (also what was live when most was), signal:USR1, every:1g, or hold:SOCKET.)"},
     {"STATS", "0|1|json:PATH|text:PATH", "0", "1", R"(At exit, report the figures of each layer on standard error,
 or in PATH, where %p is the process ID.)"},
     {"HARDEN", "0|1[,quarantine=BYTES][,fill]", "0", "1", R"(1: report every invalid free where it happens;
