@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "attend.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -8,6 +9,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "report.h"
 
@@ -20,6 +22,8 @@ volatile sig_atomic_t attended = 0;  // the child
 void pass_on(int signal, siginfo_t* info, void*) {
   if (attended > 0 && info->si_code <= 0) kill(attended, signal);
 }
+
+int gate[2] = {-1, -1};  // a pipe; the child waits for its end
 
 // While it lives, this process leaves its signals to the program.
 class SignalsOfTheProgram {
@@ -71,6 +75,9 @@ Ended attend(const std::string& path, char** argv, const std::function<void(pid_
   program.pid = fork();
   if (program.pid == 0) {
     signals.restore();
+    close(gate[1]);
+    char nothing = 0;
+    while (gate[0] >= 0 && read(gate[0], &nothing, 1) < 0 && errno == EINTR) {}
     _exit(become(path, argv));
   }
   attended = program.pid;
@@ -81,9 +88,22 @@ Ended attend(const std::string& path, char** argv, const std::function<void(pid_
   return program;
 }
 
+void hold_next() {
+  if (pipe2(gate, O_CLOEXEC) != 0) gate[0] = gate[1] = -1;
+}
+void let_begin() {
+  for (int& end : gate)
+    if (end >= 0) close(std::exchange(end, -1));
+}
+
+void pass_no_more() { attended = 0; }
+
 bool has_ended(pid_t child) {
   siginfo_t info{};
-  return waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == child;
+  if (waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOHANG | WNOWAIT) != 0) return true;
+  // Of a child that this command traces (last_look.h) its stops are told, too.
+  return info.si_pid == child &&
+         (info.si_code == CLD_EXITED || info.si_code == CLD_KILLED || info.si_code == CLD_DUMPED);
 }
 
 int end_like(const Ended& program) {

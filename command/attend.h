@@ -23,6 +23,13 @@ struct Ended {
 // `meanwhile`, if there is one, is called with the child, and should return when that has ended.
 Ended attend(const std::string& path, char** argv, const std::function<void(pid_t)>& meanwhile = {});
 
+// The next child waits, before it becomes the program, until it may begin; or this process has ended.
+void hold_next();
+void let_begin();
+
+// From now on signals that one sends to this process are not passed on.
+void pass_no_more();
+
 // Whether the child has ended, and waits to be asked for its status.
 bool has_ended(pid_t child);
 

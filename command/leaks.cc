@@ -10,9 +10,11 @@
 #include <cstdlib>
 #include <functional>
 #include <future>
+#include <mutex>
 #include <new>
 #include <thread>
 
+#include "last_look.h"
 #include "leaks/held.h"
 #include "leaks/leaked.h"
 #include "look.h"
@@ -28,6 +30,7 @@ constexpr const char* kTables = ",blocks=4m,stacks=1m";
 
 // What `run --leaks` has seen.
 struct Seen {
+  std::mutex one_at_a_time;  // a signal may end the program while its children end
   unsigned looked = 0, failed = 0, leaking = 0, clean_others = 0;
 };
 
@@ -39,9 +42,11 @@ Leaks find_leaks_apart(pid_t process) {
 }
 
 // Without the first process's own line, what has no leaks gets none: a script may start thousands.
-void look_at(pid_t process, pid_t program, const LeakOptions& options, Seen& seen) {
+// `signal`: the one that is about to end the process, which this thread has stopped; 0: none.
+void look_at(pid_t process, pid_t program, const LeakOptions& options, Seen& seen, int signal = 0) {
+  const std::lock_guard<std::mutex> turn(seen.one_at_a_time);
   try {
-    const Leaks found = find_leaks_apart(process);
+    const Leaks found = signal != 0 ? find_leaks(process, signal) : find_leaks_apart(process);
     ++seen.looked;
     seen.leaking += found.any();
     if (!found.any() && found.lost == 0 && process != program) ++seen.clean_others;
@@ -96,8 +101,13 @@ int run_for_leaks(const LeakOptions& options, const std::function<Ended(const st
                 "run: --leaks=" + options.interval + ": one sample in how many bytes? (1: every block; 512k)");
   setenv("FREEWAY_PROFILE", setting.c_str(), 1);
   Seen seen;
+  hold_next();
   const Ended ended = start([&](pid_t program) {
-    held.look_while(program, [&](pid_t process) { look_at(process, program, options, seen); });
+    LastLook last(program, [&](int signal) { look_at(program, program, options, seen, signal); });
+    held.look_while(program, [&](pid_t process) {
+      if (process == program) last.let_go();  // a process has one tracer at most
+      look_at(process, program, options, seen);
+    });
   });
   if (ended.pid < 0) return fail(kRunFailed, "run: --leaks: no process can be started");
   if (seen.clean_others != 0)

@@ -8,10 +8,10 @@
 #include <string>
 
 #include "heap/figures.h"
+#include "heap/resident.h"
 #include "look.h"
 #include "map_page.h"
 #include "os/output_file.h"
-#include "pages/chunk_word.h"
 #include "pages/page_map.h"
 #include "report.h"
 #include "subcommands.h"
@@ -22,15 +22,6 @@ namespace {
 using freeway::FrameInfo;
 using std::uint32_t, std::uint64_t;
 
-// As map_page.h reads them.
-enum Kind : unsigned { kClean, kDirty, kInHand, kHole, kLarge, kSmall };
-
-struct Run {
-  uint64_t frame = 0, frames = 0;
-  Kind kind = kClean;
-  const Superblock* superblock = nullptr;
-};
-
 std::string escaped(const std::string& text) {
   std::string safe;
   for (const char c : text) {
@@ -40,38 +31,6 @@ std::string escaped(const std::string& text) {
     else safe += c;
   }
   return safe;
-}
-
-// The kind of a frame that is neither a superblock's nor a large block's.
-Kind kind_of(const ArenaView& arena, uint64_t frame) {
-  const std::size_t chunk = frame / freeway::kChunkFrames, bit = frame % freeway::kChunkFrames;
-  if ((arena.accessible(chunk) >> bit & 1) == 0) return kHole;
-  if ((arena.used(chunk) >> bit & 1) != 0) return kInHand;
-  return (arena.dirty(chunk) >> bit & 1) != 0 ? kDirty : kClean;
-}
-
-// The arena's frames, in address order, without gaps.
-std::vector<Run> runs_of(const Heap& heap, const ArenaView& arena) {
-  const uint64_t frame_bytes = heap.description().frame_bytes(), count = arena.committed() / frame_bytes;
-  const auto entries = heap.entries(arena.base(), count);
-  std::vector<Run> runs;
-  for (uint64_t frame = 0; frame < count;) {
-    const FrameInfo info{entries[frame]};
-    Run run{frame, 1, kClean, nullptr};
-    const Superblock* superblock = info.kind() == FrameInfo::kSmall ? heap.superblock_of(info.value()) : nullptr;
-    if (superblock != nullptr && superblock->span == arena.base() + frame * frame_bytes) {
-      run = {frame, heap.description().size_class(superblock->size_class).span_frames, kSmall, superblock};
-    } else if (info.kind() == FrameInfo::kLarge && info.frames() != 0) {
-      run = {frame, info.frames(), kLarge, nullptr};
-    } else {
-      run.kind = kind_of(arena, frame);
-    }
-    run.frames = std::min(run.frames, count - frame);
-    frame += run.frames;
-    if (run.kind < kLarge && !runs.empty() && runs.back().kind == run.kind) runs.back().frames += run.frames;
-    else runs.push_back(run);
-  }
-  return runs;
 }
 
 void write_data(std::ostream& page, const Heap& heap) {
@@ -110,17 +69,25 @@ void write_figures(std::ostream& page, const Heap& heap) {
   page << "</div>\n";
 }
 
-// Classes by waste, and how full their superblocks are.
+// Classes by waste, and how full their superblocks are. Pages that nobody has touched are no waste; of a core file it
+// is not known which.
 void write_classes(std::ostream& page, const Heap& heap) {
   const auto all = class_figures_of(heap);
+  const auto resident = resident_of(heap);
+  const auto there = [&](unsigned c) { return resident ? resident->by_class[c] : all[c].bytes; };
+  const auto waste = [&](unsigned c) {
+    const uint64_t live = all[c].live() * heap.description().size_class(c).size;
+    return there(c) - std::min(there(c), live);
+  };
   std::vector<unsigned> order;
   for (unsigned c = 1; c < all.size(); ++c)
     if (all[c].superblocks != 0) order.push_back(c);
-  std::stable_sort(order.begin(), order.end(), [&](unsigned a, unsigned b) { return all[a].waste > all[b].waste; });
-  page << "<h2>Where fragmentation is</h2>\n<p>Waste: bytes of superblocks that are not live. The bars count "
+  std::stable_sort(order.begin(), order.end(), [&](unsigned a, unsigned b) { return waste(a) > waste(b); });
+  page << "<h2>Where fragmentation is</h2>\n<p>Waste: resident bytes of superblocks that are not live (of a core "
+          "file, all their bytes). The bars count "
           "superblocks by how many "
           "of their blocks are live, from under 10 % to over 90 %.</p>\n<table><tr><th>block "
-          "size<th>superblocks<th>bytes<th>live blocks"
+          "size<th>colour<th>superblocks<th>bytes<th>resident<th>live blocks"
           "<th>cached<th>free<th>waste<th>live of it<th>superblocks by tenths</tr>\n";
   for (const unsigned c : order) {
     const ClassFigures& f = all[c];
@@ -128,8 +95,9 @@ void write_classes(std::ostream& page, const Heap& heap) {
     char share[32];
     std::snprintf(share, sizeof(share), "%.0f %%",
                   100.0 * static_cast<double>(f.live() * size) / static_cast<double>(f.bytes));
-    page << "<tr><td>" << size << "<td>" << f.superblocks << "<td>" << in_units(f.bytes) << "<td>" << f.live() << "<td>"
-         << f.cached << "<td>" << f.free << "<td>" << in_units(f.waste) << "<td>" << share
+    page << "<tr data-waste=\"" << waste(c) << "\"><td>" << size << "<td><i class=\"swatch\" data-class=\"" << c
+         << "\"></i><td>" << f.superblocks << "<td>" << in_units(f.bytes) << "<td>" << in_units(there(c)) << "<td>"
+         << f.live() << "<td>" << f.cached << "<td>" << f.free << "<td>" << in_units(waste(c)) << "<td>" << share
          << "<td><span class=\"tenths\">";
     const uint64_t most = *std::max_element(std::begin(f.live_tenths), std::end(f.live_tenths));
     for (const uint64_t count : f.live_tenths)

@@ -26,6 +26,7 @@ canvas { display: block; max-width: 100%; }
   color: var(--page); border-radius: .3rem; font-size: .85rem; white-space: pre-line; z-index: 1; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { text-align: right; padding: .15rem .8rem .15rem 0; } th { color: var(--soft); font-weight: 500; border-bottom: 1px solid var(--line); }
+.swatch { display: inline-block; width: .9rem; height: .9rem; vertical-align: -.1rem; }
 .tenths { display: inline-flex; align-items: flex-end; height: 1.1rem; gap: 1px; }
 .tenths span { width: .55rem; background: #4c8dc9; min-height: 1px; }
 </style>
@@ -92,10 +93,12 @@ for (const arena of heap.arenas) {
     host.append(canvas);
   }
 }
+for (const swatch of document.querySelectorAll('.swatch'))
+  swatch.style.background = `hsl(${hue(swatch.dataset.class)} 70% ${dark ? 58 : 42}%)`;
 const legend = document.getElementById('legend');
 const item = (colour, text) => { const span = document.createElement('span'), i = document.createElement('i'); i.style.background = colour;
   span.append(i, text); legend.append(span); };
-item(`linear-gradient(0deg, hsl(210 70% 42%) 45%, hsl(210 55% 68%) 45% 70%, hsl(210 45% 88%) 70%)`, 'superblock, a colour a class: live, cached, free');
+item(`linear-gradient(0deg, hsl(210 70% 42%) 45%, hsl(210 55% 68%) 45% 70%, hsl(210 45% 88%) 70%)`, 'superblock, in the colour of its class (table below): live, cached, free');
 item(COLOURS[4], 'large block'); item(COLOURS[1], 'free, dirty'); item(COLOURS[0], 'free, given back');
 item(COLOURS[2], 'in the hands of a thread'); item(COLOURS[3], 'not Freeway\'s');
 )page";

@@ -1,19 +1,62 @@
 // SPDX-License-Identifier: MIT
-// profile.cc: `freeway profile`: a program of its own, for the libraries that it needs.
+// profile.cc: `freeway profile`: a program of its own, for the libraries that it needs. What it reads are dumps; of a
+// process or a core file the dump is made here.
 #include "profile.h"
 
+#include <elf.h>
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstring>
 #include <filesystem>
 #include <string>
 #include <vector>
 
 #include "attend.h"
+#include "heap/dump_text.h"
+#include "look.h"
 #include "report.h"
 #include "subcommands.h"
 
 namespace freeway_command {
 
 namespace {
+
 constexpr const char* kName = "freeway-profile";
+
+// Whether there is a process or a core file of that name, and no dump.
+bool is_target(const std::string& name) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (!fs::exists(name, error)) return !name.empty() && name.find_first_not_of("0123456789") == name.npos;
+  Elf64_Ehdr head{};
+  const int file = fs::is_regular_file(name, error) ? open(name.c_str(), O_RDONLY | O_CLOEXEC) : -1;
+  const bool is_core = file >= 0 && read(file, &head, sizeof(head)) == sizeof(head) &&
+                       std::memcmp(head.e_ident, ELFMAG, SELFMAG) == 0 && head.e_type == ET_CORE;
+  if (file >= 0) close(file);
+  return is_core;
+}
+
+// Its profile by now, as a file that a program which is executed can open. Throws Failure.
+std::string dumped(const std::string& target) {
+  const auto memory = memory_of(target);
+  warn_of(*memory);
+  const int file = file_of(profile_of(Heap(*memory)));
+  if (file < 0) throw Failure(kCannot, "there is no memory for the profile");
+  return "/proc/self/fd/" + std::to_string(file);
+}
+
+}  // namespace
+
+int file_of(const std::string& text) {
+  // The C library's function of that name came with glibc 2.27; the command runs with 2.17.
+  const int file = static_cast<int>(syscall(SYS_memfd_create, "profile", 0));
+  if (file < 0) return -1;
+  if (write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && lseek(file, 0, SEEK_SET) == 0)
+    return file;
+  close(file);
+  return -1;
 }
 
 std::string profile_program() {
@@ -31,10 +74,22 @@ std::string profile_program() {
 int profile(char** argv) {
   const std::string program = profile_program();
   if (program.empty())
-    return fail(kCannot, std::string("there is no ") + kName +
-                             " here: it is left out where protobuf, elfutils or zlib is missing when Freeway is built");
-  std::vector<char*> arguments = {const_cast<char*>(kName)};
-  for (; *argv != nullptr; ++argv) arguments.push_back(*argv);
+    return fail(kCannot,
+                "there is no freeway-profile here: it is left out where protobuf, elfutils or zlib is missing when "
+                "Freeway is built");
+  std::vector<std::string> words;
+  words.emplace_back(kName);
+  bool is_value = false;  // of the option before it
+  for (; *argv != nullptr; ++argv) {
+    std::string word = *argv;
+    const bool is_dump = !is_value && words.size() > 1;
+    is_value = false;
+    for (const char* option : {"-n", "-o", "--sample", "--format"}) is_value |= word == option;
+    if (is_dump && is_target(word)) word = dumped(word);
+    words.push_back(word);
+  }
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   return become(program, arguments.data());
 }

@@ -5,7 +5,7 @@
 // started: what the library would not understand, and run without, is refused. After exec nothing of this command is
 // left; the program's exit status is its own. Only with --stats this command stays, as the parent that shows the
 // program's report when it has ended; with --pressure, as the one that watches for pressure; with --require, for
-// processes that run without the library; and with --leaks, as the one that looks into processes that end.
+// processes that run without the library; and with --leaks and --profile, as the one that looks into those that end.
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -23,6 +23,7 @@
 #include "leaks.h"
 #include "library.h"
 #include "pressure.h"
+#include "profiled.h"
 #include "program.h"
 #include "report.h"
 #include "reports.h"
@@ -88,6 +89,14 @@ LeakOptions leak_options(const Arguments& arguments, const std::string& engine) 
   return leaks;
 }
 
+// One sample in so many bytes; empty: no profile is wanted, or one whose dumps the value describes itself.
+std::string profile_rate(const Arguments& arguments, const std::string& engine) {
+  if (!arguments.has("--profile")) return {};
+  if (engine != "freeway") arguments.refuse("--profile: the engine " + engine + " has no heap profile");
+  const std::string rate = arguments.value("--profile", "512k");
+  return rate.find(',') == std::string::npos ? rate.empty() ? "512k" : rate : "";
+}
+
 using Meanwhile = std::function<void(pid_t)>;
 
 // Runs the program to its end and shows its report; no process: there is no folder for reports.
@@ -150,6 +159,7 @@ int run(const Arguments& arguments) {
   set_presets(arguments);
   check_variables(engine);
   const LeakOptions leaks = leak_options(arguments, engine);
+  const std::string profile = profile_rate(arguments, engine);
   const bool require = arguments.has("--require");
   char** const argv = arguments.program();
 
@@ -175,11 +185,12 @@ int run(const Arguments& arguments) {
   setenv("LD_PRELOAD", preload_with(library).c_str(), 1);
   const Meanwhile escapes = [&library](pid_t child) { Escapes(library).watch_while(child); };
   const Meanwhile company = together(require ? escapes : nullptr, arguments.has("--pressure") ? relief() : nullptr);
-  if (!leaks.wanted) return run_beside(program, argv, report, company);
-  return run_for_leaks(leaks, [&](const Meanwhile& look) {
+  const auto start = [&](const Meanwhile& look) {
     const Meanwhile all = together(company, look);
     return report ? attend_and_report(program, argv, all) : attend(program.path, argv, all);
-  });
+  };
+  if (!profile.empty() && !leaks.wanted) return run_for_profile(profile, program.path, start);
+  return leaks.wanted ? run_for_leaks(leaks, start) : run_beside(program, argv, report, company);
 }
 
 }  // namespace freeway_command

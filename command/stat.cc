@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
-// stat.cc: `freeway stat`: the figures of freeway_stats, from outside.
+// stat.cc: `freeway stat`: how much of a process's memory is the heap's; the figures of freeway_stats, from outside.
 #include <cinttypes>
 #include <cstdio>
+#include <optional>
 #include <string>
 
 #include "heap/figures.h"
+#include "heap/resident.h"
 #include "look.h"
 #include "report.h"
 #include "subcommands.h"
@@ -31,21 +33,40 @@ std::vector<Figure> own_figures(const freeway_stats_t& s) {
   };
 }
 
-// By the names that dashboards know; `mapped` and `metadata` are among the own ones.
-std::vector<Figure> known_figures(const Walk& walk, const freeway_stats_t& s) {
+// What the figures are of.
+struct Subject {
+  const Heap& heap;
+  freeway_stats_t stats;
+  std::optional<uint64_t> process;   // bytes of all of it that are in memory
+  std::optional<Resident> resident;  // of its heap
+};
+
+// By the names that dashboards know; `mapped` and `metadata` are among the own ones. And what is in memory.
+std::vector<Figure> known_figures(const Subject& subject) {
   using enum Kind;
+  const freeway_stats_t& s = subject.stats;
   std::vector<Figure> all = {
       {"allocated", kBytes, "Blocks in the program's hands: live.", s.live},
       {"active", kBytes, "Superblocks, large, huge and guarded blocks: mapped without what is dirty.",
        s.mapped > s.dirty ? s.mapped - s.dirty : 0},
-      {"retained", kBytes, "Address space of free frames without memory.", freeway::look::retained_bytes(walk)},
+      {"retained", kBytes, "Address space of free frames without memory.",
+       freeway::look::retained_bytes(subject.heap.walk())},
   };
-  if (const auto resident = resident_bytes(walk.reader().memory()))
-    all.push_back({"resident", kBytes, "Memory of the whole process, of other origin too.", *resident});
+  if (subject.process)
+    all.push_back({"resident", kBytes, "Memory of the whole process, of other origin too.", *subject.process});
+  if (const auto& r = subject.resident) {
+    all.push_back({"resident_heap", kBytes, "Memory of the heap: the five that follow.", r->all()});
+    all.push_back({"resident_live", kBytes, "Memory of live blocks.", r->live});
+    all.push_back({"resident_cached", kBytes, "Memory of free blocks in per-CPU caches, ready for malloc.", r->cached});
+    all.push_back({"resident_stuck", kBytes, "Memory of other free blocks, beside live ones.", r->stuck});
+    all.push_back({"resident_free", kBytes, "Memory that holds no block: what trimming returns to the OS.", r->free});
+    all.push_back({"resident_metadata", kBytes, "Memory of descriptors, slabs and maps.", r->metadata});
+  }
   return all;
 }
 
-void print_json(const Walk& walk, const freeway_stats_t& stats) {
+void print_json(const Subject& subject) {
+  const Walk& walk = subject.heap.walk();
   const freeway_debug_t& d = walk.reader().layout();
   std::printf("{\"schema\": 1, \"version\": %s, \"engine\": %s, \"mode\": %s,\n", json_text(d.library).c_str(),
               json_text(d.engine).c_str(), json_text(freeway::look::mode_of(walk)).c_str());
@@ -53,9 +74,9 @@ void print_json(const Walk& walk, const freeway_stats_t& stats) {
   std::printf(" \"program\": %s, \"pid\": %d, \"time_ns\": %" PRIu64 ", \"page_size\": %zu",
               json_text(walk.reader().memory().program()).c_str(), walk.reader().memory().pid(), now_ns(),
               walk.reader().memory().page_size());
-  for (const Figure& each : known_figures(walk, stats)) std::printf(",\n \"%s\": %" PRIu64, each.name, each.value);
+  for (const Figure& each : known_figures(subject)) std::printf(",\n \"%s\": %" PRIu64, each.name, each.value);
   if (!walk.reader().memory().is_live()) std::printf(",\n \"resident\": null");
-  for (const Figure& each : own_figures(stats)) std::printf(",\n \"%s\": %" PRIu64, each.name, each.value);
+  for (const Figure& each : own_figures(subject.stats)) std::printf(",\n \"%s\": %" PRIu64, each.name, each.value);
   std::puts("}");
 }
 
@@ -66,11 +87,12 @@ std::string label(const std::string& text) {
   return safe;
 }
 
-void print_prometheus(const Walk& walk, const freeway_stats_t& stats) {
+void print_prometheus(const Subject& subject) {
+  const Walk& walk = subject.heap.walk();
   const std::string labels = "{pid=\"" + std::to_string(walk.reader().memory().pid()) + "\",program=\"" +
                              label(walk.reader().memory().program()) + "\"}";
-  std::vector<Figure> all = known_figures(walk, stats);
-  for (const Figure& each : own_figures(stats)) all.push_back(each);
+  std::vector<Figure> all = known_figures(subject);
+  for (const Figure& each : own_figures(subject.stats)) all.push_back(each);
   for (const Figure& each : all) {
     const bool total = each.kind == Kind::kTotal || each.kind == Kind::kTotalBytes;
     const bool bytes = each.kind == Kind::kBytes || each.kind == Kind::kTotalBytes;
@@ -80,33 +102,73 @@ void print_prometheus(const Walk& walk, const freeway_stats_t& stats) {
   }
 }
 
-void print_text(const Walk& walk, const freeway_stats_t& s) {
-  const auto line = [](const char* name, uint64_t bytes, const std::string& rest) {
-    std::printf("  %-10s %10s%s\n", name, in_units(bytes).c_str(), rest.c_str());
-  };
-  const auto count = [](uint64_t n) { return std::to_string(n); };
-  std::printf("%s (%d): Freeway %s, %s\n", walk.reader().memory().program().c_str(), walk.reader().memory().pid(),
-              walk.reader().layout().library, freeway::look::mode_of(walk));
-  if (const auto resident = resident_bytes(walk.reader().memory()))
-    line("resident", *resident, " of the whole process");
-  line("live", s.live, " in " + count(s.live_blocks) + " blocks");
-  line("cached", s.cached,
-       " in magazines; " + in_units(s.free_in_superblocks) + " free in " + count(s.superblocks) + " superblocks");
-  line("dirty", s.dirty,
-       " in free frames; " + in_units(freeway::look::retained_bytes(walk)) + " of address space without memory");
-  line("mapped", s.mapped, ", " + in_units(s.huge) + " of it huge; metadata " + in_units(s.metadata));
-  line("large", s.large, " in runs of frames; " + count(s.large_blocks) + " blocks, huge ones included");
+void line(const char* name, uint64_t bytes, const std::string& rest) {
+  std::printf("  %-10s %10s  %s\n", name, in_units(bytes).c_str(), rest.c_str());
+}
+std::string count(uint64_t n) { return std::to_string(n); }
+
+std::string share(uint64_t part, uint64_t whole) {
+  return whole == 0 ? "0 %" : std::to_string((part * 100 + whole / 2) / whole) + " %";
+}
+
+// One sentence, and where the heap's memory is. Of a core file, which does not say what was in memory, its sizes.
+void print_summary(const Subject& subject) {
+  const freeway_stats_t& s = subject.stats;
+  const std::string blocks = "in " + count(s.live_blocks) + (s.live_blocks == 1 ? " block" : " blocks");
+  if (const auto& r = subject.resident) {
+    std::printf("%s resident, %s of it the heap's, of which %s is live\n",
+                in_units(subject.process.value_or(0)).c_str(), in_units(r->all()).c_str(),
+                share(r->live, r->all()).c_str());
+    line("live", r->live, blocks + (s.live > r->live ? "; " + in_units(s.live - r->live) + " more not touched" : ""));
+    line("cached", r->cached, "free blocks in per-CPU caches, ready for malloc");
+    line("stuck", r->stuck, "other free blocks, on superblocks that live blocks keep");
+    line("free", r->free, "no blocks: what trimming and the background thread return to the OS");
+    line("metadata", r->metadata, "the allocator's own tables");
+  } else {
+    std::printf("%s live; what was resident a core file does not say: these are sizes\n", in_units(s.live).c_str());
+    line("live", s.live, blocks);
+    line("cached", s.cached, "free blocks in per-CPU caches, ready for malloc");
+    line("stuck", s.free_in_superblocks, "at most: other free blocks, on superblocks that live blocks keep");
+    line("free", s.dirty, "at most: no blocks");
+    line("metadata", s.metadata, "at most: the allocator's own tables");
+  }
+  if (s.soft_limit != 0 || s.hard_limit != 0)
+    line("limit", s.hard_limit != 0 ? s.hard_limit : s.soft_limit,
+         in_units(s.held) + " count against it; " + count(s.limit_refusals) + " refusals");
+  if (s.guard_faults != 0) line("guarded", s.guarded, count(s.guard_faults) + " faults at guarded blocks");
+}
+
+void print_verbose(const Subject& subject) {
+  const freeway_stats_t& s = subject.stats;
+  const Walk& walk = subject.heap.walk();
+  std::puts("\naddress space, resident or not:");
+  line("mapped", s.mapped,
+       in_units(s.huge) + " of it huge blocks; " + in_units(freeway::look::retained_bytes(walk)) +
+           " more without memory");
+  line("large", s.large, "in runs of frames; " + count(s.large_blocks) + " blocks, huge ones included");
+  line("in parts", s.free_in_superblocks, "free in " + count(s.superblocks) + " superblocks");
+  line("dirty", s.dirty, "free frames that may be resident");
   if (s.guarded_blocks != 0 || walk.guard_bytes() != 0)
-    line("guarded", s.guarded, " in " + count(s.guarded_blocks) + " blocks, " + count(s.guard_faults) + " faults");
+    line("guarded", s.guarded, "in " + count(s.guarded_blocks) + " blocks, " + count(s.guard_faults) + " faults");
   line("held", s.held,
        s.soft_limit == 0 && s.hard_limit == 0
-           ? "; no limits"
-           : "; limits: soft " + in_units(s.soft_limit) + ", hard " + in_units(s.hard_limit) + "; " +
+           ? "counts against limits; there are none"
+           : "counts against limits: soft " + in_units(s.soft_limit) + ", hard " + in_units(s.hard_limit) + "; " +
                  count(s.limit_refusals) + " refusals");
-  std::printf("  slow path  %zu mallocs, %zu frees; %zu batches in, %zu out\n",
-              static_cast<std::size_t>(s.slow_mallocs), static_cast<std::size_t>(s.slow_frees),
-              static_cast<std::size_t>(s.refills), static_cast<std::size_t>(s.flushes));
-  line("given back", s.purged, " in " + count(s.purges) + " purges");
+  std::puts("since the start:");
+  line("returned", s.purged, "to the OS, in " + count(s.purges) + " calls");
+  std::printf("  %-10s %10s  mallocs and %s frees left the fast path; %s batches from superblocks, %s back\n",
+              "slow path", count(s.slow_mallocs).c_str(), count(s.slow_frees).c_str(), count(s.refills).c_str(),
+              count(s.flushes).c_str());
+}
+
+void print_text(const Subject& subject, bool verbose) {
+  const Memory& memory = subject.heap.memory();
+  std::printf("%s (%d), Freeway %s, %s: ", memory.program().c_str(), memory.pid(), subject.heap.layout().library,
+              freeway::look::mode_of(subject.heap.walk()));
+  print_summary(subject);
+  if (verbose) print_verbose(subject);
+  else std::puts("more: --verbose; what is normal: docs/reading-stat.md");
 }
 
 }  // namespace
@@ -115,11 +177,10 @@ int stat(const Arguments& arguments) {
   const bool json = arguments.has("--json"), prometheus = arguments.has("--prometheus");
   if (json && prometheus) arguments.refuse("--json or --prometheus?");
   const auto memory = memory_of(arguments.others()[0]);
-  const Description description(*memory);
-  const Walk walk(description);
-  const freeway_stats_t stats = stats_of(walk);
+  const Heap heap(*memory);
+  const Subject subject{heap, stats_of(heap.walk()), resident_bytes(*memory), resident_of(heap)};
   warn_of(*memory);
-  json ? print_json(walk, stats) : prometheus ? print_prometheus(walk, stats) : print_text(walk, stats);
+  json ? print_json(subject) : prometheus ? print_prometheus(subject) : print_text(subject, arguments.has("--verbose"));
   return kOk;
 }
 

@@ -49,9 +49,9 @@ std::vector<Option> options_of_run() {
 
 std::vector<Option> options_of_profile(bool converts, bool has_base) {
   std::vector<Option> all = {
-      {"--sample", Takes::kValue, "inuse_space|alloc_space|inuse_objects|alloc_objects|waste",
-       R"(What is counted: bytes or blocks, live or all that were allocated (default: inuse_space); waste: unused memory in
-superblocks that live blocks keep.)"}};
+      {"--sample", Takes::kValue, "inuse_space|peak_space|alloc_space|inuse_objects|peak_objects|alloc_objects|waste",
+       R"(Bytes or blocks: live, at the peak, or all allocated (default: peak_space where the dump has it, else
+inuse_space); waste: unused memory in superblocks.)"}};
   if (has_base) all.push_back({"--base", Takes::kValue, "DUMP", "Subtract an earlier dump."});
   if (converts)
     all.push_back({"--format", Takes::kValue, "text|collapsed|html|proto",
@@ -86,8 +86,11 @@ is run with a warning; `--require` refuses it.
 other processes. Of a shell script the process that used the heap most is printed. Processes that do not end by exit
 leave no report.
 
-`--leaks` examines each process that ends by exit while PROGRAM runs, not those that end by _exit, abort or a
-signal. It makes a heap profile of its own, so `FREEWAY_PROFILE` must not be set. `freeway leaks --help` says which
+`--profile` writes PROGRAM.PID.1.heap into the working directory, with its peak, and says what to type next. (A value
+with commas, as FREEWAY_PROFILE takes it, says itself where dumps go.)
+
+`--leaks` examines each process that ends by exit while PROGRAM runs, not those that end by _exit or abort.
+`--profile` and `--leaks` also look into PROGRAM before SIGHUP, SIGINT, SIGQUIT or SIGTERM ends it. `--leaks` makes a heap profile of its own, so `FREEWAY_PROFILE` must not be set. `freeway leaks --help` says which
 blocks count as lost.
 
 `--pressure` follows `MEMORY_PRESSURE_WATCH` and `MEMORY_PRESSURE_WRITE` as systemd sets them, else the cgroup's
@@ -126,7 +129,9 @@ permission to trace the process. Do not kill (-9) this command meanwhile.)",
        R"(Reads the heap of a running or stopped process, or of a core file, from outside. The process is not stopped and runs
 no code for it: while it runs, each figure was true at some moment; of a stopped one all are exact. Needs the right
 to read the process (its user's, with kernel.yama.ptrace_scope 0, or root's).)",
-       {{"--json", Takes::kNothing, "", "As JSON."},
+       {{"--verbose", Takes::kNothing, "",
+         "Also address space that is not resident, limits, and totals since the start."},
+        {"--json", Takes::kNothing, "", "As JSON."},
         {"--prometheus", Takes::kNothing, "", "In the exposition format of Prometheus."}},
        {{"freeway stat redis-server", "by the name of its only process"},
         {"freeway stat core.1234 --json", "of a core file, which the kernel or gcore wrote"}},
@@ -201,10 +206,10 @@ for a moment, as by a debugger, and goes on as it was.)",
        "heap profiles as tables, flame graphs, or for pprof",
        R"(Reads heap profiles, which `run --profile` and `FREEWAY_PROFILE` have programs write (freeway-profile(5)). All
 values are estimates from samples. Functions and lines are read from the program's files as they are now. A DUMP
-named - is standard input.)",
+named - is standard input; a PID or a core file stands for the profile that the process has.)",
        {},
-       {{"freeway run --profile -- ./program", "writes freeway.PID.1.heap at exit"},
-        {"freeway profile top freeway.1234.1.heap", "which stacks hold the memory"}},
+       {{"freeway run --profile -- ./program", "writes program.PID.1.heap"},
+        {"freeway profile top program.1234.1.heap", "which stacks hold the memory"}},
        {kDone, {"1", "a dump cannot be read, or the answer cannot be written"}}},
       {"profile top",
        nullptr,

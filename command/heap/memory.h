@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,8 @@ class Memory {
                            const std::function<void(std::uint64_t, std::uint64_t)>& f) const {
     f(begin, end);
   }
+  // Bytes of [begin, end) that are in memory; none where nobody knows.
+  virtual std::optional<std::uint64_t> resident(std::uint64_t, std::uint64_t) const { return {}; }
   // Its mappings, as /proc/PID/maps has them.
   virtual std::string maps() const = 0;
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <ctime>
 
+#include "heap/dump_text.h"
 #include "profile/profiler.h"
 #include "profile/settings.h"
 
@@ -19,7 +20,7 @@ std::size_t profile_bytes(const freeway_debug_t& d) {
   for (const freeway_debug_field_t& each :
        {d.profile_wanted, d.profile_began, d.profile_samples, d.profile_lost_stacks, d.profile_lost_blocks,
         d.profile_sites, d.profile_site_count, d.profile_live, d.profile_live_count, d.profile_copies,
-        d.profile_copy_count, d.profile_copy_piece})
+        d.profile_copy_count, d.profile_copy_piece, d.profile_top, d.profile_top_interval, d.profile_top_began})
     bytes = std::max(bytes, std::size_t{each.offset} + each.size);
   return std::min<std::size_t>(bytes, 4096);
 }
@@ -72,10 +73,34 @@ std::optional<Site> Samples::read_site(uint64_t number) const {
   found.tag = told[0];
   found.interval = told[1];
   found.frames.assign(told.begin() + d.site_head, told.end());
-  found.allocated = freeway::look::word(site, d.site_allocated);
-  found.allocated_bytes = freeway::look::word(site, d.site_allocated_bytes);
-  found.copy = freeway::look::word(site, d.site_copy);
+  const auto word_of = [&](const freeway_debug_field_t& field) { return freeway::look::word(site, field); };
+  found.counts = {
+      word_of(d.site_allocated), word_of(d.site_allocated_bytes), word_of(d.site_freed), word_of(d.site_freed_bytes),
+      word_of(d.site_born),      word_of(d.site_born_freed),      word_of(d.site_died)};
+  found.at_peak = word_of(d.site_at_peak);
+  found.copy = word_of(d.site_copy);
   return found;
+}
+
+void Samples::each_site(const std::function<void(uint64_t, const Site&)>& f) const {
+  const freeway_debug_t& d = heap_.layout();
+  const uint64_t begin = word(d.profile_sites);
+  const uint64_t count = std::min<uint64_t>(word(d.profile_site_count), freeway::profile::kMostEntries);
+  heap_.memory().each_filled(begin, begin + count * d.site_bytes, [&](uint64_t from, uint64_t to) {
+    for (uint64_t number = (from - begin) / d.site_bytes; begin + number * d.site_bytes < to; ++number)
+      if (const Site* const found = site(number)) f(number, *found);
+  });
+}
+
+uint64_t Samples::peak_epoch() const {
+  const freeway_debug_t& d = heap_.layout();
+  return word(d.profile_top_interval) == interval_ ? freeway::profile::peak::epoch(word(d.profile_top)) : 0;
+}
+
+std::string Samples::fault() const {
+  return harmless(heap_.memory().program()) + " (" + std::to_string(heap_.memory().pid()) +
+         ") has no heap profile, which says what was allocated where: start it by `freeway run --profile` or `freeway "
+         "run --leaks`, " "or with FREEWAY_PROFILE=1 (every block) or 512k";
 }
 
 std::optional<StackCopy> Samples::copy(uint64_t number) const {

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "heap/heap.h"
+#include "profile/sites.h"
 
 namespace freeway_command {
 
@@ -17,7 +18,8 @@ struct SampledBlock {
 // A stack, with what was sampled there.
 struct Site {
   std::uint64_t tag = 0, interval = 0;
-  std::uint64_t allocated = 0, allocated_bytes = 0;
+  freeway::profile::Counts counts;
+  std::uint64_t at_peak = 0;          // profile/peak.h: the epoch, and what was live then
   std::uint64_t copy = 0;             // number of a copy of the stack, + 1; 0: there is none
   std::vector<std::uint64_t> frames;  // return addresses, the innermost first
 };
@@ -32,6 +34,7 @@ class Samples {
   explicit Samples(const Heap& heap);
 
   bool exist() const { return interval_ != 0; }  // false: no profile was ever begun
+  std::string fault() const;                     // what to do about that
   std::uint64_t interval() const { return interval_; }
   std::uint64_t taken() const { return word(heap_.layout().profile_samples); }
   std::uint64_t lost_stacks() const { return word(heap_.layout().profile_lost_stacks); }
@@ -40,6 +43,11 @@ class Samples {
   const std::vector<SampledBlock>& blocks() const { return blocks_; }
   // Null where it is damaged.
   const Site* site(std::uint64_t number) const;
+  // Calls f(number, site) for all of them. They stay where they are.
+  void each_site(const std::function<void(std::uint64_t, const Site&)>& f) const;
+  // Of the peak that is kept of this profile, and ms since the profile was begun; 0: none is.
+  std::uint64_t peak_epoch() const;
+  std::uint64_t peak_began() const { return word(heap_.layout().profile_top_began); }
   std::optional<StackCopy> copy(std::uint64_t number) const;
   // ms since the profile was begun: now, or for a core file, when the last block was sampled.
   std::uint64_t now() const;

@@ -2,23 +2,19 @@
 #include "leaks/leaked.h"
 
 #include <spawn.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cinttypes>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
 
-#include "arch/registers.h"
+#include "command/profile/readable.h"
 #include "heap/places.h"
 #include "leaks/search.h"
 #include "leaks/stopped.h"
 #include "look.h"
-#include "os/output_file.h"
 #include "profile.h"
 #include "profile/gap.h"
 #include "report.h"
@@ -31,69 +27,19 @@ using std::uint64_t;
 
 namespace {
 
-// A line of text that a terminal, and whoever reads lines, can bear.
-std::string harmless(std::string text) {
-  for (char& c : text)
-    if (static_cast<unsigned char>(c) < ' ' || c == 127) c = '?';
-  return text;
-}
-
-std::string hex(uint64_t value) {
-  char text[24];
-  std::snprintf(text, sizeof(text), "0x%" PRIx64, value);
-  return text;
-}
-
-void add(Tally& tally, uint64_t bytes) {
-  ++tally.blocks;
-  tally.bytes += bytes;
-}
-
-// "3: 300 [10: 1000] @", as src/profile/dump.cc writes it.
-std::string counts(const Tally& live, const Tally& all) {
-  const auto pair = [](const Tally& tally) {
-    return std::to_string(tally.blocks) + ": " + std::to_string(tally.bytes);
-  };
-  return pair(live) + " [" + pair(all) + "] @";
-}
-
-std::string copy_text(uint64_t number, const StackCopy& copy) {
-  constexpr std::size_t kBytesALine = 64;
-  constexpr const char* kDigits = "0123456789abcdef";
-  std::string text = "#copy " + std::to_string(number) + " arch=" + freeway::Registers::kArchitecture;
-  for (std::size_t i = 0; i < copy.registers.size() && i < freeway::Registers::kCount; ++i)
-    text += std::string(" ") + freeway::Registers::kNames[i] + "=" + hex(copy.registers[i]);
-  for (std::size_t at = 0; at < copy.stack.size(); ++at) {
-    if (at % kBytesALine == 0) text += "\n#copy+ ";
-    text += {kDigits[copy.stack[at] >> 4], kDigits[copy.stack[at] & 15]};
-  }
-  return text + "\n";
-}
+void add(Tally& tally, uint64_t bytes) { tally += {1, bytes}; }
 
 std::string profile_text(const Leaks& leaks, const Samples& samples, const Memory& memory) {
-  Tally live, all;
-  std::string lines, copies;
+  std::vector<DumpedSite> sites;
   for (const auto& [number, each] : leaks.sites) {
     const Tally here{each.direct.blocks + each.indirect.blocks, each.direct.bytes + each.indirect.bytes};
-    const Tally allocated{each.site.allocated, each.site.allocated_bytes};
-    live = {live.blocks + here.blocks, live.bytes + here.bytes};
-    all = {all.blocks + allocated.blocks, all.bytes + allocated.bytes};
-    lines += counts(here, allocated);
-    for (const uint64_t frame : each.site.frames) lines += " " + hex(frame);
-    lines += "\n#@";
-    if (each.site.tag != 0) lines += " tag=" + std::to_string(each.site.tag);
-    if (each.site.copy != 0) lines += " copy=" + std::to_string(each.site.copy - 1);
-    lines += " age_ms=" + std::to_string(each.age / here.blocks) + " direct=" + std::to_string(each.direct.blocks) +
-             " indirect=" + std::to_string(each.indirect.blocks) + "\n";
-    if (each.site.copy == 0) continue;
-    if (const auto copy = samples.copy(each.site.copy - 1)) copies += copy_text(each.site.copy - 1, *copy);
+    sites.push_back({&each.site,
+                     here,
+                     {each.site.counts.allocated, each.site.counts.allocated_bytes},
+                     " age_ms=" + std::to_string(each.age / here.blocks) + " direct=" +
+                         std::to_string(each.direct.blocks) + " indirect=" + std::to_string(each.indirect.blocks)});
   }
-  return "heap profile: " + counts(live, all) + " heap_v2/" + std::to_string(leaks.interval) +
-         "\n# freeway-profile 1\n# pid=" + std::to_string(leaks.pid) + " time_ns=" + std::to_string(now_ns()) +
-         " program=" + leaks.program + " leaks=1 interval=" + std::to_string(leaks.interval) +
-         " samples=" + std::to_string(samples.taken()) + " lost_stacks=" + std::to_string(samples.lost_stacks()) +
-         " lost_blocks=" + std::to_string(samples.lost_blocks()) + "\n" + lines + copies + "MAPPED_LIBRARIES:\n" +
-         memory.maps();
+  return dump_text(samples, memory, sites, " leaks=1", "");
 }
 
 // glibc's dynamic linker: its file's name is ld-linux-x86-64.so.2, or ld-2.31.so. (musl's is its C library, too.)
@@ -142,15 +88,17 @@ void count(Leaks& leaks, const Heap& heap, const Samples& samples, const Search&
   leaks.profile = profile_text(leaks, samples, heap.memory());
 }
 
-std::string in_units(double bytes) { return freeway_command::in_units(static_cast<uint64_t>(std::llround(bytes))); }
-
 std::string headline(const Leaks& leaks) {
   const std::string name = leaks.program + " (" + std::to_string(leaks.pid) + "): ";
   const bool all = leaks.interval <= 1;
-  const auto blocks = [](uint64_t n, const char* what) { return std::to_string(n) + what + (n == 1 ? "" : "s"); };
+  // As the table below it has them.
+  using freeway_profile::bytes_in_words, freeway_profile::count_in_words;
+  const auto blocks = [](uint64_t n, const char* what) {
+    return count_in_words(static_cast<double>(n)) + what + (n == 1 ? "" : "s");
+  };
   if (!leaks.any()) return name + "no leaks among " + blocks(leaks.looked_at, all ? " block" : " sampled block");
-  std::string text = name + "leaked: " + in_units(leaks.bytes);
-  if (!all) text += " ± " + in_units(leaks.deviation);
+  std::string text = name + "leaked: " + bytes_in_words(leaks.bytes);
+  if (!all) text += " ± " + bytes_in_words(leaks.deviation);
   text += " in " + blocks(static_cast<uint64_t>(std::llround(leaks.blocks)), " block");
   if (!all) text += ", estimated from " + blocks(leaks.direct.blocks + leaks.indirect.blocks, " sample");
   return text + ": " + std::to_string(leaks.direct.blocks) + " direct, " + std::to_string(leaks.indirect.blocks) +
@@ -170,25 +118,22 @@ std::vector<char*> own_environment() {
 // The table of the profile's stacks; false: there is no program for it here.
 bool print_table(const std::string& profile, int fd) {
   const std::string program = profile_program();
-  const int file = program.empty() ? -1 : static_cast<int>(syscall(SYS_memfd_create, "leaks", MFD_CLOEXEC));
+  const int file = program.empty() ? -1 : file_of(profile);
   if (file < 0) return false;
   bool printed = false;
-  if (write(file, profile.data(), profile.size()) == static_cast<ssize_t>(profile.size()) &&
-      lseek(file, 0, SEEK_SET) == 0) {
-    posix_spawn_file_actions_t files;
-    posix_spawn_file_actions_init(&files);
-    posix_spawn_file_actions_adddup2(&files, file, STDIN_FILENO);
-    posix_spawn_file_actions_adddup2(&files, fd, STDOUT_FILENO);
-    std::string name = "freeway-profile", verb = "top", input = "-";
-    char* arguments[] = {name.data(), verb.data(), input.data(), nullptr};
-    pid_t child = -1;
-    int status = 0;
-    if (posix_spawn(&child, program.c_str(), &files, nullptr, arguments, own_environment().data()) == 0) {
-      while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
-      printed = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-    }
-    posix_spawn_file_actions_destroy(&files);
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_adddup2(&files, file, STDIN_FILENO);
+  posix_spawn_file_actions_adddup2(&files, fd, STDOUT_FILENO);
+  std::string name = "freeway-profile", verb = "top", input = "-";
+  char* arguments[] = {name.data(), verb.data(), input.data(), nullptr};
+  pid_t child = -1;
+  int status = 0;
+  if (posix_spawn(&child, program.c_str(), &files, nullptr, arguments, own_environment().data()) == 0) {
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
+    printed = WIFEXITED(status) && WEXITSTATUS(status) == 0;
   }
+  posix_spawn_file_actions_destroy(&files);
   close(file);
   return printed;
 }
@@ -208,10 +153,7 @@ Leaks find_leaks(const Memory& memory, const std::vector<Thread>& threads) {
   leaks.program = harmless(memory.program());
   leaks.pid = memory.pid();
   leaks.mappings = memory.mappings();
-  if (!samples.exist())
-    throw Failure(kCannot, leaks.program + " (" + std::to_string(leaks.pid) +
-                               ") has no heap profile, which says what was allocated where: start it by `freeway run "
-                               "--leaks`, " "or with FREEWAY_PROFILE=1 (every block) or 512k");
+  if (!samples.exist()) throw Failure(kCannot, samples.fault());
   if (threads.empty())
     throw Failure(kCannot, "there are no registers of threads in the core file: it is damaged or truncated");
   leaks.interval = samples.interval();
@@ -225,8 +167,8 @@ Leaks find_leaks(const Memory& memory, const std::vector<Thread>& threads) {
   return leaks;
 }
 
-Leaks find_leaks(int pid) {
-  const Stopped stopped(pid);
+Leaks find_leaks(int pid, int signal) {
+  const Stopped stopped(pid, signal);
   const auto memory = live_memory(pid);
   return find_leaks(*memory, stopped.threads());
 }
@@ -246,37 +188,12 @@ void print_leaks(const Leaks& leaks, int fd, const std::string& head) {
   }
 }
 
-namespace {
-
-void write_profile(const Leaks& leaks, const std::string& path, long file) {
-  bool good = file >= 0;
-  int error = good ? 0 : static_cast<int>(-file);
-  for (std::size_t done = 0; good && done < leaks.profile.size();) {
-    const ssize_t put = write(static_cast<int>(file), leaks.profile.data() + done, leaks.profile.size() - done);
-    good = put > 0;
-    if (!good) error = errno;
-    done += good ? static_cast<std::size_t>(put) : 0;
-  }
-  if (file >= 0 && close(static_cast<int>(file)) != 0 && good) good = false, error = errno;
-  if (!good) throw Failure(kCannot, path + " cannot be written: " + std::strerror(error));
-}
-
-}  // namespace
-
-void write_profile(const Leaks& leaks, const std::string& path) {
-  write_profile(leaks, path, freeway::output_file::open_chosen(path.c_str(), freeway::output_file::kOwnersAlone));
-}
+void write_profile(const Leaks& leaks, const std::string& path) { write_chosen(leaks.profile, path); }
 
 void write_profile_of(const Leaks& leaks, const std::string& prefix, int pid) {
-  const std::string begin = prefix + "." + std::to_string(pid);
-  std::string path;
-  int number = 0;
-  const auto next_name = [&] {
-    ++number;
-    path = begin + (number == 1 ? "" : "." + std::to_string(number)) + ".heap";
-    return path.c_str();
-  };
-  write_profile(leaks, path, freeway::output_file::create_first(freeway::output_file::kOwnersAlone, next_name));
+  write_new(leaks.profile, [begin = prefix + "." + std::to_string(pid)](int number) {
+    return begin + (number == 1 ? "" : "." + std::to_string(number)) + ".heap";
+  });
 }
 
 }  // namespace freeway_command

@@ -4,13 +4,9 @@
 
 #include <map>
 
-#include "heap/samples.h"
+#include "heap/dump_text.h"
 
 namespace freeway_command {
-
-struct Tally {
-  std::uint64_t blocks = 0, bytes = 0;
-};
 
 // The leaked blocks of one stack.
 struct LeakingSite {
@@ -36,8 +32,8 @@ struct Leaks {
 
 // Of a process that stands still. Throws Failure where there is no profile.
 Leaks find_leaks(const Memory& memory, const std::vector<Thread>& threads);
-// The same of a running process, which stands still meanwhile.
-Leaks find_leaks(int pid);
+// The same of a running process, which stands still meanwhile. `signal`: see stopped.h.
+Leaks find_leaks(int pid, int signal = 0);
 
 // Prints the line, and the stacks of what has leaked: to standard output or standard error. `head` goes before the
 // line.

@@ -39,7 +39,7 @@ std::size_t read_registers(int thread, unsigned kind, void* to, std::size_t byte
 
 }  // namespace
 
-Stopped::Stopped(int pid) : pid_(pid) {
+Stopped::Stopped(int pid, int signal) : pid_(pid), signal_(signal) {
   if (thread_status(pid, pid, "State").empty())
     throw Failure(kCannot, "there is no process " + std::to_string(pid) + " (ps -e lists them)");
   try {
@@ -62,15 +62,19 @@ Stopped::~Stopped() { let_go(); }
 
 // Whether the thread is stopped now; false: it has ended.
 bool Stopped::stop(int thread) {
-  if (ptrace(PTRACE_SEIZE, thread, nullptr, nullptr) != 0) {
-    const int error = errno;
-    if (error == ESRCH || has_ended(pid_, thread)) return false;
-    fail_of(pid_, error);
-  }
-  held_.push_back({thread, 0});
-  if (ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr) != 0 || !wait_for(thread, held_.back().signal)) {
-    held_.pop_back();
-    return false;
+  if (thread == pid_ && signal_ != 0) {
+    held_.push_back({thread, signal_});
+  } else {
+    if (ptrace(PTRACE_SEIZE, thread, nullptr, nullptr) != 0) {
+      const int error = errno;
+      if (error == ESRCH || has_ended(pid_, thread)) return false;
+      fail_of(pid_, error);
+    }
+    held_.push_back({thread, 0});
+    if (ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr) != 0 || !wait_for(thread, held_.back().signal)) {
+      held_.pop_back();
+      return false;
+    }
   }
   std::array<std::uint64_t, 512> words;
   const std::size_t general = read_registers(thread, NT_PRSTATUS, words.data(), sizeof(words));

@@ -12,8 +12,9 @@ namespace freeway_command {
 // taken up again; signals that come meanwhile are handed on.
 class Stopped {
  public:
-  // Throws Failure if it may not be traced, or ends.
-  explicit Stopped(int pid);
+  // Throws Failure if it may not be traced, or ends. `signal`, if there is one: the calling thread traces the first
+  // thread already, and has stopped it when it was about to take that signal (last_look.h).
+  explicit Stopped(int pid, int signal = 0);
   ~Stopped();
   Stopped(const Stopped&) = delete;
   Stopped& operator=(const Stopped&) = delete;
@@ -29,7 +30,7 @@ class Stopped {
     int thread;
     int signal;  // that it was about to take when it stopped
   };
-  int pid_;
+  int pid_, signal_;
   std::vector<Held> held_;
   std::vector<Thread> threads_;
 };

@@ -157,6 +157,7 @@ class Parser {
       if (key == "age_ms") sample.age_ms = read;
       if (key == "lifetime_ms") sample.lifetime_ms = read;
       if (key == "copy") sample.copy = read;
+      if (key == "peak_bytes") sample.peak_bytes = read;
     });
   }
 

@@ -62,6 +62,7 @@ struct Sample {
   std::optional<std::uint64_t> lifetime_ms;  // mean of the freed ones
   std::optional<std::uint64_t> copy;         // a key of Dump::copies
   std::optional<std::uint64_t> site;         // a key of Dump::pins
+  std::uint64_t peak_bytes = 0;              // of what was live when most was
   double waste = 0, waste_variance = 0;      // bytes: what attribute_waste says (waste.h)
 };
 
@@ -77,6 +78,8 @@ struct Dump {
 
   // The mapping that `address` lies in, or null.
   const Mapping* mapping_of(std::uint64_t address) const;
+  // Whether it says what was live when most was.
+  bool has_peak() const { return about.contains("peak_ms"); }
   // A number of `about`; 0 if there is none.
   std::uint64_t number(const std::string& key) const;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "estimate.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace freeway_profile {
@@ -15,6 +16,14 @@ void add(Estimate& sum, const Tally& sampled, std::uint64_t interval, Measure ob
   sum.value[space] += bytes / probability;
   sum.variance[objects] += variance;
   sum.variance[space] += variance * size * size;
+}
+
+// A line says how many bytes it had at the peak, and its blocks are of one size.
+Tally at_peak(const Sample& sample) {
+  if (sample.peak_bytes == 0 || sample.all.bytes == 0) return {};
+  const double size = static_cast<double>(sample.all.bytes) / static_cast<double>(sample.all.blocks);
+  const auto blocks = static_cast<std::uint64_t>(std::llround(static_cast<double>(sample.peak_bytes) / size));
+  return {std::max<std::uint64_t>(blocks, 1), sample.peak_bytes};
 }
 
 }  // namespace
@@ -45,6 +54,7 @@ Estimate estimate(const Sample& sample, std::uint64_t interval) {
   Estimate sum;
   add(sum, sample.all, interval, kAllocObjects, kAllocSpace);
   add(sum, sample.live, interval, kInuseObjects, kInuseSpace);
+  add(sum, at_peak(sample), interval, kPeakObjects, kPeakSpace);
   sum.value[kWaste] = sample.waste;
   sum.variance[kWaste] = sample.waste_variance;
   return sum;

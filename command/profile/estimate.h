@@ -16,12 +16,24 @@
 namespace freeway_profile {
 
 // What can be counted; in the order in which profiles of pprof's kind have them.
-enum Measure : unsigned { kAllocObjects, kAllocSpace, kInuseObjects, kInuseSpace, kWaste, kMeasures };
+enum Measure : unsigned {
+  kAllocObjects,
+  kAllocSpace,
+  kInuseObjects,
+  kInuseSpace,
+  kWaste,
+  kPeakObjects,
+  kPeakSpace,
+  kMeasures
+};
 
-inline constexpr const char* kMeasureNames[kMeasures] = {"alloc_objects", "alloc_space", "inuse_objects", "inuse_space",
-                                                         "waste"};
-inline bool is_space(Measure measure) { return measure != kAllocObjects && measure != kInuseObjects; }
-// Whether it is about the blocks that are live; else about all that were allocated.
+inline constexpr const char* kMeasureNames[kMeasures] = {
+    "alloc_objects", "alloc_space", "inuse_objects", "inuse_space", "waste", "peak_objects", "peak_space"};
+inline bool is_of_peak(Measure measure) { return measure == kPeakObjects || measure == kPeakSpace; }
+inline bool is_space(Measure measure) {
+  return measure != kAllocObjects && measure != kInuseObjects && measure != kPeakObjects;
+}
+// Whether it is about the blocks that are live, or were at the peak; else about all that were allocated.
 inline bool is_of_live(Measure measure) { return measure >= kInuseObjects; }
 
 std::optional<Measure> measure_of(const std::string& name);

@@ -33,7 +33,7 @@ int fail(const std::string& message) {
 
 struct Options {
   std::string dump, base, out, format;
-  Measure measure = kInuseSpace;
+  std::optional<Measure> measure;  // none: what the dump is made for
   std::size_t most_stacks = kMostStacks;
 };
 
@@ -54,9 +54,10 @@ Options parse(const Command& command, char** argv) {
   Options options;
   options.base = arguments.value("--base");
   options.out = arguments.value("-o");
-  const std::string measure = arguments.value("--sample", "inuse_space");
-  if (!measure_of(measure)) arguments.refuse("--sample: there is no " + measure);
-  options.measure = *measure_of(measure);
+  if (const std::string measure = arguments.value("--sample"); !measure.empty()) {
+    options.measure = measure_of(measure);
+    if (!options.measure) arguments.refuse("--sample: there is no " + measure);
+  }
   const std::string count = arguments.value("-n", std::to_string(kMostStacks));
   Words words(count);
   const std::optional<std::uint64_t> number = words.take_number(10);
@@ -86,11 +87,13 @@ std::unique_ptr<Profile> open_profile(const std::string& path) {
 std::string converted(const Options& options) {
   const std::unique_ptr<Profile> profile = open_profile(options.dump);
   const std::unique_ptr<Profile> base = options.base.empty() ? nullptr : open_profile(options.base);
+  // What has grown is a question about what is live.
+  const Measure measure = options.measure.value_or(profile->dump.has_peak() && !base ? kPeakSpace : kInuseSpace);
   if (options.format == "proto") return write_proto(*profile, base.get());
   const Stacks stacks(*profile, base.get());
-  if (options.format == "collapsed") return write_collapsed(stacks, options.measure);
-  if (options.format == "html") return write_html(*profile, stacks, options.measure);
-  return write_text(*profile, stacks, options.measure, options.most_stacks);
+  if (options.format == "collapsed") return write_collapsed(stacks, measure);
+  if (options.format == "html") return write_html(*profile, stacks, measure);
+  return write_text(*profile, stacks, measure, options.most_stacks);
 }
 
 int put(const std::string& text, const std::string& path) {

@@ -2,9 +2,12 @@
 // model.js: the data, what of it is shown now, and numbers for people.
 //
 // The data is what write_html.cc writes: functions as [name, file, module]; stacks with functions and lines from the
-// outermost on, and values by measure: [alloc_objects, alloc_space, inuse_objects, inuse_space, waste].
+// outermost on, and values by measure: [alloc_objects, alloc_space, inuse_objects, inuse_space, waste,
+// peak_objects, peak_space].
 const data = JSON.parse(document.getElementById('data').textContent);
 const measures = [
+  {id: 6, name: 'Bytes at the peak', isSpace: true, blocks: 5},
+  {id: 5, name: 'Blocks at the peak', blocks: 5},
   {id: 3, name: 'Live bytes', isSpace: true, blocks: 2},
   {id: 2, name: 'Live blocks', blocks: 2},
   {id: 1, name: 'Allocated bytes', isSpace: true, blocks: 0},
@@ -49,7 +52,7 @@ function sums() {
 }
 function add(to, stack) {
   const {id, blocks} = state.measure;
-  const spent = blocks === 2 ? stack.age : stack.lifetime;
+  const spent = blocks === 5 ? [0, 0] : blocks === 2 ? stack.age : stack.lifetime;
   to.now += stack.now[id];
   to.before += stack.before[id];
   to.blocks += stack.now[blocks];

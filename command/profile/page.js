@@ -133,7 +133,7 @@ const columns = {
     value: row => isChange() ? row.self.blocks - row.self.blocksBefore : row.self.blocks,
   },
   time: {
-    name: () => state.measure.blocks === 2 ? 'Mean age' : 'Mean lifetime',
+    name: () => state.measure.blocks === 0 ? 'Mean lifetime' : 'Mean age',
     value: row => row.self.time[1] ? row.self.time[0] / row.self.time[1] : 0, text: value => value ? time(value) : '',
   },
 };

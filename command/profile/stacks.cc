@@ -25,7 +25,7 @@ Function function_at(const Profile& profile, const Line& line, const Mapping* ma
 
 }  // namespace
 
-Profile::Profile(Dump read) : dump(std::move(read)), modules(dump), symbols(modules) {
+Profile::Profile(Dump read) : dump(std::move(read)), modules(dump), symbols(modules, dump.number("pid")) {
   unwind_copies(dump, modules);
   attribute_waste(dump);
 }

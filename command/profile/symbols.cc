@@ -25,7 +25,11 @@ const std::vector<Line>& Symbols::of_return_address(std::uint64_t address) {
 
 std::vector<Line> Symbols::look_up(std::uint64_t address) {
   Dwfl_Module* module = modules_.at(address);
-  if (module == nullptr) return {Line()};
+  if (module == nullptr) {
+    Line line;
+    line.function = line.symbol = perf_map_.name_at(address);
+    return {line};
+  }
   std::vector<Line> lines;
   Dwarf_Die unit;
   Dwarf_Addr bias = 0;

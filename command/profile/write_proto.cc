@@ -32,11 +32,11 @@ std::int64_t limited(std::uint64_t value) {
 
 class Writer {
  public:
-  explicit Writer(const Dump& dump) {
+  explicit Writer(const Dump& dump) : measures_(dump.has_peak() ? kMeasures : kPeakObjects) {
     text("");
-    for (unsigned i = 0; i < kMeasures; ++i)
+    for (unsigned i = 0; i < measures_; ++i)
       set(out_.add_sample_type(), kMeasureNames[i], is_space(static_cast<Measure>(i)) ? "bytes" : "count");
-    out_.set_default_sample_type(text(kMeasureNames[kInuseSpace]));
+    out_.set_default_sample_type(text(kMeasureNames[dump.has_peak() ? kPeakSpace : kInuseSpace]));
     set(out_.mutable_period_type(), "space", "bytes");
     out_.set_period(limited(dump.interval));
     out_.set_time_nanos(limited(dump.number("time_ns")));
@@ -96,7 +96,7 @@ class Writer {
   pb::Sample* add_sample(const Sample& sample, const std::vector<std::uint64_t>& locations,
                          const std::array<double, kMeasures>& values) {
     pb::Sample* written = out_.add_sample();
-    for (const double value : values) written->add_value(rounded(value));
+    for (unsigned i = 0; i < measures_; ++i) written->add_value(rounded(values[i]));
     for (const std::uint64_t location : locations) written->add_location_id(location);
     label(written, "bytes", block_size(sample), "bytes");
     if (sample.tag) label(written, "tag", *sample.tag, "");
@@ -185,6 +185,7 @@ class Writer {
     return id;
   }
 
+  const unsigned measures_;  // those of the peak are the last
   pb::Profile out_;
   std::map<std::string, int> texts_;
   std::map<const Mapping*, int> mappings_;  // ids, of the profile that is being added

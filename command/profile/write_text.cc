@@ -48,9 +48,14 @@ std::string what_is_counted(Measure measure) {
     case kInuseObjects: return "live blocks";
     case kAllocSpace: return "allocated bytes";
     case kWaste: return "waste that live blocks pin";
+    case kPeakSpace: return "live bytes at the peak";
+    case kPeakObjects: return "live blocks at the peak";
     default: return "allocated blocks";
   }
 }
+
+// Whether all blocks were sampled, so that chance has no part in it.
+bool is_exact(const Dump& dump) { return dump.interval <= 1; }
 
 // Which classes the waste is in; what of it nobody is named for.
 std::string about_waste(const Dump& dump, const Estimate& attributed) {
@@ -85,12 +90,17 @@ std::string header(const Profile& profile, const Stacks& stacks, Measure measure
   if (const std::uint64_t time = dump.number("time_ns"); time != 0) text += ", " + date_in_words(time);
   text += "\n";
   const auto sum = [&](const Estimate& estimate, Measure bytes, Measure blocks) {
-    return bytes_in_words(estimate.value[bytes]) + " ± " + bytes_in_words(estimate.deviation(bytes)) + " in " +
-           count_in_words(estimate.value[blocks]) + " blocks";
+    const std::string count = count_in_words(estimate.value[blocks]);
+    return bytes_in_words(estimate.value[bytes]) +
+           (is_exact(dump) ? "" : " ± " + bytes_in_words(estimate.deviation(bytes))) + " in " + count +
+           (count == "1" ? " block" : " blocks");
   };
   text += (is_of_leaks ? "leaked: " : "live: ") + sum(stacks.now(), kInuseSpace, kInuseObjects);
   text += (is_of_leaks ? "; allocated by these stacks: " : "; allocated so far: ") +
           sum(stacks.now(), kAllocSpace, kAllocObjects) + "\n";
+  if (dump.has_peak())
+    text += "peak: " + sum(stacks.now(), kPeakSpace, kPeakObjects) + ", " +
+            time_in_words(static_cast<double>(dump.number("peak_ms"))) + " after the profile began\n";
   if (stacks.has_base()) text += "before: live: " + sum(stacks.before(), kInuseSpace, kInuseObjects) + "\n";
   if (measure == kWaste) text += about_waste(dump, stacks.now());
   text += dump.interval > 1
@@ -118,28 +128,33 @@ std::string right(const std::string& text, std::size_t width) {
   return std::string(width - std::min(width, width_of(text)), ' ') + text;
 }
 
-std::vector<Column> columns_of(const Stacks& stacks, const std::vector<const Stack*>& shown, Measure measure) {
-  const bool is_live = is_of_live(measure);
-  const Measure counted = is_live ? kInuseObjects : kAllocObjects;
-  const char* const name = measure == kWaste ? "waste" : is_live ? "live" : "allocated";
+std::vector<Column> columns_of(const Stacks& stacks, const std::vector<const Stack*>& shown, Measure measure,
+                               bool exact) {
+  const bool is_live = is_of_live(measure), is_peak = is_of_peak(measure);
+  const Measure counted = is_peak ? kPeakObjects : is_live ? kInuseObjects : kAllocObjects;
+  const char* const name = measure == kWaste ? "waste" : is_peak ? "at peak" : is_live ? "live" : "allocated";
   const bool by_bytes = is_space(measure);
-  std::vector<Column> columns = {{stacks.has_base() ? "change" : name, {}}, {"±", {}}};
+  std::vector<Column> columns = {{stacks.has_base() ? "change" : name, {}}};
+  if (!exact) columns.push_back({"±", {}});
   columns.push_back({stacks.has_base() ? "now" : "share", {}});
   if (by_bytes) columns.push_back({"blocks", {}});
-  columns.push_back({is_live ? "age" : "lifetime", {}});
+  columns.push_back({is_peak ? "live" : is_live ? "age" : "lifetime", {}});
   for (const Stack* each : shown) {
     std::size_t i = 0;
     const double change = each->change(measure);
     columns[i++].cells.push_back(stacks.has_base() ? signed_in_words(change, measure) : in_words(change, measure));
-    columns[i++].cells.push_back(
-        in_words(std::sqrt(each->now.variance[measure] + each->before.variance[measure]), measure));
+    if (!exact)
+      columns[i++].cells.push_back(
+          in_words(std::sqrt(each->now.variance[measure] + each->before.variance[measure]), measure));
     columns[i++].cells.push_back(stacks.has_base() ? in_words(each->now.value[measure], measure)
                                                    : percent(change, stacks.now().value[measure]));
     if (by_bytes)
       columns[i++].cells.push_back(stacks.has_base() ? signed_in_words(each->change(counted), counted)
                                                      : count_in_words(each->now.value[counted]));
     const Mean& mean = is_live ? each->age_ms : each->lifetime_ms;
-    columns[i++].cells.push_back(mean.is_known() ? time_in_words(mean.value()) : "");
+    const Measure end = is_space(measure) ? kInuseSpace : kInuseObjects;
+    if (is_peak) columns[i++].cells.push_back(in_words(each->now.value[end], end));
+    else columns[i++].cells.push_back(mean.is_known() ? time_in_words(mean.value()) : "");
   }
   return columns;
 }
@@ -182,9 +197,12 @@ std::string write_text(const Profile& profile, const Stacks& stacks, Measure mea
   shown.resize(std::min(all, most_stacks));
   std::string text = header(profile, stacks, measure);
   if (all == 0 && stacks.has_base()) return text + "nothing has changed\n";
-  if (all == 0) return text + (measure == kWaste ? "nothing is pinned\n" : "nothing was sampled\n");
+  if (all == 0 && measure == kWaste) return text + "nothing is pinned\n";
+  if (all == 0 && stacks.now().value[kAllocObjects] > 0)
+    return text + "nothing was live (--sample alloc_space: what was allocated)\n";
+  if (all == 0) return text + "nothing was sampled\n";
 
-  const std::vector<Column> columns = columns_of(stacks, shown, measure);
+  const std::vector<Column> columns = columns_of(stacks, shown, measure, is_exact(profile.dump) && !stacks.has_base());
   std::vector<std::size_t> widths;
   for (const Column& column : columns) {
     widths.push_back(width_of(column.name));

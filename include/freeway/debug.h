@@ -26,7 +26,7 @@ extern "C" {
 #endif
 
 #define FREEWAY_DEBUG_MAGIC "Freeway's heap\n" /* with its zero: 16 bytes */
-#define FREEWAY_DEBUG_VERSION 5
+#define FREEWAY_DEBUG_VERSION 6
 #define FREEWAY_DEBUG_CLASSES 48
 
 /* A word of an object, or a row of them: word i is at the object's address + offset + i * stride. */
@@ -169,6 +169,9 @@ typedef struct freeway_debug_t {
   freeway_debug_field_t profile_copies; /* address of copies of stacks */
   freeway_debug_field_t profile_copy_count;
   freeway_debug_field_t profile_copy_piece; /* bytes of a stack, behind `copy_head_bytes` */
+  freeway_debug_field_t profile_top;        /* profile/peak.h: the word, with the epoch; 0: no peak is kept */
+  freeway_debug_field_t profile_top_interval;
+  freeway_debug_field_t profile_top_began; /* ms since `profile_began` */
   uint32_t site_bytes;
   uint32_t site_words; /* that tell of stacks: so many for each site, in a common heap */
   uint32_t site_depth_bits;
@@ -176,8 +179,14 @@ typedef struct freeway_debug_t {
   freeway_debug_field_t site_facts; /* 0, or the first of these words << site_depth_bits | depth of the stack */
   freeway_debug_field_t site_allocated;
   freeway_debug_field_t site_allocated_bytes;
-  freeway_debug_field_t site_copy; /* 0, or the number of a copy, + 1 */
-  uint32_t live_bytes;             /* of a live block's entry */
+  freeway_debug_field_t site_freed;
+  freeway_debug_field_t site_freed_bytes;
+  freeway_debug_field_t site_born;       /* sums of ms: when all its blocks were allocated; when the freed ones were; */
+  freeway_debug_field_t site_born_freed; /* when these were freed */
+  freeway_debug_field_t site_died;
+  freeway_debug_field_t site_at_peak; /* the epoch, and what was live when it began */
+  freeway_debug_field_t site_copy;    /* 0, or the number of a copy, + 1 */
+  uint32_t live_bytes;                /* of a live block's entry */
   uint32_t copy_head_bytes;
   freeway_debug_field_t live_address; /* 0: none; odd: it is being filled in */
   freeway_debug_field_t live_site;

@@ -188,6 +188,9 @@ struct Describe {
     d.profile_copies = FREEWAY_WORD(Profile, copies.memory_);
     d.profile_copy_count = FREEWAY_WORD(Profile, copies.count_);
     d.profile_copy_piece = FREEWAY_WORD(Profile, copies.piece_);
+    d.profile_top = FREEWAY_WORD(Profile, peak.top_);
+    d.profile_top_interval = FREEWAY_WORD(Profile, peak.interval_);
+    d.profile_top_began = FREEWAY_WORD(Profile, peak.began_ms_);
     d.site_bytes = sizeof(Sites::Site);
     d.site_words = Sites::kWordsEach;
     d.site_depth_bits = Sites::kDepthBits;
@@ -195,6 +198,12 @@ struct Describe {
     d.site_facts = FREEWAY_WORD(Sites::Site, facts);
     d.site_allocated = FREEWAY_WORD(Sites::Site, allocated);
     d.site_allocated_bytes = FREEWAY_WORD(Sites::Site, allocated_bytes);
+    d.site_freed = FREEWAY_WORD(Sites::Site, freed);
+    d.site_freed_bytes = FREEWAY_WORD(Sites::Site, freed_bytes);
+    d.site_born = FREEWAY_WORD(Sites::Site, born);
+    d.site_born_freed = FREEWAY_WORD(Sites::Site, born_freed);
+    d.site_died = FREEWAY_WORD(Sites::Site, died);
+    d.site_at_peak = FREEWAY_WORD(Sites::Site, at_peak);
     d.site_copy = FREEWAY_WORD(Sites::Site, copy);
     d.live_bytes = sizeof(Live::Entry);
     d.copy_head_bytes = Copies::kHead;
@@ -230,7 +239,7 @@ struct Describe {
 };
 
 // A change to it, or to the meaning of one of its words, counts FREEWAY_DEBUG_VERSION up.
-static_assert(sizeof(freeway_debug_t) == 2640 && FREEWAY_DEBUG_VERSION == 5);
+static_assert(sizeof(freeway_debug_t) == 2744 && FREEWAY_DEBUG_VERSION == 6);
 
 }  // namespace freeway
 

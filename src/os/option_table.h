@@ -24,7 +24,7 @@ Above SOFT nothing free is kept; beyond HARD: ENOMEM.)"},
     {"HUGE", "default|never|always", "default", nullptr, R"(Huge pages for blocks.
 default: as the system is set, or where they come faster than small pages.)"},
     {"PROFILE", "BYTES[,prefix=PATH][,dump=...]", "none", "512k", R"(Heap profile: one sample in BYTES.
-dump=exit (the default), signal:USR1, every:1g, or hold:SOCKET.)"},
+dump=exit (the default), peak (also what was live when most was), signal:USR1, every:1g, or hold:SOCKET.)"},
     {"STATS", "0|1|json:PATH|text:PATH", "0", "1", R"(At exit, report the figures of each layer on standard error,
 or in PATH, where %p is the process ID.)"},
     {"HARDEN", "0|1[,quarantine=BYTES][,fill]", "0", "1", R"(1: report every invalid free where it happens;

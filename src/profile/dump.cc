@@ -62,9 +62,10 @@ void put_counts(Text& text, const Counts& c) {
 // Calls f(view, number) for each site of the profile. Not inlined: handlers' stacks are small.
 template <class F> FREEWAY_NOINLINE void each_site(u64 interval, F&& f) {
   const Sites<Machine>& table = process_profile.sites;
+  const u64 epoch = process_profile.peak.epoch(interval);
   Sites<Machine>::View view;
   for (u32 i = 0; i < table.count(); ++i)
-    if (table.look(i, view) && view.interval == interval) f(view, i);
+    if (table.look(i, view, epoch) && view.interval == interval) f(view, i);
 }
 
 Counts sum_of(u64 interval) {
@@ -140,8 +141,10 @@ int dump(int fd) {
   text.text(" heap_v2/").number(interval).text("\n# freeway-profile 1\n# pid=").number(process::id()).text(" time_ns=")
       .number(process::wall_time_ns()).text(" program=").quoted(process::program_name()).text(" interval=")
       .number(interval).text(" samples=").number(all.samples).text(" lost_stacks=").number(all.lost_stacks)
-      .text(" lost_blocks=").number(all.lost_blocks).text("\n");
+      .text(" lost_blocks=").number(all.lost_blocks);
   // clang-format on
+  if (process_profile.peak.epoch(interval) != 0) text.text(" peak_ms=").number(process_profile.peak.began_ms());
+  text.text("\n");
   put_classes(text);
   each_site(interval, [&](const auto& view, u32 number) {
     if (view.counts.allocated == 0 || text.error() != 0) return;
@@ -150,7 +153,9 @@ int dump(int fd) {
     text.text("\n#@ site=").number(number);
     if (view.tag != 0) text.text(" tag=").number(view.tag);
     if (view.copy != 0) text.text(" copy=").number(view.copy - 1);
-    text.text(" age_ms=").number(view.counts.age(now)).text(" lifetime_ms=").number(view.counts.lifetime()).text("\n");
+    text.text(" age_ms=").number(view.counts.age(now)).text(" lifetime_ms=").number(view.counts.lifetime());
+    if (view.at_peak != 0) text.text(" peak_bytes=").number(view.at_peak);
+    text.text("\n");
   });
   if (text.error() == 0) put_pins(text);
   each_site(interval, [&](const auto& view, u32) {

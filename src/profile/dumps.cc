@@ -101,6 +101,7 @@ u64 read_setting() {
     set_sizes(found.sites != 0 ? found.sites : kUsualSites, found.blocks != 0 ? found.blocks : kUsualBlocks);
   set_copy(found.copy);
   due.store_relaxed(found.every);
+  if (found.peak) keep_peak(found.interval);
   if (found.signal != 0) watch_signal(found.signal);
   return found.interval;
 }

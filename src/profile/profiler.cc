@@ -174,6 +174,8 @@ int start(u64 bytes) {
 void stop() { process_profile.wanted.want_no_more(wanted::kProgram); }
 bool follow_listeners() { return process_profile.wanted.follow_tracers(anybody_listens(), kUsualInterval, make_ready); }
 
+void keep_peak(u64 interval) { process_profile.peak.begin(interval); }
+
 u64 interval() { return process_profile.wanted.interval(); }
 u64 confirm_interval() { return process_profile.wanted.confirm(); }
 
@@ -192,7 +194,9 @@ void sampled(uptr block, std::size_t bytes, u32 place) {
   if (site == Sites<Machine>::kNone) return profile.lost_stacks.fetch_add_relaxed(1), void();
   const u64 now = now_ms();
   if (!profile.blocks.put({block, site, bytes, now, place})) return profile.lost_blocks.fetch_add_relaxed(1), void();
-  profile.sites.allocated(site, bytes, now);
+  const u64 epoch = profile.peak.epoch(every);
+  profile.sites.allocated(site, bytes, now, epoch);
+  if (epoch != 0) profile.peak.more(peak::weight(bytes, every), now);
   if (taken.end != 0 && profile.sites.wants_copy(site))
     if (const u32 copy = profile.copies.add(taken.registers, taken.begin, taken.end);
         copy != StackCopies<Machine>::kNone)
@@ -212,7 +216,11 @@ void freed(uptr block) { ended(forget(block)); }
 void ended(const LiveBlock& sample) {
   if (sample.address == 0) return;
   const u64 now = now_ms();
-  process_profile.sites.freed(static_cast<u32>(sample.site), sample.bytes, sample.born, now);
+  Profile& profile = process_profile;
+  const auto site = static_cast<u32>(sample.site);
+  const u64 every = profile.sites.interval_of(site), epoch = profile.peak.epoch(every);
+  profile.sites.freed(site, sample.bytes, sample.born, now, epoch);
+  if (epoch != 0) profile.peak.less(peak::weight(sample.bytes, every));
   tell_freed(sample, now);
 }
 

@@ -40,6 +40,9 @@ u64 interval();
 u64 confirm_interval();
 inline bool is_on() { return interval() != 0; }
 
+// Keeps what was live when most was, of the profile with this interval, from now on.
+void keep_peak(u64 interval);
+
 // A gap to begin with (gap.h); 0 only with kEveryBlock. Whether an uncounted block of so many bytes is to be sampled.
 u64 next_gap();
 bool draws(std::size_t bytes);
@@ -72,6 +75,7 @@ struct Profile {
   LiveBlocks<Machine> blocks;
   StackCopies<Machine> copies;
   Wanted<Machine> wanted;
+  Peak<Machine> peak;
   Atomic<u64> began_ms;
   Atomic<u64> samples, lost_stacks, lost_blocks;
 };

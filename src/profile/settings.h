@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // settings.h: the settings in FREEWAY_PROFILE.
 //
-//   FREEWAY_PROFILE=512k[,prefix=PATH][,dump=exit|signal:USR1|every:1g|hold:SOCKET]...[,stacks=N][,blocks=N][,copy=8k]
+//   FREEWAY_PROFILE=512k[,prefix=PATH][,dump=exit|peak|signal:USR1|every:1g|hold:SOCKET]...
+//     [,stacks=N][,blocks=N][,copy=8k]
 #pragma once
 
 #include "base/integers.h"
@@ -16,6 +17,7 @@ struct Settings {
   const char* prefix = nullptr;  // not terminated
   std::size_t prefix_length = 0;
   bool at_exit = false;
+  bool peak = false;           // dumps also say what was live when most was
   const char* hold = nullptr;  // path of a socket, not terminated
   std::size_t hold_length = 0;
   int signal = 0;             // 0: none
@@ -25,10 +27,10 @@ struct Settings {
 };
 
 constexpr const char* kSettingForm =
-    "BYTES[,prefix=PATH][,dump=exit|signal:USR1|every:1g|hold:SOCKET][,stacks=N][,blocks=N][,copy=BYTES]";
+    "BYTES[,prefix=PATH][,dump=exit|peak|signal:USR1|every:1g|hold:SOCKET][,stacks=N][,blocks=N][,copy=BYTES]";
 
 // Whether `text` has that form. It must stay in place: the prefix and the socket's path point into it. If it names no
-// dump, the dump is the one at exit.
+// dump, the dump is the one at exit; that is also the one of the peak.
 bool parse_settings(const char* text, Settings* settings);
 
 }  // namespace freeway::profile

@@ -7,17 +7,22 @@
 //           facts: 0 -> their place and the depth of the stack (store): by any thread that samples there and finds
 //           none. All threads store the same facts, so the thread that claimed the key need not come back
 //           copy: 0 -> the number of the stack's copy, + 1 (CAS), for good (stack_copies.h)
-//           counters: sums; each sample adds to four, each free to four. used: words of the room for facts, upwards
+//           counters: sums; each sample adds to three, each free to four. used: words of the room for facts, upwards
+//           at_peak: epoch | live bytes when that began (CAS), while a peak is kept (peak.h): by any thread, before it
+//           changes the counters in a later epoch
 // Hashes    two sites with one hash count as one: 64 bits, mixed, but not against an attacker
 // Who       any thread, any signal handler, the child of any fork
 // Orders    [R1] publishes the facts, [R3] a copy; [A1], [A3] a dump sees them. A reader loads `freed` [A2] before
 //           `allocated`, which was added to before [R2]: so it never sees more freed than allocated
+//           [R4] bytes are counted after at_peak was moved; [A4] a reader that sees them counted sees that, since it
+//           looks at at_peak last
 // Progress  wait-free, kLooks looks       Lost if killed: the words of facts in hand; half a sample's counts
 // Checked   tests/profile/sites_model.cc, tests/profile/tables_test.cc
 #pragma once
 
 #include "base/integers.h"
 #include "os/window.h"
+#include "profile/peak.h"
 #include "profile/stack_walk.h"
 
 namespace freeway {
@@ -86,20 +91,26 @@ template <class Env, u32 kLooks = 32> class Sites {
     return kNone;
   }
 
-  // Counts a block of the site. A freed one was allocated at `born`. Times are ms.
-  void allocated(u32 i, u64 bytes, u64 now) {
+  // Counts a block of the site. A freed one was allocated at `born`. Times are ms. `epoch`: the peak's; 0: there is
+  // none.
+  void allocated(u32 i, u64 bytes, u64 now, u64 epoch = 0) {
     Site& site = this->site(i);
+    if (epoch != 0) keep(site, epoch);
     site.born.fetch_add_relaxed(now);
-    site.allocated_bytes.fetch_add_relaxed(bytes);
+    site.allocated_bytes.fetch_add_release(bytes);  // [R4] pairs with [A4]
     site.allocated.fetch_add_relaxed(1);
   }
-  void freed(u32 i, u64 bytes, u64 born, u64 now) {
+  void freed(u32 i, u64 bytes, u64 born, u64 now, u64 epoch = 0) {
     Site& site = this->site(i);
+    if (epoch != 0) keep(site, epoch);
     site.died.fetch_add_relaxed(now);
     site.born_freed.fetch_add_relaxed(born);
-    site.freed_bytes.fetch_add_relaxed(bytes);
-    site.freed.fetch_add_release(1);  // [R2] pairs with [A2]
+    site.freed_bytes.fetch_add_release(bytes);  // [R4] pairs with [A4]
+    site.freed.fetch_add_release(1);            // [R2] pairs with [A2]
   }
+
+  // Of the site of a block in the caller's hands: its facts came with the block.
+  u64 interval_of(u32 i) const { return fact((site(i).facts.load_relaxed() >> kDepthBits) + 1).load_relaxed(); }
 
   // Whether the site's stack is still to be copied; notes that it was.
   bool wants_copy(u32 i) const { return site(i).copy.load_relaxed() == 0; }
@@ -113,9 +124,10 @@ template <class Env, u32 kLooks = 32> class Sites {
     u64 copy = 0;  // its number, + 1; 0: there is none
     Stack stack;
     Counts counts;
+    u64 at_peak = 0;  // bytes that were live when the epoch began
   };
-  // Reads site `i` (below count()); false: there is none.
-  bool look(u32 i, View& view) const {
+  // Reads site `i` (below count()); false: there is none. `epoch`: the peak's; 0: none is kept.
+  bool look(u32 i, View& view, u64 epoch = 0) const {
     const Site& site = this->site(i);
     const u64 packed = site.facts.load_acquire();  // [A1] pairs with [R1]
     if (packed == 0) return false;
@@ -125,6 +137,7 @@ template <class Env, u32 kLooks = 32> class Sites {
     view.stack.depth = packed & low_bits(kDepthBits);
     for (unsigned f = 0; f < view.stack.depth; ++f) view.stack.frames[f] = facts[kHead + f].load_relaxed();
     view.counts = counts(site);
+    view.at_peak = epoch == 0 ? 0 : peak::bytes_in(epoch, site.at_peak.load_relaxed(), view.counts.live_bytes());
     view.copy = site.copy.load_acquire();  // [A3] pairs with [R3]
     return true;
   }
@@ -138,7 +151,7 @@ template <class Env, u32 kLooks = 32> class Sites {
   using Word = typename Env::template Atomic<u64>;
 
   struct alignas(64) Site {
-    Word key, facts, allocated, allocated_bytes, freed, freed_bytes, born, born_freed, died, copy;
+    Word key, facts, allocated, allocated_bytes, freed, freed_bytes, born, born_freed, died, copy, at_peak;
   };
 
   static u64 hash_of(const Stack& stack, u64 tag, u64 step, u64 interval) {
@@ -162,14 +175,25 @@ template <class Env, u32 kLooks = 32> class Sites {
     return true;
   }
 
+  // Keeps what the site has for the epoch, unless that was done.
+  static void keep(Site& site, u64 epoch) {
+    u64 kept = site.at_peak.load_relaxed();
+    while (peak::epoch(kept) < epoch) {
+      // No acquire: what is stored depends on them, so it cannot come before a change that they have seen [R4].
+      const u64 freed = site.freed_bytes.load_relaxed(), allocated = site.allocated_bytes.load_relaxed();
+      Env::step("sites.keeping");
+      if (site.at_peak.cas_relaxed(kept, peak::pack(epoch, allocated > freed ? allocated - freed : 0))) break;
+    }
+  }
+
   static Counts counts(const Site& site) {
     Counts c;
-    c.freed = site.freed.load_acquire();  // [A2] pairs with [R2]
-    c.freed_bytes = site.freed_bytes.load_relaxed();
+    c.freed = site.freed.load_acquire();              // [A2] pairs with [R2]
+    c.freed_bytes = site.freed_bytes.load_acquire();  // [A4] pairs with [R4]
     c.born_freed = site.born_freed.load_relaxed();
     c.died = site.died.load_relaxed();
     c.allocated = site.allocated.load_relaxed();
-    c.allocated_bytes = site.allocated_bytes.load_relaxed();
+    c.allocated_bytes = site.allocated_bytes.load_acquire();  // [A4] pairs with [R4]
     c.born = site.born.load_relaxed();
     return c;
   }

@@ -476,8 +476,8 @@ class Run(InAFolder):
             ("--purge=never", "PURGE", "never"),
             ("--huge=never", "HUGE", "never"),
             ("--background", "BACKGROUND", "1"),
-            ("--profile", "PROFILE", "512k"),
-            ("--profile=64k", "PROFILE", "64k"),
+            # One with commas is the library's as it is; of others tests/command/profile/run_test.py tells.
+            ("--profile=64k,dump=signal:USR1", "PROFILE", "64k,dump=signal:USR1"),
             ("--deepbind=1", "DEEPBIND", "1"),
         ):
             self.assertEqual(environment_under(flag, cwd=str(self.folder))[f"FREEWAY_{variable}"], value)

@@ -67,6 +67,30 @@ class Dumps(unittest.TestCase):
         for earlier, later in itertools.pairwise(lives):
             self.assertEqual(later - earlier, 103, "102,400 bytes in blocks of 1000")
 
+    def at_peak(self, dump: Path) -> list[tuple[int, int]]:
+        """Of each stack with blocks of 1000 bytes: how many were allocated, and how many were live at the peak."""
+        lines = re.findall(r"\[(\d+): (\d+)\] @.*\n#@ (.*)", dump.read_text())
+        return sorted(
+            (int(blocks), int((re.search(r"peak_bytes=(\d+)", labels) or ["", "0"])[1]) // 1000)
+            for blocks, size, labels in lines
+            if int(size) == 1000 * int(blocks) and int(blocks) > 2
+        )
+
+    def test_what_was_live_at_the_peak(self) -> None:
+        self.profile("1,dump=peak", "5000", "burst", "50000", "7000", "burst", "30000")
+        (dump,) = self.dumps()
+        self.assertEqual(self.live(dump), 12)
+        self.assertEqual(self.at_peak(dump), [(12, 5), (80, 50)])
+        self.assertRegex(dump.read_text(), r"# pid=.* peak_ms=\d+\n")
+
+    def test_peak_of_a_later_burst(self) -> None:
+        self.profile("1,dump=peak", "burst", "30000", "5000", "burst", "50000", "7000")
+        self.assertEqual(self.at_peak(self.dumps()[0]), [(12, 5), (80, 50)])
+
+    def test_no_peak_where_none_was_asked_for(self) -> None:
+        self.profile("1", "5000")
+        self.assertNotIn("peak", self.dumps()[0].read_text())
+
     def test_a_forked_child_has_files_of_its_own(self) -> None:
         self.profile("1", "3000", "fork")
         names = {dump.name for dump in self.dumps()}

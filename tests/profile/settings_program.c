@@ -12,6 +12,16 @@ static void* volatile kept;
 
 __attribute__((noinline)) void* leak(size_t size) { return kept = malloc(size); }
 
+__attribute__((noinline)) void* take(size_t size) { return kept = malloc(size); }
+
+// Allocates as many bytes as leak does for that number, and frees them.
+static void burst(long bytes) {
+  static void* blocks[10000];
+  const long count = bytes / 1000;
+  for (long i = 0; i < count; ++i) blocks[i] = take(1000);
+  for (long i = 0; i < count; ++i) free(blocks[i]);
+}
+
 static void own_handler(int number) {
   (void)number;
   (void)!write(1, "own handler\n", 12);
@@ -26,6 +36,8 @@ int main(int argc, char** argv) {
     } else if (strcmp(argv[i], "fork") == 0) {
       fflush(stdout);
       if (fork() == 0) return 0;
+    } else if (strcmp(argv[i], "burst") == 0) {
+      burst(atol(argv[++i]));
     } else if (strcmp(argv[i], "leave") == 0) {
       _exit(0);
     } else {

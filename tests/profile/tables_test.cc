@@ -216,5 +216,63 @@ TEST(CodeRanges, AreThoseOfTheMappingsWithCode) {
     EXPECT_FALSE(code.contains(outside)) << outside;
 }
 
+TEST(Peak, AnEpochBeginsWhereMoreIsLiveThanEver) {
+  using namespace peak;
+  const u64 first = more(pack(1, 1), 100, step(100));
+  EXPECT_EQ(first, pack(2, 1));
+  EXPECT_EQ(less(first, 60), pack(2, 61));
+  EXPECT_EQ(more(pack(2, 61), 60, 7), pack(2, 1)) << "as much as before is not more";
+  EXPECT_EQ(more(pack(2, 61), 61, 7), pack(3, 7));
+  EXPECT_EQ(more(pack(kLastEpoch, 1), 100, 7), pack(kLastEpoch, 1)) << "and no further";
+  EXPECT_EQ(less(pack(kLastEpoch, 1), 100), pack(kLastEpoch, 1));
+}
+TEST(Peak, StepsOfAThousandthReachAllMemoryBeforeTheLastEpoch) {
+  u64 epochs = 1;
+  for (u64 live = 0; live < peak::kMostBytes; live += peak::step(live)) ++epochs;
+  EXPECT_LT(epochs, peak::kLastEpoch / 2);
+}
+TEST(Peak, ASampleWeighsWhatItStandsFor) {
+  EXPECT_EQ(peak::weight(1000, 1), 1000u);
+  EXPECT_EQ(peak::weight(0, 1), 0u);
+  EXPECT_NEAR(static_cast<double>(peak::weight(1000, 524288)), 524288 + 500, 2);
+  EXPECT_EQ(peak::weight(u64{1} << 30, 4096), u64{1} << 30);
+}
+
+// Beside plain sums: what each site had when the last epoch began.
+TEST(Peak, EachSiteHasWhatItHadWhenMostWasLive) {
+  constexpr u32 kSites = 8;
+  Room<Table> room(64);
+  Peak<TestEnv> peak;
+  peak.begin(1);
+  EXPECT_EQ(peak.epoch(2), 0u) << "of another profile";
+  u32 site[kSites];
+  for (u32 s = 0; s < kSites; ++s) site[s] = room.table.at(stack_of(s), 0, 1000, 1);
+  Random random(test::test_seed());
+  std::vector<u64> live(kSites), then(kSites);
+  u64 sum = 0, most = 0;
+  for (int move = 0; move < 20000; ++move) {
+    const u32 s = static_cast<u32>(random.below(kSites));
+    const u64 bytes = 900 + random.below(100), epoch = peak.epoch(1);
+    // Mostly up, mostly down, and up again.
+    const bool down = live[s] >= 1000 && random.below(100) < (move / 4000 % 2 == 0 ? 40u : 60u);
+    live[s] += down ? -bytes : bytes;
+    sum += down ? -bytes : bytes;
+    down ? room.table.freed(site[s], bytes, 0, 1, epoch) : room.table.allocated(site[s], bytes, 1, epoch);
+    down ? peak.less(bytes) : peak.more(bytes, static_cast<u64>(move));
+    EXPECT_LE(sum, most + most / peak::kStepsOfWhole + 1 + (peak.epoch(1) != epoch ? sum : 0)) << move;
+    if (peak.epoch(1) == epoch) continue;
+    then = live;
+    most = sum;
+    EXPECT_EQ(peak.began_ms(), static_cast<u64>(move));
+  }
+  ASSERT_NE(live, then);
+  Table::View view;
+  for (u32 s = 0; s < kSites; ++s) {
+    ASSERT_TRUE(room.table.look(site[s], view, peak.epoch(1)));
+    EXPECT_EQ(view.at_peak, then[s]) << s;
+    EXPECT_EQ(view.counts.live_bytes(), live[s]) << s;
+  }
+}
+
 }  // namespace
 }  // namespace freeway::profile

@@ -120,7 +120,7 @@ class Cores(Looking):
         for subcommand in ("stat", "classes"):
             stderr = look(subcommand, path, status=REFUSED).stderr
             self.assertRegex(
-                stderr, r"laid out by version 77; this command, of Freeway \d+\.\d+\.\d+, knows version 5: use the one"
+                stderr, r"laid out by version 77; this command, of Freeway \d+\.\d+\.\d+, knows version 6: use the one"
             )
 
     def test_without_private_memory_it_says_how_to_have_it(self) -> None:

@@ -117,6 +117,37 @@ class Stat(Looking):
             os.kill(pid, signal.SIGCONT)
             time.sleep(0.002)
 
+    def test_what_is_in_memory_is_told_from_what_is_only_mapped(self) -> None:
+        """Of 40 MB of blocks, half of each freed, and as much more of a block that nobody has touched."""
+        code = (
+            "import ctypes, os; x = [b'%05d' % i * 200 for i in range(40000)]; del x[::2]; "
+            "ctypes.CDLL(None).malloc(ctypes.c_size_t(1 << 28)); os.kill(os.getpid(), 19)"
+        )
+        pid = self.start(sys.executable, "-c", code, LD_PRELOAD=str(LIBRARY)).pid
+        seen = figures(pid)
+        parts = ("live", "cached", "stuck", "free", "metadata")
+        self.assertEqual(seen["resident_heap"], sum(seen[f"resident_{each}"] for each in parts))
+        anonymous = int(self.memory_of(pid).split()[1]) * 1024
+        self.assertLess(seen["resident_heap"], anonymous + (1 << 20))
+        self.assertGreater(seen["resident_heap"], anonymous - (8 << 20), "the rest is stacks and data")
+        self.assertGreater(seen["live"], 1 << 28)
+        self.assertTrue(20 * 10**6 < seen["resident_live"] < 60 * 10**6, seen)
+        self.assertTrue(10 * 10**6 < seen["resident_stuck"] < 40 * 10**6, seen)
+
+    def test_people_read_one_sentence_and_then_where_the_memory_is(self) -> None:
+        pid, _ = self.known()
+        size = r"\d[\d.]* [KMG]?i?B"
+        lines = look("stat", pid).stdout.splitlines()
+        self.assertRegex(
+            lines[0],
+            rf"^known_heap\S* \({pid}\), Freeway \S+, \w+: {size} resident, {size} of it the heap's, "
+            r"of which \d+ % is live$",
+        )
+        self.assertEqual([each.split()[0] for each in lines[1:6]], ["live", "cached", "stuck", "free", "metadata"])
+        self.assertRegex(lines[1], r"\d blocks?; 3\d\d\.\d MiB more not touched$")
+        self.assertNotIn("slow path", "\n".join(lines))
+        self.assertIn("slow path", look("stat", pid, "--verbose").stdout)
+
     def test_before_the_first_malloc_there_is_nothing(self) -> None:
         seen = figures(self.start(KNOWN, "none").pid)
         self.assertEqual((seen["live"], seen["mapped"], seen["metadata"], seen["retained"]), (0, 0, 0, 0))

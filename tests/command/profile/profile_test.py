@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import unittest
 from pathlib import Path
 
 from dumps import (
+    ABOUT,
     BAD_INPUT,
     INTERVAL,
     MAPS,
@@ -137,6 +139,17 @@ class Difference(InAFolder):
         after = self.file("b", dump_of([Sample(4, 5, 1000, [0x7F401005])], maps=moved))
         self.assertEqual(self.collapsed(after, "--base", before), {})
         self.assertIn("nothing has changed", self.profile("diff", before, after))
+
+
+class MadeAtRunTime(InAFolder):
+    def test_names_are_those_of_the_perf_map(self) -> None:
+        """Node, Java and Python (-X perf) write them, by the process's number; this one's is free meanwhile."""
+        file = Path(f"/tmp/perf-{os.getpid()}.map")
+        file.write_text("not a line\n7f0000001000 80 old\n7f0000001000 80 py::handle:/app.py\n7f0000002000 10 other\n")
+        self.addCleanup(file.unlink)
+        stacks = [Sample(4, 4, 1000, [0x7F0000001010, 0x401005]), Sample(4, 4, 1000, [0x7F0000001100])]
+        dump = self.file("dump", dump_of(stacks, about=ABOUT.replace("pid=321", f"pid={os.getpid()}")))
+        self.assertEqual(set(self.collapsed(dump)), {"program+0x1005;py::handle:/app.py", "0x7f0000001100"})
 
 
 class Empty(InAFolder):

@@ -91,7 +91,7 @@ class RealProcess(InAFolder):
             stacks = self.collapsed(dump, "--sample", measure)
             self.assertEqual([v for stack, v in stacks.items() if stack.endswith("main;leak")], [expected])
             self.assertEqual(sum(stacks.values()), self.proto(dump).totals[MEASURES.index(measure)])
-        self.assertRegex(self.profile("top", dump), r"977 KiB +0 B +[\d.]+ % +200 .* leak \(leaking_program\.c:\d+\)\n")
+        self.assertRegex(self.profile("top", dump), r"977 KiB +[\d.]+ % +200 .* leak \(leaking_program\.c:\d+\)\n")
         self.assertIn("profile_leaking", self.proto(dump).mappings[0][0])
 
     def test_missing_library_is_no_error(self) -> None:
