@@ -161,11 +161,13 @@ class NameDrills {
       ::operator delete[](blocks[9], alignment);
       ::operator delete(blocks[10], size, alignment);
       ::operator delete[](blocks[11], size, alignment);
-      ::operator delete(blocks[12], std::nothrow);
+      ::free(blocks[12]);
       blocks[0] = ::operator new[](size, std::nothrow);
       blocks[1] = ::operator new(size, alignment);
       blocks[2] = ::operator new[](size, alignment);
+      blocks[3] = ::operator new(size);
       ::operator delete[](blocks[0], std::nothrow);
+      ::operator delete(blocks[3], std::nothrow);
       ::operator delete(blocks[1], alignment, std::nothrow);
       ::operator delete[](blocks[2], alignment, std::nothrow);
       leave_allocator();
