@@ -100,14 +100,14 @@ WRITERS = {
         command=lambda folder: [PROGRAM, f"{folder}/dump"],
     ),
     "run --leaks-dump": Writer(
-        "command/leaks/leaked.cc",
+        "command/heap/dump_text.cc",
         BY_DUMPS,
         "lost.{pid}.heap",
         fresh=True,
         command=lambda folder: [COMMAND, "run", "--leaks", f"--leaks-dump={folder}/lost", "--", PROGRAM],
     ),
     "leaks -o": Writer(
-        "command/leaks/leaked.cc",
+        "command/heap/dump_text.cc",
         BY_DUMPS,
         "lost",
         environment=lambda folder: preloaded(LIBRARY, FREEWAY_PROFILE="1,dump=signal:USR1"),
