@@ -27,7 +27,7 @@ extern FREEWAY_HIDDEN const freeway::SectionDescriptor freeway_section_malloc;
 extern FREEWAY_HIDDEN const freeway::SectionDescriptor freeway_section_free;
 // Where the program has operator new.
 extern FREEWAY_HIDDEN const freeway::SectionDescriptor freeway_section_new __attribute__((weak));
-FREEWAY_HIDDEN bool freeway_delete_is_ours() __attribute__((weak));
+FREEWAY_HIDDEN bool freeway_delete_is_ours();  // fast_path.S; new.cc
 }
 
 namespace freeway {
@@ -153,7 +153,7 @@ void Heap::open() {
   }
   if (options.harden != 0 || !on) return;  // the limits stay 0
   freeway_hot.frames.store_relaxed(frames);
-  if (&freeway_delete_is_ours != nullptr && freeway_delete_is_ours()) freeway_hot.delete_frames.store_relaxed(frames);
+  if (freeway_delete_is_ours()) freeway_hot.delete_frames.store_relaxed(frames);
   freeway_hot.step_limit.store_relaxed(kMaxSmall + 1);
   freeway_hot.byte_limit.store_relaxed(kByteTableMax + 1);
 }
