@@ -163,9 +163,9 @@
     cmp     x8, x12
     b.hs    .Lleave_free
     OF_FRAME 11, HOT_FRAME_CLASS AT_FREE                // [1]
-    .globl  freeway_own_free_of_class
-    .hidden freeway_own_free_of_class
-freeway_own_free_of_class:
+    .globl  freeway_inside_free                         // of a block whose class is known (new.S)
+    .hidden freeway_inside_free
+freeway_inside_free:
     add     x10, x9, x11, lsl #3                        // [7]
     ldr     x13, [x10, #(HOT_SPAN_MASK AT_FREE)]
     ldr     x14, [x10, #(HOT_FACTOR AT_FREE)]

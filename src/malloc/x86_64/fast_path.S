@@ -165,9 +165,9 @@
     cmp     rdx, [r8 + HOT_FRAMES AT_FREE]
     jae     .Lleave_free
     movzx   ecx, byte ptr [r8 + rdx*2 + HOT_FRAME_CLASS AT_FREE]  // [1]
-    .globl  freeway_own_free_of_class
-    .hidden freeway_own_free_of_class
-freeway_own_free_of_class:
+    .globl  freeway_inside_free                         // of a block whose class is known (new.S)
+    .hidden freeway_inside_free
+freeway_inside_free:
     mov     r9, [r8 + rcx*8 + HOT_SPAN_MASK AT_FREE]    // [7]
     and     r9, rdi
     imul    r9, [r8 + rcx*8 + HOT_FACTOR AT_FREE]
