@@ -114,7 +114,7 @@ class Cores(Looking):
         with path.open("r+b") as file:
             content = file.read()
             at = content.index(MAGIC)
-            self.assertEqual(struct.unpack_from("<I", content, at + VERSION_AT), (5,))
+            self.assertEqual(struct.unpack_from("<I", content, at + VERSION_AT), (6,))
             file.seek(at + VERSION_AT)
             file.write(struct.pack("<I", 77))
         for subcommand in ("stat", "classes"):
