@@ -22,9 +22,9 @@ VARIABLES["FREEWAY_LIB"] = LIBRARY
 REFUSED, WRONG_VALUE, OWN_FAILURE = 1, 2, 125
 
 VERDICT = re.compile(
-    r"(?P<name>\S+) \((?P<pid>\d+)\): (?:no leaks among (?P<clean>\d+) (?:sampled )?blocks?"
-    r"|leaked: (?P<bytes>.*) in (?P<blocks>\d+) blocks?(?P<estimated>, estimated from \d+ samples?)?: "
-    r"(?P<direct>\d+) direct, (?P<indirect>\d+) indirect)$",
+    r"(?P<name>\S+) \((?P<pid>\d+)\): (?:no leaks among (?P<clean>[\d,]+) (?:sampled )?blocks?"
+    r"|leaked: (?P<bytes>.*) in (?P<blocks>[\d,]+) blocks?(?P<estimated>, estimated from [\d,]+ samples?)?: "
+    r"(?P<direct>[\d,]+) direct, (?P<indirect>[\d,]+) indirect)$",
     re.MULTILINE,
 )
 
@@ -42,7 +42,7 @@ def verdicts(text: str) -> list[Verdict]:
     """What the command says of each process."""
     found = []
     for match in VERDICT.finditer(text):
-        counts = [int(match[key] or 0) for key in ("pid", "blocks", "direct", "indirect")]
+        counts = [int((match[key] or "0").replace(",", "")) for key in ("pid", "blocks", "direct", "indirect")]
         found.append(Verdict(*counts, match["bytes"] or "0 B"))
     return found
 
