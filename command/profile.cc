@@ -16,6 +16,7 @@
 #include "attend.h"
 #include "heap/dump_text.h"
 #include "look.h"
+#include "process.h"
 #include "report.h"
 #include "subcommands.h"
 
@@ -25,17 +26,24 @@ namespace {
 
 constexpr const char* kName = "freeway-profile";
 
-// Whether there is a process or a core file of that name, and no dump.
+bool is_process_name(const std::string& name) {
+  return name.find('/') == std::string::npos && !processes_named(name).empty();
+}
+
+// Whether there is a process or a core file of that name, and no dump. A program's file is none, and may well lie where
+// its process was started.
 bool is_target(const std::string& name) {
   namespace fs = std::filesystem;
   std::error_code error;
-  if (!fs::exists(name, error)) return !name.empty() && name.find_first_not_of("0123456789") == name.npos;
+  if (name.empty()) return false;
+  if (!fs::exists(name, error))
+    return name.find_first_not_of("0123456789") == std::string::npos || is_process_name(name);
   Elf64_Ehdr head{};
   const int file = fs::is_regular_file(name, error) ? open(name.c_str(), O_RDONLY | O_CLOEXEC) : -1;
-  const bool is_core = file >= 0 && read(file, &head, sizeof(head)) == sizeof(head) &&
-                       std::memcmp(head.e_ident, ELFMAG, SELFMAG) == 0 && head.e_type == ET_CORE;
+  const bool is_elf =
+      file >= 0 && read(file, &head, sizeof(head)) == sizeof(head) && std::memcmp(head.e_ident, ELFMAG, SELFMAG) == 0;
   if (file >= 0) close(file);
-  return is_core;
+  return is_elf && (head.e_type == ET_CORE || is_process_name(name));
 }
 
 // Its profile by now, as a file that a program which is executed can open. Throws Failure.

@@ -90,8 +90,11 @@ leave no report.
 with commas, as FREEWAY_PROFILE takes it, says itself where dumps go.)
 
 `--leaks` examines each process that ends by exit while PROGRAM runs, not those that end by _exit or abort.
-`--profile` and `--leaks` also look into PROGRAM before SIGHUP, SIGINT, SIGQUIT or SIGTERM ends it. `--leaks` makes a heap profile of its own, so `FREEWAY_PROFILE` must not be set. `freeway leaks --help` says which
-blocks count as lost.
+`--profile` and `--leaks` also look into PROGRAM before SIGHUP, SIGINT, SIGQUIT or SIGTERM ends it. `--leaks` makes a
+heap profile of its own, so `FREEWAY_PROFILE` must not be set. `freeway leaks --help` says which blocks count as lost.
+
+With `--leaks`, `--pressure`, `--profile`, `--require` or `--stats` this command may stay as PROGRAM's parent; without
+them it becomes PROGRAM.
 
 `--pressure` follows `MEMORY_PRESSURE_WATCH` and `MEMORY_PRESSURE_WRITE` as systemd sets them, else the cgroup's
 memory.pressure, else /proc/pressure/memory.)",
@@ -114,9 +117,9 @@ memory.pressure, else /proc/pressure/memory.)",
 with `FREEWAY_BACKGROUND=1` (`run --background`, `--server`) its background thread does so, which needs the permission
 to send it a signal.
 
-In others (x86-64 only) one thread is stopped, as by a debugger, makes the call on a stack of its own, and goes on as
-it was; the other threads run. System calls in which it waits go on; a wait with a timeout may begin anew. Needs the
-permission to trace the process. Do not kill (-9) this command meanwhile.)",
+In others (with libfreeway.so, on x86-64) one thread is stopped, as by a debugger, makes the call on a stack of its
+own, and goes on as it was; the other threads run. System calls in which it waits go on; a wait with a timeout may
+begin anew. Needs the permission to trace the process. Do not kill (-9) this command meanwhile.)",
        {{"--keep", Takes::kValue, "BYTES", "Leave about this much unused memory: 300, 64K, 1M, 2G (default: 0)."}},
        {{"freeway trim 1234", "all that is unused"}, {"freeway trim redis-server --keep 64M", "but for 64 MiB"}},
        {kDone, {"1", "there is no such process, or no thread of it can do it: the message says why"}}},
@@ -206,10 +209,11 @@ for a moment, as by a debugger, and goes on as it was.)",
        "heap profiles as tables, flame graphs, or for pprof",
        R"(Reads heap profiles, which `run --profile` and `FREEWAY_PROFILE` have programs write (freeway-profile(5)). All
 values are estimates from samples. Functions and lines are read from the program's files as they are now. A DUMP
-named - is standard input; a PID or a core file stands for the profile that the process has.)",
+named - is standard input; a PID, a NAME or a core file stands for the profile that the process has.)",
        {},
        {{"freeway run --profile -- ./program", "writes program.PID.1.heap"},
-        {"freeway profile top program.1234.1.heap", "which stacks hold the memory"}},
+        {"freeway profile top program.1234.1.heap", "which stacks hold the memory"},
+        {"freeway profile top redis-server", "of a running process that has a profile"}},
        {kDone, {"1", "a dump cannot be read, or the answer cannot be written"}}},
       {"profile top",
        nullptr,

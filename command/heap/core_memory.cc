@@ -173,8 +173,13 @@ class CoreMemory : public Memory {
                            {}});
       if (each.p_filesz != 0) pieces_.push_back({each.p_vaddr, each.p_vaddr + each.p_filesz, each.p_offset, &core_});
     }
-    std::sort(mappings_.begin(), mappings_.end(), [](const Mapping& a, const Mapping& b) { return a.begin < b.begin; });
+    std::sort(named_.begin(), named_.end(), [](const Named& a, const Named& b) { return a.begin < b.begin; });
+    sort_mappings();
+    add_left_out();
     name_files();
+  }
+  void sort_mappings() {
+    std::sort(mappings_.begin(), mappings_.end(), [](const Mapping& a, const Mapping& b) { return a.begin < b.begin; });
   }
 
   [[noreturn]] void damaged(const char* what) const {
@@ -247,9 +252,40 @@ class CoreMemory : public Memory {
     }
   }
 
+  // Whether what is mapped from there on in a program's or library's file is its code.
+  bool is_code(const File& file, uint64_t offset) const {
+    Elf64_Ehdr header = {};
+    if (!file.read(0, &header, sizeof(header)) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
+        header.e_phentsize != sizeof(Elf64_Phdr))
+      return false;
+    for (uint64_t i = 0; i < header.e_phnum; ++i) {
+      Elf64_Phdr segment = {};
+      if (!file.read(header.e_phoff + i * sizeof(segment), &segment, sizeof(segment))) return false;
+      const uint64_t begin = segment.p_offset - segment.p_offset % page_size_;
+      if (segment.p_type == PT_LOAD && (segment.p_flags & PF_X) != 0 && offset >= begin &&
+          offset - begin < segment.p_offset % page_size_ + segment.p_filesz)
+        return true;
+    }
+    return false;
+  }
+
+  // gcore writes no segment for what it leaves to the files: code above all, whose functions have the names.
+  void add_left_out() {
+    std::vector<Mapping> left_out;
+    for (const Named& each : named_) {
+      const auto mapping = std::partition_point(mappings_.begin(), mappings_.end(),
+                                                [&](const Mapping& m) { return m.end <= each.begin; });
+      const bool is_there = (mapping != mappings_.end() && mapping->begin < each.end) ||
+                            (!left_out.empty() && left_out.back().end > each.begin);
+      if (!is_there)
+        left_out.push_back({each.begin, each.end, true, false, is_code(*file_of(each.file), each.offset), 0, {}});
+    }
+    mappings_.insert(mappings_.end(), left_out.begin(), left_out.end());
+    sort_mappings();
+  }
+
   // Which mapping is of which file; and where its pages are that the core does not have.
   void name_files() {
-    std::sort(named_.begin(), named_.end(), [](const Named& a, const Named& b) { return a.begin < b.begin; });
     for (const Named& each : named_) {
       auto mapping = std::partition_point(mappings_.begin(), mappings_.end(),
                                           [&](const Mapping& m) { return m.end <= each.begin; });

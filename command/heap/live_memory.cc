@@ -202,6 +202,9 @@ std::string forbidden(int pid) {
   if (geteuid() == 0 && (rights >> kSysPtrace & 1) == 0)
     return name + " may not be looked at, even by root: this container lacks the capability SYS_PTRACE (docker run "
                   "--cap-add SYS_PTRACE), or try it outside the container";
+  if (geteuid() == 0)
+    return name + " may not be looked at, even by root: it belongs to an outer user namespace, or a security module "
+                  "(Yama, SELinux, AppArmor) forbids it";
   const std::string scope = first_line("/proc/sys/kernel/yama/ptrace_scope");
   std::string advice = "try it as root (sudo), or as the user whom it belongs to";
   if (!scope.empty() && scope != "0")

@@ -93,16 +93,14 @@ std::string headline(const Leaks& leaks) {
   const bool all = leaks.interval <= 1;
   // As the table below it has them.
   using freeway_profile::bytes_in_words, freeway_profile::count_in_words;
-  const auto blocks = [](uint64_t n, const char* what) {
-    return count_in_words(static_cast<double>(n)) + what + (n == 1 ? "" : "s");
-  };
+  const auto count = [](uint64_t n) { return count_in_words(static_cast<double>(n)); };
+  const auto blocks = [&count](uint64_t n, const char* what) { return count(n) + what + (n == 1 ? "" : "s"); };
   if (!leaks.any()) return name + "no leaks among " + blocks(leaks.looked_at, all ? " block" : " sampled block");
   std::string text = name + "leaked: " + bytes_in_words(leaks.bytes);
   if (!all) text += " ± " + bytes_in_words(leaks.deviation);
   text += " in " + blocks(static_cast<uint64_t>(std::llround(leaks.blocks)), " block");
   if (!all) text += ", estimated from " + blocks(leaks.direct.blocks + leaks.indirect.blocks, " sample");
-  return text + ": " + std::to_string(leaks.direct.blocks) + " direct, " + std::to_string(leaks.indirect.blocks) +
-         " indirect";
+  return text + ": " + count(leaks.direct.blocks) + " direct, " + count(leaks.indirect.blocks) + " indirect";
 }
 
 // Environment for a program of this command's own: not under Freeway.

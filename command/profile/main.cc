@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "../arguments.h"
 #include "../report.h"
@@ -47,6 +48,14 @@ std::string format_of(const std::string& path) {
   return path.ends_with(".txt") ? "text" : "";
 }
 
+// ": did you mean alloc_space?", if a word that the option takes is like this one.
+std::string nearest_word(const Command& command, std::string_view option, const std::string& word) {
+  const auto found = std::ranges::find(command.options, option, &freeway_command::Option::name);
+  const std::vector<std::string> words = words_of(*found);
+  const std::vector<std::string_view> known(words.begin(), words.end());
+  return freeway_command::did_you_mean(word, known);
+}
+
 // What was asked for, by the description that the command's help is made from.
 Options parse(const Command& command, char** argv) {
   const Arguments arguments(command, argv);
@@ -56,7 +65,8 @@ Options parse(const Command& command, char** argv) {
   options.out = arguments.value("-o");
   if (const std::string measure = arguments.value("--sample"); !measure.empty()) {
     options.measure = measure_of(measure);
-    if (!options.measure) arguments.refuse("--sample: there is no " + measure);
+    if (!options.measure)
+      arguments.refuse("--sample: there is no " + measure + nearest_word(command, "--sample", measure));
   }
   const std::string count = arguments.value("-n", std::to_string(kMostStacks));
   Words words(count);

@@ -23,7 +23,7 @@ REFUSED, WRONG_VALUE, OWN_FAILURE = 1, 2, 125
 
 VERDICT = re.compile(
     r"(?P<name>\S+) \((?P<pid>\d+)\): (?:no leaks among (?P<clean>[\d,]+) (?:sampled )?blocks?"
-    r"|leaked: (?P<bytes>.*) in (?P<blocks>[\d,]+) blocks?(?P<estimated>, estimated from \d+ samples?)?: "
+    r"|leaked: (?P<bytes>.*) in (?P<blocks>[\d,]+) blocks?(?P<estimated>, estimated from [\d,]+ samples?)?: "
     r"(?P<direct>[\d,]+) direct, (?P<indirect>[\d,]+) indirect)$",
     re.MULTILINE,
 )

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import random
 import re
+import shutil
 import struct
 import subprocess
 import sys
@@ -75,6 +76,18 @@ class Refused(Looking):
             )  # fmt: skip
             self.assertEqual(done.returncode, REFUSED)
             self.assertIn("even by root: this container lacks the capability SYS_PTRACE", done.stderr)
+
+    def test_root_of_an_inner_user_namespace_is_not_sent_to_root(self) -> None:
+        inside = ["unshare", "--user", "--map-root-user"]
+        if shutil.which("unshare") is None or subprocess.run([*inside, "true"], check=False).returncode != 0:
+            self.skipTest("no user namespace can be made here")
+        pid, _ = self.known()
+        done = subprocess.run(
+            [*inside, COMMAND, "stat", str(pid)], env=VARIABLES, capture_output=True, text=True, check=False
+        )
+        self.assertEqual(done.returncode, REFUSED)
+        self.assertIn("even by root: it belongs to an outer user namespace", done.stderr)
+        self.assertNotIn("sudo", done.stderr)
 
     def test_who_is_not_under_freeway(self) -> None:
         process = self.start("/bin/sh", "-c", "kill -STOP $$")

@@ -211,6 +211,8 @@ class Usage(InAFolder):
             outcome = self.run_profile(*arguments)
             self.assertEqual(outcome.returncode, WRONG_USAGE, arguments)
             self.assertIn(b"fly", outcome.stderr)
+        outcome = self.run_profile("top", dump, "--sample=alloc_spce")
+        self.assertIn(b"there is no alloc_spce: did you mean alloc_space?", outcome.stderr)
         for arguments in ([], ["top"], ["diff", dump], ["convert", dump, dump], ["top", dump, "--base"]):
             self.assertEqual(self.run_profile(*arguments).returncode, WRONG_USAGE, arguments)
 

@@ -140,13 +140,23 @@ class FromOutside(Running):
             convert = ("profile", "convert", "--format=collapsed", f"--sample={sample}")
             self.assertEqual(self.command(*convert, str(process.pid)).stdout, self.command(*convert, own).stdout)
 
+    def test_of_a_process_by_name(self) -> None:
+        # A name that no other process has. Its file is no dump, and may lie in the folder where the command is typed.
+        program = Path(shutil.copy(PEAKING, self.folder / f"only_{os.getpid()}"))
+        self.waiting(str(COMMAND), "run", "--", str(program), "7", "wait", FREEWAY_PROFILE="1,dump=peak")
+        for folder in (self.folder, Path("/")):
+            done = subprocess.run(
+                [COMMAND, "profile", "top", program.name], cwd=folder, capture_output=True, text=True, check=False
+            )
+            self.assertRegex(done.stdout, r"\n +3\.81 MiB .* 400 +68\.4 KiB +fill \(peaking", done.stderr)
+
     def test_of_a_core_file(self) -> None:
         if shutil.which("gcore") is None:
             self.skipTest("there is no gcore")
         process = self.waiting(str(COMMAND), "run", "--", PEAKING, "7", "wait", FREEWAY_PROFILE="1,dump=peak")
         subprocess.run(["gcore", "-o", self.folder / "core", str(process.pid)], capture_output=True, check=True)
         text = self.command("profile", "top", str(self.folder / f"core.{process.pid}")).stdout
-        self.assertRegex(text, r"\n +3\.81 MiB .* 400 +68\.4 KiB +\S")
+        self.assertRegex(text, r"\n +3\.81 MiB .* 400 +68\.4 KiB +fill \(peaking")
 
     def test_of_one_without_a_profile_it_says_what_to_do(self) -> None:
         process = self.waiting(str(COMMAND), "run", "--", PEAKING, "7", "wait")
