@@ -132,7 +132,7 @@ class HeapCommand(gdb.Command):
         super().__init__("freeway heap", gdb.COMMAND_DATA)
 
     def invoke(self, _argument: str, _from_tty: bool) -> None:
-        ask("stat")
+        ask("stat", "--verbose")
         ask("classes")
 
 

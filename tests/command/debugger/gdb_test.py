@@ -71,11 +71,11 @@ class Printing(unittest.TestCase):
 
     def check(self, said: str) -> None:
         counted = re.search(r"^(\d+) small blocks$", said, re.MULTILINE)
-        told = re.search(r"^  live +[\d.]+ MiB in (\d+) blocks$", said, re.MULTILINE)
+        told = re.search(r"^  live +[\d.]+ \w+ +in (\d+) blocks\b", said, re.MULTILINE)
         assert told is not None, said
         if counted is not None:
             self.assertEqual(int(told[1]), int(counted[1]) + 2, said)
-        self.assertRegex(said, r"(?m)^  mapped +[\d.]+ MiB, 300.0 MiB of it huge;")
+        self.assertRegex(said, r"(?m)^  mapped +[\d.]+ MiB +300.0 MiB of it huge blocks;")
         self.assertRegex(said, r"(?m)^ *1024 +\d+ +\d+ +2500 +\d+ +\d+ ")
         for line in (
             r"the beginning of a live small block of 128 bytes at 0x\w+",
