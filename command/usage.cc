@@ -144,10 +144,11 @@ to read the process (its user's, with kernel.yama.ptrace_scope 0, or root's).)",
        "PID|NAME",
        1,
        1,
-       "the same, live, with the largest size classes",
-       R"(Shows the figures of `freeway stat` again and again, the last minute of each, and the ten size classes with the most
-memory, until the process ends. Keys: q ends it, s sorts by another column, p pauses. Where standard output is no
-terminal, pages follow each other. `NO_COLOR` leaves colours out.)",
+       "the heap over time, with the largest size classes",
+       R"(Shows until the process ends: live and cached blocks, dirty (free memory that the kernel may still back), and what is
+resident of the whole process, each with its last minute; and the ten size classes with the most memory. Keys: q
+ends it, s sorts by another column, p pauses. Where standard output is no terminal, pages follow each other.
+`NO_COLOR` leaves colours out.)",
        {{"--interval", Takes::kValue, "SECONDS", "Time between two looks, 0.05 to 86400 (default: 1)."},
         {"--once", Takes::kNothing, "", "Print one page and end."}},
        {{"freeway top redis-server", "until it ends"}, {"freeway top 1234 --interval 10 >log", "six pages a minute"}},
@@ -158,8 +159,8 @@ terminal, pages follow each other. `NO_COLOR` leaves colours out.)",
        1,
        1,
        "the heap by size class, and how full its superblocks are",
-       R"(For each size of blocks: superblocks, blocks that are live, cached and free, bytes that are not live (waste), and
-how many superblocks are how full, in tenths.)",
+       R"(For each size of blocks: superblocks, blocks that are live, cached and free, bytes that are not live (waste, resident
+or not), and how many superblocks are how full, in tenths.)",
        {{"--json", Takes::kNothing, "", "As JSON."}},
        {{"freeway classes 1234", "a table"}, {"freeway classes core.1234 --json", "of a core file"}},
        {kDone, kNotSeen}},
