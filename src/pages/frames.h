@@ -188,6 +188,7 @@ template <class Env> class Frames {
 
  private:
   template <class F> void each_further(F&& f) {
+    if (further_ == nullptr) return;  // before init(): a first call may ask for a foreign pointer
     for (auto& slot : further_->slots) {
       Arena<Env>* arena = slot.load_acquire();  // [A1] pairs with [R1]
       if (arena == nullptr || !f(*arena)) return;
