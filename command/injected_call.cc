@@ -40,9 +40,13 @@ constexpr uint64_t kNoCall = ~uint64_t{0};     // in orig_rax
 constexpr int kFaults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS};
 // These end with EINTR when a tracer stops a thread in them, although nothing happened (signal(7)), and have done
 // nothing by then.
-constexpr uint64_t kIoPgetevents = 333, kEpollPwait2 = 441;  // which older headers have not
-constexpr uint64_t kMadeOnceMore[] = {SYS_epoll_wait, SYS_epoll_pwait,     kEpollPwait2,     SYS_semop,
-                                      SYS_semtimedop, SYS_rt_sigtimedwait, SYS_io_getevents, kIoPgetevents};
+constexpr uint64_t kIoPgetevents = 333, kIoUringEnter = 426, kEpollPwait2 = 441;  // which older headers have not
+constexpr uint64_t kMadeOnceMore[] = {
+    SYS_epoll_wait, SYS_epoll_pwait, kEpollPwait2, SYS_semop, SYS_semtimedop, SYS_rt_sigtimedwait, SYS_io_getevents,
+    kIoPgetevents, kIoUringEnter,
+    // of sockets with SO_RCVTIMEO or SO_SNDTIMEO
+    SYS_read, SYS_readv, SYS_recvfrom, SYS_recvmsg, SYS_recvmmsg, SYS_accept, SYS_accept4, SYS_write, SYS_writev,
+    SYS_sendto, SYS_sendmsg, SYS_sendmmsg, SYS_connect};
 // What malloc itself asks the kernel for.
 constexpr uint64_t kOfMalloc[] = {SYS_mmap, SYS_munmap, SYS_madvise, SYS_mprotect};
 
@@ -53,10 +57,15 @@ struct Unfit {
 
 bool has(const auto& list, uint64_t value) { return std::ranges::find(list, value) != std::end(list); }
 
-// Where the process has these bytes in code: an instruction may begin anywhere.
+bool is_library(const Mapping& mapping) {
+  return std::filesystem::path(mapping.file).filename().string().starts_with("libfreeway.so");
+}
+
+// Where the library has these bytes in code: an instruction may begin anywhere. Other code may be made, and changed, by
+// the program while this thread stands still.
 uint64_t address_of_syscall(const Memory& memory) {
   for (const Mapping& each : memory.mappings()) {
-    if (!each.executable || !each.readable) continue;
+    if (!each.executable || !each.readable || !is_library(each)) continue;
     uint64_t found = 0;
     any_piece(each.begin, each.end, 1 << 16, [&](uint64_t at, uint64_t bytes) {
       std::vector<unsigned char> code(bytes);
@@ -67,7 +76,7 @@ uint64_t address_of_syscall(const Memory& memory) {
     });
     if (found != 0) return found;
   }
-  throw Failure(kCannot, "process " + std::to_string(memory.pid()) + " has no code that makes a system call");
+  throw Failure(kCannot, "process " + std::to_string(memory.pid()) + " has no code of the library that makes a system call");
 }
 
 template <class T> T read_as(const Memory& memory, uint64_t address) {
@@ -111,7 +120,7 @@ uint64_t symbol_in(const Memory& memory, uint64_t base, const std::string& name)
 
 uint64_t address_of_function(const Memory& memory, const std::string& name) {
   for (const Mapping& each : memory.mappings())
-    if (each.offset == 0 && std::filesystem::path(each.file).filename().string().starts_with("libfreeway.so"))
+    if (each.offset == 0 && is_library(each))
       if (const uint64_t found = symbol_in(memory, each.begin, name); found != 0) return found;
   throw Failure(kCannot, "process " + std::to_string(memory.pid()) + " carries the static library, whose " + name +
                              " cannot be found from outside: it must call that itself");
@@ -151,7 +160,10 @@ class Borrowed {
   uint64_t blocked_ = 0;
 };
 
-void Borrowed::lost() const { throw Failure(kCannot, "process " + std::to_string(process_) + " ended meanwhile"); }
+void Borrowed::lost() const {
+  if (!is_held_) throw Unfit{"it ended meanwhile"};  // another may do
+  throw Failure(kCannot, "process " + std::to_string(process_) + " ended meanwhile");
+}
 
 Borrowed::Borrowed(pid_t process, pid_t thread) : process_(process), thread_(thread) {
   const std::string seccomp = thread_status(process, thread, "Seccomp");
@@ -168,7 +180,6 @@ Borrowed::Borrowed(pid_t process, pid_t thread) : process_(process), thread_(thr
                                  " (a debugger?), and a process has one tracer at most: try it when that has ended");
     throw Failure(kCannot, forbidden(process));
   }
-  is_held_ = true;
   try {
     stop(kPatienceMs);
     before_ = registers();
@@ -179,6 +190,8 @@ Borrowed::Borrowed(pid_t process, pid_t thread) : process_(process), thread_(thr
     leave_section();
     uint64_t mask = ~uint64_t{0};
     for (const int fault : kFaults) mask &= ~(uint64_t{1} << (fault - 1));
+    mask |= blocked_;  // one that the program sent itself and holds back may be there
+    is_held_ = true;
     ptrace(PTRACE_SETSIGMASK, thread, sizeof(mask), &mask);
   } catch (...) {
     detach();
@@ -260,6 +273,7 @@ user_regs_struct Borrowed::registers() const {
   user_regs_struct all = {};
   iovec area{&all, sizeof(all)};
   if (ptrace(PTRACE_GETREGSET, thread_, NT_PRSTATUS, &area) != 0) lost();
+  if (area.iov_len != sizeof(all)) throw Unfit{"it runs 32-bit code"};
   return all;
 }
 

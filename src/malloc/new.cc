@@ -3,7 +3,8 @@
 //
 // Two forms of each are basic (plain and aligned); the others call them, as the standard says, through the dynamic
 // linker: a program that replaces only `operator new(size_t)` thereby replaces the array and nothrow forms too. Forms
-// of delete that are told the size check it, unless the form that they must call is the program's.
+// of delete that are told the size check it, unless the form that they must call is the program's, or new is: one that
+// asks malloc for more works with our delete, too.
 //
 // Out of memory, the standard has new call the new-handler until there is memory, it throws, or there is none; then
 // bad_alloc is thrown. Handler and exception belong to the program's C++ library. They are found by weak reference, or,
@@ -35,6 +36,8 @@ void freeway_throw_bad_alloc() __asm__("_ZSt17__throw_bad_allocv") __attribute__
 // The basic forms as the program sees them: ours, or its own.
 void* freeway_visible_new(size_t) __asm__("_Znwm");
 void* freeway_visible_aligned_new(size_t, align_val_t) __asm__("_ZnwmSt11align_val_t");
+void* freeway_visible_new_array(size_t) __asm__("_Znam");
+void* freeway_visible_aligned_new_array(size_t, align_val_t) __asm__("_ZnamSt11align_val_t");
 void freeway_visible_delete(void*) noexcept __asm__("_ZdlPv");
 void freeway_visible_aligned_delete(void*, align_val_t) noexcept __asm__("_ZdlPvSt11align_val_t");
 void freeway_visible_delete_array(void*) noexcept __asm__("_ZdaPv");
@@ -80,16 +83,17 @@ template <class Allocate> void* allocate_or_throw(Allocate&& allocate) {
   }
 }
 
-// Of what operator new gave, which realloc has not had.
-FREEWAY_INLINE void free_sized(void* block, size_t size, size_t alignment, const void* caller) {
-  freeway::family::free_sized(block, size, alignment, /*may_be_resized=*/false, caller);
-}
-
 // Whether the program sees our basic form, or has its own. The asm hides the addresses: the compiler assumes that
 // symbols of different names have different ones.
 template <class Function> bool is_ours(Function* visible, Function* own) {
   asm("" : "+r"(visible));
   return visible == own;
+}
+
+// Of what operator new gave, which realloc has not had; `is_new_ours`: else the block's size is not known.
+FREEWAY_INLINE void free_sized(void* block, size_t size, size_t alignment, bool is_new_ours, const void* caller) {
+  if (FREEWAY_UNLIKELY(!is_new_ours)) return freeway_free(block);
+  freeway::family::free_sized(block, size, alignment, /*may_be_resized=*/false, caller);
 }
 
 // A nothrow form calls the throwing form (which may be the program's, or call its handler) and catches its exception.
@@ -137,10 +141,17 @@ FREEWAY_HIDDEN void* freeway_aligned_new_slow(size_t size, align_val_t alignment
 #define FREEWAY_REPLACEABLE FREEWAY_EXPORT __attribute__((weak))
 
 extern "C" {
+FREEWAY_HIDDEN void* freeway_own_new_array(size_t size) { return freeway_visible_new(size); }
+FREEWAY_HIDDEN void* freeway_own_aligned_new_array(size_t size, align_val_t alignment) {
+  return freeway_visible_aligned_new(size, alignment);
+}
 FREEWAY_HIDDEN void freeway_own_delete_array(void* block) noexcept { freeway_visible_delete(block); }
 FREEWAY_HIDDEN void freeway_own_aligned_delete_array(void* block, align_val_t alignment) noexcept {
   freeway_visible_aligned_delete(block, alignment);
 }
+
+static bool new_is_ours() { return is_ours(&freeway_visible_new, &freeway_own_new); }
+static bool aligned_new_is_ours() { return is_ours(&freeway_visible_aligned_new, &freeway_own_aligned_new); }
 
 // Whether sized delete, also of arrays, may go past what the program sees.
 FREEWAY_HIDDEN bool freeway_delete_is_ours() {
@@ -151,21 +162,21 @@ FREEWAY_HIDDEN bool freeway_delete_is_ours() {
 // Sized delete, where the assembly has not found that the size is right.
 FREEWAY_HIDDEN void freeway_delete_slow(void* block, size_t size) noexcept {
   if (!is_ours(&freeway_visible_delete, &freeway_own_delete)) return freeway_visible_delete(block);
-  free_sized(block, size, /*alignment=*/1, __builtin_return_address(0));
+  free_sized(block, size, /*alignment=*/1, new_is_ours(), __builtin_return_address(0));
 }
 FREEWAY_HIDDEN void freeway_delete_array_slow(void* block, size_t size) noexcept {
   if (!freeway_delete_is_ours()) return freeway_visible_delete_array(block);
-  free_sized(block, size, /*alignment=*/1, __builtin_return_address(0));
+  const bool is_new_ours = new_is_ours() && is_ours(&freeway_visible_new_array, &freeway_own_new_array);
+  free_sized(block, size, /*alignment=*/1, is_new_ours, __builtin_return_address(0));
 }
 }
 
 #pragma GCC diagnostic ignored "-Wsized-deallocation"  // the unsized and sized ones are not in this file
 
 // The forms that call the basic ones.
-FREEWAY_REPLACEABLE void* operator new[](size_t size) { return freeway_visible_new(size); }
-FREEWAY_REPLACEABLE void* operator new[](size_t size, align_val_t alignment) {
-  return freeway_visible_aligned_new(size, alignment);
-}
+FREEWAY_REPLACEABLE void* operator new[](size_t) __attribute__((alias("freeway_own_new_array")));
+FREEWAY_REPLACEABLE void* operator new[](size_t, align_val_t)
+    __attribute__((alias("freeway_own_aligned_new_array")));
 FREEWAY_REPLACEABLE void* operator new(size_t size, const nothrow_t& tag) noexcept {
   return nothrow_new(size, tag, "_ZnwmRKSt9nothrow_t");
 }
@@ -189,7 +200,7 @@ FREEWAY_REPLACEABLE void operator delete(void* block, align_val_t alignment, con
 FREEWAY_REPLACEABLE void operator delete(void* block, size_t size, align_val_t alignment) noexcept {
   if (!is_ours(&freeway_visible_aligned_delete, &freeway_own_aligned_delete))
     return freeway_visible_aligned_delete(block, alignment);
-  free_sized(block, size, static_cast<size_t>(alignment), __builtin_return_address(0));
+  free_sized(block, size, static_cast<size_t>(alignment), aligned_new_is_ours(), __builtin_return_address(0));
 }
 FREEWAY_REPLACEABLE void operator delete[](void*, align_val_t) noexcept
     __attribute__((alias("freeway_own_aligned_delete_array")));
@@ -200,7 +211,9 @@ FREEWAY_REPLACEABLE void operator delete[](void* block, size_t size, align_val_t
   if (!is_ours(&freeway_visible_aligned_delete, &freeway_own_aligned_delete) ||
       !is_ours(&freeway_visible_aligned_delete_array, &freeway_own_aligned_delete_array))
     return freeway_visible_aligned_delete_array(block, alignment);
-  free_sized(block, size, static_cast<size_t>(alignment), __builtin_return_address(0));
+  const bool is_new_ours =
+      aligned_new_is_ours() && is_ours(&freeway_visible_aligned_new_array, &freeway_own_aligned_new_array);
+  free_sized(block, size, static_cast<size_t>(alignment), is_new_ours, __builtin_return_address(0));
 }
 
 #endif  // FREEWAY_PREFIXED

@@ -52,6 +52,8 @@ const Way kWays[] = {
      [](void* p, size_t n) { ::operator delete(p, n, aligned()); }},
     {"aligned delete[]", kAlignment, false, [](size_t n) { return hide(::operator new[](n, aligned())); },
      [](void* p, size_t n) { ::operator delete[](p, n, aligned()); }},
+    {"aligned delete at 8", 8, false, [](size_t n) { return hide(::operator new(n, std::align_val_t{8})); },
+     [](void* p, size_t n) { ::operator delete(p, n, std::align_val_t{8}); }},
     {"free_sized of calloc's", 1, true, [](size_t n) { return hide(calloc(1, n)); },
      [](void* p, size_t n) { free_sized(p, n); }},
     {"delete of nothrow new's", 1, false, [](size_t n) { return hide(::operator new(n, std::nothrow)); },

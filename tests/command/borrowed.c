@@ -22,12 +22,14 @@
 #include <sys/prctl.h>
 #include <sys/select.h>
 #include <sys/sem.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-static int ends[2];  // a pipe: something comes out when the first thread is to go on
+static int ends[2];  // a pipe, or sockets: something comes out when the first thread is to go on
 static int word, semaphores = -1;
 static _Atomic int told, handled;
 static pthread_t first;
@@ -146,7 +148,9 @@ int main(int count, char** arguments) {
   setvbuf(stdout, NULL, _IOLBF, 0);
   prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
   first = pthread_self();
-  if (pipe(ends) != 0) fail("pipe");
+  if ((is("recv-timed") ? socketpair(AF_UNIX, SOCK_STREAM, 0, ends) : pipe(ends)) != 0) fail("pipe");
+  const struct timeval hour_of_socket = {3600, 0};
+  if (is("recv-timed")) setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &hour_of_socket, sizeof(hour_of_socket));
   char c;
   sigset_t usr1;
   sigemptyset(&usr1);
@@ -192,6 +196,7 @@ int main(int count, char** arguments) {
   else if (is("poll-timed")) result("poll", poll(&polled, 1, 3600 * 1000));
   else if (is("ppoll")) result("ppoll", ppoll(&polled, 1, &hour, &usr1));
   else if (is("select")) result("select", select(ends[0] + 1, &selected, NULL, NULL, NULL));
+  else if (is("recv-timed")) result("recv", recv(ends[0], &c, 1, 0));
   else if (is("epoll")) result("epoll_wait", epoll_wait(set, &event, 1, -1));
   else if (is("epoll-timed")) result("epoll_wait", epoll_wait(set, &event, 1, 3600 * 1000));
   else if (is("semop")) {

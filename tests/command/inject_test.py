@@ -21,7 +21,7 @@ CANNOT = 1
 VARIABLES = {k: v for k, v in os.environ.items() if not k.startswith("FREEWAY_") and k != "LD_PRELOAD"}
 WAITS = [
     "read", "nanosleep", "futex", "futex-timed", "poll", "poll-timed", "ppoll", "select", "epoll", "epoll-timed",
-    "semop", "sigwait", "alone",
+    "semop", "sigwait", "recv-timed", "alone",
 ]  # fmt: skip
 SIGNALS = 50
 

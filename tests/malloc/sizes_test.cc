@@ -86,8 +86,10 @@ TEST(Sizes, OfAGuardedBlockAreItsOwn) {
       EXPECT_TRUE(sizes::may_be_guarded(size, {size, 1, true}) &&
                   (size + other == 1 || !sizes::may_be_guarded(size, {other, 1, true})));
   EXPECT_TRUE(sizes::may_be_guarded(1, {0, 1, false}));
-  EXPECT_TRUE(sizes::may_be_guarded(112, {100, 16, false}) == false && sizes::may_be_guarded(128, {100, 64, false}));
-  EXPECT_FALSE(sizes::may_be_guarded(99, {100, 64, false}) || sizes::may_be_guarded(129, {100, 64, false}));
+  EXPECT_TRUE(sizes::may_be_guarded(112, {100, 16, false}) && sizes::may_be_guarded(104, {100, 8, false}) &&
+              sizes::may_be_guarded(128, {100, 64, false}));
+  EXPECT_FALSE(sizes::may_be_guarded(113, {100, 16, false}) || sizes::may_be_guarded(112, {100, 8, false}) ||
+               sizes::may_be_guarded(99, {100, 64, false}) || sizes::may_be_guarded(129, {100, 64, false}));
 }
 
 TEST(Sizes, ThatMallocRefusesAreNoBlocks) {
