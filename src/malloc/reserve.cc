@@ -56,11 +56,12 @@ void give_filled(Substrate& substrate, uptr address, std::size_t frames) {
 
 // A reservation's part of the free frames: so many clean ones it makes dirty. Several at the same time add up, since
 // the policy is told first: dirty frames beyond what was kept before count for the first that tells it, and a clean
-// frame becomes dirty once.
+// frame becomes dirty once. Frames are counted before that: later they would be those of a reservation that comes in
+// between.
 class Part {
  public:
   Part(Frames<Machine>& frames, std::size_t wanted) : frames_(&frames), wanted_(wanted) {
-    const std::size_t before = frames.policy().keep(wanted), dirty = frames.policy().dirty();
+    const std::size_t dirty = frames.policy().dirty(), before = frames.policy().keep(wanted);
     spare_ = dirty > before ? dirty - before : 0;
   }
   // These frames were taken, and are not touched yet.

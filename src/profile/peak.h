@@ -90,7 +90,8 @@ template <class Env> class Peak {
     } while (!top_.cas_release(top, peak::more(top, weight, step)));  // [R1] pairs with [A1]
     if (peak::epoch(top) == peak::kLastEpoch || !peak::begins_epoch(top, weight)) return;
     limit_.fetch_add_relaxed(over + step);
-    began_ms_.store_relaxed(now);
+    u64 began = began_ms_.load_relaxed();  // perhaps of a later epoch already
+    while (began < now && !began_ms_.cas_relaxed(began, now)) {}
   }
   // A block's end was counted.
   void less(u64 weight) {
