@@ -41,12 +41,12 @@ constexpr int kFaults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS};
 // These end with EINTR when a tracer stops a thread in them, although nothing happened (signal(7)), and have done
 // nothing by then.
 constexpr uint64_t kIoPgetevents = 333, kIoUringEnter = 426, kEpollPwait2 = 441;  // which older headers have not
-constexpr uint64_t kMadeOnceMore[] = {
-    SYS_epoll_wait, SYS_epoll_pwait, kEpollPwait2, SYS_semop, SYS_semtimedop, SYS_rt_sigtimedwait, SYS_io_getevents,
-    kIoPgetevents, kIoUringEnter,
-    // of sockets with SO_RCVTIMEO or SO_SNDTIMEO
-    SYS_read, SYS_readv, SYS_recvfrom, SYS_recvmsg, SYS_recvmmsg, SYS_accept, SYS_accept4, SYS_write, SYS_writev,
-    SYS_sendto, SYS_sendmsg, SYS_sendmmsg, SYS_connect};
+constexpr uint64_t kMadeOnceMore[] = {SYS_epoll_wait, SYS_epoll_pwait, kEpollPwait2, SYS_semop, SYS_semtimedop,
+                                      SYS_rt_sigtimedwait, SYS_io_getevents, kIoPgetevents, kIoUringEnter,
+                                      // of sockets with SO_RCVTIMEO or SO_SNDTIMEO
+                                      SYS_read, SYS_readv, SYS_recvfrom, SYS_recvmsg, SYS_recvmmsg, SYS_accept,
+                                      SYS_accept4, SYS_write, SYS_writev, SYS_sendto, SYS_sendmsg, SYS_sendmmsg,
+                                      SYS_connect};
 // What malloc itself asks the kernel for.
 constexpr uint64_t kOfMalloc[] = {SYS_mmap, SYS_munmap, SYS_madvise, SYS_mprotect};
 
@@ -76,7 +76,8 @@ uint64_t address_of_syscall(const Memory& memory) {
     });
     if (found != 0) return found;
   }
-  throw Failure(kCannot, "process " + std::to_string(memory.pid()) + " has no code of the library that makes a system call");
+  throw Failure(kCannot,
+                "process " + std::to_string(memory.pid()) + " has no code of the library that makes a system call");
 }
 
 template <class T> T read_as(const Memory& memory, uint64_t address) {

@@ -175,8 +175,7 @@ FREEWAY_HIDDEN void freeway_delete_array_slow(void* block, size_t size) noexcept
 
 // The forms that call the basic ones.
 FREEWAY_REPLACEABLE void* operator new[](size_t) __attribute__((alias("freeway_own_new_array")));
-FREEWAY_REPLACEABLE void* operator new[](size_t, align_val_t)
-    __attribute__((alias("freeway_own_aligned_new_array")));
+FREEWAY_REPLACEABLE void* operator new[](size_t, align_val_t) __attribute__((alias("freeway_own_aligned_new_array")));
 FREEWAY_REPLACEABLE void* operator new(size_t size, const nothrow_t& tag) noexcept {
   return nothrow_new(size, tag, "_ZnwmRKSt9nothrow_t");
 }

@@ -45,11 +45,12 @@ constexpr bool may_be_large(std::size_t frames, std::size_t needed, bool is_huge
   return needed == frames || (told.may_be_resized && is_huge && needed < frames);
 }
 
-// A guarded block: it has the bytes that were asked for, up to their multiple of the alignment (aligned new), or those of
-// the class where it is aligned.
+// A guarded block: it has the bytes that were asked for, up to their multiple of the alignment (aligned new), or those
+// of the class where it is aligned.
 constexpr bool may_be_guarded(std::size_t bytes, const Told& told) {
   const std::size_t least = bytes_asked(told);
-  const std::size_t most = told.is_aligned() ? kSizeClasses[class_of_aligned(told.size, told.alignment)].size : rounded(told);
+  const std::size_t most =
+      told.is_aligned() ? kSizeClasses[class_of_aligned(told.size, told.alignment)].size : rounded(told);
   return least <= bytes && bytes <= most;
 }
 
