@@ -7,14 +7,14 @@
 #include "exported.h"
 #include "flags.h"
 #include "freeway/freeway.h"
-#include "size_table.h"
 
-using freeway_jemalloc::block_size;
 using freeway_jemalloc::Flags;
 
 namespace {
 
 constexpr std::size_t kMinAlignment = 16;  // every block has it
+
+std::size_t block_size(std::size_t size, Flags flags = {}) { return freeway_nallocx(size, flags.bits); }
 
 void* allocate(std::size_t size, Flags flags) {
   if (flags.alignment() <= kMinAlignment) return freeway_malloc(size);
@@ -24,7 +24,7 @@ void* allocate(std::size_t size, Flags flags) {
 // All of the block is zeroed, not only what was asked for: rallocx later clears what is behind its real size.
 void* allocate_zeroed(std::size_t size, Flags flags) {
   if (flags.alignment() <= kMinAlignment) {
-    const std::size_t whole = block_size(size, 1);
+    const std::size_t whole = block_size(size);
     return freeway_calloc(1, whole == 0 ? size : whole);
   }
   void* block = allocate(size, flags);
@@ -34,7 +34,7 @@ void* allocate_zeroed(std::size_t size, Flags flags) {
 // Moves what is aligned more than realloc knows; keeps all that fits, also behind what was asked for.
 void* resize_aligned(void* block, std::size_t old_size, std::size_t size, Flags flags) {
   const bool aligned = reinterpret_cast<std::uintptr_t>(block) % flags.alignment() == 0;
-  if (aligned && block_size(size, flags.alignment()) == old_size) return block;
+  if (aligned && block_size(size, flags) == old_size) return block;
   void* moved = allocate(size, flags);
   if (moved == nullptr) return nullptr;
   const std::size_t new_size = freeway_malloc_usable_size(moved);
@@ -45,7 +45,7 @@ void* resize_aligned(void* block, std::size_t old_size, std::size_t size, Flags 
 
 // The whole block is asked for, so that realloc keeps all that fits.
 void* resize_whole(void* block, std::size_t size) {
-  const std::size_t whole = block_size(size, 1);
+  const std::size_t whole = block_size(size);
   return freeway_realloc(block, whole == 0 ? size : whole);
 }
 
@@ -82,7 +82,7 @@ void dallocx(void* block, int) noexcept { freeway_free(block); }
 // The size may be that of zeroed blocks, which are asked for whole: Freeway is not told it.
 void sdallocx(void* block, std::size_t, int) noexcept { freeway_free(block); }
 
-std::size_t nallocx(std::size_t size, int bits) noexcept { return block_size(size, Flags{bits}.alignment()); }
+std::size_t nallocx(std::size_t size, int bits) noexcept { return block_size(size, Flags{bits}); }
 
 int je_get_defrag_hint(void* block) noexcept { return freeway_should_move(block); }
 

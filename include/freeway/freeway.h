@@ -65,6 +65,23 @@ size_t freeway_malloc_usable_size(void* block) FREEWAY_NOEXCEPT;
 void freeway_free_sized(void* block, size_t size) FREEWAY_NOEXCEPT;
 void freeway_free_aligned_sized(void* block, size_t alignment, size_t size) FREEWAY_NOEXCEPT;
 
+/* --- Sizes told back. -------------------------------------------------------------------------------------------- */
+
+/* A block, and how many bytes of it may be used: at least what was asked for. The sized forms of free take every size
+ * from the one that was asked for to this one. NULL and 0 where malloc would return NULL. */
+typedef struct freeway_sized_block_t {
+  void* ptr;
+  size_t size;
+} freeway_sized_block_t;
+
+/* malloc, and aligned_alloc, that say how long the block is: the same for all small blocks of a size, and cheaper
+ * than malloc_usable_size. */
+freeway_sized_block_t freeway_alloc_at_least(size_t size) FREEWAY_NOEXCEPT;
+freeway_sized_block_t freeway_aligned_alloc_at_least(size_t alignment, size_t size) FREEWAY_NOEXCEPT;
+/* How many bytes malloc's blocks for `size` bytes have from now on; 0 where none can be so long. As jemalloc's: the low
+ * 6 bits of `flags` are the binary logarithm of an alignment, the others do not matter. */
+size_t freeway_nallocx(size_t size, int flags) FREEWAY_NOEXCEPT;
+
 /* --- glibc's <malloc.h>. ----------------------------------------------------------------------------------------- */
 
 /* Gives memory back (freeway_trim); 1 if there was some, else 0. */

@@ -12,27 +12,14 @@
 #ifndef FREEWAY_PMR_H
 #define FREEWAY_PMR_H
 
+#include <freeway/allocator.h>
 #include <freeway/freeway.h>
 #include <freeway/heap.h>
 
 #include <cstddef>
-#include <cstdlib>
 #include <memory_resource>
-#include <new>
 
 namespace freeway {
-
-namespace detail {
-
-[[noreturn]] inline void refuse() {
-#if defined(__cpp_exceptions)
-  throw std::bad_alloc();
-#else
-  std::abort();
-#endif
-}
-
-}  // namespace detail
 
 /* allocate: as freeway_malloc, or freeway_aligned_alloc where more than 16 bytes of alignment are asked for; throws
  * std::bad_alloc where memory is refused, without calling a new-handler (compiled without exceptions, it aborts).

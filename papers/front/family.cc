@@ -18,6 +18,17 @@ void* allocate_aligned(std::size_t bytes, std::size_t alignment, const void*) {
   return process_heap.allocate_aligned(bytes, alignment);
 }
 void* allocate_zeroed(std::size_t bytes, const void*) { return process_heap.allocate_zeroed(bytes); }
+freeway_sized_block_t allocate_at_least(std::size_t bytes, std::size_t alignment, const void* caller) {
+  void* block = process_heap.allocate_aligned(bytes, alignment);
+  if (block == nullptr) return {nullptr, 0};
+  return {block, process_heap.usable_size(block, caller)};
+}
+// Each engine's sizes are its own: a block is made and asked.
+std::size_t bytes_for(std::size_t bytes, std::size_t alignment) {
+  const freeway_sized_block_t asked = allocate_at_least(bytes, alignment, nullptr);
+  process_heap.free(asked.ptr, nullptr);
+  return asked.size;
+}
 void* reallocate(void* block, std::size_t bytes, const void* caller) {
   return process_heap.reallocate(block, bytes, caller);
 }

@@ -94,6 +94,20 @@ FREEWAY_EXPORT void* freeway_pvalloc(std::size_t size) noexcept {
   return family::allocate_aligned(freeway::align_up(size == 0 ? 1 : size, page), page, FREEWAY_CALLER);
 }
 
+FREEWAY_EXPORT freeway_sized_block_t freeway_alloc_at_least(std::size_t size) noexcept {
+  return family::allocate_at_least(size, /*alignment=*/1, FREEWAY_CALLER);
+}
+
+FREEWAY_EXPORT freeway_sized_block_t freeway_aligned_alloc_at_least(std::size_t alignment, std::size_t size) noexcept {
+  if (!freeway::is_power_of_two(alignment)) return {fail(EINVAL), 0};
+  return family::allocate_at_least(size, alignment, FREEWAY_CALLER);
+}
+
+FREEWAY_EXPORT std::size_t freeway_nallocx(std::size_t size, int flags) noexcept {
+  constexpr int kLgAlignment = 0x3f;
+  return family::bytes_for(size, std::size_t{1} << (flags & kLgAlignment));
+}
+
 FREEWAY_EXPORT std::size_t freeway_malloc_usable_size(void* block) noexcept {
   return family::usable_size(block, FREEWAY_CALLER);
 }
@@ -124,6 +138,7 @@ FREEWAY_ALIAS(int, posix_memalign, (void**, std::size_t, std::size_t));
 FREEWAY_ALIAS(void*, valloc, (std::size_t));
 FREEWAY_ALIAS(void*, pvalloc, (std::size_t));
 FREEWAY_ALIAS(std::size_t, malloc_usable_size, (void*));
+FREEWAY_ALIAS(std::size_t, nallocx, (std::size_t, int));
 FREEWAY_ALIAS(void, free_aligned_sized, (void*, std::size_t, std::size_t));
 
 }  // extern "C"

@@ -7,7 +7,7 @@
 //
 // Word      lost[c]: bytes that class c's requests have lost inside larger blocks; only grows, up to kMostLost
 // Moves     serve: lost += what this block loses (CAS; the class's own where another thread was first)
-//           end: lost = kMostLost
+//           end: lost = kMostLost; of class 0, which is none: all have ended
 // Who       any thread, any signal handler; off the fast path, whose magazine of class c is empty meanwhile
 // Keeps     a block of a power of two is aligned to all that a smaller class is (class_of_aligned)
 // Progress  wait-free       Lost if killed: nothing
@@ -58,6 +58,10 @@ template <class Env> class Loans {
 
   // From now on class `c` gets its own.
   void end(unsigned c) { lost_[c].store_relaxed(loans::kMostLost); }
+  void end_all() {
+    if (lost_[0].load_relaxed() != 0) return;
+    for (unsigned c = kClassCount; c-- > 0;) end(c);
+  }
 
  private:
   typename Env::template Atomic<u32> lost_[kClassCount];

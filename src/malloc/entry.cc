@@ -106,6 +106,26 @@ void* allocate_aligned(std::size_t bytes, std::size_t alignment, const void* cal
   return guard::made_for(aligned(bytes, alignment), caller);
 }
 
+// The size of its class, not the block's: the first blocks of a class are another's (cache/loans.h).
+freeway_sized_block_t allocate_at_least(std::size_t bytes, std::size_t alignment, const void* caller) {
+  void* block = alignment <= kMinBlock ? guard::made_for(freeway_malloc(bytes), caller)
+                                       : allocate_aligned(bytes, alignment, caller);
+  if (FREEWAY_UNLIKELY(block == nullptr)) return {nullptr, 0};
+  const unsigned c =
+      bytes > kMaxSmall || alignment > kMaxSmall ? 0 : class_of_request(align_up(bytes == 0 ? 1 : bytes, alignment));
+  if (FREEWAY_LIKELY(c != 0 && !guard::owns(reinterpret_cast<uptr>(block)))) return {block, kSizeClasses[c].size};
+  return {block, usable_size(block, caller)};
+}
+
+// Who asks compares it with what malloc gives: so from now on no block is longer.
+std::size_t bytes_for(std::size_t bytes, std::size_t alignment) {
+  if (bytes > PTRDIFF_MAX - kFrameSize || alignment > PTRDIFF_MAX) return 0;
+  const unsigned c = class_of_aligned(bytes, alignment);
+  if (c == 0) return align_up(bytes == 0 ? 1 : bytes, kFrameSize);
+  process_malloc.heap().loans.end_all();
+  return kSizeClasses[c].size;
+}
+
 void* allocate_zeroed(std::size_t bytes, const void* caller) { return guard::made_for(zeroed(bytes), caller); }
 
 std::size_t allocate_batch(std::size_t bytes, std::size_t count, void** blocks) {

@@ -22,6 +22,10 @@ void finish();
 
 void* allocate_aligned(std::size_t bytes, std::size_t alignment, const void* caller);  // alignment: a power of two
 void* allocate_zeroed(std::size_t bytes, const void* caller);
+// The block and its size, which sized frees may name; null and 0 where memory is refused.
+freeway_sized_block_t allocate_at_least(std::size_t bytes, std::size_t alignment, const void* caller);
+// Bytes of the block for a request, 0 where none can be. Initialises nothing.
+std::size_t bytes_for(std::size_t bytes, std::size_t alignment);
 void* reallocate(void* block, std::size_t bytes, const void* caller);
 void free(void* block, const void* caller);
 // The same, and reports a size that the block cannot have (malloc/sizes.h); `alignment`: 1 if none is named.

@@ -47,6 +47,14 @@ FREEWAY_HIDDEN void* freeway_own_new(size_t);
 FREEWAY_HIDDEN void* freeway_own_aligned_new(size_t, align_val_t);
 FREEWAY_HIDDEN void freeway_own_delete(void*) noexcept;
 FREEWAY_HIDDEN void freeway_own_aligned_delete(void*, align_val_t) noexcept;
+
+// tcmalloc's names, which LLVM knows: new that tells the block's size back.
+struct SizedPointer {
+  void* p;
+  size_t n;
+};
+SizedPointer freeway_sized_new(size_t) __asm__("__size_returning_new");
+SizedPointer freeway_sized_aligned_new(size_t, align_val_t) __asm__("__size_returning_new_aligned");
 }
 
 namespace {
@@ -125,6 +133,12 @@ void* nothrow_aligned_new(size_t size, align_val_t alignment, const nothrow_t& t
   return ask_standard<Standard, size_t, align_val_t, const nothrow_t&>(name, size, alignment, tag);
 }
 
+template <class Allocate> SizedPointer tell_size(Allocate&& allocate) {
+  freeway_sized_block_t given = {};
+  allocate_or_throw([&] { return (given = allocate()).ptr; });
+  return {given.ptr, given.size};
+}
+
 }  // namespace
 
 // Where the basic forms go when they cannot finish in assembly.
@@ -169,6 +183,17 @@ FREEWAY_HIDDEN void freeway_delete_array_slow(void* block, size_t size) noexcept
   const bool is_new_ours = new_is_ours() && is_ours(&freeway_visible_new_array, &freeway_own_new_array);
   free_sized(block, size, /*alignment=*/1, is_new_ours, __builtin_return_address(0));
 }
+}
+
+// delete takes back what they give: so where the program has a new of its own, it is that one's block.
+FREEWAY_REPLACEABLE SizedPointer freeway_sized_new(size_t size) {
+  if (FREEWAY_UNLIKELY(!is_ours(&freeway_visible_new, &freeway_own_new))) return {freeway_visible_new(size), size};
+  return tell_size([=] { return freeway_alloc_at_least(size); });
+}
+FREEWAY_REPLACEABLE SizedPointer freeway_sized_aligned_new(size_t size, align_val_t alignment) {
+  if (FREEWAY_UNLIKELY(!is_ours(&freeway_visible_aligned_new, &freeway_own_aligned_new)))
+    return {freeway_visible_aligned_new(size, alignment), size};
+  return tell_size([=] { return freeway_aligned_alloc_at_least(static_cast<size_t>(alignment), size); });
 }
 
 #pragma GCC diagnostic ignored "-Wsized-deallocation"  // the unsized and sized ones are not in this file

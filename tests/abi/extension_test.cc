@@ -27,14 +27,16 @@ TEST(Version, IsThatOfTheHeader) {
 
 TEST(Twins, ShareOneHeapWithTheStandardNames) {
   for (const size_t size : kInterestingSizes) {
-    void* blocks[8] = {freeway_malloc(size),
-                       freeway_calloc(1, size),
-                       freeway_realloc(nullptr, size),
-                       freeway_reallocarray(nullptr, 2, size),
-                       freeway_aligned_alloc(64, size),
-                       freeway_memalign(256, size),
-                       freeway_valloc(size),
-                       freeway_pvalloc(size)};
+    void* blocks[] = {freeway_malloc(size),
+                      freeway_calloc(1, size),
+                      freeway_realloc(nullptr, size),
+                      freeway_reallocarray(nullptr, 2, size),
+                      freeway_aligned_alloc(64, size),
+                      freeway_memalign(256, size),
+                      freeway_valloc(size),
+                      freeway_pvalloc(size),
+                      freeway_alloc_at_least(size).ptr,
+                      freeway_aligned_alloc_at_least(32, size).ptr};
     for (void* block : blocks) {
       ASSERT_NE(hide(block), nullptr);
       EXPECT_GE(malloc_usable_size(block), size);
@@ -45,6 +47,7 @@ TEST(Twins, ShareOneHeapWithTheStandardNames) {
     ASSERT_EQ(freeway_posix_memalign(&block, 128, size), 0);
     EXPECT_TRUE(is_aligned(block, 128));
     free(block);
+    EXPECT_GE(freeway_nallocx(size, 0), size);
     freeway_free(hide(malloc(size)));
     freeway_free_sized(hide(malloc(size)), size);
     freeway_free_aligned_sized(hide(aligned_alloc(64, size)), 64, size);

@@ -9,6 +9,14 @@
 
 #include "abi_test.h"
 
+extern "C" {
+struct SizedPointer {
+  void* p;
+  size_t n;
+};
+SizedPointer sized_new(size_t size) __asm__("__size_returning_new");
+}
+
 namespace {
 
 // A pool that never reuses: enough for what runs before main too. Overflow is an honest bad_alloc.
@@ -55,6 +63,15 @@ TEST(ReplacedOperatorNew, IsWhatTheArrayAndNothrowFormsCall) {
   EXPECT_TRUE(in_pool(nothrow_array));
   EXPECT_EQ(news, before + 3);
   EXPECT_EQ(hide(::operator new(hide(sizeof pool), std::nothrow)), nullptr);
+}
+
+// Its blocks go to the program's delete.
+TEST(ReplacedOperatorNew, IsWhatTheSizeReturningFormCalls) {
+  const size_t before = news;
+  const SizedPointer block = sized_new(hide(size_t{100}));
+  EXPECT_TRUE(in_pool(hide(block.p)));
+  EXPECT_EQ(block.n, 100u);
+  EXPECT_EQ(news, before + 1);
 }
 
 TEST(ReplacedOperatorDelete, IsWhatTheOtherFormsCall) {

@@ -55,6 +55,13 @@ TEST(Loans, AClassWhoseLoansWereEndedGetsItsOwnAtOnce) {
   }
 }
 
+TEST(Loans, AllCanBeEndedAtOnce) {
+  Loans loans;
+  loans.end_all();
+  loans.end_all();
+  for (unsigned c = 1; c < kClassCount; ++c) EXPECT_EQ(loans.serve(c), c);
+}
+
 TEST(Loans, AnEndInTheMidstOfALoanIsNotUndone) {
   for (unsigned c = 1; c < kClassCount; ++c) {
     if (loans::cost_of(c) == 0 || loans::cost_of(c) > loans::kMostLost) continue;

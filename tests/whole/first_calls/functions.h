@@ -36,6 +36,7 @@ struct mallinfo freeway_test_mallinfo() __asm__("mallinfo");  // whose declarati
 void cfree(void*) noexcept FREEWAY_WEAK;
 void free_sized(void*, size_t) noexcept FREEWAY_WEAK;
 void free_aligned_sized(void*, size_t, size_t) noexcept FREEWAY_WEAK;
+size_t nallocx(size_t, int) noexcept FREEWAY_WEAK;
 
 // The forms of operator new and delete by their names in the library. `tag` is std::nothrow, of which nothing is read.
 struct Tag {};
@@ -48,6 +49,8 @@ void* freeway_test_new_aligned(size_t, size_t) NAMED(_ZnwmSt11align_val_t);
 void* freeway_test_new_array_aligned(size_t, size_t) NAMED(_ZnamSt11align_val_t);
 void* freeway_test_new_aligned_tag(size_t, size_t, const Tag&) NAMED(_ZnwmSt11align_val_tRKSt9nothrow_t);
 void* freeway_test_new_array_aligned_tag(size_t, size_t, const Tag&) NAMED(_ZnamSt11align_val_tRKSt9nothrow_t);
+freeway_sized_block_t freeway_test_new_at_least(size_t) NAMED(__size_returning_new);
+freeway_sized_block_t freeway_test_new_aligned_at_least(size_t, size_t) NAMED(__size_returning_new_aligned);
 void freeway_test_delete(void*) NAMED(_ZdlPv);
 void freeway_test_delete_array(void*) NAMED(_ZdaPv);
 void freeway_test_delete_tag(void*, const Tag&) NAMED(_ZdlPvRKSt9nothrow_t);
@@ -64,6 +67,8 @@ void freeway_test_delete_array_aligned_sized(void*, size_t, size_t) NAMED(_ZdaPv
 
 #ifdef FREEWAY_PRELOADED
 #pragma weak freeway_aligned_alloc
+#pragma weak freeway_aligned_alloc_at_least
+#pragma weak freeway_alloc_at_least
 #pragma weak freeway_audit
 #pragma weak freeway_block_info
 #pragma weak freeway_calloc
@@ -92,6 +97,7 @@ void freeway_test_delete_array_aligned_sized(void*, size_t, size_t) NAMED(_ZdaPv
 #pragma weak freeway_malloc_usable_size
 #pragma weak freeway_mallopt
 #pragma weak freeway_memalign
+#pragma weak freeway_nallocx
 #pragma weak freeway_posix_memalign
 #pragma weak freeway_profile_dump
 #pragma weak freeway_profile_start
@@ -160,6 +166,8 @@ constexpr Function kFunctions[] = {
     BOTH(GIVES, memalign, (kAlignment, n)),
     {.name = "posix_memalign", .give = [](size_t n) { return aligned(hidden(&posix_memalign), n); }},
     {.name = "freeway_posix_memalign", .give = [](size_t n) { return aligned(hidden(&freeway_posix_memalign), n); }},
+    GIVES(freeway_alloc_at_least, (n).ptr),
+    GIVES(freeway_aligned_alloc_at_least, (kAlignment, n).ptr),
     BOTH(GIVES, valloc, (n)),
     BOTH(GIVES, pvalloc, (n)),
     {.name = "freeway_malloc_batch",
@@ -189,6 +197,7 @@ constexpr Function kFunctions[] = {
     BOTH(TAKES, free_aligned_sized, (p, kAlignment, 40)),
     TAKES(freeway_free_batch, (1, &p)),
     BOTH(TAKES, malloc_usable_size, (p)),
+    BOTH(OTHER, nallocx, f(100, 0) - 1 >= 99),  // 0: a paper's engine makes a block, and there was no memory
     {.name = "mallinfo", .other = [] { return hidden(&freeway_test_mallinfo)().uordblks == 0; }},
     OTHER(freeway_mallinfo, f().uordblks == 0),
     BOTH(OTHER, mallinfo2, f().uordblks == 0),
@@ -243,6 +252,8 @@ constexpr Function kFunctions[] = {
     NEW(_ZnamSt11align_val_t, freeway_test_new_array_aligned, true, (n, kAlignment)),
     NEW(_ZnwmSt11align_val_tRKSt9nothrow_t, freeway_test_new_aligned_tag, false, (n, kAlignment, kTag)),
     NEW(_ZnamSt11align_val_tRKSt9nothrow_t, freeway_test_new_array_aligned_tag, false, (n, kAlignment, kTag)),
+    NEW(__size_returning_new, freeway_test_new_at_least, true, (n).ptr),
+    NEW(__size_returning_new_aligned, freeway_test_new_aligned_at_least, true, (n, kAlignment).ptr),
     DELETE(_ZdlPv, freeway_test_delete, (p)),
     DELETE(_ZdaPv, freeway_test_delete_array, (p)),
     DELETE(_ZdlPvRKSt9nothrow_t, freeway_test_delete_tag, (p, kTag)),

@@ -39,6 +39,10 @@ extern "C" {
 void free_sized(void* block, size_t size) noexcept;
 void free_aligned_sized(void* block, size_t alignment, size_t size) noexcept;
 void cfree(void* block) noexcept;
+size_t nallocx(size_t size, int flags) noexcept;
+freeway_sized_block_t sized_new(size_t size) __asm__("__size_returning_new");
+freeway_sized_block_t sized_aligned_new(size_t size,
+                                        std::align_val_t alignment) __asm__("__size_returning_new_aligned");
 }
 
 namespace {
@@ -170,6 +174,12 @@ constexpr Function kFunctions[] = {
            void* block = nullptr;
            return ::freeway_malloc_batch(n, 1, &block) == 1 ? block : nullptr;
          }},
+    {.name = "freeway_alloc_at_least", .allocate = [](size_t n) { return ::freeway_alloc_at_least(n).ptr; }},
+    {.name = "freeway_aligned_alloc_at_least",
+     .allocate = [](size_t n) { return ::freeway_aligned_alloc_at_least(kAlignment, n).ptr; }},
+    {.name = "__size_returning_new", .allocate = [](size_t n) { return or_null([n] { return sized_new(n).ptr; }); }},
+    {.name = "__size_returning_new_aligned",
+     .allocate = [](size_t n) { return or_null([n] { return sized_aligned_new(n, kAligned).ptr; }); }},
     {.name = "_Znwm", .allocate = [](size_t n) { return or_null([n] { return ::operator new(n); }); }},
     {.name = "_Znam", .allocate = [](size_t n) { return or_null([n] { return ::operator new[](n); }); }},
     {.name = "_ZnwmRKSt9nothrow_t", .allocate = [](size_t n) { return ::operator new(n, std::nothrow); }},
@@ -315,6 +325,7 @@ constexpr Function kFunctions[] = {
     {.name = "freeway_shared_audit", .other = [] { ::freeway_shared_audit(shared_heap(), nullptr, 0); }},
     {.name = "mallinfo2", .other = [] { (void)::mallinfo2(); }},
     {.name = "mallinfo", .other = [] { (void)::freeway_mallinfo(); }},
+    {.name = "nallocx", .other = [] { (void)hidden(::nallocx(100, 0)); }},
     {.name = "mallopt", .other = [] { ::mallopt(M_MXFAST, 64); }},
     {.name = "malloc_stats", .other = [] { ::malloc_stats(); }},
     {.name = "malloc_info", .other = [] { ::malloc_info(0, null_stream); }},

@@ -179,6 +179,14 @@ structure! {
 }
 
 structure! {
+    /// A block, and how many bytes of it may be used; `freeway_alloc_at_least` returns it.
+    freeway_sized_block_t {
+        ptr: *mut c_void,
+        size: usize,
+    }
+}
+
+structure! {
     /// A block and its superblock; `freeway_block_info` fills it.
     freeway_block_info_t {
         /// Bytes of the block.
@@ -211,6 +219,10 @@ extern "C" {
     pub fn freeway_malloc_usable_size(block: *mut c_void) -> usize;
     pub fn freeway_free_sized(block: *mut c_void, size: usize);
     pub fn freeway_free_aligned_sized(block: *mut c_void, alignment: usize, size: usize);
+
+    pub fn freeway_alloc_at_least(size: usize) -> freeway_sized_block_t;
+    pub fn freeway_aligned_alloc_at_least(alignment: usize, size: usize) -> freeway_sized_block_t;
+    pub fn freeway_nallocx(size: usize, flags: c_int) -> usize;
 
     pub fn freeway_malloc_trim(pad: usize) -> c_int;
     pub fn freeway_mallopt(parameter: c_int, value: c_int) -> c_int;

@@ -51,6 +51,7 @@ fn structures_have_the_fields_of_the_header_in_its_order() {
     same("freeway_stats_t", freeway_stats_t::FIELDS);
     same("freeway_audit_t", freeway_audit_t::FIELDS);
     same("freeway_explanation_t", freeway_explanation_t::FIELDS);
+    same("freeway_sized_block_t", freeway_sized_block_t::FIELDS);
     same("freeway_block_info_t", freeway_block_info_t::FIELDS);
 }
 

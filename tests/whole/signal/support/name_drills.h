@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "freeway/freeway.h"
 #include "freeway/heap.h"
 #include "tests/whole/signal/support/block_mix.h"
 #include "tests/whole/signal/support/heap_account.h"
@@ -124,7 +125,7 @@ class NameDrills {
     note(size_t{1} << 20);
     for (size_t i = 0; i < 20; i++) {
       const size_t size = i < 10 ? random_.between(16, 3000) : random_.between(16, 40'000);
-      void* blocks[13] = {};
+      void* blocks[15] = {};
       enter_allocator(Call::kOthers);
       blocks[0] = ::memalign(48, size);
       blocks[1] = ::malloc(size);
@@ -139,6 +140,10 @@ class NameDrills {
       blocks[10] = ::operator new(size, alignment, std::nothrow);
       blocks[11] = ::operator new[](size, alignment, std::nothrow);
       blocks[12] = ::valloc(size);
+      const freeway_sized_block_t told[] = {at_least(functions_.at_least, size), at_least(functions_.sized_new, size)};
+      blocks[13] = told[0].ptr;
+      blocks[14] = told[1].ptr;
+      if (functions_.nallocx != nullptr) require(functions_.nallocx(size, 0) >= size, "nallocx", size);
       leave_allocator();
       for (void* const block : blocks) {
         require(block != nullptr, "no memory", size);
@@ -162,6 +167,10 @@ class NameDrills {
       ::operator delete(blocks[10], size, alignment);
       ::operator delete[](blocks[11], size, alignment);
       ::free(blocks[12]);
+      for (const freeway_sized_block_t& block : told) {
+        if (functions_.free_sized != nullptr) functions_.free_sized(block.ptr, block.size);
+        else ::free(block.ptr);
+      }
       blocks[0] = ::operator new[](size, std::nothrow);
       blocks[1] = ::operator new(size, alignment);
       blocks[2] = ::operator new[](size, alignment);
@@ -186,6 +195,10 @@ class NameDrills {
  private:
   static constexpr size_t kOwnHeap = size_t{8} << 20;
 
+  static freeway_sized_block_t at_least(freeway_sized_block_t (*give)(size_t), size_t size) {
+    return give != nullptr ? give(size) : freeway_sized_block_t{::malloc(size), size};
+  }
+
   void note(size_t bytes) {
     in_hand_ = bytes;
     std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -199,6 +212,9 @@ class NameDrills {
     size_t (*trim)(size_t) = find<size_t(size_t)>("freeway_trim");
     size_t (*trim_step)(size_t) = find<size_t(size_t)>("freeway_trim_step");
     void (*idle)() = find<void()>("freeway_idle");
+    freeway_sized_block_t (*at_least)(size_t) = find<freeway_sized_block_t(size_t)>("freeway_alloc_at_least");
+    freeway_sized_block_t (*sized_new)(size_t) = find<freeway_sized_block_t(size_t)>("__size_returning_new");
+    size_t (*nallocx)(size_t, int) = find<size_t(size_t, int)>("nallocx");
     void (*cfree)(void*) = find<void(void*)>("cfree");
     void (*free_sized)(void*, size_t) = find<void(void*, size_t)>("free_sized");
     void (*free_aligned_sized)(void*, size_t, size_t) = find<void(void*, size_t, size_t)>("free_aligned_sized");
