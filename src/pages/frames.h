@@ -166,7 +166,6 @@ template <class Env> class Frames {
 
   Arena<Env>* arena_of(uptr address) {
     if (primary_.contains(address)) return &primary_;
-    if (further_ == nullptr) return nullptr;  // a bad pointer in the process's first call
     Arena<Env>* found = nullptr;
     each_further([&](Arena<Env>& arena) {
       if (arena.contains(address)) found = &arena;
