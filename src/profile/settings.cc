@@ -50,7 +50,7 @@ bool parse_copy(const char* from, const char* end, u64* bytes) {
 
 bool parse_dump(const Word& word, Settings* settings) {
   if (word.is("exit")) return settings->at_exit = true;
-  if (word.is("peak")) return settings->peak = settings->at_exit = true;
+  if (word.is("peak")) return settings->peak = true;
   if (const char* size = word.after("every:")) return parse_bytes(size, word.end, &settings->every);
   if (const char* path = word.after("hold:")) {
     settings->hold = path;

@@ -30,7 +30,7 @@ constexpr const char* kSettingForm =
     "BYTES[,prefix=PATH][,dump=exit|peak|signal:USR1|every:1g|hold:SOCKET][,stacks=N][,blocks=N][,copy=BYTES]";
 
 // Whether `text` has that form. It must stay in place: the prefix and the socket's path point into it. If it names no
-// dump, the dump is the one at exit; that is also the one of the peak.
+// time of a dump, that is the exit; `peak` says what dumps hold.
 bool parse_settings(const char* text, Settings* settings);
 
 }  // namespace freeway::profile

@@ -35,11 +35,11 @@ TEST(ProfileSettings, AllOfThem) {
   EXPECT_EQ(settings.blocks, u32{1} << 20);
   EXPECT_TRUE(read("1m,dump=signal:USR2,dump=exit").at_exit);
 }
-TEST(ProfileSettings, ThePeakIsInTheDumpAtExit) {
+TEST(ProfileSettings, ThePeakIsInAllDumps) {
   EXPECT_FALSE(read("512k").peak);
   EXPECT_TRUE(read("512k,dump=peak").peak);
   EXPECT_TRUE(read("512k,dump=peak").at_exit);
-  EXPECT_TRUE(read("512k,dump=signal:USR1,dump=peak").at_exit);
+  EXPECT_FALSE(read("512k,dump=signal:USR1,dump=peak").at_exit);
 }
 TEST(ProfileSettings, WhereToHold) {
   const Settings settings = read("1,dump=hold:/tmp/a.b/socket,blocks=1m");

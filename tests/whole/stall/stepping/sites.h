@@ -103,8 +103,8 @@ inline bool belongs_to_another_form(const Site& site) {
     if (name.starts_with("ends.") != (guard != nullptr && std::strchr(guard, ',') != nullptr)) return true;
     // While a profile is made it is about what that brings.
     const bool of_profiles = name.starts_with("sites.") || name.starts_with("live.") || name.starts_with("profile.") ||
-                             name.starts_with("wanted.") || name.starts_with("gap.") || name == "heap.sampling" ||
-                             name == "own.sampling" || name == "strip.unfollowing";
+                             name.starts_with("wanted.") || name.starts_with("gap.") || name.starts_with("peak.") ||
+                             name == "heap.sampling" || name == "own.sampling" || name == "strip.unfollowing";
     if (of_profiles != (std::getenv("FREEWAY_PROFILE") != nullptr)) return true;
     if (name.starts_with("gap.")) return !rseq_mode();  // bytes are counted in sections
     const bool of_heaps_slabs = site.file == "heap/slab_place.h" || name.starts_with("own.slab") ||
