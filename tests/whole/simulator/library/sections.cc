@@ -94,6 +94,9 @@ using namespace freeway;
 
 extern "C" {
 
+// There are no C++ forms here.
+bool freeway_delete_is_ours() { return false; }
+
 extern FREEWAY_HIDDEN const SectionDescriptor freeway_section_malloc, freeway_section_free;
 constinit const SectionDescriptor freeway_section_malloc = {}, freeway_section_free = {};
 FREEWAY_HIDDEN void* freeway_malloc_slow(std::size_t size);
