@@ -39,9 +39,17 @@ def test_another_version_is_found(header: Tree) -> None:
 
 
 def test_a_place_that_lost_its_version_is_found(header: Tree) -> None:
-    header.write("docs/linking.md", "nothing\n")
+    header.write("docs/man/freeway-jemalloc.3", "nothing\n")
     (message,) = messages(header)
     assert "where the version was" in message
+
+
+def test_major_and_minor_version_are_enough_for_cmake(header: Tree) -> None:
+    header.write("shared/README.md", "find_package(Freeway 1.2 REQUIRED)\n")
+    assert messages(header) == []
+    header.write("shared/README.md", "find_package(Freeway 1.1 REQUIRED)\n")
+    (message,) = messages(header)
+    assert message.startswith("shared/README.md:1: version 1.1, but")
 
 
 def test_a_header_without_version_is_found(tree: Tree) -> None:

@@ -17,6 +17,10 @@ COPIES = (
     (Path("packaging/rust/freeway-sys/Cargo.toml"), r'^version = "([\d.]+)"'),
     (Path("docs/linking.md"), r"libfreeway\.so\.([\d.]+)-gdb\.py"),
     (Path("docs/man/freeway-jemalloc.3"), r"^\(Freeway ([\d.]+)\)"),
+    *(
+        (Path(file), r"^find_package\(Freeway ([\d.]+) ")  # major and minor
+        for file in ("docs/linking.md", "shared/README.md", "tests/whole/install/consumer/CMakeLists.txt")
+    ),
 )
 
 
@@ -39,7 +43,7 @@ def check(root: Path) -> list[Finding]:
         found = re.search(pattern, text, re.MULTILINE)
         if found is None:
             findings.append(Finding(str(path), 1, f"nothing like {pattern}, where the version was"))
-        elif found[1] != version:
+        elif found[1] != version and not version.startswith(f"{found[1]}."):
             line = text.count("\n", 0, found.start(1)) + 1
             findings.append(Finding(str(path), line, f"version {found[1]}, but {HEADER} has {version}"))
     return findings
