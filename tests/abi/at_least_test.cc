@@ -35,14 +35,6 @@ int freeway_test_allocator_cxx23();
 namespace freeway::test {
 namespace {
 
-constexpr const char* kModes[] = {"FREEWAY_HARDEN=0",
-                                  "FREEWAY_RSEQ=0",
-                                  "FREEWAY_HARDEN=1",
-                                  "FREEWAY_HARDEN=1,fill",
-                                  "FREEWAY_GUARD=1",
-                                  "FREEWAY_GUARD=0,large",
-                                  "FREEWAY_PROFILE=1,dump=signal:WINCH"};
-
 constexpr size_t kAlignment = 256;
 constexpr std::align_val_t kAligned{kAlignment};
 
@@ -106,15 +98,15 @@ FREEWAY_SCENARIO(EverySizeIsTold) {
 }
 
 TEST(AtLeast, EverySizeUpToTheToldOneNamesTheBlock) {
-  for (const char* mode : kModes) {
+  for (const char* mode : kSizedModes) {
     const Outcome outcome =
-        run_scenario("EverySizeIsTold", mode == kModes[0] ? 1 : 37, {mode, "FREEWAY_ON_ERROR=report"});
+        run_scenario("EverySizeIsTold", mode == kSizedModes[0] ? 1 : 37, {mode, "FREEWAY_ON_ERROR=report"});
     ASSERT_TRUE(outcome.succeeded()) << mode << ": exit " << outcome.exit_status << ", signal " << outcome.signal
                                      << "\n"
                                      << outcome.err;
     EXPECT_EQ(outcome.reports().size(), 0u) << mode << "\n" << outcome.err;
   }
-  proof("sizes", "told back", "modes", std::size(kModes));
+  proof("sizes", "told back", "modes", std::size(kSizedModes));
 }
 
 // Sizes are told so that they are used: a block of 100 bytes that tells 100 would pass all that is above.

@@ -72,6 +72,15 @@ enum class When { kAtOnce, kBatchReturned };
 // is the announced one and its caller, which may be missing when the batch was returned, lies in the announced code.
 void expect_report(const Outcome& outcome, std::initializer_list<const char*> kinds, When when = When::kAtOnce);
 
+// In each of them a block has its size found in another way.
+inline constexpr const char* kSizedModes[] = {"FREEWAY_HARDEN=0",
+                                              "FREEWAY_RSEQ=0",
+                                              "FREEWAY_HARDEN=1",
+                                              "FREEWAY_HARDEN=1,fill",
+                                              "FREEWAY_GUARD=1",
+                                              "FREEWAY_GUARD=0,large",
+                                              "FREEWAY_PROFILE=1,dump=signal:WINCH"};
+
 }  // namespace freeway::test
 
 #endif  // FREEWAY_TESTS_ABI_SCENARIO_H

@@ -17,14 +17,6 @@
 namespace freeway::test {
 namespace {
 
-constexpr const char* kModes[] = {"FREEWAY_HARDEN=0",
-                                  "FREEWAY_RSEQ=0",
-                                  "FREEWAY_HARDEN=1",
-                                  "FREEWAY_HARDEN=1,fill",
-                                  "FREEWAY_GUARD=1",
-                                  "FREEWAY_GUARD=0,large",
-                                  "FREEWAY_PROFILE=1,dump=signal:WINCH"};
-
 constexpr size_t kAlignment = 256;
 
 // A way to have a block and to free it.
@@ -101,9 +93,9 @@ FREEWAY_SCENARIO(EverySize) {
 }
 
 TEST(ToldSize, OfEverySizeIsRight) {
-  for (const char* mode : kModes)
+  for (const char* mode : kSizedModes)
     expect_no_report(run_scenario("EverySize", 0, {mode, "FREEWAY_ON_ERROR=report"}), mode);
-  proof("sizes", "every size", "modes", std::size(kModes));
+  proof("sizes", "every size", "modes", std::size(kSizedModes));
 }
 
 // malloc, calloc, realloc any number of times; what is freed has the size that was asked for last.
@@ -131,8 +123,9 @@ FREEWAY_SCENARIO(Resized) {
 }
 
 TEST(ToldSize, OfBlocksThatReallocHasHadIsRight) {
-  for (const char* mode : kModes) expect_no_report(run_scenario("Resized", 1, {mode, "FREEWAY_ON_ERROR=report"}), mode);
-  proof("sizes", "after realloc", "modes", std::size(kModes));
+  for (const char* mode : kSizedModes)
+    expect_no_report(run_scenario("Resized", 1, {mode, "FREEWAY_ON_ERROR=report"}), mode);
+  proof("sizes", "after realloc", "modes", std::size(kSizedModes));
 }
 
 // A profile that begins and ends meanwhile: malloc's forms mix (malloc/malloc_form.h).
@@ -188,7 +181,7 @@ FREEWAY_SCENARIO(EveryWrongSize) {
 }
 
 TEST(ToldSize, OfAnotherBlockIsNamedAtOnce) {
-  for (const char* mode : kModes) {
+  for (const char* mode : kSizedModes) {
     const Outcome outcome = run_scenario("EveryWrongSize", 0, {mode, "FREEWAY_ON_ERROR=report"});
     ASSERT_TRUE(outcome.succeeded()) << mode << "\n" << outcome.err.substr(0, 2000);
     int calls = 0;
@@ -198,7 +191,7 @@ TEST(ToldSize, OfAnotherBlockIsNamedAtOnce) {
     EXPECT_EQ(reports.size(), size_t(calls)) << mode;
     for (const std::string& report : reports) ASSERT_EQ(report.find("freeway: sized free of "), 0u) << report;
   }
-  proof("sizes", "wrong sizes", "modes", std::size(kModes));
+  proof("sizes", "wrong sizes", "modes", std::size(kSizedModes));
 }
 
 // Within one half of a power of two C++ knows more than C: what new gave was never resized.
@@ -211,7 +204,7 @@ FREEWAY_SCENARIO(DeleteOfANeighbour) {
 }
 
 TEST(ToldSize, OfAnotherClassIsNamedByDelete) {
-  for (const char* mode : kModes) {
+  for (const char* mode : kSizedModes) {
     const Outcome outcome = run_scenario("DeleteOfANeighbour", 0, {mode, "FREEWAY_ON_ERROR=report"});
     EXPECT_EQ(outcome.reports().size(), 10u) << mode << "\n" << outcome.err;
   }
@@ -231,7 +224,7 @@ FREEWAY_SCENARIO(DeleteOfABase) {
 }
 
 TEST(ToldSize, OfABaseWithoutVirtualDestructorAborts) {
-  for (const char* mode : kModes) {
+  for (const char* mode : kSizedModes) {
     const Outcome outcome = run_scenario("DeleteOfABase", 0, {mode});
     EXPECT_TRUE(outcome.aborted()) << mode;
     ASSERT_EQ(outcome.reports().size(), 1u) << outcome.err;
@@ -264,7 +257,7 @@ FREEWAY_SCENARIO(BadPointers) {
 }
 
 TEST(ToldSize, OfABadPointerIsNotAsked) {
-  for (const char* mode : kModes) {
+  for (const char* mode : kSizedModes) {
     const Outcome outcome = run_scenario("BadPointers", 0, {mode, "FREEWAY_ON_ERROR=report"});
     int named = 0;
     for (const std::string& report : outcome.reports()) {
