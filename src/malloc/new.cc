@@ -97,6 +97,8 @@ template <class Function> bool is_ours(Function* visible, Function* own) {
   asm("" : "+r"(visible));
   return visible == own;
 }
+bool new_is_ours() { return is_ours(&freeway_visible_new, &freeway_own_new); }
+bool aligned_new_is_ours() { return is_ours(&freeway_visible_aligned_new, &freeway_own_aligned_new); }
 
 // Of what operator new gave, which realloc has not had; `is_new_ours`: else the block's size is not known.
 FREEWAY_INLINE void free_sized(void* block, size_t size, size_t alignment, bool is_new_ours, const void* caller) {
@@ -117,7 +119,7 @@ void* aligned(size_t size, align_val_t alignment) {
 
 void* nothrow_new(size_t size, const nothrow_t& tag, const char* name) {
   using Standard = void*(size_t, const nothrow_t&);
-  if (FREEWAY_LIKELY(is_ours(&freeway_visible_new, &freeway_own_new))) {
+  if (FREEWAY_LIKELY(new_is_ours())) {
     void* block = freeway_malloc(size);
     if (FREEWAY_LIKELY(block != nullptr) || new_handler() == nullptr) return block;
   }
@@ -126,7 +128,7 @@ void* nothrow_new(size_t size, const nothrow_t& tag, const char* name) {
 
 void* nothrow_aligned_new(size_t size, align_val_t alignment, const nothrow_t& tag, const char* name) {
   using Standard = void*(size_t, align_val_t, const nothrow_t&);
-  if (FREEWAY_LIKELY(is_ours(&freeway_visible_aligned_new, &freeway_own_aligned_new))) {
+  if (FREEWAY_LIKELY(aligned_new_is_ours())) {
     void* block = aligned(size, alignment);
     if (FREEWAY_LIKELY(block != nullptr) || new_handler() == nullptr) return block;
   }
@@ -164,9 +166,6 @@ FREEWAY_HIDDEN void freeway_own_aligned_delete_array(void* block, align_val_t al
   freeway_visible_aligned_delete(block, alignment);
 }
 
-static bool new_is_ours() { return is_ours(&freeway_visible_new, &freeway_own_new); }
-static bool aligned_new_is_ours() { return is_ours(&freeway_visible_aligned_new, &freeway_own_aligned_new); }
-
 // Whether sized delete, also of arrays, may go past what the program sees.
 FREEWAY_HIDDEN bool freeway_delete_is_ours() {
   return is_ours(&freeway_visible_delete, &freeway_own_delete) &&
@@ -187,12 +186,11 @@ FREEWAY_HIDDEN void freeway_delete_array_slow(void* block, size_t size) noexcept
 
 // delete takes back what they give: so where the program has a new of its own, it is that one's block.
 FREEWAY_REPLACEABLE SizedPointer freeway_sized_new(size_t size) {
-  if (FREEWAY_UNLIKELY(!is_ours(&freeway_visible_new, &freeway_own_new))) return {freeway_visible_new(size), size};
+  if (FREEWAY_UNLIKELY(!new_is_ours())) return {freeway_visible_new(size), size};
   return tell_size([=] { return freeway_alloc_at_least(size); });
 }
 FREEWAY_REPLACEABLE SizedPointer freeway_sized_aligned_new(size_t size, align_val_t alignment) {
-  if (FREEWAY_UNLIKELY(!is_ours(&freeway_visible_aligned_new, &freeway_own_aligned_new)))
-    return {freeway_visible_aligned_new(size, alignment), size};
+  if (FREEWAY_UNLIKELY(!aligned_new_is_ours())) return {freeway_visible_aligned_new(size, alignment), size};
   return tell_size([=] { return freeway_aligned_alloc_at_least(static_cast<size_t>(alignment), size); });
 }
 
