@@ -33,6 +33,16 @@ def rest_of(terminal: int) -> bytes:
     return text
 
 
+def read_until(terminal: int, words: str, text: bytes = b"") -> bytes:
+    """The text and what comes after it on the terminal, until these words are in it. A read may end inside a letter."""
+    end = time.monotonic() + 30
+    while words.encode() not in text:
+        if not select.select([terminal], [], [], 30)[0] or time.monotonic() > end:
+            raise AssertionError(f"no {words!r} in {text!r}")
+        text += os.read(terminal, 1 << 16)
+    return text
+
+
 class Top(Looking):
     def on_terminal(self, pid: int, pages: int, how: int, **variables: str) -> tuple[str, int]:
         """What is written to a terminal until so many pages were shown and the command got the signal; its status."""
@@ -72,7 +82,7 @@ class Top(Looking):
         ours, theirs = pty.openpty()
         top = subprocess.Popen([COMMAND, "top", str(pid), "--interval=0.05"], stdout=theirs, stderr=subprocess.PIPE)
         os.close(theirs)
-        text = os.read(ours, 1 << 16)
+        text = read_until(ours, ENTER)
         process.kill()
         process.wait()
         text += rest_of(ours)
@@ -92,39 +102,34 @@ class Top(Looking):
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509
         )  # fmt: skip
         self.addCleanup(top.kill)
-        text = ""
+        text = b""
 
-        def read_until(words: str) -> str:
-            """The page with these words."""
+        def page_with(words: str) -> str:
+            """The page up to these words."""
             nonlocal text
-            end = time.monotonic() + 30
-            while words not in text:
-                self.assertTrue(select.select([ours], [], [], 30)[0] and time.monotonic() < end, text)
-                text += os.read(ours, 1 << 16).decode()
-            page = text[: text.index(words)].rpartition("\x1b[H")[2]
-            text = text[text.index(words) + len(words) :]
-            return page
+            page, _, text = read_until(ours, words, text).partition(words.encode())
+            return page.decode().rpartition("\x1b[H")[2]
 
-        read_until("q quit   s sort: memory   p pause")
+        page_with("q quit   s sort: memory   p pause")
         for order in ("live", "cached", "waste", "size"):
             os.write(ours, b"s")
-            page = read_until(f"s sort: {order} ")
+            page = page_with(f"s sort: {order} ")
         sizes = [int(row) for row in re.findall(r"(?m)^ *(\d+) +\d+ +\S+ [KMG]?i?B", page)]
         self.assertGreater(len(sizes), 3)
         self.assertEqual(sizes, sorted(sizes, reverse=True))
         os.write(ours, b"sp")
-        read_until("go on (paused)")
-        paused = read_until("go on (paused)")
-        self.assertEqual(read_until("go on (paused)"), paused, "of a program that is busy")
+        page_with("go on (paused)")
+        paused = page_with("go on (paused)")
+        self.assertEqual(page_with("go on (paused)"), paused, "of a program that is busy")
         os.write(ours, b"p")
-        read_until("p pause")
+        page_with("p pause")
         os.write(ours, b"q")
         assert top.stderr is not None
         self.assertEqual((top.wait(timeout=30), top.stderr.read()), (0, b""))
         top.stderr.close()
         self.assertEqual(termios.tcgetattr(theirs), before)
         os.close(theirs)
-        self.assertTrue((text + rest_of(ours).decode()).endswith(LEAVE))
+        self.assertTrue((text + rest_of(ours)).decode().endswith(LEAVE))
 
     def test_a_terminal_is_lent_back_while_it_is_suspended(self) -> None:
         pid, _ = self.known()
@@ -132,15 +137,14 @@ class Top(Looking):
         top = subprocess.Popen([COMMAND, "top", str(pid), "--interval=0.05"], env=VARIABLES, stdout=theirs)
         os.close(theirs)
         self.addCleanup(top.kill)
-        text = os.read(ours, 1 << 16)
+        read_until(ours, ENTER)
         top.send_signal(signal.SIGTSTP)
         while state_of(top.pid) != "T":
             time.sleep(0.005)
-        while select.select([ours], [], [], 0)[0]:
-            text += os.read(ours, 1 << 16)
+        text = read_until(ours, LEAVE)
         self.assertTrue(text.decode().endswith(LEAVE), text[-40:])
         top.send_signal(signal.SIGCONT)
-        text = os.read(ours, 1 << 16)
+        text = read_until(ours, ENTER)
         self.assertTrue(text.decode().startswith(ENTER), text[:40])
         top.send_signal(signal.SIGINT)
         text += rest_of(ours)
