@@ -3,7 +3,8 @@
 //
 // Each second earns `rate` bytes. What a beat earns is kept for later, and a frame, or a low rate would never reach
 // one; no more. A piece that turns out longer than the allowance is a debt. So over any time it is `rate` bytes a
-// second, what was kept, and one piece (frames: 4 MiB).
+// second, what was kept, and one piece (frames: 4 MiB). What other threads give back meanwhile counts, too: the rate is
+// the process's, as far as the helper can keep it.
 //
 // Checked   tests/background/pace_test.cc
 #pragma once

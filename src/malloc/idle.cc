@@ -110,10 +110,11 @@ bool care_for(Heap& heap, background::Care care) {
 void start_background() {
   pace = background::Pace(process_malloc.options().background_rate);
   background::Work work;
-  // The child of a vfork is not registered, and must not make a thread.
+  // A process without a helper asks. The child of a vfork is not registered, and must not make a thread.
   work.is_worth_it = [] {
     Heap& heap = process_malloc.heap();
-    const PurgePolicy<Machine>& policy = heap.substrate().frames().policy();
+    PurgePolicy<Machine>& policy = heap.substrate().frames().policy();
+    policy.never(PurgePolicy<Machine>::kHelper, false);  // this process has none; its parent's may have set it
     return policy.live() + policy.dirty() >= kWorthFrames && (!heap.slabs.uses_rseq() || Slabs::can_enter_sections());
   };
   work.care = [](background::Care care) { return care_for(process_malloc.heap(), care); };
