@@ -137,11 +137,11 @@ class Top(Looking):
         top = subprocess.Popen([COMMAND, "top", str(pid), "--interval=0.05"], env=VARIABLES, stdout=theirs)
         os.close(theirs)
         self.addCleanup(top.kill)
-        read_until(ours, ENTER)
+        text = read_until(ours, ENTER)
         top.send_signal(signal.SIGTSTP)
         while state_of(top.pid) != "T":
             time.sleep(0.005)
-        text = read_until(ours, LEAVE)
+        text = read_until(ours, LEAVE, text)
         self.assertTrue(text.decode().endswith(LEAVE), text[-40:])
         top.send_signal(signal.SIGCONT)
         text = read_until(ours, ENTER)
