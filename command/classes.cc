@@ -6,13 +6,16 @@
 #include <string>
 
 #include "heap/figures.h"
+#include "heap/resident.h"
 #include "look.h"
+#include "look/words.h"
 #include "report.h"
 #include "subcommands.h"
 
 namespace freeway_command {
 namespace {
 
+namespace look = freeway::look;
 using std::uint64_t;
 
 using Row = std::vector<std::string>;
@@ -30,7 +33,9 @@ void print_table(const std::vector<Row>& rows) {
 }
 
 void print_text(const Heap& heap, const std::vector<ClassFigures>& all) {
-  std::vector<Row> rows{{"size", "superblocks", "blocks", "live", "cached", "free", "waste"}};
+  const std::optional<Contents> resident = resident_of(heap);
+  std::vector<Row> rows{{"size", "superblocks", "blocks", look::kLive.name, look::kCached.name, look::kStuck.name}};
+  if (resident) rows[0].push_back("resident");
   for (unsigned tenth = 1; tenth <= 10; ++tenth)
     rows[0].push_back((tenth == 10 ? "<=" : "<") + std::to_string(tenth * 10) + "%");
   for (unsigned c = 1; c < all.size(); ++c) {
@@ -40,7 +45,7 @@ void print_text(const Heap& heap, const std::vector<ClassFigures>& all) {
     for (const uint64_t number :
          {uint64_t{heap.description().size_class(c).size}, f.superblocks, f.blocks, f.live(), f.cached, f.free})
       row.push_back(std::to_string(number));
-    row.push_back(in_units(f.waste));
+    if (resident) row.push_back(in_units(resident->by_class[c].all()));
     for (const uint64_t count : f.live_tenths) row.push_back(count == 0 ? "." : std::to_string(count));
     rows.push_back(row);
   }

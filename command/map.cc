@@ -10,6 +10,7 @@
 #include "heap/figures.h"
 #include "heap/resident.h"
 #include "look.h"
+#include "look/words.h"
 #include "map_page.h"
 #include "os/output_file.h"
 #include "pages/page_map.h"
@@ -19,6 +20,7 @@
 namespace freeway_command {
 namespace {
 
+namespace look = freeway::look;
 using freeway::FrameInfo;
 using std::uint32_t, std::uint64_t;
 
@@ -53,52 +55,39 @@ void write_data(std::ostream& page, const Heap& heap) {
   page << "]};\n";
 }
 
-void write_figures(std::ostream& page, const Heap& heap) {
-  const freeway_stats_t stats = stats_of(heap.walk());
-  const std::pair<const char*, std::string> figures[] = {
-      {"live", in_units(stats.live)},
-      {"cached", in_units(stats.cached)},
-      {"free in superblocks", in_units(stats.free_in_superblocks)},
-      {"dirty", in_units(stats.dirty)},
-      {"given back", in_units(freeway::look::retained_bytes(heap.walk()))},
-      {"huge blocks", in_units(stats.huge)},
-      {"metadata", in_units(stats.metadata)},
-      {"superblocks", std::to_string(stats.superblocks)}};
+void write_figures(std::ostream& page, const Contents& of) {
+  const std::pair<look::Word, uint64_t> figures[] = {{look::kLive, of.live},
+                                                     {look::kCached, of.cached},
+                                                     {look::kStuck, of.stuck},
+                                                     {look::kFree, of.free},
+                                                     {look::kMetadata, of.metadata}};
   page << "<div id=\"figures\">";
-  for (const auto& [name, value] : figures) page << "<div>" << name << "<b>" << value << "</b></div>";
+  for (const auto& [word, bytes] : figures)
+    page << "<div title=\"" << word.meaning << "\">" << word.name << "<b>" << in_units(bytes) << "</b></div>";
   page << "</div>\n";
 }
 
-// Classes by waste, and how full their superblocks are. Pages that nobody has touched are no waste; of a core file it
-// is not known which.
-void write_classes(std::ostream& page, const Heap& heap) {
+// Classes by what is stuck there, and how full their superblocks are.
+void write_classes(std::ostream& page, const Heap& heap, const Contents& of) {
   const auto all = class_figures_of(heap);
-  const auto resident = resident_of(heap);
-  const auto there = [&](unsigned c) { return resident ? resident->by_class[c] : all[c].bytes; };
-  const auto waste = [&](unsigned c) {
-    const uint64_t live = all[c].live() * heap.description().size_class(c).size;
-    return there(c) - std::min(there(c), live);
-  };
   std::vector<unsigned> order;
   for (unsigned c = 1; c < all.size(); ++c)
     if (all[c].superblocks != 0) order.push_back(c);
-  std::stable_sort(order.begin(), order.end(), [&](unsigned a, unsigned b) { return waste(a) > waste(b); });
-  page << "<h2>Where fragmentation is</h2>\n<p>Waste: resident bytes of superblocks that are not live (of a core "
-          "file, all their bytes). The bars count "
-          "superblocks by how many "
-          "of their blocks are live, from under 10 % to over 90 %.</p>\n<table><tr><th>block "
-          "size<th>colour<th>superblocks<th>bytes<th>resident<th>live blocks"
-          "<th>cached<th>free<th>waste<th>live of it<th>superblocks by tenths</tr>\n";
+  std::stable_sort(order.begin(), order.end(),
+                   [&](unsigned a, unsigned b) { return of.by_class[a].stuck > of.by_class[b].stuck; });
+  page << "<h2>Where fragmentation is</h2>\n<p>Stuck: free blocks on superblocks that live blocks keep. The bars count "
+          "superblocks by how many of their blocks are live, from under 10 % to over 90 %.</p>\n"
+          "<table><tr><th>block size<th>colour<th>superblocks<th>live blocks<th>live<th>cached<th>stuck<th>live of it"
+          "<th>superblocks by tenths</tr>\n";
   for (const unsigned c : order) {
     const ClassFigures& f = all[c];
-    const uint64_t size = heap.description().size_class(c).size;
+    const Parts& parts = of.by_class[c];
     char share[32];
-    std::snprintf(share, sizeof(share), "%.0f %%",
-                  100.0 * static_cast<double>(f.live() * size) / static_cast<double>(f.bytes));
-    page << "<tr data-waste=\"" << waste(c) << "\"><td>" << size << "<td><i class=\"swatch\" data-class=\"" << c
-         << "\"></i><td>" << f.superblocks << "<td>" << in_units(f.bytes) << "<td>" << in_units(there(c)) << "<td>"
-         << f.live() << "<td>" << f.cached << "<td>" << f.free << "<td>" << in_units(waste(c)) << "<td>" << share
-         << "<td><span class=\"tenths\">";
+    std::snprintf(share, sizeof(share), "%.0f %%", 100.0 * parts.live_share());
+    page << "<tr data-stuck=\"" << parts.stuck << "\"><td>" << heap.description().size_class(c).size
+         << "<td><i class=\"swatch\" data-class=\"" << c << "\"></i><td>" << f.superblocks << "<td>" << f.live()
+         << "<td>" << in_units(parts.live) << "<td>" << in_units(parts.cached) << "<td>" << in_units(parts.stuck)
+         << "<td>" << share << "<td><span class=\"tenths\">";
     const uint64_t most = *std::max_element(std::begin(f.live_tenths), std::end(f.live_tenths));
     for (const uint64_t count : f.live_tenths)
       page << "<span title=\"" << count << "\" style=\"height:" << (most == 0 ? 0 : count * 100 / most)
@@ -126,16 +115,19 @@ void write_huge(std::ostream& page, const Heap& heap) {
 
 std::string page_of(const Heap& heap) {
   std::ostringstream page;
+  const std::optional<Contents> resident = resident_of(heap);
+  const Contents of = resident ? *resident : sizes_of(heap);
   const std::string name = escaped(heap.memory().program()) + " (" + std::to_string(heap.memory().pid()) + ")";
   page << "<!DOCTYPE html>\n<html lang=\"en\">\n<title>" << name << ": the heap</title>\n"
        << kMapHead << "<h1>" << name << "</h1>\n"
-       << "<p>Freeway " << escaped(heap.layout().library) << ", " << freeway::look::mode_of(heap.walk()) << "; "
+       << "<p>Freeway " << escaped(heap.layout().library) << ", " << look::mode_of(heap.walk()) << "; "
        << (heap.memory().is_live() ? "of a process" : "of a core file")
-       << (heap.memory().warning().empty() ? "" : ", truncated") << "</p>\n";
-  write_figures(page, heap);
+       << (heap.memory().warning().empty() ? "" : ", truncated") << "; "
+       << (resident ? "resident bytes" : "sizes, resident or not") << "</p>\n";
+  write_figures(page, of);
   page << "<div id=\"legend\"></div>\n<div id=\"arenas\"></div>\n";
   write_huge(page, heap);
-  write_classes(page, heap);
+  write_classes(page, heap, of);
   page << "<div id=\"hover\"></div>\n<script>\n";
   write_data(page, heap);
   page << kMapScript << "</script>\n</html>\n";

@@ -39,7 +39,7 @@ inline constexpr const char kMapScript[] = R"page(
 const FRAME = 65536, COLUMNS = 64, STRIP = 400;
 const dark = matchMedia('(prefers-color-scheme: dark)').matches;
 const COLOURS = dark ? ['#202327', '#8a6d1f', '#a33a3a', '#101113', '#56606b'] : ['#e9e9e4', '#e3c35a', '#cf5c5c', '#fbfbf9', '#8d99a6'];
-const SAYS = ['free, its memory given back', 'free, dirty: its memory is kept', "in the hands of a thread inside malloc or free", 'not Freeway\'s'];
+const SAYS = ['free: returned to the OS, or never touched', 'free: not returned to the OS', 'taken by a thread inside malloc or free', 'not Freeway\'s'];
 const hue = c => (c * 137.508) % 360;
 const bytes = n => { let u = 0; for (; n >= 1024 && u < 4; ++u) n /= 1024; return (u ? n.toFixed(1) : n) + ' ' + ['B', 'KiB', 'MiB', 'GiB', 'TiB'][u]; };
 const hover = document.getElementById('hover');
@@ -47,7 +47,7 @@ function describe(run, arena, frame) {
   const [first, frames, kind, c, live, cached, blocks] = run;
   const at = '0x' + (BigInt(arena.base) + BigInt(frame) * 65536n).toString(16);
   if (kind === 5) return at + '\nsuperblock of blocks of ' + heap.classes[c] + ' bytes, ' + bytes(frames * FRAME) + '\n' + live + ' live, ' +
-    cached + ' cached, ' + (blocks - live - cached) + ' free of ' + blocks;
+    cached + ' cached, ' + (blocks - live - cached) + ' stuck of ' + blocks + ' blocks';
   if (kind === 4) return at + '\nlarge block of ' + bytes(frames * FRAME);
   return at + '\n' + SAYS[kind] + ' (' + frames + (frames === 1 ? ' frame)' : ' frames)');
 }
@@ -98,9 +98,8 @@ for (const swatch of document.querySelectorAll('.swatch'))
 const legend = document.getElementById('legend');
 const item = (colour, text) => { const span = document.createElement('span'), i = document.createElement('i'); i.style.background = colour;
   span.append(i, text); legend.append(span); };
-item(`linear-gradient(0deg, hsl(210 70% 42%) 45%, hsl(210 55% 68%) 45% 70%, hsl(210 45% 88%) 70%)`, 'superblock, in the colour of its class (table below): live, cached, free');
-item(COLOURS[4], 'large block'); item(COLOURS[1], 'free, dirty'); item(COLOURS[0], 'free, given back');
-item(COLOURS[2], 'in the hands of a thread'); item(COLOURS[3], 'not Freeway\'s');
+item(`linear-gradient(0deg, hsl(210 70% 42%) 45%, hsl(210 55% 68%) 45% 70%, hsl(210 45% 88%) 70%)`, 'superblock, in the colour of its class (table below): live, cached, stuck');
+item(COLOURS[4], 'large block (live)'); item(COLOURS[1], SAYS[1]); item(COLOURS[0], SAYS[0]); item(COLOURS[2], SAYS[2]); item(COLOURS[3], SAYS[3]);
 )page";
 
 }  // namespace freeway_command

@@ -8,12 +8,14 @@
 #include "heap/figures.h"
 #include "heap/resident.h"
 #include "look.h"
+#include "look/words.h"
 #include "report.h"
 #include "subcommands.h"
 
 namespace freeway_command {
 namespace {
 
+namespace look = freeway::look;
 using std::uint64_t;
 
 enum class Kind { kBytes, kCount, kTotal, kTotalBytes };  // the latter two only grow
@@ -38,7 +40,7 @@ struct Subject {
   const Heap& heap;
   freeway_stats_t stats;
   std::optional<uint64_t> process;   // bytes of all of it that are in memory
-  std::optional<Resident> resident;  // of its heap
+  std::optional<Contents> resident;  // of its heap
 };
 
 // By the names that dashboards know; `mapped` and `metadata` are among the own ones. And what is in memory.
@@ -49,8 +51,7 @@ std::vector<Figure> known_figures(const Subject& subject) {
       {"allocated", kBytes, "Blocks in the program's hands: live.", s.live},
       {"active", kBytes, "Superblocks, large, huge and guarded blocks: mapped without what is dirty.",
        s.mapped > s.dirty ? s.mapped - s.dirty : 0},
-      {"retained", kBytes, "Address space of free frames without memory.",
-       freeway::look::retained_bytes(subject.heap.walk())},
+      {"retained", kBytes, "Address space of free frames without memory.", look::retained_bytes(subject.heap.walk())},
   };
   if (subject.process)
     all.push_back({"resident", kBytes, "Memory of the whole process, of other origin too.", *subject.process});
@@ -69,7 +70,7 @@ void print_json(const Subject& subject) {
   const Walk& walk = subject.heap.walk();
   const freeway_debug_t& d = walk.reader().layout();
   std::printf("{\"schema\": 1, \"version\": %s, \"engine\": %s, \"mode\": %s,\n", json_text(d.library).c_str(),
-              json_text(d.engine).c_str(), json_text(freeway::look::mode_of(walk)).c_str());
+              json_text(d.engine).c_str(), json_text(look::mode_of(walk)).c_str());
   std::printf(" \"rseq_reason\": %s,\n", json_text(rseq_reason_of(walk)).c_str());
   std::printf(" \"program\": %s, \"pid\": %d, \"time_ns\": %" PRIu64 ", \"page_size\": %zu",
               json_text(walk.reader().memory().program()).c_str(), walk.reader().memory().pid(), now_ns(),
@@ -105,7 +106,15 @@ void print_prometheus(const Subject& subject) {
 void line(const char* name, uint64_t bytes, const std::string& rest) {
   std::printf("  %-10s %10s  %s\n", name, in_units(bytes).c_str(), rest.c_str());
 }
+void line(const look::Word& word, uint64_t bytes, const std::string& rest) { line(word.name, bytes, rest); }
 std::string count(uint64_t n) { return std::to_string(n); }
+
+void print_others(const Contents& of) {
+  line(look::kCached, of.cached, look::kCached.meaning);
+  line(look::kStuck, of.stuck, look::kStuck.meaning);
+  line(look::kFree, of.free, look::kFree.meaning);
+  line(look::kMetadata, of.metadata, look::kMetadata.meaning);
+}
 
 std::string share(uint64_t part, uint64_t whole) {
   return whole == 0 ? "0 %" : std::to_string((part * 100 + whole / 2) / whole) + " %";
@@ -119,18 +128,13 @@ void print_summary(const Subject& subject) {
     std::printf("%s resident, %s of it the heap's, of which %s is live\n",
                 in_units(subject.process.value_or(0)).c_str(), in_units(r->all()).c_str(),
                 share(r->live, r->all()).c_str());
-    line("live", r->live, blocks + (s.live > r->live ? "; " + in_units(s.live - r->live) + " more not touched" : ""));
-    line("cached", r->cached, "free blocks in per-CPU caches, ready for malloc");
-    line("stuck", r->stuck, "other free blocks, on superblocks that live blocks keep");
-    line("free", r->free, "no blocks: what trimming and the background thread return to the OS");
-    line("metadata", r->metadata, "the allocator's own tables");
+    line(look::kLive, r->live,
+         blocks + (s.live > r->live ? "; " + in_units(s.live - r->live) + " more not touched" : ""));
+    print_others(*r);
   } else {
-    std::printf("%s live; what was resident a core file does not say: these are sizes\n", in_units(s.live).c_str());
-    line("live", s.live, blocks);
-    line("cached", s.cached, "free blocks in per-CPU caches, ready for malloc");
-    line("stuck", s.free_in_superblocks, "at most: other free blocks, on superblocks that live blocks keep");
-    line("free", s.dirty, "at most: no blocks");
-    line("metadata", s.metadata, "at most: the allocator's own tables");
+    std::printf("%s live; sizes, since a core file does not say what was resident\n", in_units(s.live).c_str());
+    line(look::kLive, s.live, blocks);
+    print_others(sizes_of(subject.heap));
   }
   if (s.soft_limit != 0 || s.hard_limit != 0)
     line("limit", s.hard_limit != 0 ? s.hard_limit : s.soft_limit,
@@ -143,11 +147,10 @@ void print_verbose(const Subject& subject) {
   const Walk& walk = subject.heap.walk();
   std::puts("\naddress space, resident or not:");
   line("mapped", s.mapped,
-       in_units(s.huge) + " of it huge blocks; " + in_units(freeway::look::retained_bytes(walk)) +
-           " more without memory");
+       in_units(s.huge) + " of it huge blocks; " + in_units(look::retained_bytes(walk)) + " more without memory");
   line("large", s.large, "in runs of frames; " + count(s.large_blocks) + " blocks, huge ones included");
-  line("in parts", s.free_in_superblocks, "free in " + count(s.superblocks) + " superblocks");
-  line("dirty", s.dirty, "free frames that may be resident");
+  line(look::kStuck, s.free_in_superblocks, "in " + count(s.superblocks) + " superblocks");
+  line(look::kFree, s.dirty, "not returned to the OS: may be resident");
   if (s.guarded_blocks != 0 || walk.guard_bytes() != 0)
     line("guarded", s.guarded, "in " + count(s.guarded_blocks) + " blocks, " + count(s.guard_faults) + " faults");
   line("held", s.held,
@@ -156,16 +159,16 @@ void print_verbose(const Subject& subject) {
            : "counts against limits: soft " + in_units(s.soft_limit) + ", hard " + in_units(s.hard_limit) + "; " +
                  count(s.limit_refusals) + " refusals");
   std::puts("since the start:");
-  line("returned", s.purged, "to the OS, in " + count(s.purges) + " calls");
-  std::printf("  %-10s %10s  mallocs and %s frees left the fast path; %s batches from superblocks, %s back\n",
-              "slow path", count(s.slow_mallocs).c_str(), count(s.slow_frees).c_str(), count(s.refills).c_str(),
+  line(look::kReturned, s.purged, "in " + count(s.purges) + " calls");
+  std::printf("  %-10s %10s  mallocs, %s frees; batches: %s from superblocks, %s back\n", "slow path",
+              count(s.slow_mallocs).c_str(), count(s.slow_frees).c_str(), count(s.refills).c_str(),
               count(s.flushes).c_str());
 }
 
 void print_text(const Subject& subject, bool verbose) {
   const Memory& memory = subject.heap.memory();
-  std::printf("%s (%d), Freeway %s, %s: ", memory.program().c_str(), memory.pid(), subject.heap.layout().library,
-              freeway::look::mode_of(subject.heap.walk()));
+  std::printf("%s (%d), Freeway %s, %s\n", memory.program().c_str(), memory.pid(), subject.heap.layout().library,
+              look::mode_of(subject.heap.walk()));
   print_summary(subject);
   if (verbose) print_verbose(subject);
   else std::puts("more: --verbose; what is normal: docs/reading-stat.md");

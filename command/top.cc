@@ -4,11 +4,14 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <deque>
 #include <string>
 
 #include "heap/figures.h"
+#include "heap/resident.h"
 #include "look.h"
+#include "look/words.h"
 #include "process.h"
 #include "report.h"
 #include "screen.h"
@@ -17,29 +20,32 @@
 namespace freeway_command {
 namespace {
 
+namespace look = freeway::look;
 using std::uint64_t;
 
 constexpr double kMinute = 60;
 constexpr std::size_t kColumns = 30;  // of a sparkline
 constexpr std::size_t kClasses = 10;
+constexpr double kRest = 20;  // times what a look took: large heaps take long
 
 struct Sample {
   double at = 0;  // seconds
   freeway_stats_t stats = {};
-  uint64_t resident = 0;
+  uint64_t process = 0;  // resident bytes
+  Contents heap;
 };
 
 struct Order {
   const char* name;
-  uint64_t (*key)(uint64_t size, const ClassFigures& f);
+  uint64_t (*key)(uint64_t size, const Parts& parts);
 };
 
 constexpr Order kOrders[] = {
-    {"memory", [](uint64_t, const ClassFigures& f) { return f.bytes; }},
-    {"live", [](uint64_t size, const ClassFigures& f) { return f.live() * size; }},
-    {"cached", [](uint64_t size, const ClassFigures& f) { return f.cached * size; }},
-    {"waste", [](uint64_t, const ClassFigures& f) { return f.waste; }},
-    {"size", [](uint64_t size, const ClassFigures&) { return size; }},
+    {"resident", [](uint64_t, const Parts& parts) { return parts.all(); }},
+    {look::kLive.name, [](uint64_t, const Parts& parts) { return parts.live; }},
+    {look::kCached.name, [](uint64_t, const Parts& parts) { return parts.cached; }},
+    {look::kStuck.name, [](uint64_t, const Parts& parts) { return parts.stuck; }},
+    {"size", [](uint64_t size, const Parts&) { return size; }},
 };
 
 class Top {
@@ -47,12 +53,15 @@ class Top {
   Top(const Screen& screen, double interval) : screen_(screen), interval_(interval) {}
 
   void look(const Heap& heap) {
-    Sample now{static_cast<double>(now_ns()) / 1e9, stats_of(heap.walk()), resident_bytes(heap.memory()).value_or(0)};
+    const std::optional<Contents> resident = resident_of(heap);
+    is_resident_ = resident.has_value();
+    Sample now{static_cast<double>(now_ns()) / 1e9, stats_of(heap.walk()), resident_bytes(heap.memory()).value_or(0),
+               resident ? *resident : sizes_of(heap)};
     while (!samples_.empty() && samples_.front().at < now.at - kMinute) samples_.pop_front();
     samples_.push_back(now);
     title_ = heap.memory().program() + " (" + std::to_string(heap.memory().pid()) + ")";
-    mode_ = std::string(", Freeway ") + heap.layout().library + ", " + freeway::look::mode_of(heap.walk());
-    classes_ = class_figures_of(heap);
+    mode_ = std::string(", Freeway ") + heap.layout().library + ", " + look::mode_of(heap.walk());
+    classes_ = heap.accounts();
     sizes_.clear();
     for (unsigned c = 0; c < classes_.size(); ++c) sizes_.push_back(c == 0 ? 0 : heap.description().size_class(c).size);
   }
@@ -60,11 +69,12 @@ class Top {
 
   // Of the last look.
   std::vector<std::string> page() const {
-    std::vector<std::string> lines{screen_.in(1, title_) + mode_};
-    add_figure(lines, "live", 32, [](const Sample& s) { return s.stats.live; });
-    add_figure(lines, "cached", 36, [](const Sample& s) { return s.stats.cached; });
-    add_figure(lines, "dirty", 33, [](const Sample& s) { return s.stats.dirty; });
-    add_figure(lines, "resident", 35, [](const Sample& s) { return s.resident; });
+    std::vector<std::string> lines{screen_.in(1, title_) + mode_ + (is_resident_ ? "" : "; sizes, resident or not")};
+    add_figure(lines, "resident", 35, [](const Sample& s) { return s.process; });
+    add_figure(lines, look::kLive.name, 32, [](const Sample& s) { return s.heap.live; });
+    add_figure(lines, look::kCached.name, 36, [](const Sample& s) { return s.heap.cached; });
+    add_figure(lines, look::kStuck.name, 33, [](const Sample& s) { return s.heap.stuck; });
+    add_figure(lines, look::kFree.name, 34, [](const Sample& s) { return s.heap.free; });
     add_rates(lines);
     lines.push_back("");
     add_classes(lines);
@@ -109,8 +119,8 @@ class Top {
       return std::to_string(std::llround(static_cast<double>(more) / seconds)) + "/s";
     };
     lines.push_back("  slow path " + rate(&freeway_stats_t::slow_mallocs) + " mallocs, " +
-                    rate(&freeway_stats_t::slow_frees) + " frees; batches " + rate(&freeway_stats_t::refills) +
-                    " in, " + rate(&freeway_stats_t::flushes) + " out");
+                    rate(&freeway_stats_t::slow_frees) + " frees; batches: " + rate(&freeway_stats_t::refills) +
+                    " from superblocks, " + rate(&freeway_stats_t::flushes) + " back");
   }
 
   // The first by the order that was chosen.
@@ -118,21 +128,19 @@ class Top {
     std::vector<unsigned> order;
     for (unsigned c = 1; c < classes_.size(); ++c)
       if (classes_[c].superblocks != 0) order.push_back(c);
-    const auto key = [&](unsigned c) { return kOrders[order_].key(sizes_[c], classes_[c]); };
+    const auto& parts = samples_.back().heap.by_class;
+    const auto key = [&](unsigned c) { return kOrders[order_].key(sizes_[c], parts[c]); };
     std::stable_sort(order.begin(), order.end(), [&](unsigned a, unsigned b) { return key(a) > key(b); });
     order.resize(std::min(order.size(), kClasses));
     char text[160];
-    std::snprintf(text, sizeof(text), "%7s %12s %12s %12s %12s   %s", "size", "superblocks", "live", "cached", "waste",
-                  "live of it");
+    std::snprintf(text, sizeof(text), "%7s %12s %12s %12s %12s   %s", "size", "superblocks", look::kLive.name,
+                  look::kCached.name, look::kStuck.name, "live of it");
     lines.push_back(screen_.in(1, text));
     for (const unsigned c : order) {
-      const ClassFigures& f = classes_[c];
-      std::snprintf(text, sizeof(text), "%7lu %12lu %12s %12s %12s   ", sizes_[c], f.superblocks,
-                    in_units(f.live() * sizes_[c]).c_str(), in_units(f.cached * sizes_[c]).c_str(),
-                    in_units(f.waste).c_str());
-      lines.push_back(
-          text +
-          screen_.in(32, screen_.bar(static_cast<double>(f.live() * sizes_[c]) / static_cast<double>(f.bytes), 20)));
+      std::snprintf(text, sizeof(text), "%7lu %12lu %12s %12s %12s   ", sizes_[c], classes_[c].superblocks,
+                    in_units(parts[c].live).c_str(), in_units(parts[c].cached).c_str(),
+                    in_units(parts[c].stuck).c_str());
+      lines.push_back(text + screen_.in(32, screen_.bar(parts[c].live_share(), 18)));
     }
   }
 
@@ -140,7 +148,8 @@ class Top {
   double interval_;
   std::deque<Sample> samples_;
   std::string title_, mode_;
-  std::vector<ClassFigures> classes_;
+  bool is_resident_ = true;  // else sizes: the kernel does not tell
+  std::vector<look::ClassAccount> classes_;
   std::vector<uint64_t> sizes_;  // of the blocks of each class
   std::size_t order_ = 0;
 };
@@ -153,6 +162,9 @@ double seconds_of(const Arguments& arguments) {
     arguments.refuse("--interval wants seconds, 0.05 to 86400, not '" + text + "'");
   return seconds;
 }
+
+// Of a CPU's time.
+double own_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
 }  // namespace
 
@@ -167,10 +179,11 @@ int top(const Arguments& arguments) {
   Top pages(screen, interval);
   try {
     for (int key = Screen::kNoKey; key != 'q' && key != Screen::kEnd;) {
+      const double before = own_seconds();
       if (!pages.is_paused && key == Screen::kNoKey) pages.look(Heap(*memory));
       screen.show(pages.page());
       if (once) break;
-      key = screen.wait(interval);
+      key = screen.wait(std::max(interval, kRest * (own_seconds() - before)));
       if (key == 's') pages.sort_otherwise();
       if (key == 'p') pages.is_paused = !pages.is_paused;
     }

@@ -145,11 +145,11 @@ to read the process (its user's, with kernel.yama.ptrace_scope 0, or root's).)",
        1,
        1,
        "the heap over time, with the largest size classes",
-       R"(Shows until the process ends: live and cached blocks, dirty (free memory that the kernel may still back), and what is
-resident of the whole process, each with its last minute; and the ten size classes with the most memory. Keys: q
-ends it, s sorts by another column, p pauses. Where standard output is no terminal, pages follow each other.
-`NO_COLOR` leaves colours out.)",
-       {{"--interval", Takes::kValue, "SECONDS", "Time between two looks, 0.05 to 86400 (default: 1)."},
+       R"(Shows until the process ends what is resident of it, and of its heap, in the words of `freeway stat`: live, cached,
+stuck, free, each with its last minute; and the ten size classes with the most memory. Keys: q ends it, s sorts by
+another column, p pauses. Where standard output is no terminal, pages follow each other. `NO_COLOR` leaves colours
+out. A look that takes long makes the next one later, so that `top` takes a twentieth of a CPU at most.)",
+       {{"--interval", Takes::kValue, "SECONDS", "Time between two looks at least, 0.05 to 86400 (default: 1)."},
         {"--once", Takes::kNothing, "", "Print one page and end."}},
        {{"freeway top redis-server", "until it ends"}, {"freeway top 1234 --interval 10 >log", "six pages a minute"}},
        {kDone, kNotSeen}},
@@ -159,8 +159,8 @@ ends it, s sorts by another column, p pauses. Where standard output is no termin
        1,
        1,
        "the heap by size class, and how full its superblocks are",
-       R"(For each size of blocks: superblocks, blocks that are live, cached and free, bytes that are not live (waste, resident
-or not), and how many superblocks are how full, in tenths.)",
+       R"(For each size of blocks: superblocks; blocks, of them live, cached and stuck (other free ones); what is resident; and
+how many superblocks are how full, in tenths.)",
        {{"--json", Takes::kNothing, "", "As JSON."}},
        {{"freeway classes 1234", "a table"}, {"freeway classes core.1234 --json", "of a core file"}},
        {kDone, kNotSeen}},

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "heap/figures.h"
 #include "heap/samples.h"
 #include "pages/chunk_word.h"
 #include "pages/page_map.h"
@@ -63,15 +64,16 @@ class Sum {
   bool known() const { return known_; }
 
   // Live blocks are in memory, as a rule, and cached ones were: the rest of what is there is other free blocks.
-  void add_superblock(const Superblock& s, uint64_t begin, uint64_t bytes, Resident& sum) {
+  void add_superblock(const Superblock& s, uint64_t begin, uint64_t bytes, Contents& sum) {
     const freeway::SizeClass& k = heap_.description().size_class(s.size_class);
     const uint64_t there = of(begin, bytes), taken = k.blocks - s.free;
     const uint64_t live = std::min<uint64_t>(there, (taken - std::min<uint64_t>(taken, s.cached)) * k.size);
     const uint64_t cached = std::min<uint64_t>(there - live, s.cached * k.size);
-    sum.live += live;
-    sum.cached += cached;
-    sum.stuck += there - live - cached;
-    sum.by_class[s.size_class] += there;
+    for (Parts* parts : {static_cast<Parts*>(&sum), &sum.by_class[s.size_class]}) {
+      parts->live += live;
+      parts->cached += cached;
+      parts->stuck += there - live - cached;
+    }
   }
 
  private:
@@ -81,8 +83,8 @@ class Sum {
 
 }  // namespace
 
-std::optional<Resident> resident_of(const Heap& heap) {
-  Resident sum;
+std::optional<Contents> resident_of(const Heap& heap) {
+  Contents sum;
   Sum memory(heap);
   if (!heap.is_started()) return heap.memory().is_live() ? std::optional(sum) : std::nullopt;
   const uint64_t frame = heap.description().frame_bytes();
@@ -103,6 +105,18 @@ std::optional<Resident> resident_of(const Heap& heap) {
   sum.metadata += memory.of(heap.word(d.heap_map_infos), 4 * heap.word(d.heap_map_frames));
   Samples(heap).each_table([&](uint64_t begin, uint64_t bytes) { sum.metadata += memory.of(begin, bytes); });
   return memory.known() ? std::optional(sum) : std::nullopt;
+}
+
+Contents sizes_of(const Heap& heap) {
+  const freeway_stats_t stats = stats_of(heap.walk());
+  Contents sizes{{stats.live, stats.cached, stats.free_in_superblocks}, stats.dirty, stats.metadata};
+  const auto classes = class_figures_of(heap);
+  for (unsigned c = 1; c < classes.size(); ++c) {
+    const uint64_t size = heap.description().size_class(c).size;
+    const uint64_t live = classes[c].live() * size, cached = classes[c].cached * size;
+    sizes.by_class[c] = {live, cached, classes[c].bytes - live - cached};
+  }
+  return sizes;
 }
 
 }  // namespace freeway_command

@@ -24,19 +24,28 @@ struct Run {
 // The arena's frames, in address order, without gaps.
 std::vector<Run> runs_of(const Heap& heap, const ArenaView& arena);
 
-// Bytes in memory.
-struct Resident {
-  std::uint64_t live = 0;      // of live blocks; of large ones only what was touched
-  std::uint64_t cached = 0;    // of free blocks in per-CPU caches
-  std::uint64_t stuck = 0;     // of other free blocks, in superblocks that live or cached ones keep
-  std::uint64_t free = 0;      // of free frames: what the next trim returns to the OS
-  std::uint64_t metadata = 0;  // of descriptors, slabs, maps, and tables of a heap profile
-  std::array<std::uint64_t, FREEWAY_DEBUG_CLASSES> by_class = {};  // of each size class's superblocks
+// Bytes of superblocks, by the blocks that lie there: look/words.h.
+struct Parts {
+  std::uint64_t live = 0;    // of large blocks only what was touched
+  std::uint64_t cached = 0;  // free blocks in per-CPU caches
+  std::uint64_t stuck = 0;   // other free blocks, in superblocks that live or cached ones keep
 
-  std::uint64_t all() const { return live + cached + stuck + free + metadata; }
+  std::uint64_t all() const { return live + cached + stuck; }
+  double live_share() const { return all() == 0 ? 0 : static_cast<double>(live) / static_cast<double>(all()); }
 };
 
-// None of a core file, or where the kernel does not say it.
-std::optional<Resident> resident_of(const Heap& heap);
+// Bytes of a heap.
+struct Contents : Parts {
+  std::uint64_t free = 0;      // free frames: what the next trim returns to the OS
+  std::uint64_t metadata = 0;  // descriptors, slabs, maps, and tables of a heap profile
+  std::array<Parts, FREEWAY_DEBUG_CLASSES> by_class = {};
+
+  std::uint64_t all() const { return Parts::all() + free + metadata; }
+};
+
+// What is in memory. None of a core file, or where the kernel does not say it.
+std::optional<Contents> resident_of(const Heap& heap);
+// Address space, which is no less: for where that is not known.
+Contents sizes_of(const Heap& heap);
 
 }  // namespace freeway_command

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "harden/guarded.h"
+#include "look/words.h"
 #include "os/memory_size.h"
 #include "os/output_file.h"
 #include "os/process.h"
@@ -34,30 +35,40 @@ template <class F> void each_figure(const freeway_stats_t& stats, F&& f) {
   for (const char* name = kNames; *name != 0; name += strlen(name) + 1) f(name, *figure++);
 }
 
+// "  live         48.9 MiB  ": as `freeway stat` has it.
+Line& begin(Line& line, const char* name, u64 bytes) {
+  line.text("  ").text(name);
+  while (line.size() < 13) line.text(" ");
+  return line.bytes(bytes, 10).text("  ");
+}
+
 }  // namespace
 
 // clang-format off: lines of text stay lines
 void write_figures(int fd, const char* mode, const freeway_stats_t& stats) {
   Line().text("freeway: what the heap did (").text(mode).text(") in ").quoted(process::program_name(), 60)
-      .text(", process ").number(process::id()).write(fd);
-  Line().text("  live       ").bytes(stats.live, 10).text(" in ").number(stats.live_blocks).text(" blocks").write(fd);
-  Line().text("  cached     ").bytes(stats.cached, 10).text(" in magazines, ").bytes(stats.free_in_superblocks)
-      .text(" free in ").number(stats.superblocks).text(" superblocks, ").bytes(stats.dirty).text(" in dirty frames")
-      .write(fd);
-  Line().text("  mapped     ").bytes(stats.mapped, 10).text(", ").bytes(stats.huge).text(" of it huge; metadata ")
-      .bytes(stats.metadata).write(fd);
-  Line().text("  large      ").bytes(stats.large, 10).text(" in runs of frames; ").number(stats.large_blocks)
+      .text(", process ").number(process::id()).text("; sizes, resident or not").write(fd);
+  Line line;
+  begin(line, look::kLive.name, stats.live).text("in ").number(stats.live_blocks).text(" blocks").write(fd);
+  begin(line, look::kCached.name, stats.cached).text(look::kCached.meaning).write(fd);
+  begin(line, look::kStuck.name, stats.free_in_superblocks).text(look::kStuck.meaning).write(fd);
+  begin(line, look::kFree.name, stats.dirty).text(look::kFree.meaning).write(fd);
+  begin(line, look::kMetadata.name, stats.metadata).text(look::kMetadata.meaning).write(fd);
+  begin(line, "mapped", stats.mapped).bytes(stats.huge).text(" of it huge blocks; ").number(stats.superblocks)
+      .text(" superblocks").write(fd);
+  begin(line, "large", stats.large).text("in runs of frames; ").number(stats.large_blocks)
       .text(" blocks, huge ones included").write(fd);
   if (guard::is_on())
-    Line().text("  guarded    ").bytes(stats.guarded, 10).text(" in ").number(stats.guarded_blocks).text(" blocks, ")
+    begin(line, "guarded", stats.guarded).text("in ").number(stats.guarded_blocks).text(" blocks, ")
         .number(stats.guard_faults).text(" faults").write(fd);
   if (stats.soft_limit != 0 || stats.hard_limit != 0)
-    Line().text("  limits     ").bytes(stats.held, 10).text(" held; soft ").bytes(stats.soft_limit).text(", hard ")
+    begin(line, "held", stats.held).text("counts against limits: soft ").bytes(stats.soft_limit).text(", hard ")
         .bytes(stats.hard_limit).text("; caches taken apart ").number(stats.limit_pressures).text(" times, ")
         .number(stats.limit_refusals).text(" refusals").write(fd);
-  Line().text("  slow path  ").number(stats.slow_mallocs, 10).text(" mallocs, ").number(stats.slow_frees)
-      .text(" frees; ").number(stats.refills).text(" batches in, ").number(stats.flushes).text(" out").write(fd);
-  Line().text("  given back ").bytes(stats.purged, 10).text(" in ").number(stats.purges).text(" purges").write(fd);
+  begin(line, look::kReturned.name, stats.purged).text("in ").number(stats.purges).text(" calls").write(fd);
+  line.text("  slow path  ").number(stats.slow_mallocs, 10).text("  mallocs, ").number(stats.slow_frees)
+      .text(" frees; batches: ").number(stats.refills).text(" from superblocks, ").number(stats.flushes)
+      .text(" back").write(fd);
 }
 // clang-format on
 

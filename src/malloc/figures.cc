@@ -51,7 +51,7 @@ void each_account(FunctionRef<void(unsigned c, const look::ClassAccount& account
 
 // clang-format off: lines of text stay lines
 void write_classes(int fd) {
-  Line().text("   size  superblocks       live     cached       free  slow mallocs  slow frees    refills    flushes")
+  Line().text("   size  superblocks       live     cached      stuck  slow mallocs  slow frees    refills    flushes")
       .write(fd);
   each_account([&](unsigned c, const look::ClassAccount& a) {
     const SizeClass& k = kSizeClasses[c];

@@ -84,12 +84,12 @@ class Map(Looking):
         pid, said = self.known()
         text = self.page(pid)
         self.assertIn(f"<td>{said['huge'] / (1 << 20):.1f} MiB</tr>", text)
-        found = re.findall(r'<tr data-waste="(\d+)"><td>(\d+)<td><i class="swatch" data-class="\d+"></i><td>', text)
-        wastes = [int(waste) for waste, _ in found]
-        self.assertEqual(wastes, sorted(wastes, reverse=True))
+        found = re.findall(r'<tr data-stuck="(\d+)"><td>(\d+)<td><i class="swatch" data-class="\d+"></i><td>', text)
+        stuck = [int(each) for each, _ in found]
+        self.assertEqual(stuck, sorted(stuck, reverse=True))
         rows = [row for row in json.loads(look("classes", pid, "--json").stdout)["classes"] if row["superblocks"] != 0]
         self.assertEqual({int(size): True for _, size in found}, {row["size"]: True for row in rows})
-        self.assertLess(sum(wastes), sum(row["waste"] for row in rows), "nobody has touched most of it")
+        self.assertLess(sum(stuck), sum(row["waste"] for row in rows), "nobody has touched most of it")
 
     def test_of_a_core_file_it_is_the_same_picture(self) -> None:
         pid, _ = self.known()

@@ -7,13 +7,14 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
 import unittest
 from pathlib import Path
 
-from looking import KNOWN, LIBRARY, REFUSED, WRONG_USAGE, Looking, figures, look, state_of
+from looking import KNOWN, LIBRARY, REFUSED, VARIABLES, WRONG_USAGE, Looking, figures, look, state_of
 
 # In the hands of a thread that stands in a refill or a flush: a batch, and the block that it is about.
 MOST_IN_HAND = 2 * 128 + 1
@@ -138,15 +139,34 @@ class Stat(Looking):
         pid, _ = self.known()
         size = r"\d[\d.]* [KMG]?i?B"
         lines = look("stat", pid).stdout.splitlines()
-        self.assertRegex(
-            lines[0],
-            rf"^known_heap\S* \({pid}\), Freeway \S+, \w+: {size} resident, {size} of it the heap's, "
-            r"of which \d+ % is live$",
-        )
-        self.assertEqual([each.split()[0] for each in lines[1:6]], ["live", "cached", "stuck", "free", "metadata"])
-        self.assertRegex(lines[1], r"\d blocks?; 3\d\d\.\d MiB more not touched$")
+        self.assertRegex(lines[0], rf"^known_heap\S* \({pid}\), Freeway \S+, \w+$")
+        self.assertRegex(lines[1], rf"^{size} resident, {size} of it the heap's, of which \d+ % is live$")
+        self.assertEqual([each.split()[0] for each in lines[2:7]], ["live", "cached", "stuck", "free", "metadata"])
+        self.assertRegex(lines[2], r"\d blocks?; 3\d\d\.\d MiB more not touched$")
+        self.assertEqual([line for line in lines if len(line) > 80], [])
         self.assertNotIn("slow path", "\n".join(lines))
         self.assertIn("slow path", look("stat", pid, "--verbose").stdout)
+
+    def test_all_who_look_say_the_same_words(self) -> None:
+        """`stat`, `top`, `map`, `classes`, also of a core file, and FREEWAY_STATS' text: one word for a kind of memory."""
+        pid, _ = self.known()
+        meanings = dict(re.findall(r"(?m)^  (\w+) +\S+ \S+  (\S.*)$", look("stat", pid).stdout))
+        words = {"live", "cached", "stuck", "free", "metadata"}
+        self.assertEqual(set(meanings), words)
+        of_core = dict(re.findall(r"(?m)^  (\w+) +\S+ \S+  (\S.*)$", look("stat", self.core(pid)).stdout))
+        own = subprocess.run(
+            ["ls", "/"], env=VARIABLES | {"LD_PRELOAD": str(LIBRARY), "FREEWAY_STATS": "1"},
+            capture_output=True, text=True, check=True,
+        ).stderr  # fmt: skip
+        of_report = dict(re.findall(r"(?m)^  (\w+) +\S+ \S+  (\S.*)$", own))
+        for word in words - {"live"}:
+            self.assertEqual((of_core[word], of_report[word]), (meanings[word], meanings[word]))
+        top, page = look("top", pid, "--once").stdout, look("map", pid, "-o", "-").stdout
+        self.assertEqual(re.findall(r"(?m)^  (\w+) +[\d.]+ [KMG]?i?B  ", top), ["resident", "live", "cached", "stuck", "free"])
+        self.assertEqual(set(re.findall(r'<div title="[^"]+">(\w+)<b>', page)), words)
+        self.assertLessEqual({"live", "cached", "stuck"}, set(look("classes", pid).stdout.splitlines()[0].split()))
+        for text in (top, page, own, look("classes", pid).stdout, look("stat", pid, "--verbose").stdout):
+            self.assertNotRegex(text, r"(?i)\bdirty|given back|magazine|\bwaste|in the hands")
 
     def test_before_the_first_malloc_there_is_nothing(self) -> None:
         seen = figures(self.start(KNOWN, "none").pid)
