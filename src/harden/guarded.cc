@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "harden/fault_signal.h"
+#include "os/caller.h"
 #include "os/process.h"
-#include "os/report.h"
 #include "os/signal_action.h"
 #include "os/syscall.h"
 #include "os/window.h"
@@ -156,9 +156,9 @@ Near near(uptr address) {
 long write_history(const Near& what, int fd) {
   const auto write = [fd](const char* did, const Call& call) {
     Line line;
-    line.text("freeway:   ").text(did);
-    if (call.caller == 0) line.text(" by an unknown caller");
-    else line.text(" by ").hex(call.caller);
+    line.text("freeway:   ").text(did).text(" by ");
+    if (call.caller == 0) line.text("an unknown caller");
+    else put_code(line, call.caller);
     return line.text(" in thread ").number(call.thread).write(fd);
   };
   if (what.kind == Near::kNothing) return 0;
@@ -195,7 +195,7 @@ long write_fault(const Access& access, const Near& what) {
   line.text(what.distance == 1 ? " byte " : " bytes ");
   line.text(what.kind == Near::kBefore ? "before" : what.kind == Near::kInside ? "inside" : "past the end of");
   line.text(" a block of ").number(what.birth.size).text(" at ").hex(what.birth.address);
-  const long failed = line.text(", by ").hex(access.pc).text(" in thread ").number(access.thread).write();
+  const long failed = put_thread(put_code(line.text(", by "), access.pc)).write();
   return failed != 0 || !owns(access.address) ? failed : write_history(what);
 }
 

@@ -2,7 +2,7 @@
 #include "malloc/errors.h"
 
 #include "harden/guarded.h"
-#include "os/report.h"
+#include "os/caller.h"
 
 namespace freeway {
 
@@ -41,12 +41,9 @@ void end_report(uptr address) {
 }  // namespace
 
 void report_overrun(uptr address, const void* caller) {
-  Line()
-      .text("freeway: overflow: the bytes past the end of ")
-      .hex(address)
-      .text(" were written before it was freed by ")
-      .hex(reinterpret_cast<u64>(caller))
-      .write();
+  Line line;
+  line.text("freeway: overflow: the bytes past the end of ").hex(address).text(" were written before it was freed by ");
+  put_thread(put_code(line, reinterpret_cast<uptr>(caller))).write();
   end_report(address);
 }
 

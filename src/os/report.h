@@ -27,7 +27,7 @@ class Line {
     if (used_ < sizeof(buffer_) - 1) buffer_[used_++] = c;
   }
   void pad(std::size_t from, std::size_t width);
-  char buffer_[240];
+  char buffer_[320];
   std::size_t used_ = 0;
 };
 

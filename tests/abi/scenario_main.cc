@@ -123,7 +123,8 @@ bool parse_report(const std::string& line, Report* report) {
   static const std::regex
       form(
           "^freeway: (double free|(?:free|realloc|malloc_usable_size) of an? (?:foreign|misaligned|interior|freed) "
-          "pointer)" "(?: of)? (0x[0-9a-f]+)(?: by (0x[0-9a-f]+)| \\(freed earlier.*\\))$");
+          "pointer)" "(?: of)? (0x[0-9a-f]+)(?: by (0x[0-9a-f]+)(?: \\(/[^()]+\\))?| \\(freed earlier[^()]+\\))"
+          " in thread [0-9]+ of [^ ]+ \\([0-9]+\\)$");
   std::smatch match;
   if (!std::regex_match(line, match, form)) return false;
   *report = {match[1], match[2], match[3]};
