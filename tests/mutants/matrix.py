@@ -297,7 +297,8 @@ def tests_there_are() -> set[str]:
             ".".join(each) for each in re.findall(r"^TEST(?:_[FP])?\((\w+), (\w+)\)", path.read_text(), re.MULTILINE)
         }
     for path in SOURCE.glob("**/tests/**/CMakeLists.txt"):
-        found |= set(re.findall(r"freeway_(?:add_(?:scenario_test|test|room)|register_test)\((\w+)", path.read_text()))
+        adding = r"(?:freeway_(?:add_(?:scenario_test|test|room)|register_test)|add_executable)\((\w+)"
+        found |= set(re.findall(adding, path.read_text()))
     return found
 
 

@@ -41,7 +41,7 @@ extern "C" void stepping_at(const char* name, const char*, int) {
 namespace freeway::test {
 namespace {
 
-constexpr uint64_t kTag = 4711;
+constexpr uint64_t kTag = 4711, kMovedTag = 4712;
 
 // Runs f up to that step. The step's name; "": f has come to its end.
 template <class F> std::string leave(int step, F&& f) {
@@ -145,7 +145,11 @@ TEST(ProfileMended, MovedBlockIsNotFollowedWhereItWas) {
   EXPECT_EQ(freeway_profile_start(1), 0);
   unsigned same_place = 0;
   for (int step = 0;; ++step) {
-    void* block = hide(malloc(kBytes));
+    void* block;
+    {
+      Tagged tagged(kMovedTag);
+      block = hide(malloc(kBytes));
+    }
     void* const wall = hide(malloc(kBytes));  // the block cannot grow where it is
     const auto address = reinterpret_cast<uintptr_t>(block);
     // As another thread would.
@@ -164,6 +168,7 @@ TEST(ProfileMended, MovedBlockIsNotFollowedWhereItWas) {
     act_at = -1;
     free(block);
     free(wall);
+    EXPECT_EQ(take_dump().of_tag(kMovedTag).live, 0u) << "at step " << step;
     if (!has_acted) break;
   }
   EXPECT_GT(same_place, 0u);
