@@ -134,7 +134,17 @@ const Operation& Execution::step(int thread, Timestamp choice, int index) {
   executed = op;
   resume(thread);
   for (; unstarted_ != 0; unstarted_ &= unstarted_ - 1) resume(__builtin_ctz(unstarted_));
+  if (executed.wrote && program_.stepped != nullptr && !failed_) ask_program(thread);
   return executed;
+}
+
+void Execution::ask_program(int thread) {
+  looking_ = true;
+  const char* broken = program_.stepped(object_, thread);
+  looking_ = false;
+  if (broken == nullptr) return;
+  fail(broken);
+  if (trace_) trace_line(thread, std::string("BREAKS: ") + broken);
 }
 
 void Execution::fail(const std::string& what) {
@@ -182,6 +192,10 @@ void Execution::remember_site(Site site, int orders) {
 }
 
 std::uint64_t Execution::perform(Operation& op) {
+  if (looking_) {
+    const Location& word = memory_.location(op.location);
+    return op.result = word.messages[word.count - 1].value;
+  }
   weaken(op);
   if (running_ == kMainThread) {
     if (op.kind == Kind::kChoose) return 0;

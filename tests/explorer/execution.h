@@ -106,6 +106,7 @@ class Execution {
   void barrier(int thread);
   void fork(int thread);
   void run_main(int stage);
+  void ask_program(int thread);
   std::string name_of(const void* address, const char* otherwise) const;
   void weaken(Operation& op);
   void remember_site(Site site, int orders);
@@ -132,6 +133,7 @@ class Execution {
   std::uint32_t epoch_ = 0;
   Memory memory_;
   std::vector<NamedRange> names_;
+  bool looking_ = false;  // the program looks at its words between two steps
   bool failed_ = false;
   std::string what_;
   std::uint64_t observed_ = 0;

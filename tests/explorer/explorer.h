@@ -14,6 +14,10 @@
 //     Result result = explore<Program>();
 //     EXPECT_TRUE(result.ok()) << result.report();
 //
+// A class may also have `const char* stepped(int thread)`, which is asked after each write of a thread, and each plain
+// field that went with it: null, or what is broken. It looks at words as they are then (their newest values). Of
+// executions that differ in the order of independent steps only, one is seen, so some states are not.
+//
 // The program is built anew, in the same zeroed memory, for each execution; all it does must follow from the choices
 // made here. Only atomic operations are choice points: (which thread, which of the values that it may read;
 // memory.h). No destructor runs: no member may own heap memory.
@@ -110,6 +114,7 @@ struct ProgramType {
   std::function<void(void*)> construct;
   void (*run)(void*, int);
   void (*finish)(void*);
+  const char* (*stepped)(void*, int) = nullptr;
 };
 
 Result explore_program(const ProgramType& program, const Options& options);
@@ -119,12 +124,16 @@ Result explore_program_stalls(const ProgramType& program, const Options& options
 template <class Program, class... Args> ProgramType program_type(Args... args) {
   unsigned made_later = 0;
   if constexpr (requires { Program::kMadeLater; }) made_later = Program::kMadeLater;
+  const char* (*stepped)(void*, int) = nullptr;
+  if constexpr (requires(Program& program) { program.stepped(0); })
+    stepped = [](void* program, int id) { return static_cast<Program*>(program)->stepped(id); };
   return {Program::kThreads,
           made_later,
           sizeof(Program),
           [args...](void* memory) { new (memory) Program(args...); },
           [](void* program, int id) { static_cast<Program*>(program)->thread(id); },
-          [](void* program) { static_cast<Program*>(program)->finish(); }};
+          [](void* program) { static_cast<Program*>(program)->finish(); },
+          stepped};
 }
 
 template <class Program, class... Args> Result explore(const Options& options = {}, Args... args) {

@@ -38,6 +38,69 @@ SuperblockProgram::SuperblockProgram(SuperblockScript s) : script(s) {
     else if (*move >= 'A' && *move <= 'C') hands[*move - 'A'].held = std::exchange(main.held, 0);
     else act(*move, main, c);
   }
+  know();
+}
+
+// What the setup has left.
+void SuperblockProgram::know() {
+  const auto has = [this](int owner, const Hands& each) {
+    each.each([&](const Group& group) { ghosts[group.d].blocks[owner][group.word] |= group.mask; });
+    if (each.held != 0) ghosts[each.held].holder = owner;
+  };
+  for (int id = 0; id < kThreads; ++id) has(id, hands[id]);
+  has(SuperblockGhost::kMain, main);
+  find_places();
+  for (u32 d = 1; d <= kDescriptors; ++d) {
+    const auto& descriptor = backing.descriptor(d);
+    ghosts[d].anchor = descriptor.anchor.load_relaxed();
+    ghosts[d].owed = ghosts[d].holder != SuperblockGhost::kNobody ? descriptor.owed.get() : 0;
+    ghosts[d].place = places_[d];
+    for (u32 word = 0; word < kMostWords; ++word) ghosts[d].words[word] = descriptor.words[word].load_relaxed();
+  }
+}
+
+// Where each descriptor is listed.
+void SuperblockProgram::find_places() {
+  for (auto& place : places_) place = SuperblockGhost::Place::kNone;
+  for (unsigned c = 1; c <= 2; ++c) {
+    heap.each_in_lists(c, [this](u32 d, bool pool) {
+      const bool again = places_[d] != SuperblockGhost::Place::kNone;
+      places_[d] = pool ? SuperblockGhost::Place::kPool : SuperblockGhost::Place::kList;
+      return !again;
+    });
+  }
+}
+
+const char* SuperblockProgram::stepped(int id) {
+  find_places();
+  for (u32 d = 1; d <= kDescriptors; ++d) {
+    SuperblockGhost& ghost = ghosts[d];
+    const auto& descriptor = backing.descriptor(d);
+    const unsigned c = descriptor.size_class.load_relaxed();
+    if (c == 0) continue;  // not made yet
+    const SizeClass& k = backing.classes[c];
+    const char* broken = nullptr;
+    for (u32 word = 0; word < k.words && broken == nullptr; ++word)
+      if (const u64 now = descriptor.words[word].load_relaxed(); now != ghost.words[word])
+        broken = SuperblockInvariant::word_changed(ghost, k, word, now, id, purged[id] == d);
+    if (const u64 now = descriptor.anchor.load_relaxed(); broken == nullptr && now != ghost.anchor)
+      broken = SuperblockInvariant::anchor_changed(ghost, c, k, now, id);
+    if (broken == nullptr && places_[d] != ghost.place)
+      broken = SuperblockInvariant::place_changed(ghost, places_[d], id);
+    if (broken == nullptr && ghost.anchor != 0) broken = SuperblockInvariant::R(ghost, c, k);
+    if (broken != nullptr) return broken;
+  }
+  return nullptr;
+}
+
+void SuperblockProgram::purge(u32 d) {
+  if (model_thread() >= 0) purged[model_thread()] = d;
+  heap.purge(d, kBlockBytes);
+}
+
+void SuperblockProgram::hand_over(const Group& group, int from, int to) {
+  ghosts[group.d].blocks[from][group.word] &= ~group.mask;
+  ghosts[group.d].blocks[to][group.word] |= group.mask;
 }
 
 void SuperblockProgram::follow(const char* moves, Hands& mine) {
@@ -82,8 +145,19 @@ void SuperblockProgram::act(char move, Hands& mine, unsigned& c) {
       if (mine.held == 0) break;
       received(mine, mine.held, blocks, heap.take_scattered(mine.held, 1, blocks, first_ones));
       break;
+    case 'k': {
+      u32 of = 0;
+      void* block = take_one(heap, c, [&](u32 d, void** out) { return heap.take(of = d, 1, out); });
+      if (block != nullptr) received(mine, of, &block, 1);
+      break;
+    }
+    case 'u':
+    case 'U': refill(mine, c, move == 'u' ? 1 : 64); break;
     case 'f':
       if (mine.any()) release(mine.remove());
+      break;
+    case 'l':
+      if (mine.any()) release(mine.remove_newest());
       break;
     case 'x':
       if (mine.any()) {
@@ -94,9 +168,10 @@ void SuperblockProgram::act(char move, Hands& mine, unsigned& c) {
       }
       break;
     case 's':
-      if (u32 nobody = 0; mine.any() && mail.cas_relaxed(nobody, 1)) {
+      if (u32 nobody = 0; mine.any() && mail.cas_acquire(nobody, 1)) {
         letter_seal.set(1);
         letter = mine.remove();
+        hand_over(letter, model_thread(), SuperblockGhost::kLetter);
         mail.store_release(2);
       }
       break;
@@ -104,21 +179,35 @@ void SuperblockProgram::act(char move, Hands& mine, unsigned& c) {
       if (u32 sent = 2; mail.cas_acquire(sent, 3)) {
         letter_seal.set(2);
         mine.add(letter);
+        hand_over(letter, SuperblockGhost::kLetter, model_thread());
         letter = {};
+        mail.store_release(0);
       }
       break;
     case 'p':
-      if (mine.held != 0) heap.purge(mine.held, kBlockBytes);
+      if (mine.held != 0) purge(mine.held);
       break;
     case 'm':
       heap.flip_lists();
-      heap.each_listed(c, kDescriptors, [this](u32 d) { heap.purge(d, kBlockBytes); });
+      heap.each_listed(c, kDescriptors, [this](u32 d) { purge(d); });
       break;
     case 'o': backing.here() = 1 - backing.here(); break;
     case 'd': allocate_direct(mine, c); break;
     case 'e': direct.empty(heap, c); break;
     case 'P': purge_without_holding(0); break;
     default: model_check(move == ' ', "a letter that means something");
+  }
+}
+
+// As a magazine's refill does.
+void SuperblockProgram::refill(Hands& mine, unsigned c, unsigned want) {
+  void* blocks[kMostBlocks];
+  for (int tried = 0; tried < 2; ++tried) {
+    if (mine.held == 0) mine.held = heap.hold_behind(c, kFirstSpan - kFrameSize);
+    if (mine.held == 0) return;
+    if (const unsigned got = heap.take(mine.held, want, blocks); got != 0)
+      return received(mine, mine.held, blocks, got);
+    heap.let_go(std::exchange(mine.held, 0));
   }
 }
 
@@ -154,6 +243,7 @@ void SuperblockProgram::release(const Group& group) {
     backing.content[group.span][group.word * 64 + lowest_bit(rest)].set(4);
   const u32 d = backing.map[group.span].load_relaxed();
   model_check(d == group.d, "the map leads a block's owner to its descriptor");
+  if (model_thread() >= 0) purged[model_thread()] = 0;
   const u64 twice = heap.free_group(group.c, d, kFirstSpan + group.span * kFrameSize, group.word, group.mask);
   model_check(twice == 0, "a block that was handed out is not free");
 }

@@ -8,7 +8,9 @@
 //             h hold           a adopt only                   g let go        c go on with the other class
 //             n hold what lies in one of the spans, without its list
 //             t take a block   T take up to 64                y take one at a random place
-//             f free the oldest group                         x split the newest one: its first block, the rest
+//             k take_one, as a thread without a slab          u, U refill: t, T of what is held, else of another one
+//             f free the oldest group                         l free the newest one
+//             x split the newest group: its first block, the rest
 //             s send the oldest group                         r receive it
 //             p purge what is held                            m trim
 //             o go to the other NUMA node (programs without it have one)
@@ -17,8 +19,8 @@
 //           in mutants: P purge without holding, G let go as an earlier form of the protocol did
 // Promises  checked by finish(): every descriptor is in one place; every block is free once or in one pair of hands;
 //           when all is freed, every span has been given back; threads of each node find all that is listed, before
-//           they say that there is no memory. With a thread stopped for ever: nothing is in two
-//           places, and what is out of reach is one superblock at most.
+//           they say that there is no memory. With a thread stopped for ever: nothing is in two places, and what is out
+//           of reach is one superblock at most. And by stepped(), after each write: superblock_invariant.h
 #pragma once
 
 #include <cstddef>
@@ -29,10 +31,10 @@
 #include "superblock/superblocks.h"
 #include "tests/explorer/explorer.h"
 #include "tests/explorer/model_env.h"
+#include "tests/superblock/superblock_invariant.h"
 
 namespace freeway::model {
 
-constexpr u32 kDescriptors = 3;
 constexpr u32 kSpans = 2;
 constexpr u32 kMostBlocks = 68;
 constexpr uptr kFirstSpan = 0x100000;
@@ -140,6 +142,7 @@ class Hands {  // what a thread owns
     model_check(any(), "the script gives what there is");
     return groups_[from_++];
   }
+  Group remove_newest() { return groups_[--to_]; }
   template <class F> void each(F&& f) const {
     for (int i = from_; i < to_; ++i) f(groups_[i]);
   }
@@ -185,10 +188,21 @@ struct SuperblockProgram {
   explicit SuperblockProgram(SuperblockScript s);
   void thread(int id) { follow(script.thread[id], hands[id]); }
   void finish();
+  // The invariant of the proof.
+  const char* stepped(int id);
 
  private:
+  SuperblockGhost ghosts[kDescriptors + 1];
+  SuperblockGhost::Place places_[kDescriptors + 1] = {};
+  u32 purged[kThreads] = {};  // where a thread's next bits are put back, not freed
+
+  void know();
+  void find_places();
+  void hand_over(const Group& group, int from, int to);
+  void purge(u32 d);
   void follow(const char* moves, Hands& mine);
   void act(char move, Hands& mine, unsigned& c);
+  void refill(Hands& mine, unsigned c, unsigned want);
   void allocate_direct(Hands& mine, unsigned c);
   void received(Hands& mine, u32 d, void* const* blocks, unsigned count);
   void release(const Group& group);

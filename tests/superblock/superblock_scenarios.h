@@ -10,10 +10,9 @@ namespace freeway::model {
 
 // Chosen by hand, one for each way in which the protocol can be hurt.
 std::vector<Scenario> superblock_scenarios();
-// Every pair of threads' scripts in every situation.
-std::vector<Scenario> superblock_pairs();
-// Every three threads' scripts in every situation.
-std::vector<Scenario> superblock_triples();
+// All clients of so many threads that make so many calls together, in each situation; of those that differ only in
+// which thread is which, one.
+std::vector<Scenario> superblock_clients(int threads, int calls);
 // Longer scripts, walked through at random: FREEWAY_TEST_SEED and FREEWAY_MODEL_LIMIT (walks).
 std::vector<Scenario> superblock_long_scripts();
 // With actions that the shipped code does not have: how earlier forms of the protocol behaved. They must fail.

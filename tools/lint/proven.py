@@ -2,11 +2,13 @@
 """Proven: `proof/ties.txt` says which lemma stands for which function of a header, and for which step of it.
 
     src/superblock/superblocks.h was_freed 0123abcd R_free,R_faa       a function, its fingerprint, its lemmas
+    tests/superblock/state.h R 0123abcd R=4567cdef,facts=89abef01      a function that says what definitions say
     src/superblock/superblocks.h "superblock.freed" R_faa              a step of a header
     src/superblock/superblocks.h "superblock.stealing" - a reason      a step without a lemma
 
 Comments and white space are no part of a fingerprint. The lint fails where a function is another than the proof was
-written for, where a lemma is missing, and where a header that is named has a step that the file does not name.
+written for, where a lemma is missing, where a definition with a fingerprint is another, and where a header that is
+named has a step that the file does not name.
 
     python3 -m tools.lint.proven again       the proof was read beside the headers and fits: writes the fingerprints
 """
@@ -22,8 +24,11 @@ from tools.lint.source import Finding, split_lines
 
 TIES = Path("proof/ties.txt")
 PROOFS = "proof/*.v"
+_AGAIN = "see to the proof, then `python3 -m tools.lint.proven again`"
 _STEP = re.compile(r'\bstep\("([a-z_.]+)"\)')
 _LEMMA = re.compile(r"\b(?:Lemma|Theorem|Definition|Fixpoint) (\w+)")
+_DEFINITION = re.compile(r"\bDefinition (\w+)\b.*?\.$", re.DOTALL | re.MULTILINE)
+_SAYS = re.compile(r"(\w+)=(?:[0-9a-f]{8}|-)")
 _FUNCTION_TIE = re.compile(r"(\S+) (\w+) ([0-9a-f]{8}|-) (\S+)")
 _STEP_TIE = re.compile(r'(\S+) "([a-z_.]+)" (-(?= \S)|[\w,]+)')
 
@@ -52,6 +57,16 @@ def _behind(code: str, place: int, pair: str) -> int:
     return place
 
 
+def _definitions(root: Path) -> dict[str, str]:
+    """Eight digits of the text of each definition of the proof."""
+    found = {}
+    for path in sorted(root.glob(PROOFS)):
+        text = re.sub(r"\(\*.*?\*\)", "", path.read_text(), flags=re.DOTALL)
+        for match in _DEFINITION.finditer(text):
+            found[match[1]] = hashlib.sha256("".join(match[0].split()).encode()).hexdigest()[:8]
+    return found
+
+
 def _rows(root: Path) -> list[tuple[int, str]]:
     if not (root / TIES).exists():
         return []
@@ -63,6 +78,7 @@ def check(root: Path) -> list[Finding]:
     """Functions that are others than proved, lemmas and steps that are missing."""
     findings: list[Finding] = []
     known = {name for path in root.glob(PROOFS) for name in _LEMMA.findall(path.read_text())}
+    says = _definitions(root)
     steps: dict[str, set[str]] = {}
     for number, line in _rows(root):
         step, function = _STEP_TIE.match(line), _FUNCTION_TIE.fullmatch(line)
@@ -78,7 +94,13 @@ def check(root: Path) -> list[Finding]:
                 findings.append(Finding(str(TIES), number, f'{step[1]} has no step "{step[2]}"'))
         elif (now := fingerprint(text, tie[2])) != tie[3]:
             findings.append(Finding(str(TIES), number, _changed(tie[1], tie[2], now)))
-        missing = {name for name in tie[tie.lastindex or 0].split(",") if name != "-"} - known
+        lemmas = [name.partition("=") for name in tie[tie.lastindex or 0].split(",") if name != "-"]
+        findings += [
+            Finding(str(TIES), number, f"{name} of {PROOFS} is not what {tie[2]} of {tie[1]} says: {_AGAIN}")
+            for name, is_print, wanted in lemmas
+            if is_print and name in known and says.get(name) != wanted
+        ]
+        missing = {name for name, _, _ in lemmas} - known
         findings += [Finding(str(TIES), number, f"{PROOFS} have no {name}") for name in missing]
     for header, named in steps.items():
         found = set(_STEP.findall((root / header).read_text()))
@@ -89,15 +111,17 @@ def check(root: Path) -> list[Finding]:
 def _changed(header: str, name: str, now: str | None) -> str:
     if now is None:
         return f"{header} has no function {name}"
-    return f"{name} of {header} is not what was proved: see to the proof, then `python3 -m tools.lint.proven again`"
+    return f"{name} of {header} is not what was proved: {_AGAIN}"
 
 
 def again(root: Path) -> None:
     """Writes the fingerprints as they are now."""
     lines = (root / TIES).read_text().splitlines()
+    says = _definitions(root)
     for place, line in enumerate(lines):
         if not line.startswith("#") and (tie := _FUNCTION_TIE.fullmatch(line)):
-            lines[place] = f"{tie[1]} {tie[2]} {fingerprint((root / tie[1]).read_text(), tie[2]) or '-'} {tie[4]}"
+            lemmas = _SAYS.sub(lambda match: f"{match[1]}={says.get(match[1], '-')}", tie[4])
+            lines[place] = f"{tie[1]} {tie[2]} {fingerprint((root / tie[1]).read_text(), tie[2]) or '-'} {lemmas}"
     (root / TIES).write_text("\n".join(lines) + "\n")
 
 

@@ -59,6 +59,19 @@ def test_a_lemma_that_is_gone_is_found(proved: Tree) -> None:
     assert len(messages(proved)) == 2
 
 
+def test_another_definition_is_found(proved: Tree) -> None:
+    definition = "Definition free (a : Z) : Prop :=\n  a = 0 (* free *).\n"
+    proved.write("proof/stack.v", "Lemma push_spec : True.\n" + definition)
+    proved.write("proof/ties.txt", TIES + "src/sync/stack.h push 00000000 push_spec,free=00000000\n")
+    proven.again(proved.root)
+    assert messages(proved) == []
+    proved.write("proof/stack.v", "Lemma push_spec : True.\n" + definition.replace("free *", "or not *"))
+    assert messages(proved) == []
+    proved.write("proof/stack.v", "Lemma push_spec : True.\n" + definition.replace("a = 0", "a = 1"))
+    (message,) = messages(proved)
+    assert message.startswith("proof/ties.txt:4: free of ")
+
+
 def test_a_new_step_is_found(proved: Tree) -> None:
     proved.source("src/sync/stack.h", HEADER + 'void pop() { Env::step("stack.pop"); }\n')
     (message,) = messages(proved)
