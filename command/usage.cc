@@ -56,7 +56,10 @@ inuse_space); waste: unused memory in superblocks.)"}};
   if (converts)
     all.push_back({"--format", Takes::kValue, "text|collapsed|html|proto",
                    "Default: by the name of FILE: .txt, .collapsed, .html, .pb.gz (proto, for pprof)."});
-  all.push_back({"-n", Takes::kValue, "COUNT", "How many stacks a text has (default: 15)."});
+  else
+    all.push_back(
+        {"--bottom-up", Takes::kNothing, "", "Show the functions that allocate most, below each its callers."});
+  all.push_back({"-n", Takes::kValue, "COUNT", "How many stacks, or functions, a text has (default: 15)."});
   all.push_back({"-o", Takes::kValue, "FILE", "Write there instead of to standard output."});
   return all;
 }
@@ -225,6 +228,7 @@ named - is standard input; a PID, a NAME or a core file stands for the profile t
        "Prints the stacks that allocated most, and how far off the estimates may be.",
        options_of_profile(false, true),
        {{"freeway profile top server.heap -n 30", "the 30 largest"},
+        {"freeway profile top server.heap --bottom-up", "by allocating function, with its callers"},
         {"freeway profile top server.heap --sample waste", "who keeps superblocks that are mostly free"}},
        {kDone, {"1", "a dump cannot be read, or the answer cannot be written"}}},
       {"profile diff",

@@ -25,8 +25,6 @@ namespace {
 
 using freeway_command::Arguments, freeway_command::Command, freeway_command::Failure, freeway_command::find_command;
 
-constexpr std::size_t kMostStacks = 15;
-
 int fail(const std::string& message) {
   std::fprintf(stderr, "freeway profile: %s\n", message.c_str());
   return freeway_command::kCannot;
@@ -35,7 +33,7 @@ int fail(const std::string& message) {
 struct Options {
   std::string dump, base, out, format;
   std::optional<Measure> measure;  // none: what the dump is made for
-  std::size_t most_stacks = kMostStacks;
+  TextForm text;
 };
 
 constexpr std::string_view kFormats[] = {"text", "collapsed", "html", "proto"};
@@ -68,11 +66,11 @@ Options parse(const Command& command, char** argv) {
     if (!options.measure)
       arguments.refuse("--sample: there is no " + measure + nearest_word(command, "--sample", measure));
   }
-  const std::string count = arguments.value("-n", std::to_string(kMostStacks));
+  const std::string count = arguments.value("-n", std::to_string(options.text.most));
   Words words(count);
   const std::optional<std::uint64_t> number = words.take_number(10);
   if (!number || !words.at_end()) arguments.refuse("-n wants a number, not '" + count + "'");
-  options.most_stacks = *number;
+  options.text = {*number, arguments.has("--bottom-up")};
   options.dump = arguments.others().back();
   if (verb == "profile diff") options.base = arguments.others().front();
   options.format = arguments.value("--format", verb == "profile convert" ? format_of(options.out) : "text");
@@ -103,7 +101,7 @@ std::string converted(const Options& options) {
   const Stacks stacks(*profile, base.get());
   if (options.format == "collapsed") return write_collapsed(stacks, measure);
   if (options.format == "html") return write_html(*profile, stacks, measure);
-  return write_text(*profile, stacks, measure, options.most_stacks);
+  return write_text(*profile, stacks, measure, options.text);
 }
 
 int put(const std::string& text, const std::string& path) {

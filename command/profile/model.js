@@ -16,7 +16,8 @@ const measures = [
 ].filter(({id}) => id < 4 || id === data.measure || data.now[id] || data.before[id]);
 const rowHeight = 21, leastWidth = 0.0004, leastPixels = 24, rowsAtOnce = 50;
 const state = {
-  measure: measures.find(each => each.id === data.measure), view: data.hasBase ? 'change' : 'now', table: 'stacks',
+  measure: measures.find(each => each.id === data.measure), view: data.hasBase ? 'change' : 'now',
+  order: 'down', table: 'stacks',
   search: '', sort: 'self', rows: rowsAtOnce, zoom: null, tree: null,
 };
 const modules = [...new Set(data.functions.map(([, , module]) => module))];
@@ -71,22 +72,34 @@ const shown = of => isChange() ? of.now - of.before : of.now;
 function newNode(fn, parent) {
   return {fn, parent, depth: parent ? parent.depth + 1 : 0, all: sums(), self: sums(), children: new Map()};
 }
-function buildTree() {
+// Stacks from the outermost call on, or from the allocating one; `note` is told in which node each ends.
+function treeOf(functionsOf, note) {
   const root = newNode(-1, null);
   for (const stack of data.stacks) {
-    stack.node = null;
+    note(stack, null);
     if (widthOf(stack) === 0) continue;
     let node = root;
     add(root.all, stack);
-    for (const fn of stack.functions) {
+    for (const fn of functionsOf(stack)) {
       if (!node.children.has(fn)) node.children.set(fn, newNode(fn, node));
       node = node.children.get(fn);
       add(node.all, stack);
     }
     add(node.self, stack);
-    stack.node = node;
+    note(stack, node);
   }
-  state.tree = root;
+  return root;
+}
+function buildTree() {
+  const down = treeOf(stack => stack.functions, (stack, node) => { stack.node = node; });
+  state.tree = state.order === 'down' ? down
+    : treeOf(stack => framesToShow(stack).map(i => stack.functions[i]), (stack, node) => { stack.last = node; });
+}
+const nodeOf = stack => state.order === 'down' ? stack.node : stack.last;
+// The innermost first. Of calls within the C++ library only the outermost: what the program called.
+function framesToShow(stack) {
+  const isOfLibrary = i => i >= 0 && /^(std|__gnu_cxx)::/.test(nameOf(stack.functions[i]));
+  return [...stack.functions.keys()].reverse().filter(i => i === 0 || !isOfLibrary(i) || !isOfLibrary(i - 1));
 }
 function pathOf(node) {
   const path = [];

@@ -84,7 +84,7 @@ function facts(node) {
     list.push(['change', signed(change, amount(change))], ['now', amount(all.now)], ['before', amount(all.before)]);
   } else {
     list.push([state.measure.name.toLowerCase(), `${amount(all.now)} (${percent(all.now, state.tree.all.now)})`]);
-    if (self.now) list.push(['itself', amount(self.now)]);
+    if (self.now && state.order === 'down') list.push(['itself', amount(self.now)]);
   }
   if (state.measure.isSpace) list.push(['blocks', count(all.blocks)]);
   const spent = meanTime(all.time);
@@ -154,11 +154,6 @@ function placeOf(fn, line) {
   const name = file.slice(file.lastIndexOf('/') + 1);
   return name ? `${name}${line ? `:${line}` : ''}` : module;
 }
-// The innermost first. Of calls within the C++ library only the outermost: what the program called.
-function framesToShow(stack) {
-  const isOfLibrary = i => i >= 0 && /^(std|__gnu_cxx)::/.test(nameOf(stack.functions[i]));
-  return [...stack.functions.keys()].reverse().filter(i => i === 0 || !isOfLibrary(i) || !isOfLibrary(i - 1));
-}
 function where(row) {
   const made = element('td');
   if (row.fn < 0) return element('td', '(no stack)');
@@ -192,7 +187,8 @@ function chooseRow(row, line) {
   const open = line.querySelector('ol');
   if (open) open.remove();
   else line.lastChild.append(wholeStack(row.stack));
-  zoomTo(row.stack.node.parent || row.stack.node);
+  const node = nodeOf(row.stack);
+  zoomTo(state.order === 'down' ? node.parent || node : follow(pathOf(node).slice(0, 1)));
 }
 function drawTable() {
   const heads = Object.entries(columns).map(([key, column]) => {
@@ -249,13 +245,15 @@ function drawLegend() {
   }));
 }
 function draw() {
-  const path = state.zoom ? pathOf(state.zoom) : [];
-  choice('measures', measures.map(each => ({key: each, name: each.name})), () => state.measure,
+    choice('measures', measures.map(each => ({key: each, name: each.name})), () => state.measure,
     key => { state.measure = key; });
   choice('views', data.hasBase ? [{key: 'change', name: 'Change'}, {key: 'now', name: 'Now'}] : [], () => state.view,
     key => { state.view = key; });
+  choice('orders', [{key: 'down', name: 'Top-down'}, {key: 'up', name: 'Bottom-up'}], () => state.order,
+    key => { state.order = key; state.zoom = null; });
   choice('tables', [{key: 'stacks', name: 'Largest stacks'}, {key: 'functions', name: 'Functions'}], () => state.table,
     key => { state.table = key; state.rows = rowsAtOnce; });
+  const path = state.zoom ? pathOf(state.zoom) : [];
   buildTree();
   zoomTo(follow(path));
   drawFound();

@@ -8,8 +8,14 @@
 
 namespace freeway_profile {
 
-// The largest stacks as a table for terminals; with a base, the largest changes.
-std::string write_text(const Profile& profile, const Stacks& stacks, Measure measure, std::size_t most_stacks);
+struct TextForm {
+  std::size_t most = 15;  // stacks, or functions
+  bool is_bottom_up = false;
+};
+
+// The largest stacks, or the largest functions with their callers, as a table for terminals; with a base, the largest
+// changes.
+std::string write_text(const Profile& profile, const Stacks& stacks, Measure measure, const TextForm& form);
 
 // "outermost;...;innermost value", a line a stack: what flame graph tools read. With a base: the change.
 std::string write_collapsed(const Stacks& stacks, Measure measure);

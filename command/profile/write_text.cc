@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "callers.h"
 #include "readable.h"
 #include "waste.h"
 #include "write.h"
@@ -159,16 +160,11 @@ std::vector<Column> columns_of(const Stacks& stacks, const std::vector<const Sta
   return columns;
 }
 
-// Of calls within the C++ library only the outermost is shown: what the program called.
-std::vector<std::size_t> frames_to_show(const Stacks& stacks, const Stack& stack) {
-  const auto is_of_library = [&](std::size_t i) {
-    const std::string& name = stacks.functions()[stack.functions[i]].name;
-    return name.starts_with("std::") || name.starts_with("__gnu_cxx::");
-  };
-  std::vector<std::size_t> shown;
-  for (std::size_t i = 0; i < stack.functions.size(); ++i)
-    if (i + 1 == stack.functions.size() || !is_of_library(i) || !is_of_library(i + 1)) shown.push_back(i);
-  return shown;
+// "begin_session (server.c:57)"
+std::string frame_text(const Function& function, int line) {
+  const std::string place = function.file.substr(function.file.rfind('/') + 1);
+  const std::string name = function.name.size() > kLongName ? without_arguments(function.name) : function.name;
+  return harmless(name + (place.empty() ? "" : " (" + place + (line == 0 ? "" : ":" + std::to_string(line)) + ")"));
 }
 
 std::vector<std::string> frames_of(const Stacks& stacks, const Stack& stack) {
@@ -178,52 +174,85 @@ std::vector<std::string> frames_of(const Stacks& stacks, const Stack& stack) {
   const std::size_t shown = all.size() <= kMostFrames + 1 ? all.size() : kMostFrames;
   for (std::size_t row = 0; row < shown; ++row) {
     const std::size_t i = all[row];
-    const Function& function = stacks.functions()[stack.functions[i]];
-    const std::string place = function.file.substr(function.file.rfind('/') + 1);
-    const std::string line = stack.lines[i] == 0 ? "" : ":" + std::to_string(stack.lines[i]);
-    const std::string name = function.name.size() > kLongName ? without_arguments(function.name) : function.name;
-    lines.push_back(harmless(name + (place.empty() ? "" : " (" + place + line + ")")));
+    lines.push_back(frame_text(stacks.functions()[stack.functions[i]], stack.lines[i]));
   }
   if (shown < all.size()) lines.push_back("... and " + std::to_string(all.size() - shown) + " more");
   if (lines.empty()) lines.push_back("(no stack)");
   return lines;
 }
 
-}  // namespace
+using Lines = std::vector<std::vector<std::string>>;  // of each row
 
-std::string write_text(const Profile& profile, const Stacks& stacks, Measure measure, std::size_t most_stacks) {
-  std::vector<const Stack*> shown = stacks.largest(measure);
-  const std::size_t all = shown.size();
-  shown.resize(std::min(all, most_stacks));
-  std::string text = header(profile, stacks, measure);
-  if (all == 0 && stacks.has_base()) return text + "nothing has changed\n";
-  if (all == 0 && measure == kWaste) return text + "nothing is pinned\n";
-  if (all == 0 && stacks.now().value[kAllocObjects] > 0)
-    return text + "nothing was live (--sample alloc_space: what was allocated)\n";
-  if (all == 0) return text + "nothing was sampled\n";
-
-  const std::vector<Column> columns = columns_of(stacks, shown, measure, is_exact(profile.dump) && !stacks.has_base());
+std::string table(const std::vector<Column>& columns, const Lines& where) {
   std::vector<std::size_t> widths;
   for (const Column& column : columns) {
     widths.push_back(width_of(column.name));
     for (const std::string& cell : column.cells) widths.back() = std::max(widths.back(), width_of(cell));
   }
-  std::string margin;
+  std::string text, margin;
   for (std::size_t i = 0; i < columns.size(); ++i) {
     text += "  " + right(columns[i].name, widths[i]);
     margin += std::string(2 + widths[i], ' ');
   }
   text += "  where\n";
-  for (std::size_t row = 0; row < shown.size(); ++row) {
+  for (std::size_t row = 0; row < where.size(); ++row) {
     for (std::size_t i = 0; i < columns.size(); ++i) text += "  " + right(columns[i].cells[row], widths[i]);
     bool is_first = true;
-    for (const std::string& frame : frames_of(stacks, *shown[row])) {
-      text += (is_first ? "  " : margin + "  ") + frame + "\n";
+    for (const std::string& line : where[row]) {
+      text += (is_first ? "  " : margin + "  ") + line + "\n";
       is_first = false;
     }
   }
-  if (shown.size() < all) text += "and " + std::to_string(all - shown.size()) + " smaller ones (-n shows more)\n";
   return text;
+}
+
+// How many rows of the same kind are not shown.
+std::string about_rest(std::size_t shown, std::size_t all) {
+  return shown < all ? "and " + std::to_string(all - shown) + " smaller ones (-n shows more)\n" : "";
+}
+
+std::string table_of_stacks(const Stacks& stacks, Measure measure, std::size_t most, bool exact) {
+  std::vector<const Stack*> shown = stacks.largest(measure);
+  const std::size_t all = shown.size();
+  shown.resize(std::min(all, most));
+  Lines lines;
+  for (const Stack* each : shown) lines.push_back(frames_of(stacks, *each));
+  return table(columns_of(stacks, shown, measure, exact), lines) + about_rest(shown.size(), all);
+}
+
+std::string table_of_functions(const Stacks& stacks, Measure measure, std::size_t most, bool exact) {
+  std::size_t all = 0;
+  const std::vector<Caller> callers = bottom_up(stacks, measure, most, all);
+  std::vector<const Stack*> sums;
+  Lines lines;
+  for (const Caller& each : callers) {
+    sums.push_back(&each.sum);
+    const std::string before = each.depth == 0 ? "" : std::string(2 * each.depth, ' ') + "← ";
+    if (each.others != 0)
+      lines.push_back({before + std::to_string(each.others) + " smaller caller" + (each.others == 1 ? "" : "s")});
+    else if (each.sum.functions.empty()) lines.push_back({before + "(no stack)"});
+    else lines.push_back({before + frame_text(stacks.functions()[each.sum.functions[0]], 0)});
+  }
+  std::vector<Column> columns = columns_of(stacks, sums, measure, exact);
+  for (std::size_t row = 0; row < callers.size(); ++row)
+    for (Column& column : columns)
+      if (callers[row].is_only) column.cells[row].clear();
+  return table(columns, lines) + about_rest(std::min(most, all), all);
+}
+
+}  // namespace
+
+std::string write_text(const Profile& profile, const Stacks& stacks, Measure measure, const TextForm& form) {
+  const std::string text = header(profile, stacks, measure);
+  if (stacks.largest(measure).empty()) {
+    if (stacks.has_base()) return text + "nothing has changed\n";
+    if (measure == kWaste) return text + "nothing is pinned\n";
+    if (stacks.now().value[kAllocObjects] > 0)
+      return text + "nothing was live (--sample alloc_space: what was allocated)\n";
+    return text + "nothing was sampled\n";
+  }
+  const bool exact = is_exact(profile.dump) && !stacks.has_base();
+  return text + (form.is_bottom_up ? table_of_functions : table_of_stacks)(stacks, measure, form.most, exact);
 }
 
 }  // namespace freeway_profile

@@ -50,7 +50,7 @@ const document = {
 const matchMedia = () => ({matches: true});
 const context = vm.createContext({document, innerWidth: 1400, innerHeight: 900, matchMedia, addEventListener() {}});
 vm.runInContext(`${script}\nthis.state = state; this.data = data; this.shown = shown;`, context);
-const {graph, rows, found, search, measures, tables, views, reset, head, tip} = elements;
+const {graph, rows, found, search, measures, orders, tables, views, reset, head, tip} = elements;
 const {state, data} = context;
 const frames = () => graph.children.filter(each => each.node);
 const near = (a, b) => assert.ok(Math.abs(a - b) <= Math.max(2, 1e-6 * Math.abs(b)), `${a} is not ${b}`);
@@ -71,13 +71,26 @@ for (const button of [...measures.children.keys()]) {
     assert.strictEqual(rows.children.length > 0, total > 0);
   }
   tables.children[0].fire('click');
-  // Those on one level lie side by side, within those above.
-  const ends = new Map();
-  for (const frame of frames()) {
-    const left = parseFloat(frame.style.left), width = parseFloat(frame.style.width);
-    assert.ok(left >= (ends.get(frame.node.depth) ?? 0) - 1e-6 && left + width <= 100 + 1e-6);
-    near(width * state.tree.all.width / 100, frame.node.all.width);
-    ends.set(frame.node.depth, left + width);
+  for (const order of [1, 0]) {
+    orders.children[order].fire('click');
+    near(state.tree.all.width, total);
+    // Those on one level lie side by side, within those above.
+    const ends = new Map();
+    for (const frame of frames()) {
+      const left = parseFloat(frame.style.left), width = parseFloat(frame.style.width);
+      assert.ok(left >= (ends.get(frame.node.depth) ?? 0) - 1e-6 && left + width <= 100 + 1e-6);
+      near(width * state.tree.all.width / 100, frame.node.all.width);
+      ends.set(frame.node.depth, left + width);
+    }
+    // Bottom-up the functions that allocate are first, each with all that it allocated; top-down those that begin.
+    for (const node of state.tree.children.values()) {
+      let sum = 0;
+      for (const stack of data.stacks) {
+        const first = stack.functions.at(order === 1 ? -1 : 0);
+        if (first === node.fn) sum += data.hasBase ? Math.abs(stack.now[id] - stack.before[id]) : stack.now[id];
+      }
+      near(node.all.width, sum);
+    }
   }
 }
 
@@ -102,6 +115,12 @@ if (frames().length > 2) {
   search.fire('input');
   assert.strictEqual(found.textContent, '');
 
+  orders.children[1].fire('click');
+  rows.children[0].fire('click');
+  assert.strictEqual(state.zoom.depth, 1);
+  assert.ok(rows.children[0].lastChild.textContent.startsWith(data.functions[state.zoom.fn][0]));
+  orders.children[0].fire('click');
+  assert.strictEqual(state.zoom, state.tree);
   rows.children[0].fire('click');
   assert.ok(rows.children[0].querySelector('ol').children.length >= 1);
   head.children[0].children[2].children[0].fire('click');

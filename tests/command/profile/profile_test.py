@@ -108,6 +108,41 @@ class Text(InAFolder):
         self.assertNotIn("program+0x1005", text)
         self.assertIn("and 1 smaller ones", text)
 
+    def test_functions_come_before_their_callers_from_the_bottom_up(self) -> None:
+        samples = [
+            Sample(40, 100, 1000, [0x401005, 0x402005, 0x403005]),
+            Sample(30, 60, 1000, [0x401005, 0x404005, 0x403005]),
+            Sample(10, 10, 1000, [0x401005, 0x402005, 0x405005]),
+            Sample(9, 9, 3000, [0x406005, 0x407005, 0x403005]),
+            Sample(1, 1, 50, [0x401005, 0x40A005]),
+            Sample(2, 2, 1000, []),
+        ]
+        dump = self.file("dump", dump_of(samples, interval=1))
+        lines = self.profile("top", "--bottom-up", dump).splitlines()[5:]
+        where = lines[0].index("where")
+        self.assertEqual(
+            [(line[:where].strip().partition("  ")[0], line[where:]) for line in lines[1:]],
+            [
+                ("78.2 KiB", "program+0x1005"),
+                ("48.8 KiB", "  ← program+0x2005"),
+                ("39.1 KiB", "    ← program+0x3005"),
+                ("9.77 KiB", "    ← program+0x5005"),
+                ("29.3 KiB", "  ← program+0x4005"),
+                ("", "  ← program+0x3005"),
+                ("50 B", "  ← 1 smaller caller"),
+                ("26.4 KiB", "program+0x6005"),
+                ("", "  ← program+0x7005"),
+                ("", "  ← program+0x3005"),
+                ("1.95 KiB", "(no stack)"),
+            ],
+        )
+        self.assertIn("and 2 smaller ones", self.profile("top", "--bottom-up", "-n", "1", dump))
+        # What a function has now is all that it has, whatever has changed.
+        base = self.file("base", dump_of(samples[1:], interval=1))
+        text = self.profile("diff", "--bottom-up", base, dump)
+        self.assertRegex(text, r"\n +\+39\.1 KiB +0 B +78\.2 KiB +\+40 +program\+0x1005\n")
+        self.assertEqual(text.count("+39.1 KiB"), 3)
+
     def test_what_was_lost_is_said(self) -> None:
         dump = self.file("dump", dump_of(SAMPLES, about="lost_stacks=12 lost_blocks=0"))
         self.assertIn("not counted: 12 samples whose stacks found no room", self.profile("top", dump))
