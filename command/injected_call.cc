@@ -14,10 +14,14 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
+#include <future>
+#include <thread>
 
 #include "heap/description.h"
 #include "process.h"
@@ -30,8 +34,9 @@ namespace {
 
 using std::uint32_t, std::uint64_t;
 
-constexpr uint64_t kStackBytes = 256 << 10;  // trim needs 4 KiB (GUARANTEES.md)
-constexpr int kPatienceMs = 3000;            // for a thread that is in the kernel and does not come back
+constexpr uint64_t kStackBytes = 256 << 10;           // trim needs 4 KiB (GUARANTEES.md)
+constexpr int kPatienceMs = 3000;                     // for a thread that is in the kernel and does not come back
+constexpr auto kPatience = std::chrono::seconds(10);  // for all of them
 constexpr int kAlways = -1;
 constexpr unsigned char kSyscall[] = {0x0f, 0x05};
 constexpr int kGetRseqConfiguration = 0x420f;  // of ptrace: PTRACE_GET_RSEQ_CONFIGURATION
@@ -52,6 +57,11 @@ constexpr uint64_t kOfMalloc[] = {SYS_mmap, SYS_munmap, SYS_madvise, SYS_mprotec
 
 // A thread in which no call can be made, because of what it does now.
 struct Unfit {
+  std::string why;
+};
+
+// A kernel on which no call can be made.
+struct Unsupported {
   std::string why;
 };
 
@@ -144,10 +154,10 @@ class Borrowed {
 
  private:
   void detach();
-  int wait(int patience_ms);
+  int wait(int patience_ms, const char* otherwise = "");
   void stop(int patience_ms);
   void leave_section();
-  void to_system_call();
+  void to_system_call(int patience_ms = kAlways);
   user_regs_struct registers() const;
   void set(const user_regs_struct& registers) const;
   uint64_t system_call(uint64_t at, uint64_t number, std::array<uint64_t, 6> arguments);
@@ -224,7 +234,7 @@ Borrowed::~Borrowed() {
 void Borrowed::detach() { ptrace(PTRACE_DETACH, thread_, nullptr, nullptr); }
 
 // The thread's next stop, as waitpid says it.
-int Borrowed::wait(int patience_ms) {
+int Borrowed::wait(int patience_ms, const char* otherwise) {
   for (int ms = 0; patience_ms == kAlways || ms < patience_ms; ++ms) {
     int status = 0;
     const pid_t found = waitpid(thread_, &status, __WALL | (patience_ms == kAlways ? 0 : WNOHANG));
@@ -236,14 +246,15 @@ int Borrowed::wait(int patience_ms) {
     const timespec pause{0, 1'000'000};
     if (patience_ms != kAlways) nanosleep(&pause, nullptr);
   }
-  throw Unfit{"it waits in the kernel, and does not stop (for a disk, or for a child of vfork)"};
+  throw Unfit{otherwise};
 }
 
 // Has it stop where no signal is on its way: what comes before is handed on.
 void Borrowed::stop(int patience_ms) {
   if (ptrace(PTRACE_INTERRUPT, thread_, nullptr, nullptr) != 0) lost();
   if (before_.rip != 0) ptrace(PTRACE_CONT, thread_, nullptr, nullptr);  // from the stop in which it is
-  for (int status = wait(patience_ms); status >> 16 != PTRACE_EVENT_STOP; status = wait(patience_ms)) {
+  constexpr const char* kStays = "it waits in the kernel, and does not stop (for a disk, or for a child of vfork)";
+  for (int status = wait(patience_ms, kStays); status >> 16 != PTRACE_EVENT_STOP; status = wait(patience_ms, kStays)) {
     const int signal = WSTOPSIG(status) == (SIGTRAP | 0x80) ? 0 : WSTOPSIG(status);
     ptrace(PTRACE_CONT, thread_, nullptr, reinterpret_cast<void*>(static_cast<std::intptr_t>(signal)));
   }
@@ -256,8 +267,7 @@ void Borrowed::leave_section() {
     uint32_t bytes, signature, flags, nothing;
   } area = {};
   if (syscall(SYS_ptrace, kGetRseqConfiguration, thread_, sizeof(area), &area) != sizeof(area))
-    throw Failure(kCannot, "this kernel does not say where a thread's restartable sections are (5.13 does): "
-                           "`freeway run --background` has a thread for this");
+    throw Unsupported{"this kernel does not say where a thread's restartable sections are (5.13 does)"};
   if (area.at == 0) return;
   const auto memory = live_memory(process_);
   const auto section_at = read_as<uint64_t>(*memory, area.at + 8);
@@ -284,11 +294,11 @@ void Borrowed::set(const user_regs_struct& registers) const {
 }
 
 // To the next beginning or end of a system call. Faults are the program's to handle.
-void Borrowed::to_system_call() {
+void Borrowed::to_system_call(int patience_ms) {
   for (int signal = 0;;) {
     if (ptrace(PTRACE_SYSCALL, thread_, nullptr, reinterpret_cast<void*>(static_cast<std::intptr_t>(signal))) != 0)
       lost();
-    const int status = wait(kAlways);
+    const int status = wait(patience_ms, "it does not go on after it was stopped (is it being frozen?)");
     if (WSTOPSIG(status) == (SIGTRAP | 0x80)) return;
     signal = status >> 16 == 0 ? WSTOPSIG(status) : 0;
   }
@@ -306,7 +316,7 @@ uint64_t Borrowed::system_call(uint64_t at, uint64_t number, std::array<uint64_t
   now.r8 = arguments[4];
   now.r9 = arguments[5];
   set(now);
-  to_system_call();
+  to_system_call(kPatienceMs);  // up to here it can be given up
   to_system_call();
   return registers().rax;
 }
@@ -383,31 +393,57 @@ class Undisturbed {
 
 }  // namespace
 
-std::uint64_t call_in(const Memory& memory, const std::string& function, std::uint64_t argument) {
+// In a thread of its own: with the tracer the kernel ends the tracing, also of a thread that never stopped, which could
+// be let go in no other way.
+static uint64_t call_beside(pid_t process, pid_t thread, uint64_t function, uint64_t argument, uint64_t syscall_at) {
+  std::packaged_task<uint64_t()> task([&] { return Borrowed(process, thread).call(function, argument, syscall_at); });
+  std::future<uint64_t> result = task.get_future();
+  std::thread tracer(std::ref(task));
+  if (result.wait_for(kPatience) == std::future_status::timeout)
+    std::fprintf(stderr,
+                 "freeway: thread %d of process %d does not go on: this waits until it does, since it is in the middle "
+                 "of the call; do not kill this command\n",
+                 thread, process);
+  tracer.join();
+  return result.get();
+}
+
+std::uint64_t call_in(const Memory& memory, const std::string& function, std::uint64_t argument,
+                      const std::string& instead) {
   { Description known(memory); }  // what is refused is refused before anything is stopped
+  const pid_t process = memory.pid();
+  const std::string name = "process " + std::to_string(process);
+  if (is_frozen(process))
+    throw Failure(kCannot, name + " is frozen (its control group is), so that no thread of it can make a call");
   const uint64_t address = address_of_function(memory, function), syscall_at = address_of_syscall(memory);
-  std::vector<pid_t> threads = threads_of(memory.pid());
+  std::vector<pid_t> threads = threads_of(process);
   std::ranges::sort(threads);  // the first one has been there for longest
+  std::ranges::stable_partition(
+      threads, [&](pid_t thread) { return !thread_status(process, thread, "State").starts_with("D"); });
   std::string why;
+  const auto end = std::chrono::steady_clock::now() + kPatience;
   for (const pid_t thread : threads) {
-    if (has_ended(memory.pid(), thread)) continue;
+    if (has_ended(process, thread)) continue;
+    why += why.empty() ? "" : "; ";
+    if (std::chrono::steady_clock::now() > end) {
+      why += "others were not tried for want of time";
+      break;
+    }
     try {
       const Undisturbed undisturbed;
-      return Borrowed(memory.pid(), thread).call(address, argument, syscall_at);
+      return call_beside(process, thread, address, argument, syscall_at);
     } catch (const Unfit& unfit) {
-      why += (why.empty() ? "" : "; ") + std::string("thread ") + std::to_string(thread) + ": " + unfit.why;
-    }
+      why += "thread " + std::to_string(thread) + ": " + unfit.why;
+    } catch (const Unsupported& unsupported) { throw Failure(kCannot, unsupported.why + ": " + instead); }
   }
-  throw Failure(kCannot, "process " + std::to_string(memory.pid()) +
-                             " has no thread that can be borrowed for a call (" +
+  throw Failure(kCannot, name + " has no thread that can be borrowed for a call (" +
                              (why.empty() ? "all have ended" : why) + ")");
 }
 
 #else
 
-std::uint64_t call_in(const Memory&, const std::string&, std::uint64_t) {
-  throw Failure(kCannot, "calls in a process that runs are made on x86-64 alone so far: start it with "
-                         "FREEWAY_BACKGROUND=1 (`freeway run --background`)");
+std::uint64_t call_in(const Memory&, const std::string&, std::uint64_t, const std::string& instead) {
+  throw Failure(kCannot, "calls in a process that runs are made on x86-64 alone so far: " + instead);
 }
 
 #endif

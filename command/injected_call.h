@@ -21,6 +21,9 @@
 // All of that is by stops of system calls: no signal is made, whose handling the program may have changed. While the
 // call lasts this process must not be killed (SIGKILL): the thread would go on in the middle of it. Other signals wait.
 //
+// A thread that does not stop within 3 s, or does not go on, is let go, and another one is tried, for 10 s in all. Once
+// the function has begun nothing can be given up: if the process is frozen then, this waits until it is thawed.
+//
 // Checked   tests/command/inject_test.py
 #pragma once
 
@@ -32,7 +35,8 @@
 namespace freeway_command {
 
 // Calls the function of that name, which libfreeway.so exports, in a thread of the process; its result. Throws Failure
-// where there is no thread in which that can be done, and says why.
-std::uint64_t call_in(const Memory& memory, const std::string& function, std::uint64_t argument);
+// where there is no thread in which that can be done, and says why; `instead`: what to do where there can be none.
+std::uint64_t call_in(const Memory& memory, const std::string& function, std::uint64_t argument,
+                      const std::string& instead);
 
 }  // namespace freeway_command

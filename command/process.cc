@@ -57,6 +57,27 @@ std::string thread_status(pid_t process, pid_t thread, const std::string& field)
   return {};
 }
 
+// Where the hierarchies usually are: unified, beside those of the first version, or one of these.
+bool is_frozen(pid_t process) {
+  std::ifstream groups(folder_of(process) / "cgroup");
+  for (std::string line; std::getline(groups, line);) {
+    const std::size_t path = line.find(":/");
+    if (path == std::string::npos) continue;
+    const std::string group = line.substr(path + 1);
+    if (line.starts_with("0::"))
+      for (const std::string root : {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"}) {
+        std::ifstream events(root + group + "/cgroup.events");
+        for (std::string event; std::getline(events, event);)
+          if (event == "frozen 1") return true;
+      }
+    else if (line.find(":freezer:") != std::string::npos)
+      if (const std::string state = first_line("/sys/fs/cgroup/freezer" + group + "/freezer.state");
+          state == "FROZEN" || state == "FREEZING")
+        return true;
+  }
+  return false;
+}
+
 // "Z (zombie)": nobody has asked for its status yet; "X (dead)": it is about to vanish.
 bool has_ended(pid_t process, pid_t thread) {
   const std::string state = thread_status(process, thread, "State");

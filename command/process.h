@@ -22,6 +22,9 @@ std::string thread_status(pid_t process, pid_t thread, const std::string& field)
 // Whether there is no such thread any more, but for a status that its parent has not asked for.
 bool has_ended(pid_t process, pid_t thread);
 
+// Whether its control group is frozen, or one that this is in: none of its threads runs then.
+bool is_frozen(pid_t process);
+
 // Processes of that name: by /proc/PID/comm, of which the kernel keeps 15 bytes, or by the name of the executable file.
 // Not this one.
 std::vector<pid_t> processes_named(const std::string& name);

@@ -89,7 +89,7 @@ int trim(const Arguments& arguments) {
   if (const pid_t helper = helper_of(process); helper != 0) return trim_by_helper(process, helper, *keep);
   const std::unique_ptr<Memory> memory = live_memory(process);
   const std::size_t before = resident(process);
-  call_in(*memory, "freeway_trim", *keep);
+  call_in(*memory, "freeway_trim", *keep, "start it with FREEWAY_BACKGROUND=1 (`freeway run --background`)");
   return report(process, before, "");
 }
 

@@ -138,6 +138,13 @@ static void use_much(void) {
   for (int i = 0; i < kBlocks; i++) free(blocks[i]);
 }
 
+// Stands still until its child has read a byte, which happens beside the other threads.
+static void* wait_for_child(void* nothing) {
+  char c;
+  if (vfork() == 0) _exit(read(0, &c, 1) == 1 ? 0 : 1);
+  return nothing;
+}
+
 static void result(const char* name, long value) {
   if (value < 0) fail(name);
   puts("ok");
@@ -167,6 +174,14 @@ int main(int count, char** arguments) {
     return 0;
   }
   pthread_t listener, others[20];
+  if (is("vforks")) {
+    puts("ready");
+    pthread_create(&others[0], NULL, wait_for_child, NULL);
+    wait_for_child(NULL);
+    pthread_join(others[0], NULL);
+    puts("ok");
+    return 0;
+  }
   pthread_create(&listener, NULL, listen_for_it, NULL);
   const int threads = is("threads") ? 20 : 0;
   for (int i = 0; i < threads; i++) pthread_create(&others[i], NULL, churn_too, (void*)(uintptr_t)(i + 1));

@@ -26,9 +26,9 @@ WAITS = [
 SIGNALS = 50
 
 
-def trim(pid: int) -> subprocess.CompletedProcess[str]:
-    argv = [COMMAND, "trim", str(pid)]
-    return subprocess.run(argv, env=VARIABLES, capture_output=True, text=True, timeout=60, check=False)
+def trim(pid: int, before: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+    argv = [*before, COMMAND, "trim", str(pid)]
+    return subprocess.run(argv, env=VARIABLES, capture_output=True, text=True, timeout=120, check=False)
 
 
 def field(pid: int, name: str, thread: int | None = None) -> str:
@@ -172,6 +172,56 @@ class Borrowed(unittest.TestCase):
         self.assertIn(f"is traced by process {tracer.pid} (a debugger?)", outcome.stderr)
         tracer.communicate()
         self.ends(traced)
+
+    def test_a_thread_that_never_stops_is_let_go_before_the_next_is_tried(self) -> None:
+        process = self.start("vforks")
+        tasks = Path(f"/proc/{process.pid}/task")
+        while [field(process.pid, "State", int(each.name))[0] for each in tasks.iterdir()] != ["D", "D"]:
+            self.assertIsNone(process.poll())
+            time.sleep(0.005)
+        first, second = sorted(int(each.name) for each in tasks.iterdir())
+        trimming = subprocess.Popen(
+            [COMMAND, "trim", str(process.pid)], env=VARIABLES, stderr=subprocess.PIPE, text=True
+        )
+        self.addCleanup(trimming.communicate)
+        seen = 0
+        while trimming.poll() is None:
+            seen += field(process.pid, "TracerPid", second) != "0" and field(process.pid, "TracerPid", first) == "0"
+            time.sleep(0.01)
+        self.assertGreater(seen, 10)
+        assert trimming.stderr is not None
+        said = trimming.stderr.read()
+        self.assertEqual(trimming.returncode, CANNOT)
+        self.assertEqual(said.count("does not stop"), 2, said)
+        self.assertEqual(process.communicate("\n\n", timeout=60)[0], "ok\n")
+
+    def test_a_frozen_process_is_not_waited_for(self) -> None:
+        roots = [root for root in ("/sys/fs/cgroup", "/sys/fs/cgroup/unified") if Path(root, "cgroup.procs").exists()]
+        group = Path(roots[0] if roots else "/none", f"freeway-{os.getpid()}")
+        try:
+            group.mkdir()
+        except OSError:
+            self.skipTest("no control group can be made here")
+        self.addCleanup(group.rmdir)
+        process = self.start("read")
+        (group / "cgroup.procs").write_text(str(process.pid))
+        self.waits(process)
+        self.addCleanup(process.communicate)  # before the group goes
+        self.addCleanup(process.kill)
+        (group / "cgroup.freeze").write_text("1")
+        while "frozen 1" not in (group / "cgroup.events").read_text():
+            time.sleep(0.005)
+        outcome = trim(process.pid)
+        self.assertEqual(outcome.returncode, CANNOT)
+        self.assertIn(f"process {process.pid} is frozen", outcome.stderr)
+        # One that is frozen in the middle of it: here the command does not see that it is.
+        hide = 'mount -t tmpfs none /sys/fs/cgroup && exec "$@"'
+        outcome = trim(process.pid, before=("unshare", "-m", "sh", "-c", hide, "sh"))
+        self.assertEqual(outcome.returncode, CANNOT)
+        self.assertIn(f"thread {process.pid}: it does not go on", outcome.stderr)
+        self.assertEqual(field(process.pid, "TracerPid"), "0")
+        (group / "cgroup.freeze").write_text("0")
+        self.ends(process)
 
 
 TRACE = """if True:
