@@ -1,6 +1,6 @@
 (* SPDX-License-Identifier: MIT *)
 (* assumptions.v: what the theorems rest on. The build fails if any answer is other than "Closed under the global context". *)
-From freeway Require Import bits anchor chunk_word superblock_state superblock superblock_init tagged_stack pages restartable heap closed.
+From freeway Require Import bits anchor chunk_word counts conservation superblock_state superblock superblock_init tagged_stack pages restartable heap closed.
 
 Print Assumptions blocks_exclusive.
 Print Assumptions superblock.free_group_spec.
@@ -24,3 +24,5 @@ Print Assumptions workers_are_safe.
 Print Assumptions run_starts_spec.
 Print Assumptions find_run_spec.
 Print Assumptions emptyb_low.
+Print Assumptions nothing_is_lost.
+Print Assumptions heap_loses_nothing.
