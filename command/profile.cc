@@ -5,6 +5,7 @@
 
 #include <elf.h>
 #include <fcntl.h>
+#include <spawn.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -19,6 +20,8 @@
 #include "process.h"
 #include "report.h"
 #include "subcommands.h"
+
+extern char** environ;
 
 namespace freeway_command {
 
@@ -55,6 +58,16 @@ std::string dumped(const std::string& target) {
   return "/proc/self/fd/" + std::to_string(file);
 }
 
+// Environment for a program of this command's own: not under Freeway.
+std::vector<char*> own_environment() {
+  std::vector<char*> entries;
+  for (char** each = environ; *each != nullptr; ++each)
+    if (std::strncmp(*each, "LD_PRELOAD=", 11) != 0 && std::strncmp(*each, "FREEWAY_", 8) != 0)
+      entries.push_back(*each);
+  entries.push_back(nullptr);
+  return entries;
+}
+
 }  // namespace
 
 int file_of(const std::string& text) {
@@ -77,6 +90,24 @@ std::string profile_program() {
        {folder / kName, folder.parent_path() / "libexec/freeway" / kName, fs::path(FREEWAY_INSTALLED_LIBEXEC) / kName})
     if (fs::is_regular_file(place, error)) return place.native();
   return {};
+}
+
+pid_t start_profile_program(std::vector<std::string> words, int in, int out, bool is_quiet) {
+  const std::string program = profile_program();
+  std::string name = kName;
+  std::vector<char*> arguments{name.data()};
+  for (std::string& each : words) arguments.push_back(each.data());
+  arguments.push_back(nullptr);
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_adddup2(&files, in, STDIN_FILENO);
+  posix_spawn_file_actions_adddup2(&files, out, STDOUT_FILENO);
+  if (is_quiet) posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  pid_t child = -1;
+  const bool is_started = !program.empty() && posix_spawn(&child, program.c_str(), &files, nullptr, arguments.data(),
+                                                          own_environment().data()) == 0;
+  posix_spawn_file_actions_destroy(&files);
+  return is_started ? child : -1;
 }
 
 int profile(char** argv) {

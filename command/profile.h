@@ -2,12 +2,19 @@
 // profile.h: the program behind `freeway profile`.
 #pragma once
 
+#include <sys/types.h>
+
 #include <string>
+#include <vector>
 
 namespace freeway_command {
 
 // The program that reads heap profiles; empty if there is none.
 std::string profile_program();
+
+// Starts it with these words, and this standard input and output, not under Freeway. -1: it cannot be started, or there
+// is none. `is_quiet`: without a standard error.
+pid_t start_profile_program(std::vector<std::string> words, int in, int out, bool is_quiet = false);
 
 // A file without a name, with that text, that programs which are executed have, too; -1: there is no memory for it.
 int file_of(const std::string& text);

@@ -81,11 +81,21 @@ void Screen::leave() {
   std::fputs(kLeave, stdout);
 }
 
-void Screen::show(const std::vector<std::string>& lines) {
+namespace {
+
+winsize size_of_terminal() {
   winsize size = {};
-  if (terminal_ && (ioctl(1, TIOCGWINSZ, &size) != 0 || size.ws_col == 0)) size = {24, 80, 0, 0};
+  return ioctl(1, TIOCGWINSZ, &size) != 0 || size.ws_col == 0 ? winsize{24, 80, 0, 0} : size;
+}
+
+}  // namespace
+
+std::size_t Screen::rows() const { return terminal_ ? std::max(2, size_of_terminal().ws_row - 1) : SIZE_MAX; }
+
+void Screen::show(const std::vector<std::string>& lines) {
+  const winsize size = size_of_terminal();
   std::string page = terminal_ ? "\x1b[H" : first_ ? "" : "\n";
-  for (std::size_t i = 0; i < lines.size() && (!terminal_ || i + 1 < size.ws_row); ++i)
+  for (std::size_t i = 0; i < std::min(lines.size(), rows()); ++i)
     page += terminal_ ? cut(lines[i], size.ws_col) + "\x1b[K\n" : lines[i] + "\n";
   if (terminal_) page += "\x1b[J";
   first_ = false;

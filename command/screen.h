@@ -26,6 +26,9 @@ class Screen {
   // Whether keys are heard: standard input is the terminal that this process may read.
   bool has_keys() const { return keys_; }
 
+  // How many lines a page may have; without a terminal any number.
+  std::size_t rows() const;
+
   bool has_colours() const { return colours_; }
   // A text in bold, or in a colour of ANSI's (31 red … 36 cyan), where there are colours.
   std::string in(int colour, const std::string& text) const;

@@ -10,6 +10,7 @@
 
 #include "heap/figures.h"
 #include "heap/resident.h"
+#include "largest_stacks.h"
 #include "look.h"
 #include "look/words.h"
 #include "process.h"
@@ -52,7 +53,9 @@ class Top {
  public:
   Top(const Screen& screen, double interval) : screen_(screen), interval_(interval) {}
 
-  void look(const Heap& heap) {
+  // `waits`: for the largest stacks, too.
+  void look(const Heap& heap, bool waits) {
+    stacks_.look(heap, waits);
     const std::optional<Contents> resident = resident_of(heap);
     is_resident_ = resident.has_value();
     Sample now{static_cast<double>(now_ns()) / 1e9, stats_of(heap.walk()), resident_bytes(heap.memory()).value_or(0),
@@ -76,6 +79,8 @@ class Top {
     add_figure(lines, look::kStuck.name, 33, [](const Sample& s) { return s.heap.stuck; });
     add_figure(lines, look::kFree.name, 34, [](const Sample& s) { return s.heap.free; });
     add_rates(lines);
+    if (!stacks_.lines().empty()) lines.push_back("");
+    lines.insert(lines.end(), stacks_.lines().begin(), stacks_.lines().end());
     lines.push_back("");
     add_classes(lines);
     if (screen_.has_keys())
@@ -131,7 +136,9 @@ class Top {
     const auto& parts = samples_.back().heap.by_class;
     const auto key = [&](unsigned c) { return kOrders[order_].key(sizes_[c], parts[c]); };
     std::stable_sort(order.begin(), order.end(), [&](unsigned a, unsigned b) { return key(a) > key(b); });
-    order.resize(std::min(order.size(), kClasses));
+    const std::size_t others = lines.size() + 1 + screen_.has_keys();
+    const std::size_t room = screen_.rows() > others ? screen_.rows() - others : 0;
+    order.resize(std::min({order.size(), kClasses, room}));
     char text[160];
     std::snprintf(text, sizeof(text), "%7s %12s %12s %12s %12s   %s", "size", "superblocks", look::kLive.name,
                   look::kCached.name, look::kStuck.name, "live of it");
@@ -152,6 +159,7 @@ class Top {
   std::vector<look::ClassAccount> classes_;
   std::vector<uint64_t> sizes_;  // of the blocks of each class
   std::size_t order_ = 0;
+  LargestStacks stacks_;
 };
 
 double seconds_of(const Arguments& arguments) {
@@ -180,7 +188,7 @@ int top(const Arguments& arguments) {
   try {
     for (int key = Screen::kNoKey; key != 'q' && key != Screen::kEnd;) {
       const double before = own_seconds();
-      if (!pages.is_paused && key == Screen::kNoKey) pages.look(Heap(*memory));
+      if (!pages.is_paused && key == Screen::kNoKey) pages.look(Heap(*memory), once);
       screen.show(pages.page());
       if (once) break;
       key = screen.wait(std::max(interval, kRest * (own_seconds() - before)));

@@ -147,11 +147,12 @@ to read the process (its user's, with kernel.yama.ptrace_scope 0, or root's).)",
        "PID|NAME",
        1,
        1,
-       "the heap over time, with the largest size classes",
+       "the heap over time: how much, who holds it, of which sizes",
        R"(Shows until the process ends what is resident of it, and of its heap, in the words of `freeway stat`: live, cached,
-stuck, free, each with its last minute; and the ten size classes with the most memory. Keys: q ends it, s sorts by
+stuck, free, each with its last minute; if the process has a heap profile (`run --profile`), the three stacks with
+most live bytes, anew every ten seconds; and the ten size classes with the most memory. Keys: q ends it, s sorts by
 another column, p pauses. Where standard output is no terminal, pages follow each other. `NO_COLOR` leaves colours
-out. A look that takes long makes the next one later, so that `top` takes a twentieth of a CPU at most.)",
+out. What takes long is done less often: looking, and finding functions, take a twentieth of a CPU each at most.)",
        {{"--interval", Takes::kValue, "SECONDS", "Time between two looks at least, 0.05 to 86400 (default: 1)."},
         {"--once", Takes::kNothing, "", "Print one page and end."}},
        {{"freeway top redis-server", "until it ends"}, {"freeway top 1234 --interval 10 >log", "six pages a minute"}},

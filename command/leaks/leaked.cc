@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "leaks/leaked.h"
 
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 
 #include "command/profile/readable.h"
 #include "heap/places.h"
@@ -18,8 +16,6 @@
 #include "profile.h"
 #include "profile/gap.h"
 #include "report.h"
-
-extern char** environ;
 
 namespace freeway_command {
 
@@ -103,37 +99,15 @@ std::string headline(const Leaks& leaks) {
   return text + ": " + count(leaks.direct.blocks) + " direct, " + count(leaks.indirect.blocks) + " indirect";
 }
 
-// Environment for a program of this command's own: not under Freeway.
-std::vector<char*> own_environment() {
-  std::vector<char*> entries;
-  for (char** each = environ; *each != nullptr; ++each)
-    if (std::strncmp(*each, "LD_PRELOAD=", 11) != 0 && std::strncmp(*each, "FREEWAY_", 8) != 0)
-      entries.push_back(*each);
-  entries.push_back(nullptr);
-  return entries;
-}
-
 // The table of the profile's stacks; false: there is no program for it here.
 bool print_table(const std::string& profile, int fd) {
-  const std::string program = profile_program();
-  const int file = program.empty() ? -1 : file_of(profile);
+  const int file = profile_program().empty() ? -1 : file_of(profile);
   if (file < 0) return false;
-  bool printed = false;
-  posix_spawn_file_actions_t files;
-  posix_spawn_file_actions_init(&files);
-  posix_spawn_file_actions_adddup2(&files, file, STDIN_FILENO);
-  posix_spawn_file_actions_adddup2(&files, fd, STDOUT_FILENO);
-  std::string name = "freeway-profile", verb = "top", input = "-";
-  char* arguments[] = {name.data(), verb.data(), input.data(), nullptr};
-  pid_t child = -1;
+  const pid_t child = start_profile_program({"top", "-"}, file, fd);
   int status = 0;
-  if (posix_spawn(&child, program.c_str(), &files, nullptr, arguments, own_environment().data()) == 0) {
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
-    printed = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-  }
-  posix_spawn_file_actions_destroy(&files);
+  while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {}
   close(file);
-  return printed;
+  return child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
 void write_text(int fd, const std::string& text) {

@@ -148,7 +148,7 @@ class Stat(Looking):
         self.assertIn("slow path", look("stat", pid, "--verbose").stdout)
 
     def test_all_who_look_say_the_same_words(self) -> None:
-        """`stat`, `top`, `map`, `classes`, also of a core file, and FREEWAY_STATS' text: one word for a kind of memory."""
+        """`stat`, `top`, `map`, `classes`, of core files too, and FREEWAY_STATS: one word for a kind of memory."""
         pid, _ = self.known()
         meanings = dict(re.findall(r"(?m)^  (\w+) +\S+ \S+  (\S.*)$", look("stat", pid).stdout))
         words = {"live", "cached", "stuck", "free", "metadata"}
@@ -162,7 +162,9 @@ class Stat(Looking):
         for word in words - {"live"}:
             self.assertEqual((of_core[word], of_report[word]), (meanings[word], meanings[word]))
         top, page = look("top", pid, "--once").stdout, look("map", pid, "-o", "-").stdout
-        self.assertEqual(re.findall(r"(?m)^  (\w+) +[\d.]+ [KMG]?i?B  ", top), ["resident", "live", "cached", "stuck", "free"])
+        self.assertEqual(
+            re.findall(r"(?m)^  (\w+) +[\d.]+ [KMG]?i?B  ", top), ["resident", "live", "cached", "stuck", "free"]
+        )
         self.assertEqual(set(re.findall(r'<div title="[^"]+">(\w+)<b>', page)), words)
         self.assertLessEqual({"live", "cached", "stuck"}, set(look("classes", pid).stdout.splitlines()[0].split()))
         for text in (top, page, own, look("classes", pid).stdout, look("stat", pid, "--verbose").stdout):

@@ -158,8 +158,36 @@ class FromOutside(Running):
         text = self.command("profile", "top", str(self.folder / f"core.{process.pid}")).stdout
         self.assertRegex(text, r"\n +3\.81 MiB .* 400 +68\.4 KiB +fill \(peaking")
 
+    def test_freeway_top_has_the_largest_stacks(self) -> None:
+        process = self.waiting(str(COMMAND), "run", "--", PEAKING, "7", "wait", FREEWAY_PROFILE="1")
+        text = self.command("top", "--once", str(process.pid)).stdout
+        self.assertRegex(text, r"\nlargest stacks, .*\n +68\.4 KiB +\d+ %  fill < main( < \S+)*\n")
+        largest = text.split("largest stacks")[1].split("\n\n")[0].splitlines()[1:]
+        collapsed = self.command("profile", "convert", "--format=collapsed", "--sample=inuse_space", str(process.pid))
+        stacks = [line.rsplit(" ", 1) for line in collapsed.stdout.splitlines()]
+        stacks.sort(key=lambda each: -int(each[1]))
+        self.assertEqual(len(largest), min(3, len(stacks)))
+        for line, (functions, _) in zip(largest, stacks, strict=False):
+            found = line.split("%  ")[1].split(" < ")
+            self.assertEqual(found, functions.split(";")[::-1][: len(found)])
+            self.assertLessEqual(len(line), 80)
+
+    def test_while_freeway_top_runs_they_come_when_they_are_found(self) -> None:
+        process = self.waiting(str(COMMAND), "run", "--", PEAKING, "7", "wait", FREEWAY_PROFILE="1")
+        argv = [str(COMMAND), "top", "--interval=0.1", str(process.pid)]
+        with subprocess.Popen(argv, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True) as top:
+            assert top.stdout is not None
+            self.assertTrue(any("fill < main" in line for line in top.stdout))
+            top.terminate()
+            top.stdout.read()
+        self.assertEqual(top.returncode, 0)
+
     def test_of_one_without_a_profile_it_says_what_to_do(self) -> None:
         process = self.waiting(str(COMMAND), "run", "--", PEAKING, "7", "wait")
+        self.assertIn(
+            "largest stacks: only with a heap profile (freeway run --profile -- PROGRAM)\n",
+            self.command("top", "--once", str(process.pid)).stdout,
+        )
         done = subprocess.run(
             [COMMAND, "profile", "top", str(process.pid)], capture_output=True, text=True, check=False
         )
