@@ -517,7 +517,7 @@ class Run(InAFolder):
 
     def test_report_names_its_process(self) -> None:
         outcome = freeway("run", "--stats", "--", "perl", "-e", "print $$")
-        self.assertRegex(outcome.stderr, rf"{SUMMARY} \(\w+\) in perl, process {outcome.stdout}\n")
+        self.assertRegex(outcome.stderr, rf"{SUMMARY} \(\w+\) in perl, process {outcome.stdout}; sizes")
 
     def test_statistics_file_of_each_process_by_its_number(self) -> None:
         freeway("run", f"--stats=json:{self.folder}/100%%-%p", "--", "perl", "-e", "fork; print qq($$\n)")

@@ -53,6 +53,8 @@ void SuperblockProgram::know() {
   for (u32 d = 1; d <= kDescriptors; ++d) {
     const auto& descriptor = backing.descriptor(d);
     ghosts[d].anchor = descriptor.anchor.load_relaxed();
+    if (anchor::is_held(ghosts[d].anchor) && ghosts[d].holder == SuperblockGhost::kNobody)
+      ghosts[d].holder = SuperblockGhost::kMain;  // it lies on the shelf of direct.h
     ghosts[d].owed = ghosts[d].holder != SuperblockGhost::kNobody ? descriptor.owed.get() : 0;
     ghosts[d].place = places_[d];
     for (u32 word = 0; word < kMostWords; ++word) ghosts[d].words[word] = descriptor.words[word].load_relaxed();
@@ -101,6 +103,10 @@ void SuperblockProgram::purge(u32 d) {
 void SuperblockProgram::hand_over(const Group& group, int from, int to) {
   ghosts[group.d].blocks[from][group.word] &= ~group.mask;
   ghosts[group.d].blocks[to][group.word] |= group.mask;
+}
+
+void SuperblockProgram::take_over(u32 d) {
+  if (model_thread() >= 0) ghosts[d].holder = model_thread();
 }
 
 void SuperblockProgram::follow(const char* moves, Hands& mine) {
@@ -193,7 +199,7 @@ void SuperblockProgram::act(char move, Hands& mine, unsigned& c) {
       break;
     case 'o': backing.here() = 1 - backing.here(); break;
     case 'd': allocate_direct(mine, c); break;
-    case 'e': direct.empty(heap, c); break;
+    case 'e': direct.empty(*this, c); break;
     case 'P': purge_without_holding(0); break;
     default: model_check(move == ' ', "a letter that means something");
   }
@@ -213,7 +219,10 @@ void SuperblockProgram::refill(Hands& mine, unsigned c, unsigned want) {
 
 void SuperblockProgram::allocate_direct(Hands& mine, unsigned c) {
   u32 of = 0;
-  void* block = direct.allocate(heap, c, [&](u32 d, void** out) { return heap.take(of = d, 1, out) == 1; });
+  void* block = direct.allocate(*this, c, [&](u32 d, void** out) {
+    take_over(d);
+    return heap.take(of = d, 1, out) == 1;
+  });
   if (block != nullptr) received(mine, of, &block, 1);
 }
 
@@ -284,7 +293,7 @@ void SuperblockProgram::let_go_after_one_scan(u32 d, Hands& mine) {
 // The end ------------------------------------------------------------------------------------------------------------
 
 void SuperblockProgram::finish() {
-  for (unsigned c = 1; script.is_direct() && c <= 2; ++c) direct.empty(heap, c);
+  for (unsigned c = 1; script.is_direct() && c <= 2; ++c) direct.empty(*this, c);
   int places[kDescriptors + 1] = {};
   count_places(places);
   int out_of_reach = 0;

@@ -178,7 +178,7 @@ struct SuperblockProgram {
   SuperblockScript script;
   ModelBacking backing;
   Superblocks<ModelEnv, ModelBacking> heap;
-  heap::DirectSuperblocks<ModelEnv, Superblocks<ModelEnv, ModelBacking>> direct;
+  heap::DirectSuperblocks<ModelEnv, SuperblockProgram> direct;
   Hands hands[kThreads];
   Hands main;
   ModelEnv::Atomic<u32> mail;
@@ -190,6 +190,12 @@ struct SuperblockProgram {
   void finish();
   // The invariant of the proof.
   const char* stepped(int id);
+  // For direct.h: whoever takes a superblock off its shelf is the holder from then on.
+  u32 hold(unsigned c) { return heap.hold(c); }
+  void let_go(u32 d) {
+    take_over(d);
+    heap.let_go(d);
+  }
 
  private:
   SuperblockGhost ghosts[kDescriptors + 1];
@@ -199,6 +205,7 @@ struct SuperblockProgram {
   void know();
   void find_places();
   void hand_over(const Group& group, int from, int to);
+  void take_over(u32 d);
   void purge(u32 d);
   void follow(const char* moves, Hands& mine);
   void act(char move, Hands& mine, unsigned& c);

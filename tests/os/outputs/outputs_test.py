@@ -122,6 +122,7 @@ OTHERS = {
     "src/background/confinement.cc": "what the helper thread may ask the kernel for",
     "command/map.cc": "-o FILE",
     "command/pressure.cc": "what the kernel, or systemd, has there: MEMORY_PRESSURE_WATCH",
+    "command/profile.cc": "profiles that it reads, and /dev/null",
     "command/profile/main.cc": "-o FILE",
 }
 
