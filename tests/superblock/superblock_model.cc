@@ -4,7 +4,7 @@
 // Promises  see superblock_program.h and superblock_invariant.h; with a thread stopped for ever, the others must finish
 //           and nothing may be in two places
 // Bounds    programs chosen by hand (2 or 3 threads, up to 7 actions); all clients of two calls in each situation;
-//           those of three calls of two threads, up to 40 executions each: weak memory, source-DPOR. All of these
+//           those of three calls of two threads, up to 40 executions each: weak memory, source-DPOR. More of these
 //           executions: superblock_clients_model.cc. Long, in `make prove` (DISABLED_): 8000 clients of three calls,
 //           chosen at random, with each thread stopped for ever at each operation, 500 executions a stop; random walks
 //           through longer scripts

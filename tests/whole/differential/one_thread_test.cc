@@ -92,7 +92,7 @@ struct HandsOutTwice : FreewayHeap {
 };
 struct ForgetsToZero : FreewayHeap {
   static void* calloc(size_t count, size_t size) {
-    void* block = FreewayHeap::malloc(count * size);
+    void* block = FreewayHeap::calloc(count, size);  // which refuses products that are too large
     if (block != nullptr && count * size > 100) static_cast<unsigned char*>(block)[99] = 1;
     return block;
   }
