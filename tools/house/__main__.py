@@ -107,7 +107,7 @@ def figures() -> list[Figure]:
     """All that can be measured here."""
     test_files = [path for path in Path("tests").rglob("*") if path.is_file()]
     found = [
-        Figure("lines of src", lines_below(Path("src")), 21720, 16500),
+        Figure("lines of src", lines_below(Path("src")), 21850, 16500),
         Figure("lines of papers", lines_below(Path("papers")), 9500, 9500),
         Figure("files below tests", len(test_files), 720, 500),
         Figure("options of the environment", options(), 12, 12),
@@ -116,9 +116,9 @@ def figures() -> list[Figure]:
         count, name = classes()[0]
         found.append(Figure("functions of the largest class", count, 40, 40, name))
     if (BUILD / "libfreeway.so").exists():
-        found.append(Figure("bytes of text of libfreeway.so", text_bytes(), 225500, 200000))
-        found.append(Figure("compile steps of `make`", compile_steps("freeway_products"), 150, 150))
-        found.append(Figure("compile steps of everything", compile_steps("all"), 760, 700))
+        found.append(Figure("bytes of text of libfreeway.so", text_bytes(), 227200, 200000))
+        found.append(Figure("compile steps of `make`", compile_steps("freeway_products"), 152, 150))
+        found.append(Figure("compile steps of everything", compile_steps("all"), 768, 700))
         if shutil.which("gdb") and os.uname().machine == "x86_64":
             files = way()
             for call, limit, goal in (("hit", 6, 5), ("empty", 25, 18), ("mmap", 39, 30)):
