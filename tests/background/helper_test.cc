@@ -44,8 +44,7 @@ FREEWAY_SCENARIO(BurstAtARate) {
   const size_t before = anonymous_rss(), bytes = static_cast<size_t>(argument);
   burst(bytes);
   const double from = seconds();
-  const freeway_stats_t first = look();
-  require(first.dirty > bytes / 2, "much of it is still there");
+  const freeway_stats_t first = look();  // in a slow process much of it has gone back by now, or all
   size_t left = first.dirty;
   for (int i = 0; i < kPatience && left > bytes / 50; ++i) {
     usleep(10'000);
