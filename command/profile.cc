@@ -58,6 +58,19 @@ std::string dumped(const std::string& target) {
   return "/proc/self/fd/" + std::to_string(file);
 }
 
+// The program that reads heap profiles; empty: there is none here.
+std::string profile_program() {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
+  // Beside this command in a build directory; where installing put it, as seen from this command; where installing put
+  // it.
+  for (const fs::path& place :
+       {folder / kName, folder.parent_path() / "libexec/freeway" / kName, fs::path(FREEWAY_INSTALLED_LIBEXEC) / kName})
+    if (fs::is_regular_file(place, error)) return place.native();
+  return {};
+}
+
 // Environment for a program of this command's own: not under Freeway.
 std::vector<char*> own_environment() {
   std::vector<char*> entries;
@@ -78,18 +91,6 @@ int file_of(const std::string& text) {
     return file;
   close(file);
   return -1;
-}
-
-std::string profile_program() {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
-  // Beside this command in a build directory; where installing put it, as seen from this command; where installing put
-  // it.
-  for (const fs::path& place :
-       {folder / kName, folder.parent_path() / "libexec/freeway" / kName, fs::path(FREEWAY_INSTALLED_LIBEXEC) / kName})
-    if (fs::is_regular_file(place, error)) return place.native();
-  return {};
 }
 
 pid_t start_profile_program(std::vector<std::string> words, int in, int out, bool is_quiet) {

@@ -9,11 +9,8 @@
 
 namespace freeway_command {
 
-// The program that reads heap profiles; empty if there is none.
-std::string profile_program();
-
-// Starts it with these words, and this standard input and output, not under Freeway. -1: it cannot be started, or there
-// is none. `is_quiet`: without a standard error.
+// Starts the program that reads heap profiles, with these words, and this standard input and output, not under Freeway.
+// -1: it cannot be started, or there is none. `is_quiet`: without a standard error.
 pid_t start_profile_program(std::vector<std::string> words, int in, int out, bool is_quiet = false);
 
 // A file without a name, with that text, that programs which are executed have, too; -1: there is no memory for it.

@@ -95,7 +95,7 @@ std::size_t Screen::rows() const { return terminal_ ? std::max(2, size_of_termin
 void Screen::show(const std::vector<std::string>& lines) {
   const winsize size = size_of_terminal();
   std::string page = terminal_ ? "\x1b[H" : first_ ? "" : "\n";
-  for (std::size_t i = 0; i < std::min(lines.size(), rows()); ++i)
+  for (std::size_t i = 0, most = std::min(lines.size(), rows()); i < most; ++i)
     page += terminal_ ? cut(lines[i], size.ws_col) + "\x1b[K\n" : lines[i] + "\n";
   if (terminal_) page += "\x1b[J";
   first_ = false;

@@ -101,7 +101,7 @@ std::string headline(const Leaks& leaks) {
 
 // The table of the profile's stacks; false: there is no program for it here.
 bool print_table(const std::string& profile, int fd) {
-  const int file = profile_program().empty() ? -1 : file_of(profile);
+  const int file = file_of(profile);
   if (file < 0) return false;
   const pid_t child = start_profile_program({"top", "-"}, file, fd);
   int status = 0;

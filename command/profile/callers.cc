@@ -22,10 +22,8 @@ struct Node {
 void add(Stack& to, const Stack& stack) {
   to.now += stack.now;
   to.before += stack.before;
-  to.age_ms.sum += stack.age_ms.sum;
-  to.age_ms.weight += stack.age_ms.weight;
-  to.lifetime_ms.sum += stack.lifetime_ms.sum;
-  to.lifetime_ms.weight += stack.lifetime_ms.weight;
+  to.age_ms += stack.age_ms;
+  to.lifetime_ms += stack.lifetime_ms;
 }
 
 Node& below(Node& node, std::uint32_t function) {

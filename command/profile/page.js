@@ -245,7 +245,7 @@ function drawLegend() {
   }));
 }
 function draw() {
-    choice('measures', measures.map(each => ({key: each, name: each.name})), () => state.measure,
+  choice('measures', measures.map(each => ({key: each, name: each.name})), () => state.measure,
     key => { state.measure = key; });
   choice('views', data.hasBase ? [{key: 'change', name: 'Change'}, {key: 'now', name: 'Now'}] : [], () => state.view,
     key => { state.view = key; });

@@ -39,6 +39,10 @@ struct Mean {
     sum += value * of;
     weight += of;
   }
+  void operator+=(const Mean& other) {
+    sum += other.sum;
+    weight += other.weight;
+  }
   bool is_known() const { return weight > 0; }
   double value() const { return sum / weight; }
 };

@@ -44,20 +44,4 @@ template <class Env, unsigned kMost = 512> class CodeRanges {
   typename Env::template Atomic<u32> count_;
 };
 
-// Whether a line of /proc/self/maps, or its beginning, is about a mapping with code; if so, its range.
-inline bool parse_code(const char* line, u64& from, u64& to) {
-  const auto hex = [&](u64& value) {
-    for (value = 0;; ++line) {
-      const char c = *line;
-      if (c >= '0' && c <= '9') value = value * 16 + static_cast<u64>(c - '0');
-      else if (c >= 'a' && c <= 'f') value = value * 16 + static_cast<u64>(c - 'a' + 10);
-      else break;
-    }
-  };
-  hex(from);
-  if (*line++ != '-') return false;
-  hex(to);
-  return line[0] == ' ' && line[1] != 0 && line[2] != 0 && line[3] == 'x';
-}
-
 }  // namespace freeway::profile

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/auxv.h>
 
+#include "os/mapping.h"
 #include "os/process.h"
 #include "os/syscall.h"
 #include "os/text_file.h"
@@ -94,10 +95,8 @@ FREEWAY_NOINLINE void read_code() {
   the_code.read([](auto&& add) {
     TextLines mappings("/proc/self/maps");
     char line[64];  // addresses and rights are at its beginning
-    while (mappings.next(line, sizeof(line))) {
-      u64 from, to;
-      if (parse_code(line, from, to)) add(from, to);
-    }
+    while (mappings.next(line, sizeof(line)))
+      if (const Mapping mapping = parse_mapping(line); mapping.is_code) add(mapping.begin, mapping.end);
   });
 }
 

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "os/mapping.h"
 #include "profile/code_ranges.h"
 #include "profile/live_blocks.h"
 #include "profile/sites.h"
@@ -203,10 +204,8 @@ TEST(CodeRanges, AreThoseOfTheMappingsWithCode) {
                                ""};
   CodeRanges<TestEnv> code{};
   const auto read = [&](auto&& add) {
-    for (const char* line : lines) {
-      u64 from = 0, to = 0;
-      if (parse_code(line, from, to)) add(from, to);
-    }
+    for (const char* line : lines)
+      if (const Mapping mapping = parse_mapping(line); mapping.is_code) add(mapping.begin, mapping.end);
   };
   EXPECT_FALSE(code.contains(0x3000)) << "nothing was read yet";
   code.read(read);
